@@ -1,40 +1,43 @@
-"""What every test has: hypothesis profiles, long tests, golden files, PTX through ptxas."""
+"""Fixtures and hooks of all tests: hypothesis profiles, tiers, golden files, PTX through ptxas."""
 
 from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import tilejit
+from tests.support import tiers
 from tests.support.goldens import Golden
 from tests.support.ptxas import EmittedPtx, without_notes
 from tilejit import pipeline
 from tilejit.remember import forget
 
-settings.register_profile(
-    "default", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile(
-    "long", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-#: where the question is whether tests run, not what they find
-settings.register_profile("few", max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+#: hypothesis's profiles by the examples of a property: "few" to see that tests run, "sample" for the default tier
+PROFILES = {"few": 6, "sample": 15, "default": 30, "long": 2000}
+for name, examples in PROFILES.items():
+    settings.register_profile(
+        name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+settings.load_profile("default")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite golden files with what the tests made")
+    tiers.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What is tested is this tree: `pytest` alone would take the package that is installed, for its plugin."""
+    """Choose the tier. Only this tree is tested: `pytest` alone would import the installed package for its plugin."""
+    tiers.configure(config)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("sample" if tiers.is_default(config) else "default"))
     if not Path(tilejit.__file__).is_relative_to(config.rootpath):
         raise pytest.UsageError(f"these tests would test {Path(tilejit.__file__).parent}: write python -m pytest")
 
@@ -63,11 +66,41 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "long" not in config.option.markexpr:
-        long = {item for item in items if item.get_closest_marker("long")}
-        config.hook.pytest_deselected(items=list(long))
-        items[:] = [item for item in items if item not in long]
+    """Keep the tests of the tier, of those that `-k` and `-m` leave."""
+    tiers.select(config, items)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return tiers.header(config)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send what a worker left out to the process that started it."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash[tiers.LEFT_OUT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what a worker left out: each has collected the same tests."""
+    node.config.stash[tiers.LEFT_OUT].update(getattr(node, "workeroutput", {}).get("left_out", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    said = tiers.summary(config.stash[tiers.LEFT_OUT])
+    if said:
+        terminalreporter.write_line(said)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the command that repeats it to the report of a failure."""
+    report = yield
+    if report.failed:
+        report.sections.append(("repeat this test", tiers.command(item)))
+    return report
 
 
 @pytest.hookimpl(wrapper=True)

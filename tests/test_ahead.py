@@ -87,7 +87,7 @@ def shifted(array):
         (lambda a, b: (a, b, 1, 2.0, 3.0), "compiled for K = 3; got K = 3.0"),
         (lambda a, b: (a, b, 1, 2.0, True), "compiled for K = 3; got K = True"),
         (lambda a, b: (a, b, 1, 2.0, 3, helper), r"compiled for f = <tj.function helper>; got f = <tj.f"),
-        (lambda a, b: (a, b, 1), "scaled misses s"),
+        (lambda a, b: (a, b, 1), "scaled is missing s"),
         (lambda a, b: (a, b, 1, 2.0, 3, None, 5), "takes 6 arguments; 7 positional ones"),
     ],
 )
@@ -189,7 +189,7 @@ def test_a_cluster_is_kept(tmp_path):
 
 
 def test_machine_code_needs_a_gpu(kernel, tmp_path):
-    with pytest.raises(tj.DeviceError, match="made by a GPU's driver, and sim is in use: TILEJIT_DEVICE=sim"):
+    with pytest.raises(tj.DeviceError, match="needs a GPU's driver, and sim is in use: TILEJIT_DEVICE=sim"):
         kernel.compiled.save(tmp_path / "k.cubin")
     assert not (tmp_path / "k.cubin").exists()
 

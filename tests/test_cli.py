@@ -105,7 +105,7 @@ def test_doctor_tells_of_an_llvm_that_compiles_nothing(run, monkeypatch):
     monkeypatch.setattr(llvm, "llvm_version_info", (20, 1, 8))
     status, out, _ = run("doctor")
     assert status == 0
-    assert "compiler       unusable: the llvmlite that is installed has LLVM 20.1.8" in out
+    assert "compiler       unusable: the installed llvmlite has LLVM 20.1.8" in out
 
 
 def test_doctor_says_where_kernels_are_kept(run, cache, monkeypatch):
@@ -113,7 +113,7 @@ def test_doctor_says_where_kernels_are_kept(run, cache, monkeypatch):
     monkeypatch.setenv("TILEJIT_CACHE", "0")
     assert "kernels        not cached on disk: TILEJIT_CACHE=0\n" in run("doctor")[1]
     monkeypatch.setenv("TILEJIT_CACHE", "no")
-    assert "kernels        not cached on disk: TILEJIT_CACHE='no' is none of 0, 1\n" in run("doctor")[1]
+    assert "kernels        not cached on disk: TILEJIT_CACHE='no' is not one of 0, 1\n" in run("doctor")[1]
 
 
 def test_doctor_tells_of_a_device_that_is_not_there(run, monkeypatch):
@@ -127,12 +127,12 @@ def test_doctor_tells_of_checks_that_are_neither_on_nor_off(run, monkeypatch):
     monkeypatch.setenv("TILEJIT_SIM_CHECKS", "maybe")
     status, out, _ = run("doctor")
     assert status == 0
-    assert "checks are undetermined: TILEJIT_SIM_CHECKS='maybe' is none of 0, 1, strict" in out
+    assert "checks are undetermined: TILEJIT_SIM_CHECKS='maybe' is not one of 0, 1, strict" in out
 
 
 @pytest.mark.parametrize("action", [[], ["info"], ["clear"], ["verify"]])
 def test_cache_says_that_it_is_off_and_why(run, action, monkeypatch):
-    for value, reason in (("0", "TILEJIT_CACHE=0"), ("no", "TILEJIT_CACHE='no' is none of 0, 1")):
+    for value, reason in (("0", "TILEJIT_CACHE=0"), ("no", "TILEJIT_CACHE='no' is not one of 0, 1")):
         monkeypatch.setenv("TILEJIT_CACHE", value)
         status, out, err = run("cache", *action)
         assert status == 0 and not err and out.startswith("The cache on disk is off") and f": {reason}.\n" in out
@@ -207,7 +207,7 @@ def test_a_cache_that_nobody_uses_is_told_as_such(run, cache):
 
 def test_a_file_where_the_cache_should_be_is_told_of(run, cache):
     cache.write_text("")
-    reason = f"{cache} is no folder"
+    reason = f"{cache} is not a folder"
     assert run("cache")[1].startswith(f"The cache on disk is off: {reason}.\n")
     assert run("cache", "verify")[1] == f"The cache on disk is off, so nothing was verified: {reason}.\n"
     assert f"kernels        not cached on disk: {reason}\n" in run("doctor")[1]
@@ -226,9 +226,9 @@ def test_a_cache_that_takes_no_more_is_told_as_such(run, cache, monkeypatch):
 def test_a_size_that_is_no_number_is_told_of(run, cache, monkeypatch):
     monkeypatch.setenv("TILEJIT_CACHE_MAXSIZE", "1 GB")
     _, out, err = run("cache")
-    assert out.startswith("TILEJIT_CACHE_MAXSIZE='1 GB' is no number of bytes") and not err
+    assert out.startswith("TILEJIT_CACHE_MAXSIZE='1 GB' is not a number of bytes") and not err
     _, out, err = run("doctor")
-    assert "TILEJIT_CACHE_MAXSIZE='1 GB' is no number of bytes" in out and not err
+    assert "TILEJIT_CACHE_MAXSIZE='1 GB' is not a number of bytes" in out and not err
 
 
 def test_cache_leaves_what_belongs_to_another_user(run, cache):
@@ -289,7 +289,7 @@ def test_compile_needs_no_kernel_name_where_there_is_one_and_no_spec_where_all_i
         ("::scaled", ("--spec", "K=no literal"), "--spec K=no literal is neither an array nor a dtype"),
         ("::scaled", ("--spec", "A=float33[3]"), "'float33' is not an element type"),
         ("::scaled", ("--spec", "A=float32[3]:(1, 2)"), "2 strides .* for shape"),
-        ("::scaled", ("--spec", "A=float32[3]"), "scaled misses B, n, K"),
+        ("::scaled", ("--spec", "A=float32[3]"), "scaled is missing B, n, K"),
         ("::scaled", ("--spec", "A=float32[64 64]"), r"A=float32\[64 64\]: extents and strides are integers"),
         ("::scaled", ("--spec", "A=float32[64]:(-)"), "extents and strides are integers with commas between them"),
     ],

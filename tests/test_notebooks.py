@@ -15,6 +15,8 @@ import pytest
 
 import tilejit as tj
 
+pytestmark = pytest.mark.integration
+
 SESSION = """
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance(colors="NoColor")

@@ -167,7 +167,7 @@ def test_a_grid_function_that_raises_is_named():
 def test_an_array_that_is_too_large(shape):
     with pytest.raises(tj.ResourceError, match=r"an array of [\d,]+ bytes doesn't fit in the memory of sim") as caught:
         tj.empty(shape, tj.float32)
-    assert caught.value.__cause__ is None and "part by part" in caught.value.hint
+    assert caught.value.__cause__ is None and "in parts" in caught.value.hint
 
 
 def test_a_kernels_copy_is_itself():

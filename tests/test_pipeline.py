@@ -163,7 +163,7 @@ def test_too_much_local_memory_names_the_largest_buffers() -> None:
     kernel = sqrt_tile()
     layout = TileLayout.row_major((80, 64))
     big = Buffer("big", "local", float32, (80, 64), layout, 4)
-    needs = r"sqrt_tile needs 20,480 bytes of local memory a thread; the limit is 16,384\. Largest: big 20,480"
+    needs = r"sqrt_tile needs 20,480 bytes of local memory per thread; the limit is 16,384\. Largest: big 20,480"
     with pytest.raises(ResourceError, match=needs):
         compile(replace(kernel, body=(Alloc(big), *kernel.body)), SIGNATURE, target("sm_90a"))
 

@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.pages import BLOCK, Program, is_printed, programs
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROGRAMS = list(programs(README))
@@ -74,10 +76,11 @@ def test_speeds_name_their_example_with_its_length() -> None:
         assert len((ROOT / "examples" / name).read_text(encoding="utf-8").splitlines()) == int(lines), name
 
 
-def test_ci_runs_the_second_command_and_what_of_the_guide_a_default_run_leaves_out() -> None:
+def test_ci_runs_the_second_command_and_what_a_default_run_leaves_out() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "grep -m1 'pytest' README.md" in script
-    assert "python -m pytest -n auto -m long tests/guide tests/types" in script
+    for tier in ("-m integration", "$day --other-cases", "-m long tests/guide tests/types"):
+        assert f"python -m pytest -n auto {tier}" in script
     assert next(line for line in README.splitlines() if "pytest" in line) == COMMANDS[1]
 
 

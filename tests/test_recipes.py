@@ -9,9 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import tilejit
 from tests.support.pages import BLOCK, patched
 from tests.support.ptxas import ptxas_path
+
+pytestmark = pytest.mark.integration
 
 ROOT = Path(tilejit.__file__).parent.parent
 TESTS = Path(__file__).parent
@@ -117,7 +121,8 @@ def copied(folder: Path) -> Path:
 def run(folder: Path, *arguments: str) -> str:
     """What pytest prints in a copy of the package; properties are tried on few examples."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "--tb=short", *arguments],
+        [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "--tb=short", "--all-cases",
+         *arguments],
         cwd=folder, capture_output=True, text=True, check=False,
         env=os.environ | {"PYTHONPATH": str(folder), "HYPOTHESIS_PROFILE": "few"},
     )

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.oldest import oldest, requirements
 
+pytestmark = pytest.mark.integration
+
 #: what pip says where it can't ask, instead of finding that versions exclude each other
 _NO_INDEX = ("No matching distribution found", "Could not find a version", "No module named pip", "timed out")
 

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).parent.parent
 TESTS = ROOT / "examples" / "testing"
 

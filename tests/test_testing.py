@@ -145,6 +145,11 @@ def test_arrays_have_the_shape_and_type_asked_for_and_stay_inside_their_memory(
     assert plain_one.ctypes.data % 128 == 0 and plain_one.flags.c_contiguous
 
 
+@pytest.mark.parametrize("shift", [0, 1, 5, 32])
+def test_an_array_begins_where_its_shift_says(shift: int) -> None:
+    assert testing.array_of((4,), tj.float32, shift=shift).ctypes.data % 128 == 4 * shift % 128
+
+
 def test_arrays_hold_special_values_in_time() -> None:
     seen: set[str] = set()
 

@@ -16,6 +16,8 @@ import pytest
 
 import tilejit as tj
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).parent.parent
 QUICKSTART = ROOT / "examples" / "quickstart.py"
 

@@ -52,6 +52,6 @@ def stack_level() -> int:
 def _outside(frame: FrameType) -> tuple[FrameType, int]:
     """Return the first frame outside the package, from `frame` outwards, and its depth, starting at 1."""
     depth = 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and is_ours(frame):
         frame, depth = frame.f_back, depth + 1
     return frame, depth

@@ -217,7 +217,7 @@ class Kernel:
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
     ) -> Request:
         """Return the request to compile for these arguments, which may be specs and dtypes."""
-        values = placeholders(self.parameters, specified(self.name, self.parameters, args, named))
+        values = hypothetical_arguments(self.parameters, specified(self.name, self.parameters, args, named))
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else check_threads(threads)
@@ -288,7 +288,7 @@ def specified(
     return bind(name, declared, args, {**pinned, **named})
 
 
-def placeholders(declared: Sequence[Parameter], values: Sequence[Any]) -> list[Any]:
+def hypothetical_arguments(declared: Sequence[Parameter], values: Sequence[Any]) -> list[Any]:
     """Return arguments as a launch would take them: arrays in place of specs, numbers in place of dtypes."""
     return [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(declared, values, strict=True))]
 

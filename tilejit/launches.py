@@ -15,7 +15,7 @@ from .runtime.captured import CapturedValues
 from .runtime.device import Launch
 from .runtime.fast_launch.generated import ABSENT, GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
 from .runtime.fast_launch.memory import LaunchMemory
-from .runtime.grid import GridFunction, check_clustered, check_grid, warn_of_equals
+from .runtime.grid import GridFunction, check_clustered, check_grid, warn_of_unused_axes
 from .runtime.rounding import warn_of_rounding
 from .runtime.signature import bind, describe
 from .runtime.variants import without_compiling
@@ -226,7 +226,7 @@ class Launcher(LaunchBase):
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
         resolved = self.kernel.resolve(self.threads, values)
         launch = self.launch(values) if grid is None else Launch(grid, self.threads, self.stream)
-        warn_of_equals(self.kernel.name, launch.grid, resolved.function.compiled.executable.grid_axes)
+        warn_of_unused_axes(self.kernel.name, launch.grid, resolved.function.compiled.executable.grid_axes)
         self._warn_of_rounding(resolved, values)
         resolved.function.launch(launch, resolved.call)
         return resolved if all(launch.grid) else resolved._replace(is_empty=True)
@@ -288,7 +288,7 @@ class PreparedLaunch(LaunchBase):
         self._resolved = self.kernel.resolve(launcher.threads, values)
         self._hold = self._resolved.captured.watch()
         launch = launcher.launch(values)
-        warn_of_equals(self.kernel.name, launch.grid, self._resolved.function.compiled.executable.grid_axes)
+        warn_of_unused_axes(self.kernel.name, launch.grid, self._resolved.function.compiled.executable.grid_axes)
         self._warn_of_rounding(self._resolved, values)
         self._quick, self._run = self._resolved.function.prepare(launch, self._resolved.call)
         self.fixed = launcher.fixed

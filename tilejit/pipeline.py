@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .codegen import Generated, generate, limits
-from .codegen.expressions import asked_along
+from .codegen.expressions import specials_along
 from .codegen.storage import allocations, local_memory
 from .compile_record import Derivation
 from .compiled import Compiled
@@ -152,7 +152,7 @@ def _lower(state: PassState) -> None:
 
 
 def _expect_bytes(state: PassState) -> None:
-    state.kernel = expects.with_arrivals(state.kernel)
+    state.kernel = expects.lower_expects(state.kernel)
 
 
 def _fence_proxies(state: PassState) -> None:
@@ -164,7 +164,7 @@ def _expand_arrivals(state: PassState) -> None:
 
 
 def _synchronize_clusters(state: PassState) -> None:
-    state.kernel = clusters.with_meetings(state.kernel)
+    state.kernel = clusters.synchronize_clusters(state.kernel)
 
 
 def _count_registers(state: PassState) -> None:
@@ -173,7 +173,7 @@ def _count_registers(state: PassState) -> None:
 
 
 def _carry_pending(state: PassState) -> None:
-    state.kernel = pending.carry(state.kernel)
+    state.kernel = pending.add_wait_registers(state.kernel)
 
 
 def _keep_packed(state: PassState) -> None:
@@ -222,7 +222,7 @@ def _is_used(param: Param, used: Examined) -> bool:
 
 
 def _unroll(state: PassState) -> None:
-    state.kernel = unroll.written_out(state.kernel)
+    state.kernel = unroll.unroll_loops(state.kernel)
 
 
 def _split_offsets(state: PassState) -> None:
@@ -429,7 +429,7 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
         shared_map=made.shared_map,
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
         widened=widened_scalars(open),
-        grid_axes=tuple([axis for axis in range(3) if made.asked & asked_along(axis, kernel.cluster)]),
+        grid_axes=tuple([axis for axis in range(3) if made.specials & specials_along(axis, kernel.cluster)]),
     )
     derivation = Derivation(
         open=open, tile=tile, lane=kernel, llvm_ir=made.llvm_ir, verdicts=state.verdicts, addressed=state.addressed,

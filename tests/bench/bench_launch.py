@@ -113,11 +113,11 @@ def fake_driver() -> None:
 @contextmanager
 def without_guards() -> Iterator[None]:
     """Launchers that are generated inside make their keys themselves."""
-    are_there, guards.are_there = guards.are_there, lambda: False
+    are_available, guards.are_available = guards.are_available, lambda: False
     try:
         yield
     finally:
-        guards.are_there = are_there
+        guards.are_available = are_available
 
 
 def warm(launch: Launch) -> Launch:

@@ -17,6 +17,8 @@ from tests.bench.bench_autotune import Found, Resumed, exhaustive, find, go_on, 
 from tests.tuning.kernels import Clock, adding, configs, grid, installed_clock
 from tilejit.tuning.table import Tuning
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).parents[2]
 
 

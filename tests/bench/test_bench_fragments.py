@@ -12,6 +12,8 @@ import tilejit as tj
 from tests.bench.bench_fragments import K, M, N, again, instructions
 from tests.support.ptxas import ptxas_path
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.mark.parametrize("step", [16, 32, 64])
 def test_every_round_adds_one_product_however_much_of_k_a_step_loads(step: int) -> None:

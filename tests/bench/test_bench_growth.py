@@ -10,6 +10,8 @@ import pytest
 from tests.bench.bench_growth import KINDS, Stages, compiled, exponent, least, table
 from tilejit import pipeline
 
+pytestmark = pytest.mark.integration
+
 FEW, MANY = 80, 800
 
 #: growth over what would be in proportion; measured 0.5 to 1.5, a quadratic stage has 10

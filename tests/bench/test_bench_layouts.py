@@ -9,6 +9,8 @@ import tilejit as tj
 from tests.bench.bench_layouts import THREADS, access_probes, check, kind, row, softmax, transpose_of, weight_probes
 from tilejit.lower import weights
 
+pytestmark = pytest.mark.integration
+
 
 def test_every_weight_of_an_instruction_has_a_probe() -> None:
     named = " ".join(probe.name for probe in weight_probes())

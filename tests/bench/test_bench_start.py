@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+import pytest
+
 from tests.bench.bench_start import CACHES, GPU, ROWS, Medians, comparison, medians, table
 from tests.bench.start_programs import PROGRAMS
+
+pytestmark = pytest.mark.integration
 
 
 def all_marks(seconds: float) -> Medians:

@@ -1,4 +1,8 @@
-"""Compile time as ratios: of our stages to LLVM's, of compiling to a look into the cache, of work to length."""
+"""Compile time as ratios: of our stages to LLVM's, of compiling to a look into the cache, of work to length.
+
+Work is the number of Python functions that a compilation calls. The numbers recorded here were measured once, and a
+count may be `MARGIN` times the recorded one.
+"""
 
 from __future__ import annotations
 
@@ -48,10 +52,13 @@ def least_seconds(run: Callable[[], object]) -> float:
 
 
 @pytest.mark.parametrize("name", list(demonstrations()))
-def test_our_own_stages_take_less_than_three_times_llvms(name: str, benchmark: BenchmarkFixture) -> None:
-    """Measured: 0.9 to 1.5 times."""
+def test_our_own_stages_take_less_than_three_times_llvms(
+    name: str, benchmark: BenchmarkFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measured: 0.9 to 1.5 times, in CPU time, to which other work on the machine adds little."""
     make = demonstrations()[name]
     benchmark.pedantic(make, rounds=3, warmup_rounds=1)
+    monkeypatch.setattr(time, "perf_counter", time.thread_time)
     llvm, own = [], []
     for _ in range(ROUNDS):
         began = time.perf_counter()
@@ -74,7 +81,7 @@ def test_a_kernel_that_is_compiled_already_is_found_a_hundred_times_faster(bench
 
 
 def chain(turns: int) -> Compiled:
-    """A kernel of three elementwise operations a turn, written out."""
+    """A kernel of three elementwise operations per iteration, unrolled."""
 
     def chained(X: tj.Tensor, Y: tj.Tensor, TURNS: tj.constexpr):
         x = tj.cta.load(X[0:4, 0:128])
@@ -87,7 +94,7 @@ def chain(turns: int) -> Compiled:
     return tj.kernel(threads=128)(chained).compile(array, array, turns, target="sm_90a")
 
 
-#: a count of calls may be this many times the measured one: helper functions are welcome, growth is not
+#: a count may be this many times the recorded one: helper functions are welcome, growth is not
 MARGIN = 1.25
 
 #: which Python 3.12 runs in the frame around them, older ones in frames of their own
@@ -114,10 +121,7 @@ def calls_of(run: Callable[[], object]) -> int:
 
 
 def test_a_kernel_ten_times_as_long_takes_ten_times_the_work() -> None:
-    """Measured of 9, 99 and 999 operations: 5.9 and 9.3 times; 658 calls of Python functions for each further one.
-
-    Where each operation is dispatched by itself, these are 900.
-    """
+    """Recorded for 9, 99 and 999 operations: 5.9 and 9.3 times; 658 calls for each further operation."""
     chain(1)
     few, some, many = (calls_of(partial(chain, turns)) for turns in (3, 33, 333))
     assert 4 * few < some < 1.3 * 10 * few
@@ -210,9 +214,9 @@ def test_operations_of_any_kind_take_work_in_proportion(kernel: Callable[..., No
 
 
 def test_laying_out_takes_a_small_share_of_a_long_kernels_compilation() -> None:
-    """Measured: a ninth of the calls of Python functions."""
+    """Recorded: a ninth of the calls."""
     made = chain(33)
-    assert 8 * calls_of(partial(lay_out, made.derivation.open)) < calls_of(partial(chain, 33))
+    assert calls_of(partial(lay_out, made.derivation.open)) < MARGIN / 9 * calls_of(partial(chain, 33))
 
 
 #: the passes that look at a kernel and change nothing of it, or some of its statements
@@ -220,7 +224,7 @@ LOOKING = ("initialized", "in place", "registers", "polls", "expects", "proxies"
 
 
 def test_passes_that_only_look_take_a_small_share_of_a_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measured: 0.198 of the calls of Python functions, those of verification included."""
+    """Recorded: 0.198 of the calls, those of verification included."""
     make = EXAMPLES["attention full 128"]
     make()
     every, looking = calls_of(make), 0
@@ -237,12 +241,12 @@ def test_passes_that_only_look_take_a_small_share_of_a_compilation(monkeypatch: 
     monkeypatch.setattr(pipeline, "PASSES", tuple(passes))
     monkeypatch.setattr(pipeline, "verify", counted(pipeline.verify))
     make()
-    assert looking < 0.205 * every
+    assert looking < MARGIN * 0.198 * every
 
 
 @pytest.mark.parametrize("name", list(EXAMPLES))
 def test_an_example_is_short_and_takes_no_more_work_than_its_length_allows(name: str) -> None:
-    """Measured: at most 2,722 PTX instructions, attention's 1,161; and 0.994 of these calls."""
+    """Recorded: at most 2,722 PTX instructions, attention's 1,161; and 0.994 of these calls."""
     make = EXAMPLES[name]
     ptx = make().ptx
     assert census(ptx).instructions <= 3000
@@ -268,19 +272,19 @@ def test_a_compilation_leaves_nothing_for_the_cyclic_collector_but_buffers(name:
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("global_shared", 5563), ("shared_registers", 6044), ("square_root", 6677)]
+    ("name", "recorded"), [("global_shared", 5563), ("shared_registers", 6044), ("square_root", 6677)]
 )
-def test_a_small_kernel_takes_few_calls(name: str, most: int) -> None:
-    """Measured: these, of which reading the kernel takes a seventh."""
+def test_a_small_kernel_takes_few_calls(name: str, recorded: int) -> None:
+    """Reading the kernel takes a seventh of the calls."""
     make = demonstrations()[name]
     make()
-    assert calls_of(make) < MARGIN * most
+    assert calls_of(make) < MARGIN * recorded
 
 
 def test_a_second_variant_takes_few_calls_from_the_call_to_its_launch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Measured: 0.99 of these, of which compiling takes four fifths; with an empty cache."""
+    """Recorded with an empty cache: 1,950 calls, of which compiling takes four fifths."""
     pytest.importorskip("cuda.bindings")
     from tests.runtime.fake_driver import FakeDriver, forget_devices, install
 
@@ -300,6 +304,6 @@ def test_a_second_variant_takes_few_calls_from_the_call_to_its_launch(
         with tj.use_device("cuda"):
             single, half = ([tj.to_device(np.ones(4096, t)) for _ in range(3)] for t in (np.float32, np.float16))
             add[32](*single)
-            assert calls_of(lambda: add[32](*half)) < 1970
+            assert calls_of(lambda: add[32](*half)) < MARGIN * 1950
     finally:
         forget_devices()

@@ -9,7 +9,11 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from tests.bench.timeline import Timeline, watch_driver
+
+pytestmark = pytest.mark.integration
 
 SCRIPT = Path(__file__).with_name("timeline.py")
 

@@ -11,12 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.kernels.test_mixed import halves_program
+from tests.simulator import small_kernels
 from tests.support.programs import source_of
 from tests.support.ptxas import nvdisasm_path, ptxas_paths
 from tilejit.codegen import module
 from tilejit.codegen.ptxas_faults import FAULTS, without_faults
+from tilejit.simulator import run
 
 #: (expression of a, b, c, d; whether some inner maximum may lose a negation)
 EXPRESSIONS = (
@@ -202,6 +207,117 @@ def test_a_reduction_of_negated_numbers_in_a_loop_is_right(on: str) -> None:
     assert y.tolist() == [-8, -8, -8]
 
 
+def joined_ptx() -> tuple[str, str]:
+    """Return PTX of a kernel in which registers of two 16-bit elements have two definitions, changed and unchanged."""
+    program = halves_program()
+    kernel = tj.kernel(threads=program.threads)(source_of(program.text))
+    arrays = {memory.name: memory.array()[0] for memory in program.memories}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "without_faults", lambda ptx: ptx)
+        ptx = str(kernel.compile(**arrays, **program.scalars, target="sm_90").ptx)
+    return without_faults(ptx), ptx
+
+
+def test_halves_of_a_register_with_two_definitions_are_shifted() -> None:
+    changed, ptx = joined_ptx()
+    assert "%half" not in ptx
+    assert changed.count("shr.u32 \t%half") == 4
+
+
+@pytest.mark.parametrize(
+    ("join", "use", "is_affected"),
+    [
+        ("mov.b32 \t%r1, 7;\n\t@%p1 mov.b32 \t%r1, {%rs1, %rs2};", "add.s16 \t%rs5, %rs3, %rs4;", True),
+        ("mov.b32 \t%r1, 7;\n\t@%p1 ld.global.b32 \t%r1, [%rd1];", "shl.b16 \t%rs5, %rs4, 1;", True),
+        ("mov.b32 \t%r2, 7;\n\t@%p1 mov.b32 \t%r2, %r3;\n\tmov.b32 \t%r1, %r2;", "cvt.u32.u16 \t%r4, %rs4;", True),
+        ("mov.b32 \t%r1, 7;\n\t@%p1 mov.b32 \t%r1, %r3;", "mov.b16 \t%rs5, %rs4;\n\tmul.lo.s16 \t%rs6, %rs5, 3;", True),
+        ("mov.b32 \t%r1, 7;\n\t@%p1 mov.b32 \t%r1, %r3;", "add.f16 \t%rs5, %rs3, %rs4;", False),
+        ("mov.b32 \t%r1, 7;\n\t@%p1 mov.b32 \t%r1, %r3;", "st.global.b16 \t[%rd1], %rs4;", False),
+        ("mov.b32 \t%r1, {%rs1, %rs2};", "add.s16 \t%rs5, %rs3, %rs4;", False),
+        ("ld.global.b32 \t%r1, [%rd1];", "add.s16 \t%rs5, %rs3, %rs4;", False),
+    ],
+)
+def test_only_integers_in_joined_registers_are_shifted(join: str, use: str, is_affected: bool) -> None:
+    ptx = f"\n{{\n\t{join}\n\tmov.b32 \t{{%rs3, %rs4}}, %r1;\n\t{use}\n}}\n"
+    assert ("%half" in without_faults(ptx)) == is_affected
+
+
+@pytest.mark.parametrize("unpack", ["mov.b32 \t{_, %h3}, %r1", "cvt.u16.u32 \t%h3, %r1"])
+@pytest.mark.parametrize("operation", ["neg", "abs"])
+def test_a_packed_negation_is_extended(operation: str, unpack: str) -> None:
+    ptx = f"{{\n{operation}.s16 %h2, %h1;\nmov.b32 %r1, {{%h2, %h2}};\n{unpack};\ncvt.s32.s16 %r2, %h3;\n}}"
+    assert f"{operation}.s16" not in without_faults(ptx)
+
+
+#: operations of random functions -> types of the result and of the operands
+OPERATIONS = {
+    **{f"{name}.s{n}": f"{n} {n} {n}" for name in ("min", "max", "add", "sub", "mul.lo") for n in (16, 32)},
+    **{f"{name}.s{n}": f"{n} {n}" for name in ("neg", "abs") for n in (16, 32)},
+    "min.u16": "16 16 16", "max.u32": "32 32 32", "cvt.s32.s16": "32 16", "cvt.u32.u16": "32 16",
+    "cvt.u16.u32": "16 32", "mov.b32": "32 32", "mov.b16": "16 16", "pack": "32 16 16", "unpack": "16 32",
+    "shr.s16": "16 16", "setp.lt.s16": "16 16 16",
+}
+
+#: those that rarely provoke a fault, as other operations must follow
+OFTEN = 4 * ["pack", "unpack", "neg.s32", "max.s32", "max.s32", "neg.s16", "abs.s16"]
+
+
+@st.composite
+def functions(draw: st.DrawFn) -> str:
+    """Draw a straight-line function of %h1, %h2, %r1 and %r2, as PTX that stores all registers at [%x1]."""
+    held = {"16": ["%h1", "%h2"], "32": ["%r1", "%r2"]}
+    lines = []
+    for name in draw(st.lists(st.sampled_from([*OPERATIONS, *OFTEN]), min_size=6, max_size=16)):
+        bits, *types = OPERATIONS[name].split()
+        terms = [draw(st.sampled_from(held[t])) for t in types]
+        if len(types) == 2 and name != "pack":
+            terms[1] = draw(st.sampled_from([terms[1], terms[1], "0", "-1"]))
+        # registers may be defined several times, also under a predicate
+        results = draw(st.permutations([f"%{'h' if bits == '16' else 'r'}{n}" for n in range(1, 5)]))
+        results = results[: 2 if name == "unpack" else 1]
+        is_old = set(results) <= set(held[bits])
+        predicate = draw(st.sampled_from(["", "@%p1 ", "@!%p1 "])) if is_old and "setp" not in name else ""
+        match name:
+            case "pack":
+                line = f"mov.b32 \t{results[0]}, {{{', '.join(terms)}}};"
+            case "unpack":
+                line = f"mov.b32 \t{{{', '.join(results)}}}, {terms[0]};"
+            case "setp.lt.s16":
+                line, results = f"{name} \t%p1, {', '.join(terms)};", []
+            case "shr.s16":
+                line = f"{name} \t{results[0]}, {terms[0]}, 2;"
+            case _:
+                line = f"{name} \t{results[0]}, {', '.join(terms)};"
+        lines.append(f"\t{predicate}{line}\n")
+        held[bits] = sorted({*held[bits], *results})
+    for number, register in enumerate([*held["16"], *held["32"]]):
+        lines.append(f"\tst.global.b{16 if 'h' in register else 32} \t[%x1+{4 * number}], {register};\n")
+    return "".join(lines)
+
+
+def evaluated(ptx: str, numbers: list[int]) -> list[int]:
+    """Return what a function stores in the simulator."""
+    out = np.zeros(12, np.uint32)
+    arguments = [np.array([number], np.uint32) for number in numbers]
+    run(ptx, "k", (1,), (1,), [*map(small_kernels.pointer, arguments), small_kernels.pointer(out)])
+    return out.tolist()
+
+
+NUMBERS = st.sampled_from([0, 1, 5, 0x7FFF, 0x8000, 0xFFFF, 0x80000000, 0xFFFF8000])
+
+
+@given(functions(), st.lists(NUMBERS, min_size=4, max_size=4))
+def test_a_changed_function_computes_the_same(body: str, numbers: list[int]) -> None:
+    loads = "".join(
+        f"\tld.param.b64 \t%x1, [p{n}];\n\tld.global.b{16 if n < 2 else 32} \t%{'hhrr'[n]}{n % 2 + 1}, [%x1];\n"
+        for n in range(4)
+    )
+    loads += "\tsetp.gt.s32 \t%p1, %r1, 0;\n\tld.param.b64 \t%x1, [p4];\n"
+    params = ", ".join(f".param .u64 p{n}" for n in range(5))
+    ptx = small_kernels.kernel(f"{loads}{body}\tret;\n", params)
+    assert evaluated(without_faults(ptx), numbers) == evaluated(ptx, numbers)
+
+
 def sass_of(ptx: str, ptxas: Path, folder: Path) -> str:
     source, binary = folder / "kernel.ptx", folder / "kernel.cubin"
     source.write_text(ptx)
@@ -241,7 +357,7 @@ def test_no_version_of_ptxas_loses_an_extension(
 
 
 def test_no_version_of_ptxas_fuses_a_maximum_of_negations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Needs nvdisasm; `TILEJIT_TEST_PTXAS` names assemblers besides the one that is installed."""
+    """Needs nvdisasm; `TILEJIT_TEST_PTXAS` names further assemblers."""
     need_disassembler()
     expression = "max(max(a, -b), c)"
     ptx = ptx_of(expression, "int32")
@@ -254,3 +370,17 @@ def test_no_version_of_ptxas_fuses_a_maximum_of_negations(tmp_path: Path, monkey
         if version >= (12, 6):
             assert bool(negations) == (version >= (13, 4)), f"{ptxas}, version {version}"
         assert "VIMNMX3" not in sass_of(ptx, ptxas, tmp_path), ptxas
+
+
+def test_no_version_of_ptxas_takes_the_next_register_for_an_upper_half(tmp_path: Path) -> None:
+    """Needs nvdisasm; `TILEJIT_TEST_PTXAS` names further assemblers."""
+    need_disassembler()
+    for ptxas in ptxas_paths():
+        pairs = []
+        for ptx in joined_ptx():
+            moves = re.findall(r"R2UR UR(\d+), R(\d+)", sass_of(ptx, ptxas, tmp_path))
+            numbers = {(int(target), int(source)) for target, source in moves}
+            pairs.append([n for n in numbers if n[0] % 2 == 0 and (n[0] + 1, n[1] + 1) in numbers])
+        assert pairs[0] == [], ptxas
+        if version_of(ptxas) >= (12, 6):
+            assert pairs[1] != [], ptxas

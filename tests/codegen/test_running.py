@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.codegen.devices import Runner
 from tests.support.lane_kernels import array, kernel, pointer
+from tests.support.profiles import times
 from tilejit.codegen import generate
 from tilejit.dtypes import DTYPES, DType, bool_, float16, float32, float64, int8, int32, int64, uint8, uint32
 from tilejit.ir.arithmetic import build
@@ -150,7 +151,7 @@ def value_of(expr: Expr, state: dict[str, int]) -> int:
     return int(reference(expr.name, x, y))
 
 
-@settings(max_examples=25)
+@settings(max_examples=times(0.8))
 @given(body=blocks())
 def test_a_random_program_does_what_an_interpreter_does(device: Runner, body: tuple[Stmt, ...]) -> None:
     out = array("out", int32, 3 * THREADS)

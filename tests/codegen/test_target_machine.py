@@ -72,7 +72,7 @@ def another_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("another_version")
 def test_an_llvm_of_another_version_is_refused_by_name() -> None:
-    with pytest.raises(DeviceError, match="has LLVM 20.1.8; tilejit writes for LLVM 22") as caught:
+    with pytest.raises(DeviceError, match="has LLVM 20.1.8; tilejit generates code for LLVM 22") as caught:
         target_machine.compile_text(MODULE, find_target("sm_90"), (7, 8))
     assert caught.value.hint == f"pip install '{target_machine._PACKAGE}'"
 

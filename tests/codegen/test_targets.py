@@ -14,7 +14,8 @@ from tests.support.lane_kernels import Case, cast_cases, elementwise_kernel, ope
 from tests.support.ptxas import complaints, ptxas_path
 from tilejit.codegen import generate
 from tilejit.dtypes import DTYPES
-from tilejit.target import TARGETS, target
+from tilejit.errors import DeviceError
+from tilejit.target import TARGETS, for_capability, target
 
 #: one target of each generation and each kind of fp8, bfloat16 and stmatrix support goes through ptxas
 ASSEMBLED = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_120a")
@@ -84,3 +85,17 @@ def test_the_ptx_version_is_the_targets_own_or_what_an_instruction_needs(compile
 def test_no_ptx_calls_a_function(compiled: list[tuple[str, str, str]]) -> None:
     for ptx, name, title in compiled:
         assert "call" not in ptx and ".extern .func" not in ptx, (name, title)
+
+
+@pytest.mark.parametrize(
+    ("capability", "name"),
+    [((7, 5), "sm_75"), ((8, 8), "sm_87"), ((9, 0), "sm_90a"), ((9, 9), "sm_90"), ((12, 1), "sm_121a"),
+     ((13, 0), "sm_121")],
+)
+def test_a_device_gets_the_newest_target_that_it_runs(capability: tuple[int, int], name: str) -> None:
+    assert for_capability(*capability).name == name
+
+
+def test_a_device_older_than_all_targets_is_refused() -> None:
+    with pytest.raises(DeviceError, match="compute capability 7.0 is too old"):
+        for_capability(7, 0)

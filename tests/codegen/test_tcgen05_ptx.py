@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.support.profiles import times
 from tests.support.ptx import early_uses, instructions
 from tilejit import S, tid_in_wg
 from tilejit.dtypes import float16, float32, uint8
@@ -166,7 +167,7 @@ def interleaved(draw: st.DrawFn) -> Kernel:
     return Kernel("interleaved", tuple(params), 128, "sm_100a", (*allocs, *body))
 
 
-@settings(max_examples=12)
+@settings(max_examples=times(0.4))
 @given(interleaved())
 def test_loads_in_any_order_before_one_wait_or_several_stay_behind_it(kernel: Kernel) -> None:
     arrays = tuple((p.of, ArrayType(p.buffer.dtype, 2, 1, 16, 16)) for p in kernel.params)

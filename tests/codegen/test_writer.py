@@ -243,7 +243,7 @@ def test_what_continues_and_what_leaves_a_loop_brings_what_words_hold_there() ->
     w.write(word, "i32", "%left")
     w.jump(after)
     w.start(end)
-    w.meet(again)
+    w.continue_at(again)
     latch = w.read(word, "i32")
     w.branch("%e", head, after)
     w.start(after)

@@ -33,7 +33,7 @@ REFUSED = [
     (lambda: ask(SHARED, GLOBAL, name="teleport"), tj.DispatchError, "no tile operation 'teleport'", "copy"),
     (lambda: ask(SHARED, GLOBAL, scope="block"), tj.DispatchError, "no scope 'block'", "cta"),
     (lambda: ask(SHARED), tj.DispatchError, "copy takes 2 to 4 operands; got 1", "the destination first"),
-    (lambda: ask(SHARED, "A"), tj.KernelTypeError, "'A' is no operand", "tj.operand"),
+    (lambda: ask(SHARED, "A"), tj.KernelTypeError, "'A' is not an operand", "tj.operand"),
     (lambda: ask(SHARED, GLOBAL, variant="tma"), tj.DispatchError, "copy has no variant 'tma'", "gmem_smem"),
     (lambda: ask(SHARED, GLOBAL, target="sm_1"), tj.DeviceError, "unknown target 'sm_1'", "sm_90a"),
 ]

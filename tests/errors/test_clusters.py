@@ -103,7 +103,7 @@ SHARED = """def k(A, B):
 COPIED = "tj.warp.copy_async(s[t.stage], A[i * 16 : i * 16 + 16, 0:64], barrier=t, multicast=0)"
 CARET = f"""    {COPIED}
     {'^' * len(COPIED)}
-help: in all CTAs that share a copy it names the same region and the same place: compute both from what these CTAs \
+help: all CTAs that share a copy must name the same region and destination: compute both from what these CTAs \
 have in common, such as the id of their cluster, and not from their own ids or ranks"""
 #: what stands in place of what; what is said
 DIFFERENT = {

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import tilejit as tj
 from tests.support.marked import execute, kernel_text
+from tests.support.profiles import times
 
 ARGUMENTS = (tj.spec((64, 64), tj.float32), tj.spec((64, 64), tj.float32), tj.int32)
 
@@ -163,6 +164,6 @@ def test_the_bodies_compile_unedited():
 
 
 @given(edited())
-@settings(max_examples=150)
+@settings(max_examples=times(5))
 def test_an_edited_kernel_compiles_or_says_why_not(body):
     compiles(body)

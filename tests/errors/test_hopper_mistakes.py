@@ -128,12 +128,12 @@ MISTAKES: dict[str, Mistake] = {
             without(LOADED, "tj.cta.arrive(full)\n", ""), "tj.cta.copy_async(b",
             "tj.cta.arrive(full)\ntj.cta.copy_async(b",
         ),
-        AsyncHazardError, "is told of more bytes when all else of phase 0 has come or is on its way",
-        "tj.cta.copy_async(b[0], B[0:64, 0:64], barrier=full)", "start the copy in front of the last arrival",
+        AsyncHazardError, "expects more bytes when all else of phase 0 has arrived or is in flight",
+        "tj.cta.copy_async(b[0], B[0:64, 0:64], barrier=full)", "start the copy before the last arrival",
     ),
     "nobody arrives": Mistake(
         without(LOADED, "tj.cta.arrive(full)"), DeadlockError, "it is in phase 0: 0 of 1 arrivals", "full.wait(0)",
-        "producers commit",
+        "producers must commit",
     ),
     "the same phase twice": Mistake(
         LOADED + "tj.cta.copy_async(a[0], A[0:64, 64:128], barrier=full)\ntj.cta.arrive(full)\nfull.wait(0)\n" + SHOWN,
@@ -141,7 +141,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "each warp arrives": Mistake(
         without(LOADED, "tj.cta.arrive", "tj.warp.arrive"), AsyncHazardError,
-        "gets an arrival more than the 1 of phase 0", "tj.warp.arrive(full)", "make the barrier for as many arrivals",
+        "gets one arrival more than the 1 of phase 0", "tj.warp.arrive(full)", "initialize the barrier with",
     ),
     "each warp copies the same": Mistake(
         without(without(LOADED, "tj.cta.", "tj.warp."), "alloc_barrier()", "alloc_barrier(4)"), AsyncHazardError,
@@ -149,7 +149,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "one barrier, made anew in each turn": Mistake(
         "for k in range(3):\n    full = tj.alloc_barrier()\n    tj.cta.arrive(full)\n    full.wait(0)",
-        AsyncHazardError, "is waited for in phase 0, but is in phase 2", "full.wait(0)", "count the same steps, from 0",
+        AsyncHazardError, "is waited for in phase 0, but is in phase 2", "full.wait(0)", "count the same phases",
     ),
     "a barrier instead of a step": Mistake(
         PREPARED + "tj.warp.commit(full)", KernelTypeError, "commit takes a step of a ring; products on sm_100a "
@@ -166,19 +166,19 @@ MISTAKES: dict[str, Mistake] = {
     # rings
     "a consumer that doesn't count": Mistake(
         RING.rpartition("        i += 1\n")[0], AsyncHazardError, "ring.full[0] is waited for in phase 0, but is in "
-        "phase 2", "ring[i].wait()", "count the same steps, from 0", threads=64,
+        "phase 2", "ring[i].wait()", "count the same phases, from 0", threads=64,
     ),
     "a stage overwritten": Mistake(
         without(RING, "        ring[i].acquire()\n", ""), RaceError, "race in shared memory",
-        "C[k, tj.lane_id()] = s[ring[i].stage, tj.lane_id()]", "let a barrier lie between", threads=64,
+        "C[k, tj.lane_id()] = s[ring[i].stage, tj.lane_id()]", "put a barrier between them", threads=64,
     ),
     "another stage than the step's": Mistake(
         without(without(RING, "s[ring[i].stage", "s[k % 2"), "alloc_ring(2)", "alloc_ring(3)"), RaceError,
-        "race in shared memory", "s[k % 2, tj.lane_id()] = tj.float32(k)", "let a barrier lie between", threads=64,
+        "race in shared memory", "s[k % 2, tj.lane_id()] = tj.float32(k)", "put a barrier between them", threads=64,
     ),
     "fewer steps are consumed": Mistake(
         without(RING, "else:\n    for k in range(4)", "else:\n    for k in range(1)"), DeadlockError,
-        "waits for phase 0 of mbarrier ring.empty[1]", "ring[i].acquire()", "consumers release, once a step",
+        "waits for phase 0 of mbarrier ring.empty[1]", "ring[i].acquire()", "consumers release, once per step",
         threads=64,
     ),
     "a step that is kept": Mistake(
@@ -230,11 +230,12 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "rows that end between two steps of 16 bytes": Mistake(
         STORED, DispatchError, "rows of D end at a multiple of 4 bytes; TMA writes whole chunks of 16",
-        "tj.wg.copy_async(D[0:64, 0:64], a[0])", "store what hangs over the edge by copy", given=ragged,
+        "tj.wg.copy_async(D[0:64, 0:64], a[0])", "store the tiles at the edge by copy", given=ragged,
     ),
     "half a row of the swizzle": Mistake(
         without(LOADED, "a[0], A[0:64, 0:64]", "a[0, :, 0:32], A[0:64, 0:32]"), DispatchError,
-        "columns 32 wide; a 128B row holds 64", "tj.cta.copy_async(a[0, :, 0:32]", "take whole rows of the swizzle",
+        "the tile is 32 columns wide; a 128B row holds 64", "tj.cta.copy_async(a[0, :, 0:32]",
+        "take whole rows of the swizzle",
     ),
     "a store that nobody waits for": Mistake(
         STORED, AsyncHazardError, "exits before its TMA store was waited for", "tj.wg.copy_async(D[0:64, 0:64], a[0])",

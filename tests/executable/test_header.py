@@ -146,7 +146,7 @@ int main(void) {
 def test_a_struct_that_is_laid_out_otherwise_is_refused(tmp_path):
     header = c_header(EXECUTABLES["scalars"]().executable)
     (tmp_path / "k.h").write_text(header.replace("    int64_t n;", "    int64_t n[2];"))
-    with pytest.raises(AssertionError, match="stands elsewhere"):
+    with pytest.raises(AssertionError, match="is at another offset"):
         compiles("c", PROGRAM.format(name="scalars", upper="SCALARS", prints=""), tmp_path)
 
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.support.profiles import times
 from tests.support.programs import array, tile_ir
 from tilejit import dtypes
 from tilejit.ir.text.parser import from_text
@@ -87,7 +88,7 @@ def _is_python(body: str) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
-@settings(max_examples=400)
+@settings(max_examples=times(13))
 @given(st.sampled_from(TEMPLATES), st.sampled_from(VALUES), st.sampled_from(VALUES))
 def test_any_input_gives_tile_ir_or_an_error_with_a_place(template: str, a: str, b: str) -> None:
     attempt(template, a, b)

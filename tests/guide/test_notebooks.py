@@ -29,6 +29,8 @@ from tests.support.notebooks import (
     stable,
 )
 
+pytestmark = pytest.mark.integration
+
 #: notebooks that take longer than a default run has time for: `-m long` runs them
 LONG = {"06_why_is_this_copy_slow", "10_testing_with_hypothesis", "12_several_gpus", "14_roles_and_rings"}
 

@@ -210,30 +210,6 @@ def test_a_region_past_the_edge_is_an_error_in_checked_builds() -> None:
     assert "[0 : 64] leaves dimension 1 of P, whose extent is 63" in str(caught.value)
 
 
-LOADED = "    x = tj.cta.load(X[0:8])\n"
-BAD = [
-    (LOADED + "    tj.atomic.max(P[0:8], x)", "atomic max does not support float32"),
-    (LOADED + "    tj.atomic.add(P[0:8], x.astype(tj.float16))", "the place is float32, the value float16"),
-    (LOADED + "    tj.atomic.add(P[0:4], x)", "a value of shape (8,) doesn't broadcast to (4,)"),
-    (LOADED + "    tj.atomic.add(P[0:8], X[0:8])", "atomic.add takes local tiles"),
-    (LOADED + "    tj.atomic.add(x, 1.0)", "is the result of an expression: it can't be written"),
-    (LOADED + "    tj.atomic.add(P[0], x)", "one element takes a scalar; this is a local tile of shape (8)"),
-    (LOADED + "    tj.atomic.add(P[0:8], x, mask=x)", "the mask is float32; it must be bool_"),
-    (LOADED + "    tj.atomic.add(P[0:8], tj.warp.load(X[0:8]), mask=x > 0)", "of a tile of a"),
-    (LOADED + "    tj.atomic.cas(P[0:8], x, x)", "atomic cas does not support float32"),
-    (LOADED + "    tj.atomic.add(P.at(x), x)", "the index of .at must be a local tile or a scalar of integers"),
-]
-
-
-@pytest.mark.parametrize(("body", "message"), BAD, ids=[f"{k} {message[:30]}" for k, (_, message) in enumerate(BAD)])
-def test_what_makes_no_sense_is_refused(body: str, message: str) -> None:
-    kernel = tj.kernel(threads=64)(source_of(f"def updated(P, X):\n{body}\n"))
-    with pytest.raises(tj.KernelTypeError) as caught:
-        kernel.compile(tj.spec((16,), tj.float32), tj.spec((16,), tj.float32), target="sm_90a")
-    assert message in str(caught.value)
-    assert "help: " in str(caught.value)
-
-
 @tj.kernel(threads=64)
 def masked_at_edges(H: tj.Tensor, M: tj.Tensor, rows: tj.Tensor, n: tj.int32, m: tj.int32):
     mask = tj.cta.load(M[0:4, 0:16]) != 0

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import tilejit as tj
 from tests.kernels.cluster_programs import ClusterProgram, cluster_programs
 from tests.support.orders import EVERY_ORDER, FEW_ORDERS, Order, simulated
+from tests.support.profiles import times
 from tests.support.programs import source_of
 from tests.support.ptxas import notes_of
 from tilejit.runtime.device import Device
@@ -120,7 +121,7 @@ def test_products_are_the_same_whenever_copies_land(order: Order) -> None:
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 
-@settings(max_examples=12)
+@settings(max_examples=times(0.4))
 @given(st.data())
 def test_a_region_comes_to_all_ctas_along_an_axis(data: st.DataObject) -> None:
     cluster, axis = data.draw(st.sampled_from([*CLUSTERS, (3, 1), (3, 2)])), data.draw(st.sampled_from([0, 1]))
@@ -233,14 +234,14 @@ def lookups(draw: st.DrawFn) -> LookedUp:
     return LookedUp(cluster, axis, draw(st.integers(1, 3)), h, width, mode, source, np.take(starts, first, axis))
 
 
-@settings(max_examples=15)
+@settings(max_examples=times(0.5))
 @given(lookups(), st.sampled_from(FEW_ORDERS))
 def test_ctas_that_name_the_same_region_hear_nothing(launch: LookedUp, order: Order) -> None:
     with simulated(order):
         np.testing.assert_array_equal(launch.run(launch.starts), launch.expected())
 
 
-@settings(max_examples=15)
+@settings(max_examples=times(0.5))
 @given(lookups(), st.sampled_from(FEW_ORDERS), st.data())
 def test_one_cta_that_names_another_region_is_told(launch: LookedUp, order: Order, data: st.DataObject) -> None:
     assume(launch.cluster[launch.axis] > 1)

@@ -89,5 +89,5 @@ def test_an_array_without_elements_has_no_tensor_map_and_needs_none() -> None:
     turns = np.full(64, -1, np.int32)
     tj.simulate(loaded, 1, np.zeros((0, 64), np.float16), turns, 0)
     np.testing.assert_array_equal(turns, np.zeros(64))
-    with pytest.raises(tj.SimulationError, match="starts a copy of an array without elements, of which there is no"):
+    with pytest.raises(tj.SimulationError, match="starts a copy of an array without elements, which has no"):
         tj.simulate(loaded, 1, np.zeros((0, 64), np.float16), turns, 1)

@@ -226,32 +226,3 @@ def test_an_index_past_the_tiles_shape_or_the_arrays_edge_is_never_examined() ->
     e, y = np.arange(9.0)[:, None] + np.zeros(3), np.zeros((20, 3))
     rows[1](e, np.full(20, 8), y, N=20, D=3)
     assert (y == 8).all()
-
-
-LOADED = "    i = tj.cta.load(I[0:8])\n"
-BAD = [
-    (LOADED + "    tj.cta.load(X.at(i.astype(tj.float32)))", "the index of .at must be a local tile or a scalar"),
-    ("    tj.cta.load(X.at(1.5))", "an index must be an integer; this is the constant 1.5"),
-    ("    tj.cta.load(X.at(I[0:8]))", "this is a global region of shape (8) and int32"),
-    ("    tj.cta.load(X.at(-1)[0:4])", "index -1 is outside: indices don't count from the end"),
-    (LOADED + "    tj.cta.load(X.at(i, axis=2))", "axis 2 is outside a tile of 2 dimensions"),
-    (LOADED + "    tj.cta.load(X[2:6].at(i)[:, 0:4])", "this region has a part of dimension 0 of X"),
-    (LOADED + "    tj.cta.load(X.at(i)[0:4, 0:4])", "dimension 0 of a gathered region of shape (8, ?)"),
-    (LOADED + "    tj.cta.load(X.at(i)[:, 0:4, 0])", "2 indices for 1 dimension of X"),
-    (LOADED + "    tj.cta.load(X.at(i))", "dimension 1 of X has a run-time extent"),
-    (LOADED + "    tj.cta.load(i.at(i))", ".at takes global or shared memory; this is a local tile"),
-    (LOADED + "    tj.cta.copy(X[0:8, 0:4], X.at(i)[:, 0:4])", "the source can't be a gathered region of shape (8, 4)"),
-    (LOADED + "    y = X.at(i)[:, 0:4] + 1", "a gathered region of shape (8, 4)"),
-    (LOADED + "    tj.cta.store(X.at(i)[:, 0:4], tj.cta.zeros((4, 8), X.dtype))", "the destination has (8, 4)"),
-    (LOADED + "    tj.warp.load(X.at(i)[:, 0:4])", "warp.copy of "),
-    ("    tj.cta.load(X.at(I[tj.thread_id()])[0:4])", "its index may differ between threads"),
-]
-
-
-@pytest.mark.parametrize(("body", "message"), BAD, ids=[message[:40] for _, message in BAD])
-def test_what_makes_no_sense_is_refused(body: str, message: str) -> None:
-    kernel = tj.kernel(threads=64)(source_of(f"def gathered(X, I):\n{body}\n"))
-    with pytest.raises((tj.KernelTypeError, tj.DispatchError)) as caught:
-        kernel.compile(tj.spec((16, 8), tj.float32), tj.spec((64,), tj.int32), target="sm_90a")
-    assert message in str(caught.value)
-    assert "help: " in str(caught.value)

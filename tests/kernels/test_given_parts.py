@@ -239,7 +239,7 @@ def test_a_copy_to_a_part_leaves_the_rest_as_it_was(device: Device) -> None:
     expected[:, 63] = x
     np.testing.assert_array_equal(y, expected)
     verdict = one_column.explain(tj.spec((8,), tj.float32), tj.spec((8, 64), tj.float32), target="sm_90a")
-    assert "not rename: 248 values beside the part lie in the registers that are written" in str(verdict)
+    assert "not rename: the registers that are written also hold 248 values outside the region" in str(verdict)
 
 
 #: (rows, columns) that are gathered, the layout of their tile, that of the index, that of shared memory

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.support.profiles import times
 
 ROWS, COLUMNS = 6, 8
 
@@ -101,7 +102,7 @@ KERNELS = [
 
 @pytest.mark.parametrize(("kernel", "elements", "row", "column"), KERNELS, ids=[k.name for k, *_ in KERNELS])
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(2), deadline=None)
 def test_numpy_gives_the_same_or_there_is_an_error(kernel, elements, row, column, data):
     starts = [data.draw(each) for each in (ROW, COLUMN, row, column)]
     a = np.random.default_rng(0).permutation(ROWS * COLUMNS).astype(np.float32).reshape(ROWS, COLUMNS)
@@ -231,7 +232,7 @@ def parts(draw, shape):
 
 @pytest.mark.parametrize("kernel", [copied_between_arrays, added_between_arrays], ids=lambda k: k.name)
 @given(parts((6, 8)), parts((6, 8)), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=times(3.3), deadline=None)
 def test_arrays_that_overlap_at_launch_give_numpys_result_or_an_error(kernel, source, target, is_transposed):
     def views(memory):
         b = memory[target].T if is_transposed else memory[target]

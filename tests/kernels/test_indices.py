@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.support.profiles import times
 
 
 @tj.kernel(threads=1)
@@ -78,7 +79,7 @@ INDEX = st.integers(-9, 9) | st.sampled_from((-(2**31), 2**31 - 1))
 
 @pytest.mark.parametrize("kernel", READS + WRITES, ids=lambda k: k.name)
 @given(INDEX, INDEX)
-@settings(max_examples=40)
+@settings(max_examples=times(1.3))
 def test_an_element_is_reached_exactly_where_numpy_reaches_it_without_counting_from_the_end(kernel, i, j):
     a, b = np.arange(24, dtype=np.float32).reshape(4, 6), np.zeros(4, np.float32)
     before = a.copy()
@@ -100,7 +101,7 @@ def test_an_element_is_reached_exactly_where_numpy_reaches_it_without_counting_f
 
 @pytest.mark.parametrize(("kernel", "rows", "columns"), [(region_of_shared, 2, 1), (region_of_local, 1, 2)])
 @given(INDEX, INDEX)
-@settings(max_examples=40)
+@settings(max_examples=times(1.3))
 def test_a_region_of_shared_or_local_memory_lies_inside(kernel, rows, columns, i, j):
     a, b = np.arange(24, dtype=np.float32).reshape(4, 6), np.zeros(4, np.float32)
     with tj.use_device("sim"):

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.support.profiles import times
 from tests.support.programs import source_of
 from tilejit import R, S, laneid
 from tilejit.dtypes import DType, bfloat16, float16, float32, int8, int64
@@ -48,7 +49,7 @@ def meant(mask: str, i: np.ndarray, m: int, n: int, bits: np.ndarray) -> np.ndar
 NUMBERS = st.integers(-20, 150) | st.sampled_from((-(2**31), 2**31 - 1, 2**31 - 3))
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(2))
 @given(
     mask=st.sampled_from(MASKS), dtype=st.sampled_from(DTYPES), extent=st.sampled_from((16, 40, 64, 96, 100, 128)),
     start=st.integers(-40, 140), shift=st.booleans(), m=NUMBERS, n=NUMBERS, size=st.sampled_from((160, 1024, 1019)),
@@ -87,7 +88,7 @@ def in_two_dimensions(A, C, top: tj.int32, left: tj.int32, bottom: tj.int32, rig
     tj.cta.store(C[0:24, 0:64], x + 1, mask=mask)
 
 
-@settings(max_examples=30)
+@settings(max_examples=times(1))
 @given(st.lists(st.integers(-3, 70), min_size=4, max_size=4), st.sampled_from((float16, float32, int8)), st.booleans())
 def test_masks_of_rows_and_columns(ends: list[int], dtype: DType, turned: bool) -> None:
     numbers = np.arange(24 * 64).astype(dtype.numpy)

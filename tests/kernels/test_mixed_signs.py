@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.support.profiles import times
 from tests.support.programs import array, tile_ir
 from tilejit import dtypes
 from tilejit.dtypes import DTYPES, DType
@@ -87,7 +88,7 @@ def numbers(dtype: DType, data: Any, *also: int) -> np.ndarray:
     return np.array(data.draw(st.lists(number, min_size=THREADS, max_size=THREADS)), dtype.numpy)
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(2))
 @given(st.sampled_from(PAIRS), st.sampled_from([compares, compares_tiles]), st.data())
 def test_comparisons_are_exact(pair: tuple[DType, DType], kernel: Any, data: Any) -> None:
     x, y = (numbers(d, data) for d in pair)
@@ -97,7 +98,7 @@ def test_comparisons_are_exact(pair: tuple[DType, DType], kernel: Any, data: Any
     np.testing.assert_array_equal(out, expected)
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(2))
 @given(st.sampled_from(PAIRS), st.sampled_from([shifts, shifts_tiles]), st.data())
 def test_shifts_are_in_the_left_operands_type(pair: tuple[DType, DType], kernel: Any, data: Any) -> None:
     """By any count: one outside 0 .. bits-1 leaves zeros, or the sign."""
@@ -111,7 +112,7 @@ def test_shifts_are_in_the_left_operands_type(pair: tuple[DType, DType], kernel:
         assert int(down) == (a >> b if inside else -1 if a < 0 else 0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(2))
 @given(st.sampled_from([p for p in PAIRS if "uint64" not in map(str, p)]), st.data())
 def test_arithmetic_is_in_a_type_that_holds_both(pair: tuple[DType, DType], data: Any) -> None:
     x, y = (numbers(d, data) for d in pair)

@@ -66,7 +66,7 @@ def test_a_row_of_64_elements_a_thread_nearly_fits_64_registers(monkeypatch: pyt
     if ptxas_path() is None:
         pytest.skip("no ptxas: install nvidia-cuda-nvcc")
     stored = usage(ptx(64), "sm_90a").spill_stores
-    monkeypatch.setattr(packed, "BESIDE_TILES", -1000)
+    monkeypatch.setattr(packed, "OTHER_REGISTERS", -1000)
     assert stored <= 16 < 160 <= usage(ptx(64), "sm_90a").spill_stores
 
 
@@ -74,8 +74,8 @@ def test_a_row_of_64_elements_a_thread_nearly_fits_64_registers(monkeypatch: pyt
 def test_the_bits_are_those_of_a_row_that_is_float32_all_along(device: Device, dtype: str, monkeypatch):
     x = np.random.default_rng(1).normal(size=(1, 64 * 1024)).astype(tj.spec((1,), dtype).dtype.numpy)
     found = []
-    for beside in (packed.BESIDE_TILES, -1000):
-        monkeypatch.setattr(packed, "BESIDE_TILES", beside)
+    for beside in (packed.OTHER_REGISTERS, -1000):
+        monkeypatch.setattr(packed, "OTHER_REGISTERS", beside)
         y = np.zeros_like(x)
         with tj.use_device(device.name):
             kernel()[1](x, y, N=x.shape[1])

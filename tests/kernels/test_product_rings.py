@@ -109,7 +109,7 @@ def test_a_leader_that_isnt_elected_may_come_ahead_of_its_warp() -> None:
         first = r"{ .reg .b32 l; mov.u32 l, %laneid; setp.eq.u32 \1, l, 0; }"
         return re.sub(r"elect\.sync _\|(%p\d+), -1;", first, ptx)
 
-    with pytest.raises(tj.AsyncHazardError, match=r"30 more passed the wait(.|\n)*who lags waits"):
+    with pytest.raises(tj.AsyncHazardError, match=r"30 more passed the wait(.|\n)*a late waiter would hang"):
         run_edited(roles, first_lane, 1, arrays(), 384)
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.support.profiles import times
 from tilejit.dtypes import DTYPES, DType
 from tilejit.ir.arithmetic.facts import full_range
 from tilejit.runtime.arrays import view_of
@@ -46,6 +47,19 @@ def walks_by(OUT, START, STOP, STEP: tj.constexpr):
     OUT[t, 20] = turns
 
 
+@tj.kernel(threads=32)
+def walks_to(OUT, START, ENDS: tj.constexpr):
+    t = tj.thread_id()
+    for k, (stop, step) in enumerate(ENDS):
+        turns = 0
+        for i in range(START[t], stop, step):
+            if turns == 20:
+                break
+            OUT[k, t, turns] = i
+            turns += 1
+        OUT[k, t, 20] = turns
+
+
 @pytest.fixture(autouse=True)
 def simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEJIT_DEVICE", "sim")
@@ -72,7 +86,7 @@ def columns(dtype: DType, rows: list[tuple[int, ...]]) -> list[np.ndarray]:
     return [np.array(column, dtype.numpy) for column in zip(*rows, strict=True)]
 
 
-@settings(max_examples=150)
+@settings(max_examples=times(5))
 @given(st.sampled_from(INTEGERS), st.data())
 def test_ends_and_step_known_at_run_time(dtype: DType, data: Any) -> None:
     number = near_the_ends(dtype)
@@ -83,7 +97,7 @@ def test_ends_and_step_known_at_run_time(dtype: DType, data: Any) -> None:
     np.testing.assert_array_equal(out, expected([range(*row) for row in rows]))
 
 
-@settings(max_examples=150)
+@settings(max_examples=times(5))
 @given(st.sampled_from(INTEGERS), st.sampled_from(LITERAL_STEPS), st.data())
 def test_a_step_known_when_compiling(dtype: DType, step: int, data: Any) -> None:
     """One that is negative counts an unsigned index down too."""
@@ -105,6 +119,22 @@ def test_the_last_step_may_reach_past_the_types_end(dtype: DType) -> None:
         out = np.zeros((THREADS, TURNS + 1), np.uint64)
         walks[1](out, *columns(dtype, rows))
         np.testing.assert_array_equal(out, expected([range(*row) for row in rows]))
+
+
+#: how far a stop is from the end of its type, and the step: up to one more than that the index stays in its type
+DISTANCES = ((0, 1), (0, 2), (0, 3), (0, 100), (1, 2), (1, 3), (2, 3), (2, 4))
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_a_stop_and_a_step_known_when_compiling_may_reach_past_the_types_end(dtype: DType) -> None:
+    low, high = full_range(dtype)
+    up = tuple((high - distance, step) for distance, step in DISTANCES), [high - k for k in range(THREADS)]
+    down = tuple((low + distance, -step) for distance, step in DISTANCES), [low + k for k in range(THREADS)]
+    for ends, starts in (up, down):
+        out = np.zeros((len(ends), THREADS, TURNS + 1), np.uint64)
+        walks_to[1](out, np.array(starts, dtype.numpy), ends)
+        for rows, end in zip(out, ends, strict=True):
+            np.testing.assert_array_equal(rows, expected([range(start, *end) for start in starts]))
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
@@ -139,7 +169,7 @@ def from_signed_to_unsigned(OUT, start, stop):
         OUT[1] += i
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(1.3))
 @given(st.sampled_from([d for d in INTEGERS if d.kind == "int"]), st.integers(-20, 20), st.integers(0, 20))
 def test_a_signed_start_and_an_end_of_uint64_count_as_in_python(dtype: DType, start: int, stop: int) -> None:
     out = np.zeros(2, np.int64)

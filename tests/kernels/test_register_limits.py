@@ -90,7 +90,7 @@ def most(kernel: tj.Kernel, threads: int) -> int:
 def test_a_kernel_is_refused_where_its_tiles_pass_the_registers(kernel, threads):
     elements, limit = most(kernel, threads), most_registers(threads, None)
     needed = elements + 8 + (kernel is centred)
-    with pytest.raises(tj.ResourceError, match=rf"needs {needed} registers a thread .* the limit is {limit}\b"):
+    with pytest.raises(tj.ResourceError, match=rf"needs {needed} registers per thread .* the limit is {limit}\b"):
         compiled(kernel, threads, elements + 8)
     # what is let through is counted, too
     if threads == 1024 or kernel is held:
@@ -175,7 +175,7 @@ def test_the_error_names_tiles_sizes_lines_and_what_to_do(options, limit, hint):
     each = 256 * 64 // threads
     first = marked.text.split("\n").index("    x = tj.cta.load(A[0:256, 0:64])") + 1
     assert error.message == (
-        f"k needs {2 * each} registers a thread for the tiles that are live at once; the limit is {limit}. "
+        f"k needs {2 * each} registers per thread for the tiles that are live at once; the limit is {limit}. "
         f"Largest: x {each} (line {first}), y {each} (line {first + 1})"
     )
     assert error.hint.startswith(hint)

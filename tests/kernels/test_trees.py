@@ -23,7 +23,7 @@ REFUSED = (
     # a thread's own tile is row-major, its transpose isn't, and paths that meet must agree
     r"is in layout .* where line \d+ gives it",
     # many tiles that live at once
-    r"needs \d+ registers a thread for the tiles that are live at once",
+    r"needs \d+ registers per thread for the tiles that are live at once",
 )
 
 #: one program in so many runs under a second schedule, too

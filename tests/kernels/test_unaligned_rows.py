@@ -128,3 +128,18 @@ def test_a_row_stays_in_registers(name: str) -> None:
     threads = softmax.threads_for(columns * dtype.bytes + 16 * is_flat)
     compiled = kernel.compile(rows, rows, N=columns, threads=threads, target="sm_90a", **more)
     assert local_memory_of(compiled.ptx, "sm_90a") == (0, 0)
+
+
+@tj.kernel(threads=32)
+def copy_parts_of_rows(X: tj.Tensor, Y: tj.Tensor):
+    x = tj.alloc_local((32, 6), X.dtype, layout=tj.S[(32, 6) : (1 @ tj.laneid, 1)])
+    tj.warp.copy(x, X[0:32, 0:6])
+    tj.warp.copy(Y[0:32, 0:6], x)
+
+
+def test_a_part_of_a_row_is_moved_by_vectors_that_divide_it() -> None:
+    x, y = np.arange(256, dtype=np.float32).reshape(32, 8), np.zeros((32, 8), np.float32)
+    with tj.use_device("sim"):
+        copy_parts_of_rows[1](x, y)
+    np.testing.assert_array_equal(y[:, :6], x[:, :6])
+    assert not y[:, 6:].any()

@@ -6,6 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.support.profiles import times
 from tests.support.programs import source_of
 from tilejit import S, laneid
 
@@ -293,7 +294,7 @@ class Array:
 
 
 @given(blocks(), st.integers(0, 4), st.integers(0, 3), st.sampled_from([4, 40, 70]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(7), deadline=None)
 def test_a_random_program_gives_pythons_result_or_names_what_is_unwritten(lines, n, c, size):
     """Arrays of more elements than are used have their flags elsewhere.
 

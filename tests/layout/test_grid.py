@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilejit.layout import TileLayout, tx
-from tilejit.layout.grid import Grid, GridAxis, Projection, Spread, alike, alone, projected, starts, units, varied
+from tilejit.layout.grid import Grid, GridAxis, Projection, Spread, alone, projected, same_owners, starts, units, varied
 from tilejit.scopes import SCOPES
 
 
@@ -35,7 +35,7 @@ def test_an_element_of_a_projection_is_owned_by_whoever_owns_one_above_it(drawn:
     grid, extents = drawn
     every = tuple(range(len(extents)))
     # with all slots, so that threads whose elements are padding count
-    full = tuple(grid.spreads[a].rounds(n) * grid.spreads[a].period for a, n in zip(every, extents, strict=True))
+    full = tuple(grid.spreads[a].blocks(n) * grid.spreads[a].period for a, n in zip(every, extents, strict=True))
     above = grid.project(every, full)
     kept = every[1:]
     part = tuple(extents[a] for a in kept)
@@ -76,7 +76,7 @@ def test_a_layout_without_a_dimension_is_the_grids_own(drawn: tuple[Grid, list[i
     slots = made.slots or tuple(extents)
     less = projected(made.layout, slots, every[1:])
     wanted = grid.project(every[1:], extents[1:])
-    assert alike(less, slots[1:], wanted.layout, wanted.slots or tuple(extents[1:]))
+    assert same_owners(less, slots[1:], wanted.layout, wanted.slots or tuple(extents[1:]))
 
 
 def test_the_worked_grid() -> None:
@@ -117,9 +117,9 @@ def test_layouts_that_differ_in_registers_are_alike() -> None:
     one = TileLayout.from_iters([(4, 2, "m"), (32, 1, "tx"), (2, 1, "m")])
     other = TileLayout.from_iters([(4, 1, "m"), (32, 1, "tx"), (2, 4, "m")])
     third = TileLayout.from_iters([(8, 1, "m"), (32, 1, "tx")])
-    assert alike(one, (8, 32), other, (8, 32))
-    assert not alike(one, (8, 32), third, (8, 32))
-    assert not alike(one, (8, 32), TileLayout(one, one.shard[:0], ((tx, 32),)), (8, 32))
+    assert same_owners(one, (8, 32), other, (8, 32))
+    assert not same_owners(one, (8, 32), third, (8, 32))
+    assert not same_owners(one, (8, 32), TileLayout(one, one.shard[:0], ((tx, 32),)), (8, 32))
 
 
 @pytest.mark.parametrize(

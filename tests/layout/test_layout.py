@@ -183,7 +183,7 @@ def test_scopes_chain_from_the_finest_unit_to_the_widest_level() -> None:
 
 
 def test_thread_axes_that_dont_nest_are_refused() -> None:
-    with refuses("axes laneid, wgid leave a gap: counting from a thread they reach a warp", help="add the axis"):
+    with refuses("axes laneid, wgid leave a gap: from a thread they reach a warp", help="add the missing axis"):
         _ = S[(2, 32) : (1 @ wgid, 1 @ laneid)].scope
     with refuses("axes tx and laneid both count a thread, one within a cta, the other within a warp"):
         S[(2, 32) : (1 @ tx, 1 @ laneid)].canonical()
@@ -269,6 +269,11 @@ def test_tilings_of_the_worked_examples() -> None:
     assert right.direct_sum(left, (2, 2), (2, 2)) == S[16]
 
 
+def test_a_tile_with_a_negative_stride_takes_the_room_of_a_positive_one() -> None:
+    tiled = S[4:-1].tile(S[2:1], (2,), (4,))
+    assert [tiled(k)["m"] for k in range(8)] == [0, -1, -2, -3, 4, 3, 2, 1]
+
+
 def test_replicas_and_offsets_survive_tiling_and_come_back() -> None:
     outer = S[2 : 2 @ warpid] + R[2 : 1 @ warpid] + 4 @ warpid
     inner = S[32 : 1 @ laneid] + 3
@@ -288,7 +293,7 @@ def test_tiling_refuses_a_swizzled_outer_layout_and_ranks_that_differ() -> None:
 
 
 def test_a_permutation_must_name_each_group_once() -> None:
-    with refuses("(0, 0) is no order of 2 groups", help="name 0 to 1 once each"):
+    with refuses("(0, 0) is no permutation of 2 groups", help="name 0 to 1 once each"):
         S[(8, 8)].permute_groups((0, 1, 2), (0, 0))
 
 
@@ -373,7 +378,7 @@ def test_a_shared_place_has_no_inverse() -> None:
 
 
 def test_owners_refuse_several_ctas_and_indices_outside() -> None:
-    with refuses("reaches over bx, tx; owners are threads of one CTA"):
+    with refuses("spans bx, tx; owners are threads of one CTA"):
         TileLayout.from_iters([(4, 1, "bx"), (32, 1, "tx")]).owners(0)
     with refuses("index 256 of S[(32, 8) : (1 @ laneid, 1)]: it has 256 elements"):
         S[(32, 8) : (1 @ laneid, 1)].owners(256)
@@ -447,7 +452,7 @@ def test_data_paths_put_rows_on_distinct_lanes() -> None:
         tmem_datapath_layout("D", 64, 8)
     with refuses("no data path 'X'"):
         tmem_datapath_layout("X", 64, 8)
-    with refuses("data path B folds columns in 2; 7 isn't a multiple"):
+    with refuses("data path B splits columns into 2 parts; 7 isn't a multiple"):
         tmem_datapath_layout("B", 64, 7)
 
 

@@ -13,6 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.support.profiles import times
 from tilejit.errors import LayoutError
 from tilejit.layout import (
     Axis,
@@ -40,7 +41,7 @@ IN_SCOPE = {
 # tx = 32 * warpid + laneid = 128 * wgid + tid_in_wg, and so on: the CTA's thread that each axis's step counts.
 THREADS = {"laneid": 1, "tid_in_wg": 1, "tx": 1, "wid_in_wg": 32, "warpid": 32, "wgid": 128}
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=times(2), deadline=None)
 
 
 def placed(layout: TileLayout) -> list[frozenset[tuple[tuple[str, int], ...]]]:
@@ -157,7 +158,7 @@ def assert_is_window(
         assert np.array_equal(table_over(part, extents, axis), whole[(..., *cut)])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(7), deadline=None)
 @given(st.data(), layouts())
 def test_a_slice_is_the_layout_shifted_to_its_start(data: st.DataObject, layout: TileLayout) -> None:
     shape = data.draw(shapes_of(layout))
@@ -170,7 +171,7 @@ def test_a_slice_is_the_layout_shifted_to_its_start(data: st.DataObject, layout:
     assert_is_window(part, layout, shape, region)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=times(3.3), deadline=None)
 @given(st.data(), memory_layouts())
 def test_a_window_of_whole_inner_digits_is_always_a_layout(
     data: st.DataObject, made: tuple[TileLayout, tuple[int, ...]]
@@ -323,7 +324,7 @@ def test_a_layout_survives_pickle_and_its_own_constructor(layout: TileLayout) ->
 SMALL_SWIZZLES = st.sampled_from([Swizzle(1, 0, 1), Swizzle(2, 1, 2), Swizzle(3, 0, 3)])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=times(1), deadline=None)
 @given(dense_layouts(most_register_bits=2), st.none() | SMALL_SWIZZLES)
 def test_owners_and_inverse_undo_each_other(layout: TileLayout, swizzle: Swizzle | None) -> None:
     layout = layout.swizzled(swizzle)
@@ -405,7 +406,7 @@ def test_a_swizzle_maps_arrays_as_it_maps_numbers(swizzle: Swizzle, addresses: l
     assert swizzle.apply(np.array(addresses)).tolist() == [swizzle.apply(a) for a in addresses]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(10), deadline=None)
 @given(swizzles(), st.integers(0, 1 << 13), st.integers(0, 1 << 13), st.integers(0, 1 << 13))
 def test_addresses_that_share_no_bits_swizzle_apart(swizzle: Swizzle, bits: int, some: int, offset: int) -> None:
     base, apart = bits & some, offset & ~bits

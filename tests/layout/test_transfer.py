@@ -57,7 +57,7 @@ def _owners(layout: TileLayout, shape: tuple[int, ...], element: int) -> list[tu
 
 def test_what_other_threads_hold_is_no_renaming() -> None:
     rows, columns = S[(32, 32) : (1 @ laneid, 1)], S[(32, 32) : (1, 1 @ laneid)]
-    assert "992 of 1024 values are held by other threads" in str(
+    assert "992 of 1024 values aren't held by the threads" in str(
         renaming(*(Holding.of(x, (32, 32), [(0, 32)] * 2, WARP.steps) for x in (rows, columns)))
     )
 
@@ -67,8 +67,8 @@ def test_a_register_that_depends_on_the_thread_is_no_renaming() -> None:
     replicated = S[(2, 16, 2) : (1, 1 @ laneid, 2)] + R[2 : 16 @ laneid]
     spread = Holding.of(src, (64,), [(0, 64)], WARP.steps)
     both = Holding.of(replicated, (64,), [(0, 64)], WARP.steps)
-    assert renaming(both, spread) == "which register becomes which depends on the thread"
-    assert "held by other threads" in str(renaming(spread, both))
+    assert renaming(both, spread) == "the renaming of registers depends on the thread"
+    assert "aren't held by the threads" in str(renaming(spread, both))
 
 
 def test_a_box_and_padding_count_in_the_slots() -> None:

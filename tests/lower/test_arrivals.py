@@ -25,7 +25,7 @@ def expanded(*lines: str, threads: int) -> ir.Kernel:
 WROTE = "x[tj.thread_id()] = 1.0"
 
 
-def meetings(*lines: str, threads: int = 256) -> list[str]:
+def syncs(*lines: str, threads: int = 256) -> list[str]:
     """The barriers in front of the arrivals of a kernel, of its own ones as well."""
     return [stmt.scope for stmt in statements(expanded(*lines, threads=threads).body, ir.Sync)]
 
@@ -63,34 +63,34 @@ def test_a_number_of_bytes_goes_with_the_arrival() -> None:
 def test_what_threads_did_on_their_own_makes_them_meet() -> None:
     for act in (WROTE, "y = x[tj.thread_id()]", "tj.atomic.add(x[0], 1.0)", 'tj.fence("cta")'):
         for scope in ("warp", "warpgroup", "cta"):
-            assert meetings(act, f"tj.{scope}.arrive(b)") == [scope], act
+            assert syncs(act, f"tj.{scope}.arrive(b)") == [scope], act
     # what they computed is nobody else's
-    assert meetings("y = tj.alloc_local((4,), tj.float32)", "tj.thread.fill(y, n * 1.0)", "tj.warp.arrive(b)") == []
+    assert syncs("y = tj.alloc_local((4,), tj.float32)", "tj.thread.fill(y, n * 1.0)", "tj.warp.arrive(b)") == []
 
 
 def test_who_has_met_since_needs_not_meet_again() -> None:
     arrive = "tj.warp.arrive(b)", "tj.warpgroup.arrive(b)", "tj.cta.arrive(b)"
-    assert meetings(WROTE, "tj.cta_sync()", *arrive) == ["cta"]
-    assert meetings(WROTE, "tj.warp_sync()", "tj.warp.arrive(b)", "tj.warpgroup.arrive(b)") == ["warp", "warpgroup"]
-    assert meetings(WROTE, "tj.named_barrier(1, 256).sync()", "tj.warp.arrive(b)") == []
-    assert meetings(WROTE, "tj.cta.arrive(b)", "tj.warp.arrive(b)", "tj.cta.arrive(b)") == ["cta"]
+    assert syncs(WROTE, "tj.cta_sync()", *arrive) == ["cta"]
+    assert syncs(WROTE, "tj.warp_sync()", "tj.warp.arrive(b)", "tj.warpgroup.arrive(b)") == ["warp", "warpgroup"]
+    assert syncs(WROTE, "tj.named_barrier(1, 256).sync()", "tj.warp.arrive(b)") == []
+    assert syncs(WROTE, "tj.cta.arrive(b)", "tj.warp.arrive(b)", "tj.cta.arrive(b)") == ["cta"]
 
 
 def test_a_wait_that_a_warp_may_not_have_passed_yet_makes_more_than_one_warp_meet() -> None:
-    assert meetings("ring[n].acquire()", "tj.warp.commit(ring[n])") == []
-    assert meetings("b.wait(n)", "tj.warpgroup.arrive(b)") == ["warpgroup"]
-    assert meetings("b.wait(n)", "tj.cta.arrive(b)") == ["cta"]
-    assert meetings("b.wait(n)", "tj.cta_sync()", "tj.cta.arrive(b)") == ["cta"]
+    assert syncs("ring[n].acquire()", "tj.warp.commit(ring[n])") == []
+    assert syncs("b.wait(n)", "tj.warpgroup.arrive(b)") == ["warpgroup"]
+    assert syncs("b.wait(n)", "tj.cta.arrive(b)") == ["cta"]
+    assert syncs("b.wait(n)", "tj.cta_sync()", "tj.cta.arrive(b)") == ["cta"]
     # of a CTA whose last warp isn't whole, no lane is elected
-    assert meetings("b.wait(n)", "if tj.warp_id() == 0:", "    tj.warp.arrive(b)", threads=48) == ["warp"]
+    assert syncs("b.wait(n)", "if tj.warp_id() == 0:", "    tj.warp.arrive(b)", threads=48) == ["warp"]
 
 
 def test_what_a_path_or_an_earlier_turn_did_counts() -> None:
     branch = ("if n > 3:", f"    {WROTE}", "tj.warp.arrive(b)")
-    assert meetings(*branch) == ["warp"]
-    assert meetings("for i in range(n):", "    tj.warp.arrive(b)", f"    {WROTE}") == ["warp"]
-    assert meetings("for i in range(n):", "    tj.warp.arrive(b)", f"    {WROTE}", "    tj.cta_sync()") == ["cta"]
-    assert meetings("while n > 3:", "    tj.warp.arrive(b)") == []
+    assert syncs(*branch) == ["warp"]
+    assert syncs("for i in range(n):", "    tj.warp.arrive(b)", f"    {WROTE}") == ["warp"]
+    assert syncs("for i in range(n):", "    tj.warp.arrive(b)", f"    {WROTE}", "    tj.cta_sync()") == ["cta"]
+    assert syncs("while n > 3:", "    tj.warp.arrive(b)") == []
 
 
 #: two warpgroups that multiply what a warp of a third one fetches
@@ -134,7 +134,7 @@ def in_product(
     indented = "".join(f"            {line}\n" for line in lines)
     text = PRODUCT.format(lines=indented, stages=stages, consumers=consumers, acquire=acquire)
     made = tile_ir(text, array(float16, 2), array(float16, 2), int32, threads=threads)
-    kernel = expects.with_arrivals(lower(made, target("sm_90a")).kernel)
+    kernel = expects.lower_expects(lower(made, target("sm_90a")).kernel)
     kernel = arrivals.expand(proxies.with_fences(kernel))
     assert verify(kernel, "lane") == []
     return [stmt.scope for stmt in statements(kernel.body, ir.Sync)]
@@ -208,7 +208,7 @@ def test_copies_of_another_warp_than_the_leaders_come_before_the_arrival(scope: 
     tj.{scope}.arrive(c)
 """
             made = lower(tile_ir(text, array(float16, 2), threads=128), target("sm_90a")).kernel
-            kernel = arrivals.expand(proxies.with_fences(expects.with_arrivals(made)))
+            kernel = arrivals.expand(proxies.with_fences(expects.lower_expects(made)))
             assert [stmt.scope for stmt in statements(kernel.body, ir.Sync)] == barriers, (copy, warp)
 
 

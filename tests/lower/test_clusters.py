@@ -43,12 +43,12 @@ def test_a_mask_and_the_others_are_the_ctas_along_an_axis(cluster: Cluster, axis
     for rank, at in enumerate(every):
         known = specials(cluster, rank)
         beside = {r for r, other in enumerate(every) if all(other[d] == at[d] for d in range(3) if d != axis)}
-        mask = int(evaluate(clusters.mask_along(cluster, axis), known))
+        mask = int(evaluate(clusters.multicast_mask(cluster, axis), known))
         assert {r for r in range(16) if mask >> r & 1} == beside
-        others = [int(evaluate(other, known)) for other in clusters.others_along(cluster, axis)]
+        others = [int(evaluate(other, known)) for other in clusters.peer_ranks(cluster, axis)]
         assert len(set(others)) == len(others) and {rank, *others} == beside
     if math.prod(cluster) == cluster[axis]:
-        assert isinstance(clusters.mask_along(cluster, axis), ir.Const)
+        assert isinstance(clusters.multicast_mask(cluster, axis), ir.Const)
 
 
 def lane(*body: str, cluster: Cluster | None, threads: int = 32, ring: str = "2, multicast=0") -> ir.Kernel:
@@ -57,8 +57,8 @@ def lane(*body: str, cluster: Cluster | None, threads: int = 32, ring: str = "2,
     text += "".join(f"    {line}\n" for part in body for line in part.splitlines())
     tile = tile_ir(text, array(float16, 2), array(float16, 2), int32, threads=threads, cluster=cluster)
     assert from_text(to_text(tile)) == tile
-    made = arrivals.expand(proxies.with_fences(expects.with_arrivals(lower(tile, target("sm_90a")).kernel)))
-    made = clusters.with_meetings(made)
+    made = arrivals.expand(proxies.with_fences(expects.lower_expects(lower(tile, target("sm_90a")).kernel)))
+    made = clusters.synchronize_clusters(made)
     assert verify(made, "lane") == [] and from_text(to_text(made)) == made
     return made
 

@@ -55,11 +55,11 @@ def test_some_golden_file_chooses_a_variant(variant: Variant[Any]) -> None:
 
 
 @cache
-def sample(names: tuple[str, ...]) -> tuple[Operation, ...]:
-    """200 drawn operations of these names, the same in every run."""
+def sample(names: tuple[str, ...], count: int = 100) -> tuple[Operation, ...]:
+    """Drawn operations of these names, the same in every run: of 60 copies none shows that its fill is dropped."""
     drawn: list[Operation] = []
 
-    @settings(AS_DRAWN, max_examples=200)
+    @settings(AS_DRAWN, max_examples=count)
     @given(operations(names))
     def keep(operation: Operation) -> None:
         drawn.append(operation)
@@ -70,7 +70,7 @@ def sample(names: tuple[str, ...]) -> tuple[Operation, ...]:
 
 @each_variant
 def test_a_decent_share_of_the_drawn_operations_is_accepted(variant: Variant[Any]) -> None:
-    answers = [properties.plan_of(variant, operation) is not None for operation in sample(variant.operations)]
+    answers = [properties.plan_of(variant, operation) is not None for operation in sample(variant.operations, 200)]
     share = sum(answers) / len(answers)
     assert share > 0.06, f"{variant.name} accepts {sum(answers)} of {len(answers)} drawn operations"
 

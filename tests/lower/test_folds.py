@@ -368,8 +368,8 @@ def of_other_threads(moves: Folds) -> Folds:
 
 
 WRONG = {
-    swapped: "isn't their order",
-    backwards: "isn't their order",
+    swapped: "out of order",
+    backwards: "out of order",
     one_too_few: "is made of elements",
     one_twice: "has an element twice",
     anothers_register: "is made of elements",

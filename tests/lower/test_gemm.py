@@ -201,15 +201,15 @@ C_16X8 = ((2, 2, "m"), (8, 4, "laneid"), (4, 1, "laneid"), (2, 1, "m"))
 NEAR_MISSES: dict[str, tuple[Callable[[], list[OperandSpec]], str]] = {
     "lanes of A's rows 1 apart": (
         lambda: with_layout(1, (2, 2, "m"), (8, 1, "laneid"), (2, 4, "m"), (4, 8, "laneid"), (2, 1, "m")),
-        "a is no fragment: dimension 0 goes along 8:1@laneid; needs lanes 8:4@laneid",
+        "a is not a fragment: dimension 0 is spread over 8:1@laneid; needs lanes 8:4@laneid",
     ),
     "a row a lane": (
         lambda: with_layout(1, (16, 2, "laneid"), (2, 1, "laneid"), (8, 1, "m")),
-        "a is no fragment: dimension 0 goes along 16:2@laneid; needs lanes 8:4@laneid",
+        "a is not a fragment: dimension 0 is spread over 16:2@laneid; needs lanes 8:4@laneid",
     ),
     "columns of B 1 lane apart": (
         lambda: with_layout(2, (2, 2, "m"), (4, 8, "laneid"), (2, 1, "m"), (8, 1, "laneid")),
-        "b is no fragment: dimension 0 goes along 4:8@laneid; needs lanes 4:1@laneid",
+        "b is not a fragment: dimension 0 is spread over 4:8@laneid; needs lanes 4:1@laneid",
     ),
     "B as A": (
         lambda: with_layout(2, (4, 1, "laneid"), (4, 1, "m"), (8, 4, "laneid")),
@@ -217,7 +217,7 @@ NEAR_MISSES: dict[str, tuple[Callable[[], list[OperandSpec]], str]] = {
     ),
     "A's pairs apart": (
         lambda: with_layout(1, (2, 1, "m"), (8, 4, "laneid"), (2, 4, "m"), (4, 1, "laneid"), (2, 2, "m")),
-        "a 32-bit register holds 2 elements that follow each other along k; in a and b 1 do",
+        "a 32-bit register holds 2 consecutive elements along k; a and b have 1",
     ),
     "an accumulator whose columns 4 lanes share otherwise": (
         lambda: with_layout(0, (2, 2, "m"), (8, 4, "laneid"), (2, 1, "m"), (4, 1, "laneid")),
@@ -225,7 +225,7 @@ NEAR_MISSES: dict[str, tuple[Callable[[], list[OperandSpec]], str]] = {
     ),
     "halves of a pair of float16 sums apart": (
         lambda: with_layout(0, (2, 1, "m"), (8, 4, "laneid"), (4, 1, "laneid"), (2, 2, "m"), form=SHORT),
-        "lie 2 registers apart; needs 1",
+        "are 2 registers apart; needs 1",
     ),
     "rows in no two registers": (
         lambda: with_layout(1, (16, 4, "laneid"), (2, 4, "m"), (4, 1, "laneid"), (2, 1, "m")),
@@ -235,25 +235,25 @@ NEAR_MISSES: dict[str, tuple[Callable[[], list[OperandSpec]], str]] = {
         lambda: with_layout(
             1, (2, 2, "m"), (8, 4, "laneid"), (2, 4, "m"), (2, 1, "laneid"), (2, 2, "laneid"), (2, 1, "m")
         ),
-        "a and b don't agree on k: it goes along 2:1@laneid in one, 2:2@laneid in the other",
+        "a and b don't agree on k: it is over 2:1@laneid in one, over 2:2@laneid in the other",
     ),
     "rows over A's lanes in another order": (
         lambda: with_layout(
             1, (2, 2, "m"), (2, 4, "laneid"), (4, 8, "laneid"), (2, 4, "m"), (4, 1, "laneid"), (2, 1, "m")
         ),
-        "acc and a don't agree on m: it goes along 2:16@laneid in one, 2:4@laneid in the other",
+        "acc and a don't agree on m: it is over 2:16@laneid in one, over 2:4@laneid in the other",
     ),
     "columns over the accumulator's lanes in another order": (
         lambda: with_layout(0, (2, 2, "m"), (8, 4, "laneid"), (2, 1, "laneid"), (2, 2, "laneid"), (2, 1, "m")),
-        "acc and b don't agree on n: it goes along 2:1@laneid in one, 2:16@laneid in the other",
+        "acc and b don't agree on n: it is over 2:1@laneid in one, over 2:16@laneid in the other",
     ),
     "no lanes": (
         lambda: with_layout(1, (16, 16, "m"), (16, 1, "m")),
-        "a is no fragment: dimension 0 goes along no lanes; needs lanes 8:4@laneid",
+        "a is not a fragment: dimension 0 is spread over no lanes; needs lanes 8:4@laneid",
     ),
     "every second register": (
         lambda: with_layout(1, (2, 3, "m"), (8, 4, "laneid"), (2, 6, "m"), (4, 1, "laneid"), (2, 1, "m")),
-        "tiles of a begin every 3 elements of a lane (2:3); needs a multiple of 2",
+        "tiles of a start every 3 elements of a lane (2:3); needs a multiple of 2",
     ),
 }
 
@@ -295,7 +295,7 @@ def test_a_sum_split_over_warps_is_refused() -> None:
     a = TileLayout.from_iters([*A_16X16[:2], (2, 1, "warpid"), *A_16X16[2:]])
     b = TileLayout.from_iters([(2, 1, "warpid"), *B_16X8])
     acc = TileLayout.from_iters(C_16X8, [(2, 1, "warpid")])
-    with pytest.raises(DispatchError, match=r"k goes along 2:1@warpid in a: each warp has a part of every sum"):
+    with pytest.raises(DispatchError, match=r"k is spread over 2:1@warpid in a: each warp has a part of every sum"):
         dispatch(
             "gemm", "cta", operand("local", (16, 8), float32, acc), operand("local", (16, 32), float16, a),
             operand("local", (32, 8), float16, b), threads=64,

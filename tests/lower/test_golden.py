@@ -167,5 +167,5 @@ def test_the_tile_ir_of_every_golden_file_lowers_to_its_lane_ir(name: str, golde
     lane = lower(from_text(tile), target(arch)).kernel
     if name.startswith("barriers/"):
         # what those passes make of arrivals that `lower` leaves as they are
-        lane = clusters.with_meetings(arrivals.expand(proxies.with_fences(expects.with_arrivals(lane))))
-    golden.check(name, joined(arch, tile, to_text(pending.carry(lane))))
+        lane = clusters.synchronize_clusters(arrivals.expand(proxies.with_fences(expects.lower_expects(lane))))
+    golden.check(name, joined(arch, tile, to_text(pending.add_wait_registers(lane))))

@@ -18,7 +18,7 @@ from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import OperandSpec, operand
 from tilejit.lower.storage import placed
-from tilejit.lower.unroll import written_out
+from tilejit.lower.unroll import unroll_loops
 from tilejit.target import target
 
 COMMIT = Instruction("cp.async.commit")
@@ -92,7 +92,7 @@ def test_a_demonstration_lowers_to_its_golden_lane_ir(name: str, golden: Golden)
 def ptx_of(made: Kernel) -> str:
     """The kernel's PTX, which ptxas accepts for its target."""
     arch = target(made.target)
-    ptx = generate(written_out(placed(lower(made, arch).kernel)), arch).ptx
+    ptx = generate(unroll_loops(placed(lower(made, arch).kernel)), arch).ptx
     ptxas_accepts(ptx, made.target)
     return ptx
 

@@ -12,15 +12,15 @@ from tilejit.ir.analyses.flow import Analysis
 from tilejit.ir.analyses.initialized import _Initialized
 from tilejit.ir.analyses.uniformity import Uniformity
 from tilejit.lower import guards, pending, proxies, synchronization
-from tilejit.lower.guards import _Waited
+from tilejit.lower.guards import _WaitAnalysis
 from tilejit.lower.pending import _InFlight
 from tilejit.lower.proxies import _Dirty
-from tilejit.lower.synchronization import _Meetings
+from tilejit.lower.synchronization import _SynchronizationAnalysis
 
 #: those that pass statements over, and the modules that solve them
 PASSING_OVER: dict[type[Analysis[Any]], Any] = {
-    _Initialized: initialized, _Waited: guards, _Meetings: synchronization, _InFlight: pending, _Dirty: proxies,
-    Uniformity: collectives,
+    _Initialized: initialized, _WaitAnalysis: guards, _SynchronizationAnalysis: synchronization, _InFlight: pending,
+    _Dirty: proxies, Uniformity: collectives,
 }
 
 

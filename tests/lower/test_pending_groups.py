@@ -11,7 +11,7 @@ from tilejit.ir import walk
 from tilejit.isa import ROWS, WAITS, AsyncWork, Direction, Row
 from tilejit.isa.row import F32, carried, constant, register
 from tilejit.layout import TileLayout
-from tilejit.lower.pending import carry
+from tilejit.lower.pending import add_wait_registers
 
 PRODUCTS = AsyncWork("products", "gemm_async", wait="made_up.wait", fills=True, reads=True)
 
@@ -63,7 +63,7 @@ def write(tile: ir.Buffer) -> tuple[ir.Stmt, ...]:
 def passed(*parts: tuple[ir.Stmt, ...]) -> list[list[str]]:
     """The registers that each wait carries."""
     body = tuple(stmt for part in parts for stmt in part)
-    made = carry(ir.Kernel("k", (), 128, "sm_90a", (*map(ir.Alloc, (P, Q, A, B)), *body)))
+    made = add_wait_registers(ir.Kernel("k", (), 128, "sm_90a", (*map(ir.Alloc, (P, Q, A, B)), *body)))
     waits = [s for s in walk.statements(made.body) if isinstance(s, ir.Instruction) and s.name == WAIT.name]
     for stmt in waits:
         *vectors, groups = stmt.inputs

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ir.paths import programs, run
+from tests.support.profiles import times
 from tilejit.dtypes import float32, int32
 from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk
 from tilejit.layout import TileLayout, datapath
-from tilejit.lower.pending import carry
+from tilejit.lower.pending import add_wait_registers
 
 OUT = ir.Buffer("A", "global", float32, (8,), ir.Strided((1,), 16), 16)
 TMEM = ir.Buffer("t", "tmem", float32, (128, 8), datapath("D", 128, 8), 4)
@@ -67,11 +68,11 @@ bodies = programs(st.sampled_from([*LOADS, *USES, WAIT, WAIT]))
 
 
 @given(bodies)
-@settings(max_examples=150)
+@settings(max_examples=times(5))
 def test_a_use_is_refused_where_some_path_comes_to_it_before_a_wait(body: walk.Block) -> None:
     early = Paths(body).early
     try:
-        carry(kernel(body))
+        add_wait_registers(kernel(body))
     except KernelTypeError as error:
         assert error.span is not None and error.span.line == min(early)
     else:
@@ -79,7 +80,7 @@ def test_a_use_is_refused_where_some_path_comes_to_it_before_a_wait(body: walk.B
 
 
 @given(bodies)
-@settings(max_examples=150)
+@settings(max_examples=times(5))
 def test_a_wait_carries_what_is_loading_on_some_path(body: walk.Block) -> None:
     paths = Paths(body)
     if paths.early:
@@ -97,6 +98,6 @@ def test_a_wait_carries_what_is_loading_on_some_path(body: walk.Block) -> None:
         kept[stmt.span.line] = carried(stmt)
         return (replace(stmt, outputs=(), inputs=()),)
 
-    made = carry(kernel(body)).body[len(TILES) + 1 :]
+    made = add_wait_registers(kernel(body)).body[len(TILES) + 1 :]
     assert walk.rewrite(made, original) == body
     assert kept == {line: paths.loading[line] for line in lines}

@@ -89,7 +89,7 @@ def test_what_writes_beside_a_part_is_found(kind: str) -> None:
     src = operand("local", shape, float32, layout=layout).named("src")
     attrs = (("axis", (0,)),) if name == "sum" else ()
     op = TileOp(name, "warp", (replace(part, extents=(None, 8)), src), attrs)
-    with pytest.raises(AssertionError, match="thread 0 writes register 0 of dst, where it has an element beside the"):
+    with pytest.raises(AssertionError, match="thread 0 writes register 0 of dst, which holds an element outside"):
         check(op)
 
 

@@ -62,7 +62,7 @@ def test_the_base_must_be_as_aligned_as_the_access() -> None:
 
 def test_whole_transfers_must_be_accessed() -> None:
     short = JointAccess(1, GLOBAL.starts, width=COLUMNS - 1, align=4)
-    with pytest.raises(AssertionError, match="element 23 is moved, and not accessed"):
+    with pytest.raises(AssertionError, match="element 23 is moved, but not accessed"):
         prove_moves(box(SHARED, short), copy())
 
 

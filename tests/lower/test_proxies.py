@@ -32,7 +32,7 @@ def order(*body: str, overlaps: bool = False) -> str:
     text = APART + "".join(f"    {line}\n" for part in body for line in part.splitlines())
     matrix = ArrayType(float16, 2, 1, 16, 16, overlaps)
     tile = tile_ir(text, matrix, matrix, int32, threads=64)
-    made = proxies.with_fences(expects.with_arrivals(lower(tile, target("sm_90a")).kernel))
+    made = proxies.with_fences(expects.lower_expects(lower(tile, target("sm_90a")).kernel))
     assert verify(made, "lane") == []
     letters = {
         "fence.proxy.async.shared": "f", "fence.proxy.async.global": "g", ".sync": "s", ".arrive": "a",

@@ -310,7 +310,7 @@ def test_local_tiles_in_different_lanes_go_by_shuffles() -> None:
     sides = (operand("local", (8, 32), float32, layout) for layout in (across, along))
     found = copy("warp", *sides, 32)
     assert found.variant == "shuffle"
-    assert "248 of 256 values are held by other threads" in found.declines["rename"][0]
+    assert "248 of 256 values aren't held by the threads" in found.declines["rename"][0]
     prove(found.plan, found.op)
 
 
@@ -320,7 +320,7 @@ def test_local_tiles_in_different_warps_go_through_shared_memory() -> None:
     sides = (operand("local", (8, 64), float32, layout) for layout in (across, along))
     found = copy("cta", *sides, 64)
     assert found.variant == "through_shared"
-    assert found.declines["shuffle"] == ("256 of 512 values are held by other warps than need them",)
+    assert found.declines["shuffle"] == ("256 of 512 values aren't held by the warps that need them",)
     outcome(found.op, 64)
 
 
@@ -331,7 +331,7 @@ def test_shuffles_that_cost_more_than_shared_memory_are_declined_with_both_costs
     found = copy("warp", *sides, 32)
     assert found.variant == "through_shared"
     (reason,) = found.declines["shuffle"]
-    assert reason.startswith("62 shuffles and 640 selects cost 950 a warp; shared memory costs ")
+    assert reason.startswith("62 shuffles and 640 selects cost 950 per warp; shared memory costs ")
     outcome(found.op, 32)
 
 
@@ -349,7 +349,7 @@ def test_a_region_that_cuts_through_swizzle_atoms_is_named_with_its_numbers(star
         operand("shared", (32, 256), float16, atoms, region),
     )
     found = copy("warp", tile, place, 32)
-    reason = f"dimension 1 of src lies in parts, 4·64; 96 elements from {shown} on cut through them"
+    reason = f"dimension 1 of src is split into parts, 4·64; 96 elements from {shown} on aren't whole parts"
     assert (found.variant, found.declines["reg"]) == ("fallback", (reason,))
     assert found.declines["ldstmatrix"][0].startswith(reason + " (take whole parts")
     if isinstance(start, int):
@@ -368,7 +368,7 @@ def test_tiles_whose_threads_split_a_dimension_without_common_digits_are_named_w
     )
     with pytest.raises(DispatchError) as refused:
         dispatch("sqrt", "warp", dst, a, threads=32)
-    reason = "threads share a dimension that the operands split without common digits: dst as 4·32·9 and src as 6·32·6"
+    reason = "a dimension over threads has no digits common to the operands: dst as 4·32·9 and src as 6·32·6"
     assert refused.value.declines["reg"] == (reason,)
     assert refused.value.hint == "choose layouts and regions whose extents divide each other"
 

@@ -74,22 +74,22 @@ def test_what_an_operand_lacks_doesnt_move_it_and_neighbours_join() -> None:
     schedule = DigitSchedule.of((4, 8), {"row": (row, (None, 0))})
     assert [d.strides for d in schedule.digits] == [(("row", 0),), (("row", 1),)]
     whole = shared((4, 8), [0, 1])
-    assert len(DigitSchedule.alike({"x": whole}).joined().digits) == 2, "rows are padded"
+    assert len(DigitSchedule.of_same_shape({"x": whole}).joined().digits) == 2, "rows are padded"
     dense = place(operand("shared", (4, 8), float16).named("x"), "thread")
-    (digit,) = DigitSchedule.alike({"x": dense}).joined().digits
+    (digit,) = DigitSchedule.of_same_shape({"x": dense}).joined().digits
     assert (digit.extent, digit.dim, digit["x"]) == (32, None, 1)
 
 
 def test_a_dimension_with_an_edge_stays_apart() -> None:
     outside = operand("global", (3, 8), float16, region=[(0, 4), (0, 8)], strides=(8, 1)).named("x")
-    schedule = DigitSchedule.alike({"x": place(outside, "thread")}).joined()
+    schedule = DigitSchedule.of_same_shape({"x": place(outside, "thread")}).joined()
     assert [d.dim for d in schedule.digits] == [0, 1]
     edges = Edges.of(schedule["x"], 4)
     assert (edges.dims, edges.run_dim, edges.whole) == ((0,), 1, True)
 
 
 def test_vectors_count_the_last_digit_and_a_part_of_one_counts() -> None:
-    schedule = DigitSchedule.alike({"x": shared((4, 13), [0, 1])})
+    schedule = DigitSchedule.of_same_shape({"x": shared((4, 13), [0, 1])})
     assert [(d.extent, d["x"]) for d in schedule.in_vectors(4).digits] == [(4, 15), (4, 4)]
     assert [(d.extent, d["x"]) for d in schedule.in_vectors(16).digits] == [(4, 15)]
 
@@ -97,7 +97,7 @@ def test_vectors_count_the_last_digit_and_a_part_of_one_counts() -> None:
 def test_digits_spread_over_threads_are_a_part_of_the_schedule() -> None:
     layout = TileLayout.from_iters([(8, 4, "laneid"), (4, 1, "laneid"), (2, 1, "m")])
     registers = place(operand("local", (8, 8), float16, layout).named("r"), "warp")
-    schedule = DigitSchedule.alike({"r": registers, "s": shared((8, 8), [0, 1])})
+    schedule = DigitSchedule.of_same_shape({"r": registers, "s": shared((8, 8), [0, 1])})
     spread = schedule.where(lambda digit: digit.is_spread("r"))
     assert [(d["r"], d["s"]) for d in spread.digits] == [(Thread(4), 10), (Thread(1), 2)]
     thread = build.const(13, int32)
@@ -108,8 +108,8 @@ def test_digits_spread_over_threads_are_a_part_of_the_schedule() -> None:
 def test_operands_of_other_shapes_have_no_index_in_common() -> None:
     for other in ((8, 6), (8,), (8, 4, 2)):
         placements = {"a": shared((8, 8), [0, 1]), "b": shared(other, list(range(len(other))))}
-        with pytest.raises(LayoutError, match=re.escape(f"a has shape (8, 8), b {other}: no index goes through both")):
-            DigitSchedule.alike(placements)
+        with pytest.raises(LayoutError, match=re.escape(f"a has shape (8, 8), but b has shape {other}")):
+            DigitSchedule.of_same_shape(placements)
 
 
 def test_threads_need_common_digits() -> None:
@@ -119,4 +119,4 @@ def test_threads_need_common_digits() -> None:
     crossed = TileLayout.from_iters([(3, 1, "m"), (2, 10, "m")])
     memory = [place(operand("shared", (6,), float16, x).named(n), "warp") for n, x in (("s", other), ("t", crossed))]
     with pytest.raises(LayoutError, match="r as 6 and s as 2·3 and t as 3·2"):
-        DigitSchedule.alike({"r": registers, "s": memory[0], "t": memory[1]})
+        DigitSchedule.of_same_shape({"r": registers, "s": memory[0], "t": memory[1]})

@@ -148,15 +148,15 @@ REFUSED = {
     ),
     "a narrow swizzle": (
         shared((64, 64), TileLayout.row_major((64, 64), Swizzle(2, 3, 3))),
-        "64 columns of a lie together; a 64B row holds 32",
+        "64 columns of a are contiguous; a 64B row holds 32",
     ),
     "a part of two blocks": (
         tile((64, 128), "128B", [(0, 64), (0, 96)]),
-        "dimension 1 of a lies in parts, 2·64; 96 elements from 0 on cut through them",
+        "dimension 1 of a is split into parts, 2·64; 96 elements from 0 on aren't whole parts",
     ),
     "several tiles of two blocks": (
         tile((2, 64, 128), "128B"),
-        "rows of a lie in runs of 2·64; needs all in a row",
+        "rows of a are split into runs of 2·64; needs contiguous rows",
     ),
     "a buffer at the wrong address": (
         operand("shared", (64, 64), float16, swizzled_atom_layout((64, 64), 16, "128B"), align=128).named("a"),
@@ -185,5 +185,5 @@ def test_products_may_begin_inside_an_atoms_row_and_boxes_may_not() -> None:
         atoms_of(tile((64, 64), "128B", [(0, 64), (8, 16)]), 1)
     with pytest.raises(LayoutError, match="row start 4 isn't a multiple of 8, the swizzle's period"):
         atoms_of(tile((64, 64), "128B", [(4, 8), (16, 16)]), 1)
-    with pytest.raises(LayoutError, match="96 elements from 32 on cut through"):
+    with pytest.raises(LayoutError, match="96 elements from 32 on aren't whole parts"):
         atoms_of(tile((64, 128), "128B", [(0, 64), (32, 96)]), 1)

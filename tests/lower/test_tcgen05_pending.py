@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.support.profiles import times
 from tests.support.ptx import early_uses
 from tilejit import S, tid_in_wg
 from tilejit.compiled import Compiled
@@ -276,7 +277,7 @@ def loop(body: tuple[Stmt, ...]) -> Stmt:
     return Loop((*body, If(FEW, (Break(),))))
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(2))
 @given(steps(3, False))
 def test_whatever_is_accepted_touches_no_loading_register_before_a_wait(body: tuple[Stmt, ...]) -> None:
     filled = tuple(TileOp("fill", "warpgroup", (r, Const(0.0, float32))) for r in TILES)

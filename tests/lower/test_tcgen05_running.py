@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import tilejit as tj
 from tests.lower.test_tcgen05_places import hardware_place
+from tests.support.profiles import times
 from tilejit.dtypes import DType, float16, float32, int32, uint8
 from tilejit.layout import TCGEN05_SHAPES, TileLayout, atom_layout, datapath
 
@@ -50,7 +51,7 @@ def words_at(shape: str, registers: int, rows: int) -> dict[tuple[int, int], tup
     return found
 
 
-@settings(max_examples=25)
+@settings(max_examples=times(0.8))
 @given(st.data())
 def test_what_is_stored_in_one_shape_is_loaded_in_another(data: st.DataObject) -> None:
     rows = data.draw(st.sampled_from((64, 128)))

@@ -34,7 +34,7 @@ from tilejit.ir.nodes import (
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
 from tilejit.ir.verify import verify
-from tilejit.lower.unroll import written_out
+from tilejit.lower.unroll import unroll_loops
 
 TURN = Var("turn", int32, bounds=(0, 3))
 A, R = array("a", float32, 4096), local("r", float32, 4)
@@ -46,7 +46,7 @@ PLACE = build.cast(build.add(THREAD, build.mul(TURN, 128)), int64)
 def test_loops_are_written_out(name: str, golden: Golden) -> None:
     arch, lane, _ = read(f"unroll/{name}")
     kernel = from_text(lane)
-    made = written_out(kernel)
+    made = unroll_loops(kernel)
     assert verify(kernel, "lane") == [] == verify(made, "lane") and from_text(to_text(made)) == made
     golden.check(f"unroll/{name}", joined(arch, lane, to_text(made)))
 
@@ -57,7 +57,7 @@ def kernel(*body: Stmt) -> Kernel:
 
 def turns(*body: Stmt) -> tuple[Stmt, ...]:
     """What four turns become, in which `outside` may be assigned."""
-    made = written_out(kernel(Alloc(R), Declare(Var("outside", int32), const(0)), unrolled(TURN, 4, *body)))
+    made = unroll_loops(kernel(Alloc(R), Declare(Var("outside", int32), const(0)), unrolled(TURN, 4, *body)))
     assert verify(made, "lane") == []
     return made.body[2:]
 
@@ -71,7 +71,7 @@ def test_what_is_compiled_of_an_example_is_sound_and_has_no_unrolled_loop(name: 
 
 def test_a_kernel_without_unrolled_loops_stays() -> None:
     rolled = kernel(For(TURN, const(0), const(4), const(1), (Store(Vector(A, PLACE), const(1.0, float32)),)))
-    assert written_out(rolled) is rolled
+    assert unroll_loops(rolled) is rolled
 
 
 def test_a_move_that_happens_in_any_case_has_no_predicate() -> None:

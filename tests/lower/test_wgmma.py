@@ -37,7 +37,7 @@ from tilejit.layout import TileLayout, layout_c, swizzled_atom_layout, warpgroup
 from tilejit.lower import lower
 from tilejit.lower.ask import OperandSpec, dispatch, operand
 from tilejit.lower.engine import Verdict
-from tilejit.lower.pending import carry
+from tilejit.lower.pending import add_wait_registers
 from tilejit.lower.plans import SharedFactor
 from tilejit.lower.proof import prove
 from tilejit.lower.variants.gemm_async_wgmma import InMemory, Plan
@@ -293,7 +293,7 @@ def test_products_lower_to_their_golden_lane_ir(name: str, golden: Golden) -> No
     text = to_text(op) + "  instruction wgmma.wait <- 0\n"
     tile = replace(op, body=(*op.body, Instruction("wgmma.wait", (), (Const(0, int32),))))
     assert to_text(tile) == text
-    lane = carry(lower(tile, target("sm_90a")).kernel)
+    lane = add_wait_registers(lower(tile, target("sm_90a")).kernel)
     golden.check(f"gemm_async/{name}.tile", joined("sm_90a", text, to_text(lane)))
 
 

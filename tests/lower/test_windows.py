@@ -35,7 +35,7 @@ def edges_of(start: Expr, width: int = 1) -> Edges:
     """Those of x[start : start + EXTENT] for a tensor of run-time size."""
     size = Var("size", int64, bounds=(0, 2**40))
     buffer = Buffer("x", "global", float32, (size,), Strided((1,), 16), 16)
-    view = DigitSchedule.alike({"x": place(Region(buffer, (start,), (EXTENT,)), "thread")})["x"]
+    view = DigitSchedule.of_same_shape({"x": place(Region(buffer, (start,), (EXTENT,)), "thread")})["x"]
     edges = Edges.of(view, width)
     assert edges.dims == (0,)
     return edges

@@ -130,7 +130,7 @@ REPORTED = {
         RING, (RING_RELEASE, ""), ("ld.shared.v4.b32 {%r30", f"@%p3 bra EARLY;\n{RING_RELEASE}\nEARLY:\n"
                                   "ld.shared.v4.b32 {%r30")), (HAZARD, RACE), "TMA load that writes"),
     "5 release twice": Bug(edited(PRODUCT, EARLIER, f"{EARLIER}\n{EARLIER}"), HAZARD,
-                           f"{UNREAD_STAGE}|waited for in phase|who lags waits for ever"),
+                           f"{UNREAD_STAGE}|waited for in phase|a late (waiter|thread) would hang"),
     "5 release of the last stage twice": Bug(edited(PRODUCT, LAST, f"{LAST}\n{LAST}"), HAZARD, "mbarrier|TMA", TILES),
     "6 one consumer where there are two": Bug(edited(PRODUCT, "], 2;\n", "], 1;\n", 0), HAZARD, "mbarrier|TMA load"),
     "7 copy to another stage": Bug(edited(
@@ -154,7 +154,7 @@ REPORTED = {
         "16 bytes more than were expected"),
     "11 more bytes are expected": Bug(
         edited(PRODUCT, BYTES, f"_, [%r17], {programs.A_BYTES + programs.B_BYTES + 16};"), DEADLOCK,
-        "16 bytes missing: no operation in flight names it"),
+        "16 bytes missing; no operation in flight signals it"),
     "12 barrier of another stage": Bug(several(
         PRODUCT, (A_LOAD, A_LOAD.replace("[%r17]", "[%r30]")), OTHER_FULL), HAZARD, "TMA load|mbarrier"),
     "12 barrier of another stage for a part": Bug(several(
@@ -231,7 +231,7 @@ REPORTED = {
         RELAY, ("cp.async.bulk.wait_group.read 0; // stored\n", ""),
         ("// release", "// release\ncp.async.bulk.wait_group.read 0;")), HAZARD, UNREAD_STAGE),
     "42 release where a warp may lag": Bug(without(RELAY, "bar.sync 1, 128; // waited"), HAZARD,
-                                           "(?s)passed the wait for phase.*who lags waits for ever.*mbarrier.arrive"),
+                                           "(?s)passed the wait for phase.*a late (waiter|thread) would hang.*mbarrier.arrive"),
     "44 more registers than there are": Bug(edited(
         PRODUCT, "setmaxnreg.dec.sync.aligned.u32 24;", "setmaxnreg.dec.sync.aligned.u32 32;"), DEADLOCK,
         r"32 \+ 240 \+ 240 registers are wanted; a CTA of 384 threads starts with 3 x 168"),

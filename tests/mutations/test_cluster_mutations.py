@@ -41,18 +41,18 @@ class Bug:
 
 BUGS = {
     "28 no fence behind what makes the barriers": Bug(
-        r"fence\.mbarrier_init\.release\.cluster;", "", (AsyncHazardError, RaceError), "fence.mbarrier_init|orders"),
+        r"fence\.mbarrier_init\.release\.cluster;", "", (AsyncHazardError, RaceError), "fence.mbarrier_init|order"),
     "28 nobody waits for the others' barriers": Bug(
-        ENTRY, "", (AsyncHazardError, RaceError), "orders|initiali[sz]ed|copies to CTA"),
+        ENTRY, "", (AsyncHazardError, RaceError), "order|initiali[sz]ed|copies to CTA"),
     "29 a mask without the own bit": Bug(
         r"mov\.b16 (\t%rs\d+), 3;", r"mov.b16 \1, 2;", (DeadlockError, AsyncHazardError, RaceError), "bytes|phase|CTA"),
     "30 descriptors with the bits that say which CTA it is": Bug(
         r"bfe\.u32 (\t%r\d+, %r\d+), 4, 14;", r"shr.u32 \1, 4;", SimulationError,
         r"CTA \(1, 0, 0\) starts a product|descriptor|outside|nothing has written"),
     "31 nobody waits for the others at the end": Bug(
-        EXIT, "", AsyncHazardError, "exits, and nothing orders that behind the arrival|which has exited"),
+        EXIT, "", AsyncHazardError, "exits without being ordered after the arrival|which has exited"),
     "43 half the releases make a stage free": Bug(
-        ARRIVALS, r"mov.b32 \1, 2;", (AsyncHazardError, RaceError), "waited for|arrival more|in phase|lags|orders"),
+        ARRIVALS, r"mov.b32 \1, 2;", (AsyncHazardError, RaceError), "waited for|arrival more|in phase|lags|order"),
     "43 a release stays in the CTA": Bug(RELEASE, "", DeadlockError, r"of 4 arrivals"),
     "45 the CTAs copy shares of other columns": Bug(
         SHARED_LOAD, from_other("mad.lo.u32 c, c, 64, \\2", "c, \\3"), AsyncHazardError,

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.foreign_arrays import Exporter, Interface, Tensor
+from tests.support.profiles import times
 from tilejit import dtypes
 from tilejit.errors import LaunchError
 from tilejit.runtime import dlpack
@@ -49,7 +50,7 @@ def test_negative_strides_reach_below_the_first_element():
     steps=st.lists(st.sampled_from([-2, -1, 1, 2]), min_size=3, max_size=3),
     order=st.permutations(range(3)),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=times(2), deadline=None)
 def test_bounds_are_those_that_numpy_computes(shape, steps, order):
     a = np.zeros([2 * n + 1 for n in shape], np.int16)
     permuted = a.transpose([d for d in order if d < len(shape)])
@@ -275,7 +276,7 @@ def test_what_is_written_to_an_exported_copy_would_be_lost():
         assert view_of(value).writable is writable
     major = ctypes.c_uint32.from_address(ctypes.addressof(flags) - 24)
     major.value = 2
-    with pytest.raises(LaunchError, match="Copied exports DLPack 2, and version 1 can be read"):
+    with pytest.raises(LaunchError, match="Copied exports DLPack 2; only version 1 is supported"):
         view_of(value)
     major.value = 1
 

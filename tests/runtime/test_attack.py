@@ -17,7 +17,7 @@ if not hasattr(os, "fork"):
 
 from tests.runtime import attack  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")]
 
 
 def crash(number: int) -> None:

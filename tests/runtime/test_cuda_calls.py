@@ -307,14 +307,14 @@ def test_a_target_that_the_device_can_not_run_is_a_device_error(device):
 
 def test_ptx_that_the_driver_refuses_is_a_device_error_with_its_log(fake, device):
     fake.refusal = (fake.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION, b"Unsupported .version 9.9")
-    with pytest.raises(DeviceError, match=r"CUDA 13\.0\) refused the PTX: CUDA_ERROR_UNSUPPORTED(.|\n)*version 9\.9"):
+    with pytest.raises(DeviceError, match=r"CUDA 13\.0\) rejected the PTX: CUDA_ERROR_UNSUPPORTED(.|\n)*version 9\.9"):
         device.load(compiled())
 
 
 def test_a_driver_that_is_older_than_the_ptx_is_named_with_both_versions(fake, device):
     fake.refusal = (fake.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION, b"")
     fake.version = 12020
-    with pytest.raises(DeviceError, match=r"CUDA 12\.2\) refused .*_VERSION: the kernel needs PTX 8\.4\nhelp: "):
+    with pytest.raises(DeviceError, match=r"CUDA 12\.2\) rejected .*_VERSION: the kernel needs PTX 8\.4\nhelp: "):
         device.load(compiled(ptx=".version 8.4\n.target sm_90a"))
 
 
@@ -324,7 +324,7 @@ def test_a_function_that_the_driver_lacks_is_named_with_both_versions(fake, devi
 
     fake.version = 12020
     monkeypatch.setattr(fake, "cuFuncGetAttribute", missing)
-    with pytest.raises(DeviceError, match=r'"cuEvent.*" not found: cuda-bindings \d+\.\S+ asks .* CUDA 12\.2\nhelp: '):
+    with pytest.raises(DeviceError, match=r'"cuEvent.*" not found: cuda-bindings \d+\.\S+ needs .* CUDA 12\.2\nhelp: '):
         device.load(compiled())
 
 

@@ -60,7 +60,7 @@ def test_the_drivers_linker_gives_machine_code_that_outlives_it(fake, device):
 
 def test_ptx_that_the_linker_refuses_is_a_device_error_with_its_log(fake, device):
     fake.refusal = (fake.CUresult.CUDA_ERROR_INVALID_PTX, b"Unknown symbol x")
-    with pytest.raises(DeviceError, match=r"refused the PTX: CUDA_ERROR_INVALID_PTX\nUnknown symbol x"):
+    with pytest.raises(DeviceError, match=r"rejected the PTX: CUDA_ERROR_INVALID_PTX\nUnknown symbol x"):
         device.machine_code(compiled().executable)
     assert ("unlinked",) in fake.calls
 
@@ -109,7 +109,7 @@ def test_a_kernel_that_sets_registers_is_taken_with_those_it_counts_on(fake, dev
 def test_a_kernel_that_sets_registers_is_refused_where_it_starts_with_others(fake, device, registers):
     fake.attributes = {"NUM_REGS": registers}
     device.load(compiled())
-    with pytest.raises(ResourceError, match=f"counts on 168 for each thread.* gives it {registers}") as error:
+    with pytest.raises(ResourceError, match=f"assumes 168 per thread.* allocates {registers}") as error:
         device.load(compiled(entry_registers=168))
     assert "max_registers=168" in error.value.hint
 

@@ -49,7 +49,7 @@ def test_use_device_comes_before_the_environment_and_nests(monkeypatch):
     monkeypatch.setenv("TILEJIT_DEVICE", "sim")
     with tj.use_device("sim:sm_100a"):
         assert tj.device() == "sim:sm_100a"
-        assert devices.reason() == "tj.use_device says so"
+        assert devices.reason() == "set by tj.use_device"
         with tj.use_device("sim:sm_80"):
             assert tj.device() == "sim:sm_80"
         assert tj.device() == "sim:sm_100a"

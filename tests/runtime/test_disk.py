@@ -517,7 +517,7 @@ def test_what_was_imported_before_an_upgrade_is_not_kept(store, settled, monkeyp
     monkeypatch.setattr(fingerprint, "_parts", 0)
     assert not quietly(fingerprint.still_holds, DiskStore(tmp_path / "another"))
     fingerprint.fingerprint.cache_clear()
-    with pytest.warns(CacheWarning, match="were changed, or touched, after this process imported them") as caught:
+    with pytest.warns(CacheWarning, match="were changed or touched after this process imported them") as caught:
         assert list(result(scale)) == [3 * n + 1 for n in range(32)] == list(result(scale))
     assert len(caught) == 1 and caught[0].filename == __file__ and not programs(store)
 
@@ -714,7 +714,11 @@ def test_nothing_that_reads_entries_can_run_what_they_hold():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 @pytest.mark.parametrize(
-    "seconds", [pytest.param(3, id="for a moment"), pytest.param(60, id="for a minute", marks=pytest.mark.long)]
+    "seconds",
+    [
+        pytest.param(3, id="for a moment", marks=pytest.mark.integration),
+        pytest.param(60, id="for a minute", marks=pytest.mark.long),
+    ],
 )
 def test_many_processes_that_are_killed_at_random_leave_a_sound_cache(seconds, tmp_path):
     folder = tmp_path / "attacked"

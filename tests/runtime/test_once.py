@@ -114,10 +114,10 @@ def test_a_thread_that_was_interrupted_as_it_left_holds_up_nobody(monkeypatch: p
         patched.setattr(Once, "_forget", interrupted)
         patched.setattr(Once, "_make", interrupted)
         values.get("key", lambda: "never")
-    assert "key" in values._making
+    assert "key" in values._running
     threads.start(lambda: values.get("key", lambda: "made"))
     assert threads.join() == ["made"]
-    assert not values._making and values.get("key", lambda: "again") == "made"
+    assert not values._running and values.get("key", lambda: "again") == "made"
 
 
 def test_what_only_one_thread_may_not_do_the_others_do() -> None:

@@ -212,7 +212,7 @@ def test_neither_a_link_nor_a_pipe_nor_a_folder_is_an_entry(store, tmp_path):
     path.unlink()
     for make in (os.mkfifo, os.mkdir):
         make(path)
-        with pytest.warns(CacheWarning, match="is no file: it is not used"):
+        with pytest.warns(CacheWarning, match="is not a file: it is not used"):
             assert DiskStore(store.folder).get(KEY) is None
         path.unlink() if make is os.mkfifo else path.rmdir()
     store.put(OTHER, b"payload")
@@ -324,9 +324,9 @@ def test_a_folder_that_cant_be_made_is_a_warning(tmp_path):
 def test_a_file_where_the_folder_should_be_is_a_warning(tmp_path):
     (tmp_path / "kept").write_text("")
     store = DiskStore(tmp_path / "kept")
-    with pytest.warns(CacheWarning, match="kept is no folder: nothing is kept on disk"):
+    with pytest.warns(CacheWarning, match="kept is not a folder: nothing is kept on disk"):
         store.put(KEY, b"payload")
-    assert store.problem() == f"{store.folder} is no folder" and store.get(KEY) is None
+    assert store.problem() == f"{store.folder} is not a folder" and store.get(KEY) is None
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no /proc")
@@ -476,7 +476,7 @@ def test_verify_says_what_it_cant_remove(store):
     path = entry(store)
     path.unlink()
     path.mkdir()
-    assert store.verify() == [(path.name, "is no file", False)] and path.is_dir()
+    assert store.verify() == [(path.name, "is not a file", False)] and path.is_dir()
 
 
 @as_another_user
@@ -585,11 +585,11 @@ class TestEnvironment:
     @pytest.mark.parametrize("value", ["off", "false", "no", "on", "00"])
     def test_a_switch_that_is_neither_on_nor_off_is_a_warning_and_off(self, value):
         self.set("TILEJIT_CACHE", value)
-        assert self.is_refused(f"TILEJIT_CACHE={value!r} is none of 0, 1")
+        assert self.is_refused(f"TILEJIT_CACHE={value!r} is not one of 0, 1")
 
     def test_a_home_that_nobody_has_is_a_warning(self):
         self.set("TILEJIT_CACHE_DIR", "~nosuchuser/x")
-        assert self.is_refused("~nosuchuser/x is no folder that can be found (Could not determine home directory.)")
+        assert self.is_refused("~nosuchuser/x can't be resolved to a folder (Could not determine home directory.)")
 
     @pytest.mark.skipif(os.name == "nt", reason="Windows keeps the directory in which a program runs")
     def test_a_folder_in_a_directory_that_was_removed_is_a_warning(self, tmp_path, monkeypatch):
@@ -597,13 +597,13 @@ class TestEnvironment:
         monkeypatch.chdir(tmp_path / "gone")
         (tmp_path / "gone").rmdir()
         self.set("TILEJIT_CACHE_DIR", "kept")
-        words = "kept is no folder that can be found ([Errno 2] No such file or directory)"
+        words = "kept can't be resolved to a folder ([Errno 2] No such file or directory)"
         assert self.is_refused(words)
 
     def test_a_size_that_is_no_number_is_a_warning(self, tmp_path):
         self.set("TILEJIT_CACHE_DIR", str(tmp_path))
         self.set("TILEJIT_CACHE_MAXSIZE", "1 GB")
-        with pytest.warns(CacheWarning, match="'1 GB' is no number of bytes: at most 536,870,912 are kept") as caught:
+        with pytest.warns(CacheWarning, match="'1 GB' is not a number of bytes: at most 536,870,912") as caught:
             assert stores.current().limit_bytes == stores.DEFAULT_LIMIT
             stores.current()
         assert len(caught) == 1 and stores.asked().unused is None

@@ -12,7 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer") or not hasattr(os, "fork"), reason="needs Unix")
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(not hasattr(signal, "setitimer") or not hasattr(os, "fork"), reason="needs Unix"),
+]
 
 
 def storm(what: str, count: int) -> None:

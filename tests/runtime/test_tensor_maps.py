@@ -97,9 +97,9 @@ def test_dimensions_of_one_element_count_as_packed(fake, device):
 @pytest.mark.parametrize(
     "shape, strides, message",
     [
-        ((2**31, 16), (0, 1), "dimension 0 of A has 2,147,483,648 elements; TMA counts to 2,147,483,631"),
-        ((2, 16), (2**40 // 4, 1), "dimension 0 of A has its elements 1,099,511,627,776 bytes apart; TMA"),
-        ((2, 16), (-16, 1), "dimension 0 of A has its elements -64 bytes apart; TMA goes forward only"),
+        ((2**31, 16), (0, 1), "dimension 0 of A has 2,147,483,648 elements; TMA supports at most 2,147,483,631"),
+        ((2, 16), (2**40 // 4, 1), "dimension 0 of A has a stride of 1,099,511,627,776 bytes; TMA"),
+        ((2, 16), (-16, 1), "dimension 0 of A has a stride of -64 bytes; TMA supports no negative strides"),
     ],
 )
 def test_what_a_map_cant_tell_is_a_launch_error(shape, strides, message):

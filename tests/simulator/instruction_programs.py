@@ -475,11 +475,22 @@ def warps() -> None:
         assert results(text, block=32) == list(map(int, expected)), text
 
 
-@case("redux.sync.min.NaN.f32", kind="approximate")
-def redux_of_nan() -> None:
-    a = np.arange(32, dtype="f4") + 2
-    a[3] = np.nan
-    same_bits(evaluate("redux.sync.min.NaN.f32 {d}, {a}, -1;", a, out="f4"), np.full(32, 2, "f4"))
+@case("redux.sync.min.f32", "redux.sync.min.NaN.f32", "redux.sync.max.f32", "redux.sync.max.NaN.f32",
+      "redux.sync.max.abs.NaN.f32")
+def redux_of_floats() -> None:
+    numbers = np.arange(32, dtype="f4") - 40
+    some_nan, zeros = numbers.copy(), np.zeros(32, "f4")
+    some_nan[[0, 5]] = np.nan, -np.float32(np.nan)
+    zeros[7] = -0.0
+    nan = np.full(32, np.nan, "f4")
+    for op, a, expected in (
+        ("min", numbers, -40), ("max", numbers, -9), ("min.NaN", numbers, -40), ("max.NaN", numbers, -9),
+        ("min", some_nan, -39), ("max", some_nan, -9), ("min.NaN", some_nan, np.nan), ("max.NaN", some_nan, np.nan),
+        ("max.abs.NaN", numbers, 40), ("max.abs", some_nan, 39), ("max.abs.NaN", some_nan, np.nan),
+        ("min", zeros, -0.0), ("max", zeros, 0), ("min", nan, np.nan), ("max", nan, np.nan),
+    ):
+        got = evaluate(f"redux.sync.{op}.f32 {{d}}, {{a}}, -1;", a, out="f4")
+        same_bits(got, np.full(32, expected, "f4"))
 
 
 @case("bra", "brx.idx", "exit", "ret")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.simulator import tensor_programs as t
 from tests.simulator.small_kernels import aligned, simulate
+from tests.support.profiles import times
 from tilejit.errors import AsyncHazardError, OutOfBoundsError, SimulationError, UninitializedReadError
 
 COLUMNS = 32
@@ -72,7 +73,7 @@ def overlaps(step):
 
 
 @given(STEPS)
-@settings(max_examples=60)
+@settings(max_examples=times(2))
 def test_tensor_memory_agrees_with_the_model(steps):
     steps = [x for x in steps if isinstance(x, str) or not overlaps(x)]
     model, text, error, free = Model(), t.START + t.allocate(COLUMNS), None, 16
@@ -145,7 +146,7 @@ def copied(steps):
 
 
 @given(COPY_STEPS)
-@settings(max_examples=80)
+@settings(max_examples=times(2.7))
 def test_async_copies_agree_with_the_model(steps):
     reads, error = copied(steps)
     text = """

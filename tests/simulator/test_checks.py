@@ -420,7 +420,7 @@ def test_spinning_on_a_flag_that_nobody_sets_is_a_deadlock():
 def test_everybody_spinning_is_a_deadlock():
     with pytest.raises(DeadlockError, match="63 more spin") as caught:
         attempt("SPIN: ld.volatile.global.u32 %r2, [%x2]; setp.eq.u32 %p1, %r2, 0; @%p1 bra SPIN;")
-    assert "before it waits itself" in (caught.value.hint or "")
+    assert "must do so before it waits" in (caught.value.hint or "")
 
 
 def test_a_loop_that_counts_its_polls_is_no_deadlock():

@@ -23,8 +23,8 @@ from tilejit.errors import (
 from tilejit.simulator import run
 
 PAIR = (2, 1, 1)
-UNORDERED = "is used with nothing that orders that"
-EXITS = "exits, and nothing orders that behind the arrival at its mbarrier by thread 32"
+UNORDERED = "is used without being ordered after its initialization"
+EXITS = "exits without being ordered after the arrival at its mbarrier by thread 32"
 SHAPES = [(2, 1, 1), (1, 2, 1), (2, 2, 1), (1, 1, 2), (2, 1, 2), (1, 1, 1), None]
 REGISTERS = [
     *(f"%{name}.{axis}" for name in ("ctaid", "cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid")
@@ -115,14 +115,14 @@ mapa.u64 %x5, %x4, %r5; getctarank.u64 %r12, %x5; setp.eq.u32 %p2, %r12, %r5; @!
 @pytest.mark.parametrize("access", ["ld.shared.u32 %r6, [%r4+8]", "st.shared.u32 [%r4+8], %r6"])
 def test_loads_and_stores_reach_only_their_own_cta(access):
     body = "mov.u32 %r3, sm; mov.u32 %r5, %cluster_ctarank; xor.b32 %r5, %r5, 1; mov.u32 %r6, 0;"
-    with pytest.raises(OutOfBoundsError, match=r"0x1000408: it lies in the CTA of rank 1 of the cluster"):
+    with pytest.raises(OutOfBoundsError, match=r"0x1000408: it is in the CTA of rank 1 of the cluster"):
         launch(f"{body} mapa.shared::cluster.u32 %r4, %r3, %r5; {access};", np.zeros(1, np.uint32))
     with pytest.raises(UnsupportedInstructionError, match="shared::cluster"):
         launch(f"{body} mov.u32 %r4, %r3; {access.replace('.shared', '.shared::cluster')};", np.zeros(1, np.uint32))
 
 
 def test_there_are_as_many_ranks_as_ctas():
-    with pytest.raises(OutOfBoundsError, match="memory of the CTA of rank 2 in its cluster, which has 2"):
+    with pytest.raises(OutOfBoundsError, match="maps an address to the CTA of rank 2 in its cluster of 2 CTAs"):
         launch("mov.u32 %r3, sm; mapa.shared::cluster.u32 %r4, %r3, 2;", np.zeros(1, np.uint32))
 
 
@@ -176,9 +176,9 @@ def test_threads_that_have_exited_are_not_waited_for():
 
 
 @pytest.mark.parametrize(("body", "message"), [
-    ("barrier.cluster.wait;", "waits at the cluster barrier without having arrived there"),
+    ("barrier.cluster.wait;", "waits at the cluster barrier without having arrived"),
     ("barrier.cluster.arrive; barrier.cluster.arrive; barrier.cluster.wait;", "arrives at the cluster barrier again"),
-    ("barrier.cluster.arrive; barrier.cluster.wait; barrier.cluster.wait;", "without having arrived there"),
+    ("barrier.cluster.arrive; barrier.cluster.wait; barrier.cluster.wait;", "without having arrived"),
 ])
 def test_threads_arrive_and_wait_in_turn(body, message):
     with pytest.raises(AsyncHazardError, match=message):
@@ -204,7 +204,7 @@ setp.ne.u32 %p2, %r4, 1; @%p2 bra MEET; setp.lt.u32 %p3, %r1, 32; @%p3 bra MEET;
     text = str(caught.value)
     stands = r"warpgroup 0 of CTA \(0, 0, 0\) waits at the cluster barrier\n  PTX line \d+: barrier.cluster.wait"
     assert re.search(stands, text)
-    assert "which misses warp 1 of CTA (1, 0, 0)" in text
+    assert "missing: warp 1 of CTA (1, 0, 0)" in text
     assert "warp 1 of CTA (1, 0, 0) waits for phase 0 of mbarrier sm+0" in text
     assert "the same holds in 1 more clusters" in text
 
@@ -240,7 +240,7 @@ def test_a_cta_that_knows_of_the_arrivals_may_exit(seed, delivery):
 @pytest.mark.parametrize(("fence", "meet"), [("", RELAXED), (FENCE, ""), ("fence.proxy.async;", RELAXED)])
 @pytest.mark.parametrize(("seed", "delivery"), ORDERS)
 def test_a_peer_must_know_that_the_barrier_is_there(fence, meet, seed, delivery):
-    with pytest.raises((RaceError, AsyncHazardError), match=f"{UNORDERED}|nothing has initialised"):
+    with pytest.raises((RaceError, AsyncHazardError), match=f"{UNORDERED}|not initialized"):
         arrived(fence=fence, meet=meet, schedule=seed, delivery=delivery)
 
 
@@ -248,7 +248,7 @@ def test_arrivals_at_peers_count_as_others():
     arrived("mbarrier.arrive.shared::cluster.b64 _, [%r7], 3;", 3)
     arrived("mbarrier.arrive.release.cta.shared::cluster.b64 _, [%r7];")
     arrived("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%r7], 0;")
-    with pytest.raises(AsyncHazardError, match="an arrival more than the 1 of phase 0|is in phase"):
+    with pytest.raises(AsyncHazardError, match="one arrival more than the 1 of phase 0|is in phase"):
         arrived(f"mbarrier.arrive.expect_tx.shared::cluster.b64 _, [%r7], 16; {PLAIN}")
     with pytest.raises(DeadlockError, match=r"1 of 2 arrivals\n  thread 0 .* of CTA \(1, 0, 0\) arrived"):
         arrived(count=2)
@@ -283,7 +283,7 @@ def test_what_copies_have_stored_to_global_memory_takes_the_scope_of_the_cluster
 
 @pytest.mark.parametrize("seed", range(4))
 def test_nobody_arrives_where_all_have_exited(seed):
-    with pytest.raises(AsyncHazardError, match=f"which has exited, and gets an arrival|{EXITS.replace('32', '0')}"):
+    with pytest.raises(AsyncHazardError, match=f"which has exited, receives an arrival|{EXITS.replace('32', '0')}"):
         arrived(meet=RELAXED + "setp.eq.u32 %p4, %r5, 1; @%p4 ret;", schedule=seed)
 
 
@@ -355,7 +355,7 @@ TO_PEER = "xor.b32 %r40, %r5, 1; mapa.shared::cluster.u32 %r30, %r14, %r40;" \
           "mbarrier.arrive.shared::cluster.b64 _, [%r30];\n"
 FEWER = "sub.u32 %r41, 7, %r5;\nCONSUME: setp.ge.u32 %p3, %r10, %r41;"
 ONE_LEAVES = ENTRY + "setp.eq.u32 %p20, %r5, 1; @%p20 ret;\n"
-NOT_THERE = "which nothing has initialised there"
+NOT_THERE = "which is not initialized there"
 READ = r"TMA load that writes(.|\n)*and thread \d+ .* read it"
 HAZARDS = AsyncHazardError, RaceError
 OTHER_REGIONS = r"name different regions: thread 0 .* of CTA \((\d), .* copies src from \((\d+), (\d+)\) on to " \
@@ -363,22 +363,22 @@ OTHER_REGIONS = r"name different regions: thread 0 .* of CTA \((\d), .* copies s
                 r".* copies src from \((?!\2, \3)\d+, \d+\) on to stages\+\4 bytes"
 #: name → ring, what becomes what in its text, the error, and what its message says
 MUTATIONS = {
-    "no fence behind the initialisation": (
-        RING, FENCE, "", HAZARDS, f"with no fence.mbarrier_init by the thread|{UNORDERED}"),
+    "no fence after the initialization": (
+        RING, FENCE, "", HAZARDS, f"without a fence.mbarrier_init by the thread|{UNORDERED}"),
     "no barrier at the entry": (RING, ENTRY, "", HAZARDS, f"of CTA .* {UNORDERED}|{NOT_THERE}"),
     "no wait at the entry": (
         RING, "barrier.cluster.wait.acquire.aligned;", "", HAZARDS,
         f"{UNORDERED}|{NOT_THERE}|arrives at the cluster barrier again"),
-    "a mask without the own bit": (RING, MASK, PEER, DeadlockError, "1,024 bytes missing: no operation"),
+    "a mask without the own bit": (RING, MASK, PEER, DeadlockError, "1,024 bytes missing; no operation"),
     "a mask of the own bit": (RING, MASK, "mov.u16 %h1, 1; shl.b16 %h1, %h1, %r5;", DeadlockError, "024 bytes missing"),
     "a mask of a CTA that isn't there": (
         RING, MASK, "mov.u16 %h1, 7;", SimulationError, "mask 0x0007, in a cluster of 2"),
     "a mask of nobody": (RING, MASK, "mov.u16 %h1, 0;", SimulationError, "mask 0x0000, in a cluster of 2"),
-    "no barrier at the exit": (RING, EXIT, "", AsyncHazardError, f"{EXITS}|which has exited, and gets an arrival"),
+    "no barrier at the exit": (RING, EXIT, "", AsyncHazardError, f"{EXITS}|which has exited, receives an arrival"),
     "no wait at the exit": (RING, "barrier.cluster.wait;", "", AsyncHazardError, f"{EXITS}|which has exited"),
     "half the arrivals": (
         RING, f"[%r2+{RING.empty}], 2;", f"[%r2+{RING.empty}], 1;", HAZARDS,
-        "before the copy that writes it was waited for|an arrival more than|is in phase|lags"),
+        "before the copy that writes it was waited for|one arrival more than|is in phase|lags"),
     "no release of the peer": (
         RING, RING.release(), TO_ITSELF, DeadlockError, r"phase 0 of mbarrier empty\[0\]\n.*\n.*1 of 2 arrivals"),
     "a copy that a CTA doesn't wait for": (
@@ -392,7 +392,7 @@ MUTATIONS = {
     "a release before the reads to the peer alone": (
         RING, READS_DONE + RING.release(), TO_PEER + READS_DONE + TO_ITSELF, AsyncHazardError, "TMA load that writes"),
     "no wait for the stage": (
-        RING, wait("ACQUIRE", "%r14", "%r16"), "", HAZARDS, "TMA load that writes|an arrival more than"),
+        RING, wait("ACQUIRE", "%r14", "%r16"), "", HAZARDS, "TMA load that writes|one arrival more than"),
     "no wait for the copies": (RING, wait("WAIT", "%r13", "%r12"), "", SimulationError, "stages|nothing has written"),
     "reads are released to the own CTA alone": (LOADS, "arrive.release.cluster", "arrive", HAZARDS, READ),
     "reads are acquired from the own CTA alone": (LOADS, "parity.acquire.cluster", "parity", HAZARDS, READ),

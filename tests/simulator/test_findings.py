@@ -70,7 +70,7 @@ def test_what_threads_do_after_one_has_failed_a_check_is_found_too():
     report = tj.simulate(check_then_race, 1, np.zeros(64, "i4"), np.zeros(64, "i4"), 40, on_finding="collect")
     assert [x.rule for x in report.findings] == ["divergence", "race", "bounds"]
     divergence, race, bounds = report.findings
-    assert "thread 24 (warp 0, lane 24) of CTA (0, 0, 0) has exited without it" in divergence.message
+    assert "thread 24 (warp 0, lane 24) of CTA (0, 0, 0) has exited without reaching it" in divergence.message
     assert "B[i] = s[(i + 1) % 16]" in race.first.location.text
     assert bounds.threads == (24,) and "index 64 is outside dimension 0 of A" in bounds.message
 

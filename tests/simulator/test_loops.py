@@ -252,7 +252,7 @@ def test_a_loop_that_no_path_leaves_is_endless_whatever_it_counts(ends_by):
         assert [x.rule for x in report.findings] == ["race", "deadlock"]
         return
     body = body.replace("st.global.u32 [%x4], %r1;", "")
-    with pytest.raises(DeadlockError, match="endless loop: no way leads out of it\nthread 0 .* and 31 more run at"):
+    with pytest.raises(DeadlockError, match="endless loop: it has no exit\nthread 0 .* and 31 more run at"):
         simulate(body, *arrays, block=64)
 
 
@@ -313,27 +313,27 @@ COUNTS = {
 
 @pytest.mark.parametrize("name", WAITS)
 def test_a_loop_waits_whose_branches_depend_on_what_others_write(name):
-    courses = courses_of(WAITS[name])
-    assert courses.waits_for_ctas
-    assert courses.waiting
+    control_flow = control_flow_of(WAITS[name])
+    assert control_flow.waits_for_ctas
+    assert control_flow.waiting
 
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_a_loop_waits_for_nobody_whose_branches_only_count(name):
     count = "add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 5; @%p1 bra LOOP;"
-    assert not courses_of(COUNTS[name].format(count=count)).waiting
+    assert not control_flow_of(COUNTS[name].format(count=count)).waiting
 
 
-def courses_of(loop):
+def control_flow_of(loop):
     body = f"mov.u32 %r4, 0; ld.param.u64 %x1, [p0]; ld.param.u64 %x2, [p1]; {loop} ret;"
     text = kernel(body, ".param .u64 p0, .param .u64 p1", ".shared .align 4 .b8 s[4];")
-    return translate(text, "k", 0).courses
+    return translate(text, "k", 0).control_flow
 
 
 def test_a_flag_in_shared_memory_is_set_by_the_own_cta():
     loop = "LOOP: ld.volatile.shared.u32 %r2, [s]; setp.eq.u32 %p1, %r2, 0; @%p1 bra LOOP;"
-    assert courses_of(loop).waiting
-    assert not courses_of(loop).waits_for_ctas
+    assert control_flow_of(loop).waiting
+    assert not control_flow_of(loop).waits_for_ctas
 
 
 STEPS = {
@@ -363,5 +363,5 @@ def test_a_loop_that_counts_does_not_wait_inside_one_that_does():
     OUTER: ld.acquire.gpu.global.u32 %r2, [%x1]; mov.u32 %r4, 0;
     INNER: red.global.add.u32 [%x2], 1; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 5; @%p1 bra INNER;
     setp.eq.u32 %p2, %r2, 0; @%p2 bra OUTER;"""
-    courses = courses_of(loop)
-    assert len(courses.back_edges) == 2 and len(courses.waiting) == 1
+    control_flow = control_flow_of(loop)
+    assert len(control_flow.back_edges) == 2 and len(control_flow.waiting) == 1

@@ -16,7 +16,7 @@ from tilejit.errors import (
     UnsupportedInstructionError,
 )
 from tilejit.simulator import run
-from tilejit.simulator.checks.late_waiters import Laggards
+from tilejit.simulator.checks.late_waiters import LateWaiters
 
 START = """
 mov.u32 %r1, %tid.x; mov.u32 %r2, sm; ld.param.u64 %x1, [out]; mad.wide.u32 %x2, %r1, 4, %x1;
@@ -96,14 +96,14 @@ LOOP: bar.sync 0; @%p1 bra W; mbarrier.arrive.shared::cta.b64 _, [%r3];
 
 def test_what_is_kept_of_waits_does_not_grow_with_those_of_a_longer_cta(monkeypatch):
     """The first CTA's barrier stays in its first phase while the other's goes through forty."""
-    most, note = 0, Laggards.note
+    most, note = 0, LateWaiters.note
 
     def watched(self, barrier, threads, asked, pc):
         nonlocal most
         note(self, barrier, threads, asked, pc)
         most = max(most, len(self.of[barrier]))
 
-    monkeypatch.setattr(Laggards, "note", watched)
+    monkeypatch.setattr(LateWaiters, "note", watched)
     got = results(STEPS_ALONE.format(wait=wait("W", "%r3", "%r7")), grid=2)
     assert got == [1] * 32 + [40] * 32
     assert 0 < most < 6
@@ -213,14 +213,14 @@ def test_who_arrived_at_a_barrier_before_it_was_initialised_again_is_not_named()
 
 
 MISUSES = {
-    "use before init": ("mbarrier.arrive.shared::cta.b64 _, [%r3+8];", "which nothing has initialised"),
-    "wait before init": ("mbarrier.test_wait.parity.shared::cta.b64 %p9, [%r3+8], 0;", "which nothing has initialised"),
-    "init again": ("mbarrier.init.shared::cta.b64 [%r3], 1;", "is initialised again"),
-    "init of none": ("mbarrier.init.shared::cta.b64 [%r3+8], 0;", "takes 1 to 1048575 arrivals a phase, and gets 0"),
-    "too many bytes": ("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 1048576;", "misses 1048576 bytes"),
+    "use before init": ("mbarrier.arrive.shared::cta.b64 _, [%r3+8];", "is used but not initialized"),
+    "wait before init": ("mbarrier.test_wait.parity.shared::cta.b64 %p9, [%r3+8], 0;", "is used but not initialized"),
+    "init again": ("mbarrier.init.shared::cta.b64 [%r3], 1;", "is initialized again"),
+    "init of none": ("mbarrier.init.shared::cta.b64 [%r3+8], 0;", "takes 1 to 1048575 arrivals per phase, got 0"),
+    "too many bytes": ("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 1048576;", "is missing 1048576 bytes"),
     "past the count": (
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16; mbarrier.arrive.shared::cta.b64 _, [%r3];",
-        "gets an arrival more than the 1 of phase 0, which still misses 16 bytes",
+        "gets one arrival more than the 1 of phase 0, which is still missing 16 bytes",
     ),
     "completes by noComplete": (
         "mbarrier.arrive.noComplete.shared::cta.b64 %x3, [%r3], 1;", "must not complete the phase",
@@ -269,7 +269,7 @@ def test_a_deadlock_tells_who_waits_for_what():
         results(body, block=96, count=33, shared_map=[("ring.full", "sm", 1024 - 8, 16)])
     text = str(error.value)
     assert "warp 0 of CTA (0, 0, 0) waits for phase 0 of mbarrier ring.full[1]" in text
-    assert "it is in phase 0: 32 of 33 arrivals, 2,048 bytes missing: no operation in flight names it" in text
+    assert "it is in phase 0: 32 of 33 arrivals, 2,048 bytes missing; no operation in flight signals it" in text
     assert text.count("PTX line") == 2
     assert "64 of 96 threads have exited" in text
 
@@ -472,7 +472,7 @@ def test_more_registers_than_there_are_is_a_deadlock(directives):
     with pytest.raises(DeadlockError) as error:
         with_registers(ROLES.format(less=32, more=240), directives)
     text = str(error.value)
-    assert "waits for 240 registers a thread, which takes 9,216 more; 8,192 are free" in text
+    assert "waits for 240 registers per thread, which takes 9,216 more; 8,192 are free" in text
     assert "32 + 240 + 240 registers are wanted; a CTA of 384 threads starts with 3 x 168" in text
 
 
@@ -519,7 +519,7 @@ mov.u32 %r10, %r1; setp.eq.u32 %p4, %r1, 64; @%p4 st.shared.u32 [%r3], %r1;
 @pytest.mark.parametrize("schedule", range(3))
 def test_the_bytes_of_a_barrier_are_given_back_between_its_uses_and_the_next(schedule):
     assert results(GIVEN_BACK, block=128, count=128, schedule=schedule) == list(range(128))
-    with pytest.raises(RaceError, match=r"(?s)given back with nothing that orders that.*inval.*after.*wait"):
+    with pytest.raises(RaceError, match=r"(?s)invalidated without being ordered after its uses.*inval.*after.*wait"):
         results(GIVEN_BACK.replace("bar.sync 0; // used\n", ""), block=128, count=128, schedule=schedule)
     with pytest.raises(RaceError, match=r"(?s)thread 64 .*writes 4 bytes.*thread 0 .*mbarrier\.inval"):
         results(GIVEN_BACK.replace("bar.sync 0; // free\n", ""), block=128, count=128, schedule=schedule)

@@ -59,5 +59,5 @@ def test_a_wait_forces_all_but_the_newest_of_a_pipe():
 
 @pytest.mark.parametrize("text", ["soon", "random", "random:", "random:x", "late:1", ""])
 def test_other_schedules_are_refused(text):
-    with pytest.raises(LaunchError, match="delivery is"):
+    with pytest.raises(LaunchError, match="delivery must be"):
         Delivery(text)

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulator.small_kernels import simulate
+from tests.support.profiles import times
 
 MASK = 2**32 - 1
 OPS = {
@@ -79,7 +80,7 @@ def interpret(block, r):
 
 
 @given(statements, st.integers(1, 70))
-@settings(max_examples=60)
+@settings(max_examples=times(2))
 def test_divergent_programs_give_each_thread_its_own_result(program, threads):
     writer = Writer()
     writer.write(program)

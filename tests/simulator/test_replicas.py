@@ -109,7 +109,7 @@ def test_each_of_four_replicas_is_known(space, schedule):
 
 
 def test_the_error_of_a_late_use_names_both_accesses_and_the_use():
-    with pytest.raises(RaceError, match="thread 37 .* of CTA .* uses what it has read") as e:
+    with pytest.raises(RaceError, match="thread 37 .* of CTA .* uses the value that it has read") as e:
         attempt(USED["a store by one thread"], grid=1)
     assert len(e.value.instructions) == 2 and e.value.hint
     report = attempt(USED["a store by one thread"], grid=1, on_finding="collect")

@@ -100,7 +100,7 @@ def test_a_load_signals_its_barrier_whenever_it_lands(delivery):
 def test_a_byte_count_that_is_off_is_a_deadlock_that_says_what_is_missing():
     array = some((16, 64), np.float16)
     text = programs.load_text((64, 8), (0, 0), 2).replace("[%r3], 1024", "[%r3], 1040")
-    with pytest.raises(DeadlockError, match="16 bytes missing: no operation in flight names it"):
+    with pytest.raises(DeadlockError, match="16 bytes missing; no operation in flight signals it"):
         programs.load(array, (64, 8), "128B", (0, 0), text)
 
 
@@ -135,7 +135,7 @@ def test_maps_that_the_driver_accepts_are_accepted(changes):
 
 def test_a_launch_with_a_map_that_none_can_be_made_of_names_the_array():
     array = some((16, 64), np.float16)
-    with pytest.raises(LaunchError, match="no tensor map can be made of t: its box"):
+    with pytest.raises(LaunchError, match="cannot create a tensor map of t: its box"):
         programs.load(array, (64, 300), "128B", (0, 0))
 
 
@@ -143,7 +143,7 @@ def test_a_maps_bytes_are_opaque():
     array = some((16, 64), np.float16)
     text = programs.load_text((64, 8), (0, 0), 2)
     for read in ("ld.b32 %r20, [%x2+4];", "ld.param.b32 %r20, [map+8];"):
-        with pytest.raises(SimulationError, match="tensor map of t, which only copies by TMA may use"):
+        with pytest.raises(SimulationError, match="tensor map of t, which only TMA copies may use"):
             edited = text.replace("prefetch.tensormap", f"{read} prefetch.tensormap")
             programs.load(array, (64, 8), "128B", (0, 0), edited)
 
@@ -151,7 +151,7 @@ def test_a_maps_bytes_are_opaque():
 def test_what_is_no_map_is_reported():
     array = some((16, 64), np.float16)
     text = programs.load_text((64, 8), (0, 0), 2).replace("prefetch.tensormap [%x2];", "add.u64 %x2, %x2, 64;")
-    with pytest.raises(SimulationError, match="for the address of a tensor map, and there is none"):
+    with pytest.raises(SimulationError, match="as the address of a tensor map, but no map is there"):
         programs.load(array, (64, 8), "128B", (0, 0), text)
 
 

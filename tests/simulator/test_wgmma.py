@@ -118,7 +118,7 @@ def test_registers_may_not_be_written_before_the_wait():
 def test_a_product_needs_a_fence_behind_what_touched_its_registers():
     assert "without any wgmma.fence" in reported(edited(FENCE, ""))
     message = reported(edited(FENCE, FENCE + "mov.f32 %d2, 0f00000000;"))
-    assert "register %d2" in message and "no wgmma.fence since" in message
+    assert "register %d2" in message and "without a wgmma.fence since" in message
     product = Product("f16", "f16", "f32", 8, 16, a_registers=True)
     assert "register %a1" in reported(edited(FENCE, FENCE + "mov.b32 %a1, 0;", product), product=product)
 
@@ -126,7 +126,7 @@ def test_a_product_needs_a_fence_behind_what_touched_its_registers():
 def test_accumulators_in_flight_keep_their_places():
     products = [x for x in PRODUCT.text.splitlines() if x.startswith("wgmma.mma_async")]
     swapped = products[1].replace("%d0, %d1", "%d1, %d0")
-    assert "uses otherwise" in reported(edited(products[1], swapped))
+    assert "uses differently" in reported(edited(products[1], swapped))
 
 
 def test_all_threads_of_a_warpgroup_must_come():
@@ -134,7 +134,7 @@ def test_all_threads_of_a_warpgroup_must_come():
     assert "all 128 threads" in reported(text, DivergenceError)
     text = edited(FENCE, f"{FENCE} setp.lt.u32 %p3, %r1, 32; @%p3 bra OVER;")
     text = text.replace("wgmma.commit_group", "bar.sync 0; OVER: bar.sync 0;\nwgmma.commit_group")
-    assert "never get there" in reported(text, DivergenceError)
+    assert "never reach it" in reported(text, DivergenceError)
 
 
 def test_descriptors_must_be_uniform_and_in_bounds():

@@ -32,7 +32,7 @@ from tilejit.layout import TileLayout
 from tilejit.lower.hoist import hoist
 from tilejit.lower.split_offsets import split_offsets
 from tilejit.lower.storage import placed
-from tilejit.lower.unroll import written_out
+from tilejit.lower.unroll import unroll_loops
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
 
 THREADS = 128
@@ -61,7 +61,7 @@ def kernel(body: Sequence[Stmt], params: Sequence[Param], target: str = "sm_90",
     """A kernel named `k` of 128 threads, unless the options say otherwise; its buffers have their places, unrolled
     loops are written out, offsets split, and what doesn't change is in front of loops."""
     made = Kernel(**{"name": "k", "threads": THREADS, **options}, params=tuple(params), target=target, body=tuple(body))  # type: ignore[arg-type]
-    return hoist(split_offsets(written_out(placed(made))))
+    return hoist(split_offsets(unroll_loops(placed(made))))
 
 
 def const(value: float, dtype: DType = int32) -> Const:

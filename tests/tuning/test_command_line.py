@@ -92,7 +92,7 @@ def test_the_fastest_configuration_is_compiled_where_it_is_known(tuned: CommandL
     ("value", "why"),
     [
         ("N=100", "the first of 3: not tuned for N=100 on sim:sm_90a yet"),
-        ("N=int32", "the first of 3: no value is given for N, which it is tuned by"),
+        ("N=int32", "the first of 3: no value is given for N, needed by the key"),
         # what stands for a number of a type is no number that it was tuned by
         ("N=0", "the first of 3: not tuned for N=0 on sim:sm_90a yet"),
     ],
@@ -114,9 +114,9 @@ def test_a_number_without_a_value_is_not_the_one_that_stands_for_it(clock: Clock
 def test_what_prune_may_ask_has_to_have_a_value(clock: Clock, arrays: Any) -> None:
     k = adding(key=[], prune=lambda configs, named: configs if named["N"] < 200 else configs[2:])
     specs = tj.spec((256,), tj.float32), tj.spec((1,), tj.int32)
-    assert "B=128: the only one of 3 that prune leaves" in str(k.explain(*specs, 256))
+    assert "B=128: the only one of 3 that prune keeps" in str(k.explain(*specs, 256))
     assert "B=32: the first of 3: not tuned on sim:sm_90a yet" in str(k.explain(*specs, 100))
-    assert "B=32: the first of 3: no value is given for N, which prune may ask" in str(k.explain(*specs, tj.int32))
+    assert "B=32: the first of 3: no value is given for N, which prune may read" in str(k.explain(*specs, tj.int32))
 
 
 def test_a_value_of_the_configuration_chooses_it(tuned: CommandLine) -> None:
@@ -125,7 +125,7 @@ def test_a_value_of_the_configuration_chooses_it(tuned: CommandLine) -> None:
     # also one that isn't among them
     values, said = tuned.compile("add_one", *ARRAYS, "--spec", "N=256", "--spec", "B=16", "--threads", "64")
     assert values == {"B": 16, "threads": 64}
-    assert said == "add_one: configuration B=16: none of the 3 that are tuned has B=16, threads=64\n"
+    assert said == "add_one: configuration B=16: none of the 3 tuned configurations has B=16, threads=64\n"
 
 
 def test_some_values_choose_among_those_that_have_them(command: CommandLine, clock: Clock) -> None:
@@ -165,7 +165,7 @@ def test_prune_is_asked_with_specs_and_the_environment_counts(
     command: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, said = command.compile("filled", "--spec", "A=float32[16]")
-    assert said == "filled: configuration B=64, C=1, threads=32: the only one of 3 that prune leaves\n"
+    assert said == "filled: configuration B=64, C=1, threads=32: the only one of 3 that prune keeps\n"
     monkeypatch.setenv("TILEJIT_AUTOTUNE", "off")
     _, said = command.compile("filled", "--spec", "A=float32[64]")
     assert said == "filled: configuration B=32, C=1, threads=32: the first of 3, as TILEJIT_AUTOTUNE=off says\n"
@@ -178,7 +178,7 @@ def test_a_target_is_compiled_for_where_no_device_is(tuned: CommandLine, monkeyp
     monkeypatch.setattr(devices, "default", none)
     chosen, said = tuned.compile("add_one", *ARRAYS, "--spec", "N=256", "--target", "sm_90a")
     assert chosen["B"] == 32 and "B=32: the first of 3: no device cuda:0" in said
-    assert "so that it isn't known which is the fastest" in said
+    assert "so the fastest is unknown" in said
     status, _, said = tuned("compile", f"{tuned.file}::add_one", *ARRAYS, "--spec", "N=256", "-o", "unwritten.ptx")
     assert status == 1 and "DeviceError: no device cuda:0" in said
 

@@ -138,7 +138,7 @@ def test_a_device_that_cannot_run_the_target_refuses_the_launch_and_no_configura
 #: what the device or the compiler says of a configuration that takes too much, or can't be compiled
 OF_THE_CONFIGURATION = {
     "resources": tj.ResourceError("add_one needs 300,000 bytes"),
-    "the driver's compiler": tj.DeviceError("the driver (CUDA 13.0) refused the PTX: CUDA_ERROR_INVALID_PTX"),
+    "the driver's compiler": tj.DeviceError("the driver (CUDA 13.0) rejected the PTX: CUDA_ERROR_INVALID_PTX"),
     "a launch": tj.LaunchError("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES from cuLaunchKernel: too many resources requested"),
     "dispatch": tj.DispatchError("no variant accepts copy"),
     "layouts": tj.LayoutError("96 elements don't fit 64 threads"),
@@ -181,7 +181,7 @@ def test_where_nothing_can_run_later_processes_look_again(arrays: Any, disk: Pat
     (a, t), load = arrays, simulated.SimulatedDevice.load
 
     def failing(*_: Any) -> Any:
-        raise tj.DeviceError("the driver refused the PTX: CUDA_ERROR_JIT_COMPILER_NOT_FOUND")
+        raise tj.DeviceError("the driver rejected the PTX: CUDA_ERROR_JIT_COMPILER_NOT_FOUND")
 
     monkeypatch.setattr(simulated.SimulatedDevice, "load", failing)
     k = adding()

@@ -266,7 +266,7 @@ def test_the_environment_counts_at_each_launch(
         monkeypatch.delenv("TILEJIT_AUTOTUNE")
         assert launched() == {2}
         monkeypatch.setenv("TILEJIT_AUTOTUNE", "nonsense")
-        with pytest.raises(tj.LaunchError, match="TILEJIT_AUTOTUNE='nonsense' is none of print, off"):
+        with pytest.raises(tj.LaunchError, match="TILEJIT_AUTOTUNE='nonsense' is not one of print, off"):
             k[4](a, b, 1)
         assert not capsys.readouterr().err
     monkeypatch.setenv("TILEJIT_AUTOTUNE", "print")

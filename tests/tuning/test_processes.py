@@ -18,6 +18,8 @@ import tilejit as tj
 from tests.tuning.kernels import Clock, adding, configs, grid
 from tilejit.runtime import workers
 
+pytestmark = pytest.mark.integration
+
 #: a program that tunes. What it prints is which configurations it counts; it stops at the third, if it is told to wait
 PROGRAM = """
 import sys, time

@@ -18,6 +18,8 @@ import tilejit as tj
 from tests.support.notebooks import write_notebooks
 from tests.support.pages import write_programs
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(tj.__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 MISTAKES = Path(__file__).with_name("mistakes.py")

@@ -22,6 +22,8 @@ from tilejit.frontend.vocabulary import LAYOUTS, NOT_YET, Namespace, ScopeNamesp
 from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.scopes import SCOPES
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(tj.__file__).parent.parent
 
 PRELUDE = "import numpy as np\nimport tilejit as tj\nfrom tilejit import S, laneid\n\n"

@@ -14,6 +14,8 @@ from tilejit.frontend.language import Intrinsic
 from tilejit.frontend.vocabulary import Namespace, ScopeNamespace, intrinsics
 from tilejit.runtime.store import DEFAULT_LIMIT
 
+pytestmark = pytest.mark.integration
+
 PACKAGE = Path(tj.__file__).parent
 
 

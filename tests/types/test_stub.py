@@ -16,6 +16,8 @@ from tilejit.frontend.words import words
 from tilejit.ops.elementwise import ELEMENTWISE
 from tilejit.ops.reduce import REDUCTIONS
 
+pytestmark = pytest.mark.integration
+
 PACKAGE = Path(tj.__file__).parent
 
 

@@ -1,4 +1,4 @@
-"""Atomic updates of one element: an instruction, or a loop around a compare-and-swap."""
+"""Atomic updates of one element: one instruction, or a compare-and-swap loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .types import register_type
 
 
 def atomic(emission: Emission, stmt: Atomic) -> None:
-    """An update of memory; the variable, where there is one, is what was there before."""
+    """Emit an atomic update and bind the statement's variable, if any, to the previous value."""
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     dtype = stmt.place.buffer.dtype
     form = form_of(stmt.op, dtype, stmt.place.buffer.space)
@@ -35,7 +35,7 @@ def atomic(emission: Emission, stmt: Atomic) -> None:
 def _instruction(
     emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector, values: list[LLVMValue]
 ) -> str:
-    """The instruction; its result, or nothing where nobody wants it."""
+    """Emit the instruction and return its result, or "" if the statement has no variable."""
     row = row_of(form, stmt.order, returns=stmt.var is not None)
     sources = [o for o in row.operands if o.name in OPERATIONS[form.op].operands]
     operands = [converted(emission, value, source) for value, source in zip(values, sources, strict=True)]
@@ -49,7 +49,7 @@ def _instruction(
 
 
 def _address(emission: Emission, place: Vector) -> tuple[str, Mapping[int, int]]:
-    """The address, and the bytes that are added to it as the instruction's first operand."""
+    """Return the address, and the byte offset that the instruction adds to its first operand."""
     if place.buffer.space == "global":
         address, past = memory.global_address(emission, place.buffer, offset_of(emission, place.offset))
     else:
@@ -58,9 +58,9 @@ def _address(emission: Emission, place: Vector) -> tuple[str, Mapping[int, int]]
 
 
 def _by_swaps(emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector, value: LLVMValue) -> str:
-    """A sum of 16-bit floats where the target has no instruction: tried again until no other thread came between.
+    """Emit a compare-and-swap loop, for sums of 16-bit floats that the target has no instruction for.
 
-    The bits are compared: a NaN is as good as any other number.
+    The comparison is of bits, so that a NaN doesn't make the loop endless.
     """
     w, dtype, kind = emission.writer, place.buffer.dtype, register_type(place.buffer.dtype)
     swap = swap_of(form, stmt.order)

@@ -1,4 +1,4 @@
-"""Barriers among threads; those in shared memory are set up before a kernel's first statement, and waits are loops."""
+"""Thread barriers: initialization of mbarriers at kernel entry, barrier instructions, and wait loops."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .tensor_memory import cta_barrier
 
 
 def set_up(emission: Emission) -> None:
-    """Writes that one thread makes the kernel's barriers; behind it all threads may use them."""
-    made = [s for s in walk.statements(emission.kernel.body) if isinstance(s, Alloc) and s.arrivals]
-    if not made:
+    """Emit the initialization of all mbarriers by one thread, and the CTA barrier that publishes them."""
+    allocs = [s for s in walk.statements(emission.kernel.body) if isinstance(s, Alloc) and s.arrivals]
+    if not allocs:
         return
     w, span = emission.writer, emission.kernel.span
     first, ready = w.join("barriers"), w.join("ready")
     w.branch(w.value(f"icmp eq i32 {special(emission, 'thread_id').text}, 0"), first, ready)
     w.start(first)
-    for stmt in made:
+    for stmt in allocs:
         base = w.value(f"ptrtoint ptr addrspace(3) {emission.base(stmt.buffer)} to i32")
         for at in range(stmt.buffer.tile_layout.footprint()):
             past = {0: at * stmt.buffer.dtype.bytes}
@@ -40,7 +40,7 @@ def set_up(emission: Emission) -> None:
 
 
 def sync(emission: Emission, stmt: Sync) -> None:
-    """Writes a barrier among the threads of a scope."""
+    """Emit a barrier among the threads of a scope."""
     scope = SCOPES[stmt.scope]
     if scope is CTA:
         cta_barrier(emission, stmt.span)
@@ -53,17 +53,16 @@ def sync(emission: Emission, stmt: Sync) -> None:
 
 
 def _first_barrier(emission: Emission, scope: Scope) -> int:
-    """The number of the barrier that the scope's first instance has."""
     (placement,) = [p for p in within(emission.kernel.memory, BARRIER) if p.name == scope.name]
     return placement.first
 
 
 def wait(emission: Emission, stmt: WaitPhase) -> None:
-    """Asks again and again whether the phase is complete, or once where a variable gets the answer.
+    """Emit a loop that waits until the phase is complete, or a single test if a variable takes the result.
 
-    Where assertions are compiled in, a thread that has failed won't arrive: who waits for it ends, too. It asks once
-    more after it has learnt of that, which takes some time: what is under way may still complete the phase, and of
-    threads that wait for it some should not end where others go on.
+    If assertions are compiled in, a failed thread never arrives, so its waiters must end as well. A waiter tests the
+    phase once more after it has read the failure flag: the phase may have completed in the meantime, and then all of
+    its waiters should continue rather than some of them.
     """
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     w = emission.writer

@@ -1,4 +1,4 @@
-"""The builder of scalar formulas as LLVM text: in a function of its own, or where an operation is used."""
+"""Builders that turn scalar formulas into LLVM text, out of line or inline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .writer import called
 
 __all__ = ["FormBuilder", "FunctionBuilder", "InlineBuilder", "llvm_type"]
 
-#: the builder's types -> LLVM's
+#: Builder types -> LLVM types.
 _LLVM_TYPES = {scalar_type(d): register_type(d) for d in DTYPES.values()} | {"i128": "i128"}
 
 _FLOAT_OPCODES = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -39,20 +39,20 @@ _ORDERS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
 def llvm_type(type: str) -> str:
-    """LLVM's name for a builder's type."""
+    """Return the LLVM name of a builder's type."""
     return _LLVM_TYPES[type]
 
 
 @cache
 def _predicate(comparison: Comparison, letter: str) -> str:
-    """LLVM's word for a comparison of floats (f), signed (i) or other integers."""
+    """Return the LLVM predicate of a comparison of floats ("f"), signed ("i") or unsigned integers."""
     if letter == "f":
         return {"==": "oeq", "!=": "une"}.get(comparison) or "o" + _ORDERS[comparison]
     return {"==": "eq", "!=": "ne"}.get(comparison) or ("s" if letter == "i" else "u") + _ORDERS[comparison]
 
 
 class _TextBuilder(ScalarBuilder):
-    """Instructions as LLVM's text; `write` and `call` say where they go."""
+    """Base of the builders; subclasses say where `write` and `call` put an instruction."""
 
     def __init__(self, number_format: Format | None) -> None:
         self._format = number_format
@@ -64,11 +64,11 @@ class _TextBuilder(ScalarBuilder):
 
     @abstractmethod
     def write(self, type: str, text: str) -> Number:
-        """Write an instruction with a result of `type`."""
+        """Emit an instruction with a result of `type`."""
 
     @abstractmethod
     def call(self, type: str, name: str, *operands: tuple[str, str]) -> Number:
-        """Call an intrinsic; operands are (LLVM type, text) pairs."""
+        """Emit a call of an intrinsic; operands are (LLVM type, text) pairs."""
 
     def constant(self, type: str, number: float) -> Number:
         if type[0] != "f":
@@ -119,7 +119,7 @@ class _TextBuilder(ScalarBuilder):
         for operand in others:
             arguments.append((kind, self.operand(first.type, operand).text))
         if name in ("abs", "ctlz"):
-            # the least integer stays itself; all bits of 0 are leading zeros
+            # abs of the least integer is itself, and ctlz of 0 is the width: neither is poison
             arguments.append(("i1", "false"))
         return self.call(first.type, f"llvm.{name}.{first.type if first.is_float else kind}", *arguments)
 
@@ -151,7 +151,7 @@ class _TextBuilder(ScalarBuilder):
 
 
 class FunctionBuilder(_TextBuilder, BlockBuilder):
-    """A function under construction: instructions in order, in the current block."""
+    """Builder of a whole function."""
 
     def __init__(self, number_format: Format | None = None) -> None:
         super().__init__(number_format)
@@ -161,11 +161,10 @@ class FunctionBuilder(_TextBuilder, BlockBuilder):
 
     @property
     def body(self) -> str:
-        """The instructions so far, one a line."""
         return "\n".join(self._lines)
 
     def machine(self, row: Row, *operands: Number) -> Number:
-        raise AssertionError(f"{row.name} in a function, which must run on a host, too")
+        raise AssertionError(f"{row.name} in a function, which must also run on a host")
 
     def write(self, type: str, text: str) -> Number:
         name = f"%t{self._count}"
@@ -197,15 +196,11 @@ class FunctionBuilder(_TextBuilder, BlockBuilder):
         self._lines[index] += f", [ {value.text}, %{block.name} ]"
 
     def ret(self, result: Number) -> None:
-        """End the function."""
         self._lines.append(f"  ret {llvm_type(result.type)} {result.text}")
 
 
 class InlineBuilder(_TextBuilder):
-    """Writes an operation where it is used, in one block.
-
-    proved: see `ScalarBuilder`.
-    """
+    """Builder of an operation at its use, within one block."""
 
     def __init__(self, emission: Emission, dtype: DType, proved: bool = False) -> None:
         super().__init__(FORMATS.get(dtype.name))
@@ -224,12 +219,12 @@ class InlineBuilder(_TextBuilder):
 
 
 class FormBuilder(InlineBuilder):
-    """Finds out whether an operation is one instruction whatever its arguments are."""
+    """Builder that detects operations which are one instruction for all arguments."""
 
     def __init__(self, dtype: DType, proved: bool) -> None:
         _TextBuilder.__init__(self, FORMATS.get(dtype.name))
         self.proved = proved
-        #: of the intrinsic that is called
+        #: declaration of the intrinsic that is called
         self.declaration = ""
         self._written: list[tuple[Number, str]] = []
         self._is_form = True
@@ -241,22 +236,22 @@ class FormBuilder(InlineBuilder):
 
     def call(self, type: str, name: str, *operands: tuple[str, str]) -> Number:
         if not name.startswith("llvm."):
-            # a function of the module, which may have effects
+            # a function of the module may have effects
             self._is_form = False
         text, self.declaration = called(llvm_type(type), name, operands)
         return self.write(type, text)
 
     def machine(self, row: Row, *operands: Number) -> Number:
-        # which targets have it is asked where it is used
+        # availability depends on the target
         self._is_form = False
         return operands[0]
 
     def literal(self, x: Operand) -> int | None:
-        # other instructions for some constants
+        # the operation may emit other instructions for a constant
         self._is_form = False
         return None
 
     def form(self, result: Number) -> str | None:
-        """The instruction that gives `result`, where it is the only one."""
+        """Return the instruction that computes `result`, or None if there are others."""
         is_one = self._is_form and len(self._written) == 1 and self._written[0][0] is result
         return self._written[0][1] if is_one else None

@@ -11,9 +11,11 @@ from .types import register_type
 
 
 def cast(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool = True) -> LLVMValue:
-    """`x` converted to `dtype`: to nearest even, once; to integers toward zero, saturating, NaN giving 0.
+    """Return `x` converted to `dtype`.
 
-    saturate: for fp8: finite overflow and infinities give the greatest finite value.
+    Conversion to a float rounds once, to nearest even. Conversion to an integer rounds toward zero and saturates; NaN
+    becomes 0.
+    saturate: of fp8 only: infinities and finite values that overflow become the greatest finite value.
     """
     source = x.dtype
     if source == dtype:
@@ -56,16 +58,16 @@ def _from_integer(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool
     opcode = "sitofp" if x.dtype.kind == "int" else "uitofp"
     if dtype == float64:
         return LLVMValue(w.value(f"{opcode} i{bits} {x.text} to double"), dtype)
-    # To float16 this is still one rounding: an integer that float32 can't hold exactly is beyond float16's range.
+    # This rounds only once for float16, too: integers that float32 can't represent exactly exceed float16's range.
     single = LLVMValue(w.value(f"{opcode} i{bits} {x.text} to float"), float32)
     return cast(emission, single, dtype, saturate)
 
 
 def _float_to_integer(emission: Emission, x: LLVMValue, dtype: DType) -> str:
-    """Toward zero, clamped to the type's range, NaN giving 0.
+    """Convert toward zero, clamped to the type's range, with NaN giving 0.
 
-    source: PTX ISA, "Data Movement and Conversion Instructions: cvt": float to integer clamps by itself, and of
-    float32 to 32 bits NaN gives 0.
+    source: PTX ISA, "Data Movement and Conversion Instructions: cvt": float to integer clamps, and NaN in float32 gives
+    0 in 32 bits.
     """
     w = emission.writer
     wide = _widened(emission, x)
@@ -87,7 +89,7 @@ def _float_to_integer(emission: Emission, x: LLVMValue, dtype: DType) -> str:
 
 
 def _widened(emission: Emission, x: LLVMValue) -> LLVMValue:
-    """The same number in float32, or in float64 if it is one."""
+    """Widen to float32, except float64."""
     w = emission.writer
     if x.dtype in (float32, float64):
         return x
@@ -117,11 +119,11 @@ def _between_floats(emission: Emission, x: LLVMValue, dtype: DType, saturate: bo
 
 
 def round_to_odd(emission: Emission, x: str) -> str:
-    """float64 to float32 in such a way that a later rounding to a narrower type gives what a single one would.
+    """Convert float64 to float32 so that rounding the result again, to a narrower type, is correct.
 
-    A value that float32 can't hold becomes that one of its two neighbours whose last bit is 1.
-    source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding
-    to odd", IEEE Transactions on Computers 57(4), 2008.
+    An inexact value becomes the neighbour whose last bit is 1.
+    source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd",
+    IEEE Transactions on Computers 57(4), 2008.
     """
     w = emission.writer
     nearest = w.value(f"fptrunc double {x} to float")
@@ -132,7 +134,7 @@ def round_to_odd(emission: Emission, x: str) -> str:
     beyond = w.value(f"fcmp ogt double {back_size}, {size}")
     bits = to_bits(w, nearest)
     one = w.value(f"zext i1 {beyond} to i32")
-    # The pattern less one is the neighbour toward zero, and below infinity the greatest finite value.
+    # Decrementing the pattern moves one step toward zero; from infinity, to the greatest finite value.
     below = w.value(f"sub i32 {bits}, {one}")
     last = w.value(f"zext i1 {inexact} to i32")
     odd = w.value(f"or i32 {below}, {last}")
@@ -140,7 +142,7 @@ def round_to_odd(emission: Emission, x: str) -> str:
 
 
 def _to_bfloat16(emission: Emission, x: str) -> str:
-    """float32 to bfloat16's bits, to nearest even; NaN gives a quiet NaN."""
+    """Convert float32 to bfloat16's bits, to nearest even; NaN becomes a quiet NaN."""
     if emission.has(convert.BF16):
         return emission.machine(convert.BF16, x)[0]
     w = emission.writer

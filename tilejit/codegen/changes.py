@@ -1,4 +1,4 @@
-"""What statements may change that a thread's registers hold: variables, and local buffers."""
+"""The register state that statements may change: variables and local buffers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from ..remember import remembered
 
 
 class Changes(NamedTuple):
-    """The names of the variables that statements assign, and of the local buffers that they write, in order."""
+    """Names of the variables assigned and of the local buffers written, in order."""
 
     variables: dict[str, None]
     buffers: dict[str, None]
 
 
-def _changed(body: Block) -> Changes:
+# cached, because enclosing loops ask for the same body again
+@remembered
+def changed(body: Block) -> Changes:
+    """Return what the statements change, nested ones too."""
     variables: dict[str, None] = {}
     buffers: dict[str, None] = {}
     places: list[Place] = []
     for stmt in body:
-        # `walk.writes` says the same; asked of each of a turn's statements it costs more than all of the rest
+        # inlined `walk.writes`, which would dominate the cost here
         if isinstance(stmt, Store):
             places.append(stmt.place)
         elif isinstance(stmt, Move):
@@ -40,7 +43,3 @@ def _changed(body: Block) -> Changes:
         if buffer.space == "local":
             buffers[buffer.name if buffer.base is None else buffer.root.name] = None
     return Changes(variables, buffers)
-
-
-#: remembered, as a loop's body is asked about again for the loops around it
-changed = remembered(_changed)

@@ -1,4 +1,4 @@
-"""How far a counted loop goes: computed so that nothing overflows, whatever its ends and its step are."""
+"""Loop control for counted loops, computed without overflow for any bounds and step."""
 
 from __future__ import annotations
 
@@ -13,30 +13,28 @@ from .writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """A loop's turns, as LLVM values of type `kind`.
-
-    has_one: whether there is one, "" where there surely is. step, flags: of the addition that makes the next index.
-    Where the sign of the step is known, another turn follows while an index is `before` (a comparison) `limit`: the
-    next one where that `stays_inside` its type, else the present one. Where it isn't, another turn follows while more
-    than `limit` is left.
-    words: what changes from turn to turn besides the index: how much is left.
-    """
+    """The iterations of a loop, as LLVM values of type `kind`."""
 
     kind: str
+    #: the test that there is a first iteration, "" if there always is
     has_one: str
     step: str
+    #: if the step's sign is known, the index to compare with; else the stride: the loop goes on while more is left
     limit: str
+    #: the comparison, "" if the step's sign is unknown
     before: str = ""
+    #: the index one step past the end fits its type, so that the test is of the next index, else of the present one
     stays_inside: bool = False
+    #: of the addition that increments the index
     flags: str = ""
+    #: the distance left, which is carried with the index
     words: tuple[Word, ...] = ()
 
     def goes_on(self, w: Writer, index: str) -> str:
-        """Writes whether an index is before the limit."""
         return w.value(f"icmp {self.before} {self.kind} {index}, {self.limit}")
 
     def advance(self, w: Writer, index: str) -> tuple[str, str]:
-        """Writes the next turn's index, and whether there is one: behind a turn of this index."""
+        """Emit the next index and the test that another iteration follows."""
         more = ""
         for word in self.words:
             left = w.read(word, self.kind)
@@ -49,7 +47,7 @@ class Counting:
 
 
 def _stays_inside(stmt: For, dtype: DType) -> bool:
-    """Whether the step is known not to be zero, with its sign, and the index one step past the end fits a type."""
+    """True if the step's sign is known and the index one step past the end fits the type."""
     if step_may_be_zero(stmt):
         return False
     low, high = facts.full_range(dtype)
@@ -60,9 +58,9 @@ def _stays_inside(stmt: For, dtype: DType) -> bool:
 
 
 def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str, threads: int) -> Counting:
-    """The turns of a loop in a CTA of so many threads.
+    """Emit the loop control of a `for` in a CTA of `threads` threads.
 
-    A distance between two numbers of a type fits the unsigned type of that width.
+    The distance between two values of a type fits the unsigned type of the same width.
     """
     kind, sign = f"i{dtype.bits}", "u" if dtype.kind == "uint" else "s"
 
@@ -85,7 +83,8 @@ def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str
         has_one = select(up, "i1", below, w.value(f"and i1 {down}, {above}"))
         return Counting(kind, has_one, step, stride, words=(left,))
     before = f"{sign}gt" if is_falling else f"{sign}lt"
-    # of its own, even where another loop has the same: else it would hold one of seven predicate registers up to there
+    # fresh, even if another loop has the same test: a shared one would occupy one of seven predicate registers until
+    # here
     has_one = "" if surely_iterates(stmt, threads) else w.fresh(f"icmp {before} {kind} {start}, {stop}")
     if _stays_inside(stmt, dtype):
         return Counting(kind, has_one, step, stop, before, True, "" if is_falling and sign == "u" else f"n{sign}w ")

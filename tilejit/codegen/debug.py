@@ -1,4 +1,4 @@
-"""Line information: spans as LLVM debug metadata, which becomes plain `.loc` directives in PTX."""
+"""Source lines: spans as LLVM debug metadata, which becomes `.loc` directives in PTX."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import os
 
 from ..source import Span
 
-#: the greatest column that LLVM keeps; a location past it has column 0, which stands for no span
+#: the greatest column that LLVM keeps; locations past it get column 0, meaning no span
 MAX_COLUMN = 65535
 
 
 class LineTable:
-    """Numbers the spans of one kernel and writes the metadata that names them.
+    """The debug metadata of one kernel, which numbers its spans.
 
-    A location's line is the span's; its column is the span's 1-based index in `spans`, because PTX as LLVM writes it
-    has no `inlined_at`: so an inlined helper keeps its whole chain of call sites.
+    A location's line is the span's; its column is the span's 1-based index in `spans`. The PTX that LLVM prints has no
+    `inlined_at`, so this is how an inlined helper keeps its whole chain of call sites.
     """
 
     def __init__(self, kernel_name: str, span: Span | None) -> None:
         self.spans: list[Span] = []
         self._lines: list[str] = []
         self._locations: dict[Span, str] = {}
-        # by identity, with the span that keeps it: most instructions have their statement's, and hashing one takes 1 µs
+        # keyed by identity, with the span kept alive: most instructions share their statement's span, and hashing takes
+        # 1 µs
         self._attachments: dict[int, tuple[Span, str]] = {}
         self._scopes: dict[str, str] = {}
         self.enabled = span is not None
@@ -41,11 +42,11 @@ class LineTable:
 
     @property
     def function_attachment(self) -> str:
-        """What follows the function's attributes: ` !dbg !n`, or nothing."""
+        """The suffix of the function's attributes: ` !dbg !n`, or empty."""
         return f" !dbg {self._subprogram}" if self.enabled else ""
 
     def attachment(self, span: Span | None) -> str:
-        """What follows an instruction that `span` made: `, !dbg !n`, or nothing."""
+        """Return the suffix of an instruction that comes from `span`: `, !dbg !n`, or empty."""
         if span is None or not self.enabled:
             return ""
         attachment = self._attachments.get(id(span))
@@ -58,7 +59,6 @@ class LineTable:
         return location
 
     def metadata(self) -> list[str]:
-        """The metadata's lines, to stand at the module's end."""
         if not self.enabled:
             return []
         version = self._add('!{i32 2, !"Debug Info Version", i32 3}')
@@ -85,7 +85,7 @@ class LineTable:
 
 
 def quoted(text: str) -> str:
-    """`text` as the inside of an LLVM string: UTF-8, with `"`, `\\` and unprintable bytes as `\\XX`."""
+    """Escape text for an LLVM string: UTF-8, with `"`, `\\` and unprintable bytes as `\\XX`."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return text
     return "".join(

@@ -1,4 +1,4 @@
-"""The state of one kernel's emission, and the values and offsets that it computes with."""
+"""The state of emitting one kernel, with the values and offsets it works on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .writer import Join, Writer
 
 
 class LLVMValue(NamedTuple):
-    """A scalar in registers: its LLVM text, its type, and the constant it is, if it is one."""
+    """A scalar in registers: LLVM text, type, and the constant that it equals, if any."""
 
     text: str
     dtype: DType
@@ -34,7 +34,7 @@ class LLVMValue(NamedTuple):
 
 
 class OffsetParts(NamedTuple):
-    """The offset of an element in its buffer: part + past. part: what is known at run time only, None where all is."""
+    """An element offset, part + past. part: the run-time part, None if the offset is constant."""
 
     part: LLVMValue | None
     past: int
@@ -42,59 +42,59 @@ class OffsetParts(NamedTuple):
 
 @dataclass(slots=True)
 class Emission:
-    """The state of one kernel's emission.
-
-    scalars: the value of each variable in scope that has one. varies: what is being evaluated has another value
-    elsewhere, as it loads something or names a variable that may change.
-    slots: the register of each variable that may change. registers: those of each local buffer that lives in registers.
-    moved_on: the local buffers from which something is moved to memory, by name.
-    runs: of vectors of registers (`memory.run_of`), by their buffer's name, their first element and their width.
-    bases: the address of each other buffer that owns storage, and of each view that starts behind its base.
-    numbers: the same as a number of 32 bits, of views in shared memory whose address instructions take.
-    is_last: nothing of the kernel comes behind the statement that is being written.
-    continues, breaks: where the turns of the enclosing loops end, and the loops, innermost last.
-    functions: mathematical functions called, as (operation, "float32" or "float64" or an integer type). used: the
-    machine instructions used. strings: text constants, by their name. assertions: each by its code - 1.
-    record: the address of an `AssertionsParam`'s record, where assertions are compiled in.
-    has_tensor_memory: columns are reserved. tests_first: some loop may end where a turn begins.
-    asked: the hardware's numbers that the kernel asks for, by their names.
-    ordered: the buffers of which some load is ordered with what other threads write.
-    """
+    """The state of emitting one kernel."""
 
     kernel: Kernel
     target: Target
     writer: Writer
+    #: values of the immutable variables in scope
     scalars: dict[str, LLVMValue] = field(default_factory=dict)
-    varies: bool = False
+    #: the expression loads or reads a mutable variable, so it must not be cached
+    is_impure: bool = False
+    #: mutable variables
     slots: dict[str, Word] = field(default_factory=dict)
+    #: local buffers that live in registers
     registers: dict[str, Registers] = field(default_factory=dict)
+    #: local buffers that some move copies to memory
     moved_on: set[str] = field(default_factory=set)
+    #: cache of `memory.run_of`, by buffer name, first element and width
     runs: dict[tuple[str, int, int], WordRun | None] = field(default_factory=dict)
+    #: addresses of the other buffers, and of the views that start at an offset in their base
     bases: dict[str, str] = field(default_factory=dict)
+    #: 32-bit addresses of the shared views that instructions use
     numbers: dict[str, str] = field(default_factory=dict)
     view_uses: ViewUses = ViewUses()
+    #: the statement being emitted is the last of the kernel
     is_last: bool = False
+    #: the targets of `continue` and `break`, innermost last
     continues: list[Join] = field(default_factory=list)
     breaks: list[Join] = field(default_factory=list)
+    #: mathematical functions called, as (operation, name of the type)
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
+    #: machine instructions used
     used: dict[Capability, None] = field(default_factory=dict)
+    #: text constants, by symbol
     strings: dict[str, str] = field(default_factory=dict)
+    #: assertions, in the order of their codes
     assertions: list[Assert] = field(default_factory=list)
+    #: address of the assertion record, if assertions are compiled in
     record: str | None = None
     has_tensor_memory: bool = False
+    #: some loop may exit at the start of an iteration
     tests_first: bool = False
-    asked: set[str] = field(default_factory=set)
+    #: specials that the kernel reads
+    specials: set[str] = field(default_factory=set)
+    #: buffers with a load that is ordered with other threads' stores
     ordered: set[str] = field(default_factory=set)
 
     def base(self, buffer: Buffer) -> str:
-        """The address at which a buffer starts."""
         return self.bases[buffer.start.name]
 
     def number(self, buffer: Buffer) -> str:
-        """As `base`, of a buffer in shared memory, as a number of 32 bits.
+        """Return the address of a shared buffer as a 32-bit number.
 
-        That of a buffer by itself is a constant, which each use takes for itself: as a value it would hold a register
-        from the first use on.
+        For a buffer that isn't a view this is a constant expression at each use; a named value would hold a register
+        from its first use on.
         """
         start = buffer.start
         if start.offset is not None:
@@ -102,7 +102,7 @@ class Emission:
         return f"ptrtoint (ptr addrspace(3) {self.bases[start.name]} to i32)"
 
     def changed(self, body: Block) -> list[Word]:
-        """The values that statements may change, of those variables and buffers that there are already."""
+        """Return the words that the statements may change, of variables and buffers that already exist."""
         changes = changed(body)
         words = [self.slots[name] for name in changes.variables if name in self.slots]
         for name in changes.buffers:
@@ -111,19 +111,18 @@ class Emission:
         return words
 
     def has(self, instruction: Capability) -> bool:
-        """Whether the target has the machine instruction."""
         return instruction.missing(self.target) is None
 
     def machine(
         self, row: Row, *operands: str, past: Mapping[int, int] | None = None, carried: Sequence[Operand] = (),
         named: Sequence[str] = (), span: Span | None = None,
     ) -> list[str]:
-        """Writes one instruction of the instruction table; returns its results.
+        """Emit one instruction of the instruction table and return its results.
 
-        operands: LLVM values, one for each of the registers that it reads. past: bytes that are added to an operand
-        which is an address, by its number. carried: what the first operands are that the row takes any number of.
-        named: PTX's names of the registers to which the row adds; () where these are operands.
-        raises: DispatchError where the target doesn't have it.
+        operands: LLVM values, one per register that it reads. past: byte offsets added to address operands, by operand
+        number. carried: the leading operands of a row that takes a variable number. named: PTX names of the registers
+        that the row accumulates into, () if these are operands.
+        raises: DispatchError if the target doesn't have the instruction.
         """
         if row not in self.used:
             row.need(self.target, span)
@@ -147,8 +146,8 @@ TYPES = {"r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "n": "
 class _AsmCall(NamedTuple):
     """A row as a call of inline assembly, without its operands.
 
-    before, after: the text around the operands. kinds: their types. results: how many registers it returns, and result
-    the type of all of them; definition: of that type, where it has a name.
+    kinds: the operands' types. results: the number of result registers; result: their type together; definition: of
+    that type, if it is named.
     """
 
     before: str
@@ -159,7 +158,6 @@ class _AsmCall(NamedTuple):
     definition: str
 
     def text(self, operands: tuple[str, ...], past: Mapping[int, int]) -> str:
-        """The call with its operands; `past` as `Emission.machine` has it."""
         before = self.before
         for number, count in past.items():
             if count:
@@ -169,7 +167,6 @@ class _AsmCall(NamedTuple):
 
 
 def _is_integer(operand: str) -> bool:
-    """Whether an operand is an integer known at compile time."""
     return operand.lstrip("-").isdigit()
 
 
@@ -177,15 +174,15 @@ def _is_integer(operand: str) -> bool:
 def _call(
     row: Row, carried: tuple[Operand, ...], named: tuple[str, ...], number: int, literals: frozenset[int]
 ) -> _AsmCall:
-    """The call of a row with so many operands. literals: which of them are integers known at compile time."""
+    """Return the call of a row with `number` operands. literals: the indices of those that are integer literals."""
     results, arguments = (*carried, *row.results), (*carried, *row.arguments)
     if named:
-        results, arguments = row.results_beside_sums, row.arguments_beside_sums
+        results, arguments = row.results_without_sums, row.arguments_without_sums
     if number != len(arguments) or (carried and row.carries is None):
         raise TypeError(f"{row.name} takes {len(arguments)} operands; got {number}")
     types = [TYPES[o.register.constraint] for o in results]
     result, definition = _result_type(types)
-    # registers that are both taken and returned come first among the results and among the arguments
+    # inout registers come first in both results and arguments
     tied = sum(o.direction is Direction.INOUT and o.is_result for o in arguments)
     constraints = [f"={o.register.constraint}" for o in results]
     constraints += map(str, range(tied))
@@ -202,11 +199,11 @@ def _call(
 
 
 def _result_type(types: list[str]) -> tuple[str, str]:
-    """The type of values of these types together, and its definition where it has a name.
+    """Return the LLVM type of several results, and its definition if it is named.
 
-    Each result is taken out by an instruction that says the type: LLVM parses names of 128 results in half the time.
+    Every `extractvalue` repeats the type: LLVM parses a name twice as fast as a struct of 128 results.
     """
     if len(types) < 2:
         return (types[0] if types else "void"), ""
-    name = "%" + ".".join(f"{kind}.{len(list(alike))}" for kind, alike in groupby(types))
+    name = "%" + ".".join(f"{kind}.{len(list(group))}" for kind, group in groupby(types))
     return name, f"{name} = type {{ {', '.join(types)} }}"

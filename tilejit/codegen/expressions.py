@@ -1,4 +1,4 @@
-"""Scalar expressions: IR nodes to LLVM values."""
+"""Lower scalar expressions from IR nodes to LLVM values."""
 
 from __future__ import annotations
 
@@ -19,55 +19,54 @@ from .operations import one_instruction, operation
 
 
 def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
-    """The value of `expr` where the writer stands."""
+    """Return the value of `expr` at the writer's current position."""
     if isinstance(expr, Const):
         return integer(int(expr.value), expr.dtype) if expr.dtype.is_integer else constant(expr)
     if isinstance(expr, Var):
         known = emission.scalars.get(expr.name)
         return _changing(emission, expr) if known is None else known
     if isinstance(expr, Special):
-        return _asked(emission, expr.name)
+        return _read_special(emission, expr.name)
     w = emission.writer
     value = w.results.get(id(expr))
     if value is not None:
         return value
-    compute, around = _COMPUTED[type(expr)], emission.varies
-    emission.varies = False
+    compute, was_impure = _COMPUTED[type(expr)], emission.is_impure
+    emission.is_impure = False
     if expr.span is None:
         value = compute(emission, expr)
     else:
         before = w.at(expr.span)
         value = compute(emission, expr)
         w.restore(before)
-    if not emission.varies:
+    if not emission.is_impure:
         w.results[id(expr)] = value
-    emission.varies = emission.varies or around
+    emission.is_impure = emission.is_impure or was_impure
     return value
 
 
 def offset_of(emission: Emission, expr: Expr) -> OffsetParts:
-    """An index as what is computed and the constant that an access adds by itself."""
+    """Split an index into a run-time part and a constant that the access adds."""
     if type(expr) is Const:
         return _constant_offset(int(expr.value))
     if not isinstance(expr, Op) or expr.name != "add" or not isinstance(expr.args[1], Const):
         return OffsetParts(evaluate(emission, expr), 0)
     if expr.dtype.bits < 64 and not _proved(expr):
-        # addresses have 64 bits: a sum that may wrap around in 32 bits is added up before it is extended
+        # addresses have 64 bits, so a sum that may wrap in 32 bits must be computed before it is extended
         return OffsetParts(evaluate(emission, expr), 0)
     return OffsetParts(evaluate(emission, expr.args[0]), int(expr.args[1].value))
 
 
 @lru_cache(4096)
 def _constant_offset(number: int) -> OffsetParts:
-    """An offset that is known; most are, of registers."""
     return OffsetParts(None, number)
 
 
 def _loaded(emission: Emission, load: Load) -> LLVMValue:
     assert not isinstance(load.place, Element), "lowering leaves no Element"
-    emission.varies = True
+    emission.is_impure = True
     place, at = load.place, load.place.offset
-    # most are of registers
+    # most places are in registers
     offset = _constant_offset(int(at.value)) if type(at) is Const else offset_of(emission, at)
     return memory.load(emission, place.buffer, offset, load.order)
 
@@ -77,8 +76,7 @@ def _converted(emission: Emission, conversion: Cast) -> LLVMValue:
 
 
 def _changing(emission: Emission, var: Var) -> LLVMValue:
-    """What a variable that may change has at present."""
-    emission.varies = True
+    emission.is_impure = True
     slot = emission.slots[var.name]
     return LLVMValue(emission.writer.read(slot, slot.kind), var.dtype)
 
@@ -91,7 +89,7 @@ def _operation(emission: Emission, op: Op) -> LLVMValue:
             return compared
     texts: list[str] = []
     for arg in op.args:
-        # a loop, as a comprehension is one more call of Python's
+        # not a comprehension, which costs another Python call
         value = evaluate(emission, arg)
         texts.append(value.text)
     proved, computed = op.dtype.is_integer and _proved(op), value.dtype
@@ -105,18 +103,18 @@ def _operation(emission: Emission, op: Op) -> LLVMValue:
     return result if result.dtype is op.dtype else cast(emission, result, op.dtype)
 
 
-#: how a sum is compared with a number, and that number with the sum
+#: predicates of `sum op number`, and of `number op sum`
 _ORDERS = {
     "less": ("slt", "sgt"), "less_equal": ("sle", "sge"), "greater": ("sgt", "slt"), "greater_equal": ("sge", "sle"),
 }
 
 
 def _compared(emission: Emission, op: Op, order: tuple[str, str]) -> LLVMValue | None:
-    """A sum that ends in a constant, compared without adding that: what it is compared with is that much less.
+    """Compare a sum with a constant term by moving that term to the other side, or return None.
 
-    Of unrolled turns each then compares one value with a constant of its own. None where it isn't such a sum, or where
-    a difference might wrap around. Numbers of 64 bits that aren't constant are the ends of windows of few tests, and
-    several arrays have tests of one sum: there a difference for each would be more.
+    Unrolled iterations then compare one shared value with different constants. Returns None if a difference might wrap.
+    A 64-bit limit that isn't constant is the end of a window, which has few tests while several arrays test one sum; a
+    difference for each of them would cost more.
     """
     left, right = op.args
     if left.dtype.kind != "int" or not _is_near(left) or not _is_near(right):
@@ -137,33 +135,32 @@ def _compared(emission: Emission, op: Op, order: tuple[str, str]) -> LLVMValue |
 
 @remembered
 def _is_near(expr: Expr) -> bool:
-    """Whether its differences from others that are near don't wrap around."""
+    """True if its difference from another such value can't wrap."""
     far, (low, high) = _far(expr.dtype), facts.bounds(expr)
     return low is not None and high is not None and -far <= low and high <= far
 
 
 @cache
 def _far(dtype: DType) -> int:
-    """Sums of four numbers up to this don't wrap around."""
+    """Return a bound such that sums of four numbers up to it can't wrap."""
     return 1 << (dtype.bits - 3)
 
 
-#: what computes the expressions that are made of others
 _COMPUTED: dict[type, Callable[[Emission, Any], LLVMValue]] = {Op: _operation, Cast: _converted, Load: _loaded}
 
 
 @lasting
 def constant(const: Const) -> LLVMValue:
-    """Return a constant that is no integer as a value.
+    """Return a constant that isn't an integer as a value.
 
-    Unrolled loops name one many times, and the bits of a float take 8 µs.
+    Cached: unrolled loops repeat constants, and formatting the bits of a float takes 8 µs.
     """
     return LLVMValue.of(const)
 
 
 @lru_cache(4096)
 def integer(value: int, dtype: DType) -> LLVMValue:
-    """The constant that an integer becomes in a type."""
+    """Return an integer as a constant of a type, wrapped to its width."""
     wrapped = value & (2**dtype.bits - 1)
     if dtype.kind == "int" and wrapped >> (dtype.bits - 1):
         wrapped -= 2**dtype.bits
@@ -171,10 +168,9 @@ def integer(value: int, dtype: DType) -> LLVMValue:
 
 
 def _proved(op: Op) -> bool:
-    """Whether facts prove what makes an integer operation cheaper.
+    """True if known bounds allow a cheaper integer operation.
 
-    That is, of sums and products, that they don't overflow; of divisions, that the dividend isn't negative and the
-    divisor is positive.
+    A sum or product must not overflow. A division needs a dividend that isn't negative and a positive divisor.
     """
     if not op.dtype.is_integer or len(op.args) != 2:
         return False
@@ -185,24 +181,24 @@ def _proved(op: Op) -> bool:
         return False
     low, high = facts.bounds(op)
     least, most = facts.full_range(op.dtype)
-    # A result that may wrap around has the whole type's range as its bounds.
+    # The bounds of a result that may wrap are the type's full range.
     return low is not None and high is not None and least <= low and high <= most and (low, high) != (least, most)
 
 
 @lru_cache(64)
-def asked_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
-    """The hardware's numbers by which a CTA asks where it lies along an axis of the grid, or how many do."""
+def specials_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
+    """Return the specials that tell a CTA its position along a grid axis, or the number of CTAs there."""
     of_cluster = () if cluster is None or cluster[axis] == 1 else (rank_name(cluster),)
     return frozenset((*(name for name in SPECIALS if name.endswith(f".{axis}")), *of_cluster))
 
 
-def _asked(emission: Emission, name: str) -> LLVMValue:
-    emission.asked.add(name)
+def _read_special(emission: Emission, name: str) -> LLVMValue:
+    emission.specials.add(name)
     return special(emission, name)
 
 
 def special(emission: Emission, name: str) -> LLVMValue:
-    """A hardware id or size."""
+    """Return the value of a special: a special register, or an id derived from one."""
     known = SPECIALS[name]
     if known.register:
         number = _special_register(emission, known.register, known.least, known.greatest + 1)

@@ -1,7 +1,7 @@
-"""Conversion of the two fp8 types: by the hardware from sm_89, else bit for bit the same in integers.
+"""Conversion of the two fp8 types: by instructions from sm_89 on, else by integer code with equal bits.
 
 e4m3fn: sign, 4 exponent bits of bias 7, 3 mantissa bits; no infinity; NaN is 0x7f; greatest 448.
-e5m2: sign, 5 exponent bits of bias 15, 2 mantissa bits; as float16's upper byte; greatest 57344.
+e5m2: sign, 5 exponent bits of bias 15, 2 mantissa bits; like float16's upper byte; greatest 57344.
 source: PTX ISA, "Data Types: Alternate Floating-Point Data Formats"; OCP 8-bit Floating Point Specification, 1.0.
 """
 
@@ -16,14 +16,12 @@ from .patterns import field, from_bits, rounded_off, to_bits
 
 @dataclass(frozen=True, slots=True)
 class _FP8Format:
-    """mantissa: its bits. bias: of the exponent. greatest: the pattern of the greatest finite value.
-
-    overflow: the pattern of what is too large, where that doesn't saturate: NaN or infinity.
-    """
-
+    #: the number of bits
     mantissa: int
     bias: int
+    #: the pattern of the greatest finite value
     greatest: int
+    #: the pattern of an overflow that doesn't saturate: NaN or infinity
     overflow: int
     nan: int
 
@@ -35,7 +33,7 @@ _FORMATS = {
 
 
 def from_fp8(emission: Emission, x: str, dtype: DType) -> str:
-    """The float32 of an fp8 pattern (i8), exactly."""
+    """Return the float32 that equals an fp8 pattern (i8)."""
     form = _FORMATS[dtype.name]
     w = emission.writer
     convert = FROM_FP8.row(dtype)
@@ -49,7 +47,7 @@ def from_fp8(emission: Emission, x: str, dtype: DType) -> str:
     size = w.value(f"and i32 {bits}, 127")
     placed = w.value(f"shl i32 {size}, {23 - form.mantissa}")
     tiny = from_bits(w, placed)
-    # The exponent's bias is made up for by a product that is exact, for subnormal numbers too.
+    # This multiplication corrects the exponent bias, exactly for subnormal numbers as well.
     number = w.value(f"fmul float {tiny}, 0x{1023 + 127 - form.bias << 52:016X}")
     special = form.greatest + 1
     infinite = "0x7FF0000000000000" if form.overflow != form.nan else "0x7FF8000000000000"
@@ -63,15 +61,15 @@ def from_fp8(emission: Emission, x: str, dtype: DType) -> str:
 
 
 def to_fp8(emission: Emission, x: str, dtype: DType, saturate: bool) -> str:
-    """The fp8 pattern (i8) of a float32, to nearest even.
+    """Convert a float32 to an fp8 pattern (i8), to nearest even.
 
-    saturate: what is too large gives the greatest finite value, as cvt.satfinite; else NaN or infinity.
+    saturate: overflow gives the greatest finite value, as in cvt.satfinite; otherwise NaN or infinity.
     """
     form = _FORMATS[dtype.name]
     convert = TO_FP8.row(dtype)
     w = emission.writer
     if saturate and emission.has(convert):
-        # The first source goes to the upper half.
+        # The first source becomes the upper half.
         (pair,) = emission.machine(convert, "0.0", x)
         return w.value(f"trunc i16 {pair} to i8")
     bits = to_bits(w, x)
@@ -86,7 +84,7 @@ def to_fp8(emission: Emission, x: str, dtype: DType, saturate: bool) -> str:
 
 
 def _with_sign(emission: Emission, bits: str, value: str, is_nan: str | None) -> str:
-    """The pattern with the source's sign; the hardware's NaN is positive."""
+    """Add the source's sign to a pattern. The NaN of cvt.satfinite is positive."""
     w = emission.writer
     sign_bit = field(w, bits, 24, 128)
     if is_nan is not None:
@@ -96,12 +94,12 @@ def _with_sign(emission: Emission, bits: str, value: str, is_nan: str | None) ->
 
 
 def _rounded(emission: Emission, form: _FP8Format, size: str) -> str:
-    """The magnitude's fp8 pattern as if the exponent had no upper end (i32)."""
+    """Return the fp8 pattern (i32) of a magnitude, as if the exponent had no upper bound."""
     w = emission.writer
-    # Normal numbers: round to even at the last kept bit, then move the exponent's bias.
+    # Normal numbers: round to even at the last bit kept, then adjust the exponent bias.
     kept = rounded_off(w, size, 23 - form.mantissa)
     normal = w.value(f"sub i32 {kept}, {(127 - form.bias) << form.mantissa}")
-    # Below the least normal number float32's own addition rounds: its last bit there is fp8's least step.
+    # Below the least normal number a float32 addition rounds: the last bit of the sum is fp8's smallest step.
     step = 1 - form.bias - form.mantissa
     magic = 127 + step + 23 << 23
     number = from_bits(w, size)

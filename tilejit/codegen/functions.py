@@ -1,4 +1,4 @@
-"""Operations as functions in LLVM's text. They use IEEE operations only, so that every target gives the same bits."""
+"""Operations as LLVM functions. They use IEEE operations only, so all targets give the same bits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["definition", "has", "symbol"]
 
 
 def has(op: str, dtype: str) -> bool:
-    """Whether kernels call `op` when it computes in `dtype` (a type's name, as in `float32`)."""
+    """True if kernels call a function for `op` in `dtype` (the name of a type, like "float32")."""
     code, _ = _code(op, DTYPES[dtype])
     return code is not None and code.called
 
 
 def _code(op: str, dtype: DType) -> tuple[Code | None, DType]:
-    """How `op` computes in a type, and the type of the function's operands: of a formula for halves float32."""
+    """Return the formula of `op` in a type, and the type of the function's operands."""
     record = ELEMENTWISE[op]
     if dtype.is_half and record.halves is not None:
         return record.halves, float32
@@ -27,13 +27,13 @@ def _code(op: str, dtype: DType) -> tuple[Code | None, DType]:
 
 
 def symbol(op: str, dtype: str) -> str:
-    """The function's name without its `@`, as in `tj.exp.f32`."""
+    """Return the function's name without its `@`, for example `tj.exp.f32`."""
     return f"tj.{op}.{scalar_type(DTYPES[dtype])}"
 
 
 @cache
 def definition(op: str, dtype: str) -> str:
-    """The function as LLVM text; LLVM's parser declares the intrinsics it calls."""
+    """Return the function as LLVM text; LLVM's parser declares the intrinsics that it calls."""
     operands = ELEMENTWISE[op].operands
     code, computed = _code(op, DTYPES[dtype])
     assert code is not None, f"{op} doesn't compute in {dtype}"

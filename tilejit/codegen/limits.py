@@ -1,4 +1,4 @@
-"""What a kernel may take of shared, local and tensor memory and of registers, refused where it takes more."""
+"""Checks of a kernel's use of shared, local and tensor memory and of registers against the limits."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from ..ir.analyses.register_pool import most_of_a_thread
 from ..ir.nodes import Buffer, Kernel
 from ..ir.placements import SHARED, TMEM, MemoryPlacement, total, within
 from ..target import MAX_REGISTERS, MAX_THREADS, REGISTERS, TMEM_COLUMNS, Target, most_registers
-from .register_estimate import BESIDE_TILES
+from .register_estimate import OTHER_REGISTERS
 from .storage import allocations, most_at_once
 
 __all__ = ["check_local_memory", "check_registers", "check_shared_memory", "check_tensor_memory", "most_words"]
 
-#: local memory that a thread may have
+#: bytes of local memory that this compiler allows per thread
 _LOCAL_LIMIT = 16 * 1024
 
-#: local memory that the hardware gives a thread; what its registers can't hold goes there, too.
+#: bytes of local memory per thread in hardware, which spilled registers share.
 #: source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 _THREAD_LIMIT = 512 * 1024
 
-#: tiles may pass a thread's registers by this part of them: up to there ptxas spills hundreds of bytes, which costs
-#: less than an error; beyond it spills kilobytes, at times nearly all tiles
+#: tiles may exceed the register limit by 1/8: up to there ptxas spills hundreds of bytes, which is better than an
+#: error; beyond it spills kilobytes, sometimes nearly all tiles
 _TOLERATED = 8
 
-#: how many of the largest buffers an error names
+#: the number of buffers that an error names
 _NAMED = 5
 
 
 def check_shared_memory(
     kernel: Kernel, target: Target, memory: Sequence[MemoryPlacement], buffers: Sequence[Buffer]
 ) -> None:
-    """Refuses more than a CTA has. memory: where the buffers live."""
+    """Raise an error if the buffers need more shared memory than a CTA has. memory: their placements."""
     wanted, limit = total(memory, *SHARED), target.shared_bytes
     if wanted <= limit:
         return
@@ -48,7 +48,7 @@ def check_shared_memory(
 
 
 def check_tensor_memory(kernel: Kernel, memory: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -> None:
-    """Refuses more columns than a CTA has. memory: where the buffers live."""
+    """Raise an error if the buffers need more columns than a CTA has. memory: their placements."""
     columns = total(memory, TMEM)
     if columns <= TMEM_COLUMNS:
         return
@@ -63,16 +63,16 @@ def check_tensor_memory(kernel: Kernel, memory: Sequence[MemoryPlacement], buffe
 
 
 def _largest(placements: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -> list[tuple[Buffer, int]]:
-    """The buffers that have these places and how much each takes, the largest first."""
+    """Return the buffers that have these placements with their sizes, the largest first."""
     counts = {p.name: p.count for p in placements}
     placed = [(b, counts[b.name]) for b in buffers if b.name in counts]
     return sorted(placed, key=lambda pair: pair[1], reverse=True)
 
 
 def check_local_memory(kernel: Kernel, buffers: Sequence[Buffer], addressed: Collection[str] = ()) -> None:
-    """Refuses more than a thread has. addressed: the buffers that surely live there, by name.
+    """Raise an error if the local buffers exceed a thread's memory. addressed: those in local memory, by name.
 
-    What no thread's registers could hold counts too: ptxas would spill it.
+    A buffer larger than that memory counts too, because ptxas would spill it.
     """
     local = [(b, b.size_bytes) for b in buffers if b.space == "local"]
     spilled = [b for b, size in local if b.name in addressed or size > _LOCAL_LIMIT]
@@ -84,14 +84,13 @@ def check_local_memory(kernel: Kernel, buffers: Sequence[Buffer], addressed: Col
 
 
 def _limit_local(kernel: Kernel, buffers: list[Buffer], memory: str, limit: int) -> None:
-    """Refuses local buffers that together need more than a thread has."""
     wanted = sum(b.size_bytes for b in buffers)
     if wanted <= limit:
         return
     largest = sorted(buffers, key=lambda b: b.size_bytes, reverse=True)
     listed = ", ".join(f"{b.name} {b.size_bytes:,}" for b in largest[:_NAMED])
     raise ResourceError(
-        f"{kernel.name} needs {wanted:,} bytes of {memory} a thread; the limit is {limit:,}. "
+        f"{kernel.name} needs {wanted:,} bytes of {memory} per thread; the limit is {limit:,}. "
         f"Largest: {listed}",
         span=largest[0].span or kernel.span,
         hint="use smaller tiles, spread them over more threads, or keep them in shared memory",
@@ -99,31 +98,31 @@ def _limit_local(kernel: Kernel, buffers: list[Buffer], memory: str, limit: int)
 
 
 def most_words(kernel: Kernel) -> int:
-    """The registers that a thread's tiles may take where most are live, a little over what it has."""
+    """Return the number of registers that live tiles may take: slightly more than a thread has."""
     limit = most_of_a_thread(kernel)
     return limit + limit // _TOLERATED
 
 
 def check_registers(kernel: Kernel, addressed: Collection[str]) -> Pressure | None:
-    """Refuses tiles that take more registers than a thread has, where most are live.
+    """Raise an error if the tiles that are live at once need too many registers.
 
     kernel: at tile level. addressed: the buffers that live in local memory, by name.
-    returns: where most are live; None where all tiles of the kernel together fit.
+    returns: the point of maximum pressure, or None if all tiles of the kernel fit together.
     """
     limit = most_of_a_thread(kernel)
     local = [b for b in allocations(kernel.body) if b.space == "local" and b.name not in addressed]
-    # the sum over the kernel is quickly counted
-    if sum(map(words, local)) + BESIDE_TILES <= limit:
+    # a cheap upper bound
+    if sum(map(words, local)) + OTHER_REGISTERS <= limit:
         return None
     pressure = most_live(kernel.body, addressed)
     if pressure.words <= most_words(kernel):
         return pressure
     listed = ", ".join(f"{buffer.name} {count}{_line(buffer)}" for buffer, count in pressure.tiles[:_NAMED])
     raise ResourceError(
-        f"{kernel.name} needs {pressure.words:,} registers a thread for the tiles that are live at once; "
+        f"{kernel.name} needs {pressure.words:,} registers per thread for the tiles that are live at once; "
         f"the limit is {limit}{_cause(kernel, limit)}. Largest: {listed}",
         span=pressure.stmt.span if pressure.stmt is not None else kernel.span,
-        hint=f"{_more(kernel, pressure)}make the tiles smaller, or go through them in a loop, a part at a time",
+        hint=f"{_more(kernel, pressure)}make the tiles smaller, or process them in a loop, one part at a time",
     )
 
 
@@ -132,7 +131,7 @@ def _line(buffer: Buffer) -> str:
 
 
 def _cause(kernel: Kernel, limit: int) -> str:
-    """What sets the limit, where that isn't what a thread can have at most."""
+    """Return the reason for a limit below the hardware maximum."""
     if limit == MAX_REGISTERS:
         return ""
     if limit > most_registers(kernel.threads, kernel.max_registers):
@@ -143,7 +142,7 @@ def _cause(kernel: Kernel, limit: int) -> str:
 
 
 def _more(kernel: Kernel, pressure: Pressure) -> str:
-    """How the tiles would get more registers: from further threads, where the multiprocessor has as many."""
+    """Return the parts of the hint that would give the tiles more registers."""
     is_for_threads = kernel.threads < MAX_THREADS and pressure.words * kernel.threads <= REGISTERS
     is_asked = most_registers(kernel.threads, None) > most_registers(kernel.threads, kernel.max_registers)
     return ("use more threads, " if is_for_threads else "") + ("raise max_registers, " if is_asked else "")

@@ -1,4 +1,4 @@
-"""`Instruction` statements: machine instructions whose operands are registers and addresses."""
+"""Lower `Instruction` statements: machine instructions on registers and addresses."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .emission import TYPES, Emission, LLVMValue
 from .expressions import evaluate, offset_of
 from .types import pointer_type, register_type
 
-#: the bits of an address in shared memory that don't say in which CTA of a cluster it is
+#: the bits of a shared address that are the same in every CTA of a cluster
 _WITHIN_CTA = 0x3FFFF
 
 
 def instruction(emission: Emission, stmt: Instruction) -> None:
-    """One instruction of the table; its results go to the statement's output registers."""
+    """Emit one instruction of the table and store its results to the statement's outputs."""
     row = ROWS[stmt.name]
     operands: list[str] = []
     past: dict[int, int] = {}
@@ -30,7 +30,7 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
     starts: dict[str, str] = {}
     carries = row.carries
     inputs, outputs, named = _values(emission, row, stmt)
-    arguments = row.arguments_beside_sums if named else row.arguments
+    arguments = row.arguments_without_sums if named else row.arguments
     for number, item in enumerate(inputs):
         if carries is not None and isinstance(item, Vector) and number < len(outputs):
             kind = _carried(carries, item)
@@ -41,11 +41,11 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
         operand = arguments[len(operands) - len(carried)]
         if isinstance(item, Vector):
             if operand.kind is Kind.ADDRESS and item.buffer.space == "shared":
-                place, behind = shared_address(emission, item)
-                if behind and f"[${operand.name}]" not in row.text:
-                    # only in brackets an address takes a constant
-                    place, behind = emission.writer.value(f"add i32 {place}, {behind}"), 0
-                past[len(operands)] = behind
+                place, offset = shared_address(emission, item)
+                if offset and f"[${operand.name}]" not in row.text:
+                    # only an address in brackets takes an offset
+                    place, offset = emission.writer.value(f"add i32 {place}, {offset}"), 0
+                past[len(operands)] = offset
                 operands.append(place)
             else:
                 operands += _vector_operands(emission, item, operand)
@@ -56,7 +56,7 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
         else:
             operands.append(converted(emission, evaluate(emission, item), operand))
     results = emission.machine(row, *operands, past=past, carried=carried, named=named, span=stmt.span)
-    registers = row.results_beside_sums if named else (*carried, *row.results)
+    registers = row.results_without_sums if named else (*carried, *row.results)
     at = _store_results(emission, outputs, registers, results)
     if stmt.var is not None:
         value = _joined(emission, results[at:], registers[at], stmt.var.dtype)
@@ -66,16 +66,16 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
 def _values(
     emission: Emission, row: Row, stmt: Instruction
 ) -> tuple[tuple[Input, ...], tuple[Vector, ...], list[str]]:
-    """What an instruction takes as values and returns as values, and PTX's names of the registers to which it adds.
+    """Return an instruction's inputs and outputs that are values, and PTX names of its accumulators.
 
-    A wait needs none of these: moves from and to them stay behind it.
+    A wait doesn't carry named registers: moves from and to them stay after it anyway.
     """
     inputs, outputs = stmt.inputs, stmt.outputs
     if row.accumulates:
         names = memory.names_of(emission, outputs)
         if names:
             return inputs[len(outputs) :], (), names
-        assert row.starts is None, "verified: what an instruction fills later are whole registers"
+        assert row.starts is None, "verified: asynchronous instructions fill whole registers"
     if row.carries is None:
         return inputs, outputs, []
     carried = tuple([v for v in outputs if not emission.registers[v.buffer.root.name].prefix])
@@ -83,7 +83,7 @@ def _values(
 
 
 def _carried(operand: Operand, vector: Vector) -> Operand:
-    """What a vector's registers are to an instruction that carries them: floats stay floats."""
+    """Return the operand for a vector's registers in an instruction that carries them: floats stay floats."""
     return _as_floats(operand) if vector.buffer.dtype == float32 else operand
 
 
@@ -93,11 +93,11 @@ def _as_floats(operand: Operand) -> Operand:
 
 
 def _descriptor(emission: Emission, descriptor: Descriptor, starts: dict[str, str]) -> str:
-    """All descriptors of one place are a constant more than what they share.
+    """Return a descriptor as a shared base plus a constant.
 
-    starts: what those of an instruction share. It is copied, so that LLVM doesn't keep the sums from turn to turn of a
-    loop: wgmma takes them from uniform registers, where an addition is free, while each sum that is kept in registers
-    of threads takes two, and moves. Attention's loop needs 16 registers less.
+    starts: the bases of this instruction's descriptors. Each is copied opaquely, or LLVM would keep the sums live
+    across iterations. wgmma takes descriptors from uniform registers, where an addition is free; a sum kept in ordinary
+    registers takes two of them, and moves. Attention's loop needs 16 registers less.
     """
     w = emission.writer
     address, past = shared_address(emission, descriptor.place)
@@ -115,19 +115,15 @@ def _signed(bits: int) -> int:
 
 
 def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> list[str]:
-    """A local vector's registers, or another vector's address.
+    """Return a local vector's registers, or the address of another vector.
 
-    In tensor memory the offset counts 32-bit columns, and 65536 a lane.
+    In tensor memory an offset counts 32-bit columns, and 65536 per lane.
     """
     w = emission.writer
     run = memory.run_of(emission, vector)
     if run is not None:
-        kind = run.kind
-        # a loop, as a comprehension is one more call of Python's, and most vectors are one word
-        held: list[str] = []
-        for word in run.words:
-            held.append(w.read(word, kind))
-        return memory.regrouped(emission, held, (kind, run.bits), _type_and_bits(operand.register))
+        held = [w.read(word, run.kind) for word in run.words]
+        return memory.regrouped(emission, held, (run.kind, run.bits), _type_and_bits(operand.register))
     if vector.buffer.space == "tmem":
         column = cast(emission, evaluate(emission, vector.offset), int32)
         return [w.value(f"add i32 {emission.base(vector.buffer)}, {column.text}")]
@@ -142,42 +138,43 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
 
 @cache
 def _type_and_bits(register: Register) -> tuple[str, int]:
-    """The LLVM type of registers, and their bits in a tile: a predicate is a byte there."""
+    """Return the LLVM type of registers, and their size in a tile in bits: a predicate is a byte there."""
     return TYPES[register.constraint], register.bits
 
 
 def shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:
-    """A 32-bit address, computed in 32 bits: pointers have 64, which would cost two additions and a truncation.
+    """Return a 32-bit shared address, and a byte offset to add to it.
 
-    returns: the address that all turns of an unrolled loop share, and the bytes that this turn adds.
+    The iterations of an unrolled loop share the address. It is computed in 32 bits; a 64-bit pointer would cost two
+    additions and a truncation.
     """
     offset, base = offset_of(emission, vector.offset), emission.number(vector.buffer)
     if offset.part is not None:
-        base = _number_behind(emission, vector.buffer, base, offset.part)
+        base = _add_offset(emission, vector.buffer, base, offset.part)
     return base, offset.past * vector.buffer.dtype.bytes
 
 
-def _number_behind(emission: Emission, buffer: Buffer, base: str, offset: LLVMValue) -> str:
+def _add_offset(emission: Emission, buffer: Buffer, base: str, offset: LLVMValue) -> str:
     w, size = emission.writer, buffer.dtype.bytes
     scaled = w.value(f"mul i32 {offset.text}, {size}") if size > 1 else offset.text
     return w.value(f"add i32 {base}, {scaled}")
 
 
 def view(emission: Emission, stmt: BufferView) -> None:
-    """Writes where a view starts, unless it starts where its base does: it is its root's storage."""
-    made, base = stmt.buffer, stmt.buffer.base
-    if made.offset is None or base is None:
+    """Emit the start of a view, unless it equals its base's."""
+    buffer, base = stmt.buffer, stmt.buffer.base
+    if buffer.offset is None or base is None:
         return
-    offset = evaluate(emission, made.offset)
-    if made.name in emission.view_uses.taken:
-        emission.numbers[made.name] = _number_behind(emission, made, emission.number(base), offset)
-    if made.space != "shared" or made.name in emission.view_uses.accessed:
-        pointer = pointer_type(made.space)
-        emission.bases[made.name] = memory.behind(emission, made, pointer, emission.base(base), offset)
+    offset = evaluate(emission, buffer.offset)
+    if buffer.name in emission.view_uses.taken:
+        emission.numbers[buffer.name] = _add_offset(emission, buffer, emission.number(base), offset)
+    if buffer.space != "shared" or buffer.name in emission.view_uses.accessed:
+        pointer = pointer_type(buffer.space)
+        emission.bases[buffer.name] = memory.element_address(emission, buffer, pointer, emission.base(base), offset)
 
 
 def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
-    """A scalar in the type of the operand's register: its bit pattern, zero-extended."""
+    """Convert a scalar to the type of an operand's register: its bits, zero-extended."""
     kind, width = _type_and_bits(operand.register)
     if register_type(value.dtype) == kind:
         return value.text
@@ -190,10 +187,7 @@ def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
 def _store_results(
     emission: Emission, outputs: Sequence[Vector], registers: tuple[Operand, ...], results: list[str]
 ) -> int:
-    """Writes the result registers' values to an instruction's outputs; returns how many they are.
-
-    registers: the operand of each register.
-    """
+    """Store results, which the operands `registers` describe, to the outputs and return how many were consumed."""
     w = emission.writer
     at = 0
     for vector in outputs:
@@ -205,17 +199,17 @@ def _store_results(
         at += count
         if operand.kind is Kind.PREDICATE:
             chosen, kind = [w.value(f"zext i1 {part} to i8") for part in chosen], "i8"
-        made = memory.regrouped(emission, chosen, (kind, bits), (words.word, words.bits))
+        values = memory.regrouped(emission, chosen, (kind, bits), (words.word, words.bits))
         run = memory.run_of(emission, vector)
         if run is None:
-            memory.write(emission, vector, offset_of(emission, vector.offset), words, made)
+            memory.write(emission, vector, offset_of(emission, vector.offset), words, values)
             continue
-        w.write_all(run.words, words.word, made)
+        w.write_all(run.words, words.word, values)
     return at
 
 
 def _words(emission: Emission, value: LLVMValue, operand: Operand) -> list[str]:
-    """The bits of a scalar in as many registers as they need, zero-extended where they fill none."""
+    """Split the bits of a scalar into registers, zero-extended to fill one."""
     kind, width = _type_and_bits(operand.register)
     bits = value.dtype.bits
     if bits <= width:
@@ -225,7 +219,7 @@ def _words(emission: Emission, value: LLVMValue, operand: Operand) -> list[str]:
 
 
 def _joined(emission: Emission, words: list[str], operand: Operand, dtype: DType) -> str:
-    """The value whose bits some registers hold: what `_words` made, or a predicate."""
+    """Combine registers into a value: the inverse of `_words`, or a predicate."""
     w, (kind, width) = emission.writer, _type_and_bits(operand.register)
     if operand.kind is Kind.PREDICATE:
         return words[0]

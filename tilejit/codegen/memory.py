@@ -1,14 +1,13 @@
 """Loads, stores and vector moves.
 
-A buffer's elements are accessed one by one (`load`, `store`) or as a vector in one access (`read`, `write`). A vector
-travels as words, whose size doesn't depend on what the elements mean:
+Elements are accessed one by one (`load`, `store`), or as a vector in one access (`read`, `write`). A vector is moved as
+words, whose size doesn't depend on the type of the elements:
 
     elements of 8 bytes          words of 64 bits     16 bytes are ld.global.v2.b64
     smaller, 4 bytes or more     words of 32 bits     16 bytes are ld.global.v4.b32
     2 bytes or 1 in all          one word of 16 or 8 bits
 
-A local buffer lives in a thread's registers, or in local memory, which has addresses as any other memory:
-`emission.registers` has those of the first kind.
+A local buffer lives in a thread's registers, if `emission.registers` has it, or in addressable local memory.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from .emission import Emission, LLVMValue, OffsetParts
 from .registers import Registers, Word, WordRun
 from .types import bits_of, memory_type, pointer_type, register_type
 
-#: the widest access of local memory, to which its buffers are aligned
+#: the widest access of local memory, which is the alignment of its buffers
 WIDEST_BYTES = WIDEST_BITS // 8
 
 
 class WordFormat(NamedTuple):
-    """The words as which a vector travels: `number` values of `bits` bits, of LLVM type `word`."""
+    """The words that a vector is moved as: `number` values of `bits` bits, of LLVM type `word`."""
 
     bits: int
     number: int
@@ -45,68 +44,67 @@ class WordFormat(NamedTuple):
 
 @cache
 def words_of(dtype: DType, width: int) -> WordFormat:
-    """The words as which a vector of `width` elements travels."""
+    """Return the words that a vector of `width` elements is moved as."""
     total = width * dtype.bits
     bits = 64 if dtype.bits == 64 else min(total, 32)
     if total % bits:
         raise ValueError(f"{width} elements of {dtype} don't fill whole registers")
-    # An element of a word's size keeps its type: else LLVM rewrites the access where its value is first used, and the
-    # access gets the source line of that use.
+    # An element of a word's size keeps its type. Otherwise LLVM rewrites the access where its value is first used, and
+    # the access gets the source line of that use.
     word = register_type(dtype) if dtype.bits == bits and dtype.bits >= 32 else f"i{bits}"
     return WordFormat(bits, total // bits, word)
 
 
 def address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[str, str]:
-    """The type and value of the pointer to an element in memory."""
+    """Return the type and value of a pointer to an element in memory."""
     pointer = pointer_type(buffer.space)
     place, past = _place(emission, buffer, offset, pointer, emission.base(buffer))
     if buffer.space == "local" and past:
-        # beside its access, LLVM makes the constant a part of it; shared from another block, it stays an addition
+        # next to its access LLVM folds the constant into it; shared from another block, it would remain an addition
         return pointer, emission.writer.fresh(f"getelementptr i8, {pointer} {place}, i64 {past}")
     return pointer, _past(emission, pointer, place, past)
 
 
 def locate(emission: Emission, buffer: Buffer, offset: OffsetParts) -> None:
-    """Writes what an address in memory is without its constant, so that it is there for other blocks, too."""
+    """Emit the run-time part of an address, so that later blocks can share it."""
     if buffer.space != "local":
         _place(emission, buffer, offset, pointer_type(buffer.space), emission.base(buffer))
 
 
 def _place(emission: Emission, buffer: Buffer, offset: OffsetParts, pointer: str, base: str) -> tuple[str, int]:
-    """An address, which is `base` plus what is computed of the offset, and the bytes from there to the element."""
+    """Return the run-time part of an address, and the bytes from there to the element."""
     if offset.part is not None:
-        base = behind(emission, buffer, pointer, base, offset.part)
+        base = element_address(emission, buffer, pointer, base, offset.part)
     return base, offset.past * buffer.dtype.bytes
 
 
-def behind(emission: Emission, buffer: Buffer, pointer: str, base: str, offset: LLVMValue) -> str:
-    """The address so many elements of a buffer behind a base."""
+def element_address(emission: Emission, buffer: Buffer, pointer: str, base: str, offset: LLVMValue) -> str:
+    """Return the address `offset` elements past a base."""
     index = f"i{offset.dtype.bits} {offset.text}"
     return emission.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")
 
 
 def _past(emission: Emission, pointer: str, place: str, count: int) -> str:
-    """The address `count` bytes further."""
     return emission.writer.value(f"getelementptr i8, {pointer} {place}, i64 {count}") if count else place
 
 
-#: the scopes of the memory model as LLVM names them
+#: memory model scopes -> LLVM
 _SCOPES = {
     "cta": 'syncscope("block") ', "cluster": 'syncscope("cluster") ', "gpu": 'syncscope("device") ', "sys": "",
 }
 
 
 def _ordered(order: str) -> tuple[str, str]:
-    """What stands behind `load` or `store`, and behind the pointer."""
+    """Return the qualifiers of `load` or `store`: after the opcode, and after the pointer."""
     if order in ("", "volatile"):
         return (" volatile" if order else ""), ""
     kind, scope = order.split(".")
-    # LLVM calls monotonic what PTX calls relaxed
+    # PTX's relaxed is LLVM's monotonic
     return " atomic", f" {_SCOPES[scope]}{'monotonic' if kind == 'relaxed' else kind}"
 
 
 def load(emission: Emission, buffer: Buffer, offset: OffsetParts, order: str = "") -> LLVMValue:
-    """The element at `offset`, read in one of `ORDERS["load"]`."""
+    """Load the element at `offset`. order: one of `ORDERS["load"]`."""
     kind = memory_type(buffer.dtype)
     registers = emission.registers.get(buffer.root.name)
     if registers is not None:
@@ -116,21 +114,21 @@ def load(emission: Emission, buffer: Buffer, offset: OffsetParts, order: str = "
             (text,) = _read_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind))
     else:
         pointer, place = address(emission, buffer, offset)
-        how, behind = _ordered(order)
+        qualifier, suffix = _ordered(order)
         if order:
             emission.ordered.add(buffer.root.name)
-        text = emission.writer.value(f"load{how} {kind}, {pointer} {place}{behind}, align {buffer.dtype.bytes}")
+        text = emission.writer.value(f"load{qualifier} {kind}, {pointer} {place}{suffix}, align {buffer.dtype.bytes}")
     if buffer.dtype.kind == "bool":
         text = emission.writer.value(f"icmp ne i8 {text}, 0")
     return LLVMValue(text, buffer.dtype)
 
 
 def store(emission: Emission, buffer: Buffer, offset: OffsetParts, value: LLVMValue, order: str = "") -> None:
-    """Writes the element at `offset`, in one of `ORDERS["store"]`."""
+    """Store the element at `offset`. order: one of `ORDERS["store"]`."""
     text, kind = value.text, memory_type(buffer.dtype)
     if buffer.dtype.kind == "bool":
         text = emission.writer.value(f"zext i1 {value.text} to i8")
-        emission.writer.stands_for(f"icmp ne i8 {text}, 0", value.text)
+        emission.writer.set_result(f"icmp ne i8 {text}, 0", value.text)
     registers = emission.registers.get(buffer.root.name)
     if registers is not None:
         if registers.bits == buffer.dtype.bits and offset.part is None:
@@ -139,21 +137,16 @@ def store(emission: Emission, buffer: Buffer, offset: OffsetParts, value: LLVMVa
             _write_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind), [text])
         return
     pointer, place = address(emission, buffer, offset)
-    how, behind = _ordered(order)
-    emission.writer.effect(f"store{how} {kind} {text}, {pointer} {place}{behind}, align {buffer.dtype.bytes}")
+    qualifier, suffix = _ordered(order)
+    emission.writer.effect(f"store{qualifier} {kind} {text}, {pointer} {place}{suffix}, align {buffer.dtype.bytes}")
 
 
 def _read_registers(
     emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat
 ) -> list[str]:
-    """The words of a vector of a local buffer."""
     whole_words = _registers(buffer, registers, offset, words)
     if whole_words is not None:
-        # a loop, as a comprehension is one more call of Python's, and most vectors are one word
-        values: list[str] = []
-        for word in whole_words:
-            values.append(emission.writer.read(word, words.word))
-        return values
+        return [emission.writer.read(word, words.word) for word in whole_words]
     first, part = _parts(buffer, registers, offset, words)
     parts = [_read_part(emission, registers, first + k, part) for k in range(part.number)]
     return regrouped(emission, parts, (part.word, part.bits), (words.word, words.bits))
@@ -162,7 +155,6 @@ def _read_registers(
 def _write_registers(
     emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat, values: list[str]
 ) -> None:
-    """Writes the words of a vector of a local buffer."""
     whole_words = _registers(buffer, registers, offset, words)
     if whole_words is not None:
         emission.writer.write_all(whole_words, words.word, values)
@@ -173,7 +165,7 @@ def _write_registers(
 
 
 def _registers(buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat) -> list[Word] | None:
-    """The registers that hold a vector's words, one each; None where a word isn't a whole register."""
+    """Return the registers that hold a vector's words, or None if a word isn't a whole register."""
     assert offset.part is None, "verified: registers are named by constants"
     if words.bits != registers.bits:
         return None
@@ -182,9 +174,9 @@ def _registers(buffer: Buffer, registers: Registers, offset: OffsetParts, words:
 
 
 def run_of(emission: Emission, vector: Vector) -> WordRun | None:
-    """The registers of a vector; None where it lies in memory, or where a word of it isn't a whole register.
+    """Return the registers of a vector, or None if it is in memory or a word of it isn't a whole register.
 
-    Turns of unrolled loops name the same vectors.
+    Cached, because unrolled iterations repeat the same vectors.
     """
     at = vector.offset
     if not isinstance(at, Const):
@@ -206,7 +198,7 @@ def _run(emission: Emission, buffer: Buffer, first: int, width: int) -> WordRun 
 
 
 def names_of(emission: Emission, vectors: Sequence[Vector]) -> list[str]:
-    """PTX's names of the registers of some vectors of one buffer; none where that has none."""
+    """Return the PTX names of the registers of some vectors of one buffer; empty if they have no names."""
     names: list[str] = []
     for vector in vectors:
         run = run_of(emission, vector)
@@ -220,7 +212,7 @@ def names_of(emission: Emission, vectors: Sequence[Vector]) -> list[str]:
 def _parts(
     buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat
 ) -> tuple[int, WordFormat]:
-    """The parts of registers that a vector is made of: the number of the first one, and their format."""
+    """Return the register parts of a vector: the index of the first one, and their format."""
     begin = offset.past * buffer.dtype.bits
     bits = gcd(begin, words.bits, registers.bits)
     kind = words.word if bits == words.bits else f"i{bits}"
@@ -228,9 +220,7 @@ def _parts(
 
 
 def _read_part(emission: Emission, registers: Registers, number: int, part: WordFormat) -> str:
-    """One of the parts of registers, or a whole one.
-
-    A part is read and written as a component of a vector, which becomes one `mov`.
+    """Read a whole register or a part of one, as a component of a vector, which becomes one `mov`.
 
         32-bit register, float16 as <2 x half>:   | component 1 | component 0 |
                                                   31           16             0
@@ -254,17 +244,17 @@ def _write_part(emission: Emission, registers: Registers, number: int, part: Wor
 
 
 class Guard(NamedTuple):
-    """Where an access of global memory happens. predicate: an LLVM value; otherwise: each word of a load elsewhere."""
+    """The predicate of a global access, an LLVM value. otherwise: each word of a load if it is false."""
 
     predicate: str
     otherwise: str = ""
 
 
 def takes_guard(emission: Emission, move: Move) -> bool:
-    """Whether a move is an access of global memory by registers that carries its predicate.
+    """True if a move is a register access of global memory that should carry its predicate.
 
-    A load does where its registers are moved on. Loads of what is computed with ptxas would put off: those of
-    `examples/bias_gelu.py` come later then, and it takes 3 % longer.
+    Of loads, only those whose registers are moved on to memory: ptxas would delay loads whose values are computed with,
+    which makes `examples/bias_gelu.py` 3 % slower.
     """
     place = move.memory
     if place.buffer.space != "global" or move.order:
@@ -279,10 +269,10 @@ def read(
     emission: Emission, vector: Vector, offset: OffsetParts, words: WordFormat, order: str = "", cache: str = "",
     guard: Guard | None = None,
 ) -> list[str]:
-    """The words of a vector, which is at `offset`: one access of memory, in one of `ORDERS["move"]`, or registers.
+    """Return the words of a vector at `offset`, read by one memory access or from registers.
 
-    cache: what caches should do with it where it is global memory; those that are ordered ask nothing of caches.
-    guard: where a vector in memory is accessed, if `takes_guard` says so of the move.
+    order: one of `ORDERS["move"]`. cache: the cache policy of a global access; ordered accesses ignore it. guard: only
+    of moves for which `takes_guard` is true.
     """
     w, buffer = emission.writer, vector.buffer
     registers = emission.registers.get(buffer.root.name)
@@ -291,14 +281,14 @@ def read(
     if guard or (cache and buffer.space == "global" and not order):
         return _read_by_row(emission, buffer, offset, words, cache, guard)
     access, align = _access(emission, vector, words)
-    how, _ = _ordered(order)
+    qualifier, _ = _ordered(order)
     if order:
         emission.ordered.add(buffer.root.name)
     kind = access.vector
     values: list[str] = []
     for first in range(0, words.number, access.number):
         pointer, place = address(emission, buffer, _further(buffer, offset, first * words.bits))
-        loaded = w.value(f"load{how} {kind}, {pointer} {place}, align {align}")
+        loaded = w.value(f"load{qualifier} {kind}, {pointer} {place}, align {align}")
         if access.number == 1:
             values.append(loaded)
             continue
@@ -310,10 +300,7 @@ def write(
     emission: Emission, vector: Vector, offset: OffsetParts, words: WordFormat, values: list[str], order: str = "",
     cache: str = "", guard: Guard | None = None,
 ) -> None:
-    """Writes the words of a vector, which is at `offset`: one access of memory, or registers.
-
-    order, cache, guard: as in `read`.
-    """
+    """Write the words of a vector at `offset` by one memory access, or to registers; see `read`."""
     w, buffer = emission.writer, vector.buffer
     registers = emission.registers.get(buffer.root.name)
     if registers is not None:
@@ -337,7 +324,7 @@ def write(
 def _read_by_row(
     emission: Emission, buffer: Buffer, offset: OffsetParts, words: WordFormat, cache: str, guard: Guard | None
 ) -> list[str]:
-    """The words of a vector in global memory, by instructions that LLVM doesn't write by itself."""
+    """Read a vector in global memory by an instruction that LLVM doesn't generate."""
     form = _form(emission, words, cache, guard)
     row, values = LOAD.row(form), list[str]()
     guarded = () if guard is None else (guard.predicate,)
@@ -363,47 +350,46 @@ def _write_by_row(
 
 
 def _form(emission: Emission, words: WordFormat, cache: str, guard: Guard | None) -> GlobalAccess:
-    """The access of words, the widest where one access doesn't move them all."""
+    """Return the access of words: the widest, if it can't be one."""
     widest = 2 * WIDEST_BITS if not cache and emission.has(GLOBAL_256) else WIDEST_BITS
     number = min(words.number, widest // words.bits)
     return GlobalAccess(words.bits, number, not words.word.startswith("i"), cache, guarded=guard is not None)
 
 
 def _as_registers(emission: Emission, words: WordFormat, values: list[str]) -> list[str]:
-    """Words in registers, of which the smallest have 16 bits."""
+    """Extend words to registers, which have at least 16 bits."""
     if words.bits > 8:
         return values
     return [emission.writer.value(f"zext {words.word} {value} to i16") for value in values]
 
 
 def global_address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[str, int]:
-    """An address of global memory as a number, and the bytes from there to the element, as `machine` takes them."""
+    """Return a global address as a number, and the bytes from there to the element, as `machine` takes them."""
     pointer = pointer_type(buffer.space)
     place, past = _place(emission, buffer, offset, pointer, emission.base(buffer))
     return emission.writer.value(f"ptrtoint {pointer} {place} to i64"), past
 
 
 def _further(buffer: Buffer, offset: OffsetParts, bits: int) -> OffsetParts:
-    """The offset of what lies so many bits further."""
     return OffsetParts(offset.part, offset.past + bits // buffer.dtype.bits) if bits else offset
 
 
 def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[WordFormat, int]:
-    """The words that one access moves, and the number of bytes of which its address is a multiple.
+    """Return the words that one access moves, and its alignment in bytes.
 
     An access moves the whole vector, except in local memory: a vector that was planned for registers may begin at any
-    of them, so its address may not be aligned to its size.
+    of them, so it may not be aligned to its size.
     """
     if vector.buffer.space != "local":
         return words, _access_bytes(emission, vector.buffer, words)
-    behind_start = facts.multiple_of(vector.offset) * vector.buffer.dtype.bytes
-    align = gcd(WIDEST_BYTES, root_offset_divisor(vector.buffer), behind_start)
+    offset_bytes = facts.multiple_of(vector.offset) * vector.buffer.dtype.bytes
+    align = gcd(WIDEST_BYTES, root_offset_divisor(vector.buffer), offset_bytes)
     number = gcd(words.number, max(align * 8 // words.bits, 1))
     return words._replace(number=number), min(align, number * words.bits // 8)
 
 
 def _access_bytes(emission: Emission, buffer: Buffer, words: WordFormat) -> int:
-    """The size of an access, of which its address is a multiple; records the PTX version that the access needs."""
+    """Return the size of an access in bytes, which is its alignment too; record its PTX version."""
     size = words.bits * words.number // 8
     if size & (size - 1):
         raise ValueError(f"no access of {buffer.name} moves {size} bytes at once")
@@ -413,11 +399,11 @@ def _access_bytes(emission: Emission, buffer: Buffer, words: WordFormat) -> int:
 
 
 def splat(emission: Emission, value: LLVMValue, words: WordFormat) -> str:
-    """The word whose elements are all `value`."""
+    """Return the word whose elements all equal `value`."""
     dtype = value.dtype
     if dtype.bits == words.bits and register_type(dtype) == words.word:
         return value.text
-    # of each element the lowest bit
+    # bit 0 of each element
     ones = ((1 << words.bits) - 1) // ((1 << dtype.bits) - 1)
     if value.const is not None:
         return str(bits_of(value.const) * ones)
@@ -429,7 +415,7 @@ def splat(emission: Emission, value: LLVMValue, words: WordFormat) -> str:
 
 
 def as_bits(emission: Emission, value: LLVMValue) -> str:
-    """The value's pattern in memory, as an integer of its width."""
+    """Return the value's bits in memory as an integer of the same width."""
     dtype, kind = value.dtype, register_type(value.dtype)
     if dtype.kind == "bool":
         return emission.writer.value(f"zext i1 {value.text} to i8")
@@ -439,7 +425,7 @@ def as_bits(emission: Emission, value: LLVMValue) -> str:
 
 
 def regrouped(emission: Emission, values: list[str], source: tuple[str, int], target: tuple[str, int]) -> list[str]:
-    """The same bits in registers of another type and size; both are (LLVM type, bits)."""
+    """Return the same bits in registers of another type and size; both are (LLVM type, bits)."""
     w = emission.writer
     (kind, bits), (to, to_bits) = source, target
     if kind == to:

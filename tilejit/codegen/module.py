@@ -1,11 +1,10 @@
-"""A kernel at lane level to an LLVM module, and that to PTX."""
+"""Compile a kernel at lane level to an LLVM module and to PTX."""
 
 from __future__ import annotations
 
 import time
 
 from ..dataclass import dataclass
-from ..dtypes import DType
 from ..errors import assert_never
 from ..executable import SharedPlace
 from ..ir.analyses.register_pool import sets_registers
@@ -38,29 +37,28 @@ from .writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What code generation makes of one kernel.
-
-    entry: the kernel's name in the PTX. spans: column c of a `.loc` (1-based) stands for spans[c - 1].
-    shared_map: what lies where in shared memory.
-    assertions: those of the kernel; a record's code - 1 counts in it.
-    asked: the hardware's numbers that the kernel asks for, by their names.
-    timings: milliseconds by stage.
-    """
+    """The result of code generation for one kernel."""
 
     llvm_ir: str
     ptx: str
+    #: the kernel's name in the PTX
     entry: str
+    #: column c of a `.loc` (1-based) refers to spans[c - 1]
     spans: tuple[Span, ...]
+    #: the layout of shared memory
     shared_map: tuple[SharedPlace, ...]
+    #: by code - 1 of an assertion record
     assertions: tuple[Assert, ...]
-    asked: frozenset[str]
+    #: specials that the kernel reads
+    specials: frozenset[str]
+    #: milliseconds by stage
     timings: dict[str, float]
 
 
 def generate(kernel: Kernel, target: Target) -> Generated:
-    """PTX of a kernel at lane level whose buffers have their places.
+    """Compile a kernel at lane level whose buffers have been placed.
 
-    raises: KernelTypeError for an operation without implementation, DispatchError for an instruction that the target
+    raises: KernelTypeError for an operation without an implementation, DispatchError for an instruction that the target
     doesn't have.
     """
     began = time.perf_counter()
@@ -78,7 +76,7 @@ def generate(kernel: Kernel, target: Target) -> Generated:
         spans=tuple(table.spans),
         shared_map=_shared_map(kernel, buffers),
         assertions=tuple(emission.assertions),
-        asked=frozenset(emission.asked),
+        specials=frozenset(emission.specials),
         timings={"emit": 1e3 * (written - began), **timings},
     )
 
@@ -92,7 +90,7 @@ def _shared_map(kernel: Kernel, buffers: tuple[Buffer, ...]) -> tuple[SharedPlac
 
 
 def version(emission: Emission) -> tuple[int, int]:
-    """The PTX version: the newest of what the target and the instructions used need, and no newer."""
+    """Return the lowest PTX version that the target and the instructions used allow."""
     return max(emission.target.ptx, *(instruction.ptx for instruction in emission.used), (6, 3))
 
 
@@ -131,16 +129,15 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], entry: str) -> str:
 
 
 def _passes(emission: Emission) -> FrontPasses:
-    """The passes that would find something in what was written.
+    """Return the passes that would change the module.
 
-    Of the 69 kernels of examples 39 need none, and 18 only the one that inlines functions: with all passes their SASS
-    is as long.
+    Of the 69 kernels of the examples, 39 need none and 18 only the inliner, with as much SASS as with all passes.
     """
     return FrontPasses(bool(emission.functions), emission.writer.foldable or emission.tests_first)
 
 
 def _body(emission: Emission) -> list[str]:
-    """Writes the statements; returns the definitions of shared memory that they need."""
+    """Emit the statements and return the definitions of shared memory that they need."""
     barriers.set_up(emission)
     if not within(emission.kernel.memory, TMEM):
         block(emission, emission.kernel.body, is_last=True)
@@ -156,7 +153,7 @@ def _body(emission: Emission) -> list[str]:
 def _attributes(kernel: Kernel) -> str:
     parts = ["nounwind", f'"nvvm.maxntid"="{kernel.threads}"']
     if sets_registers(kernel):
-        # else ptxas doesn't know how many registers a thread starts with, and leaves the instructions out
+        # otherwise ptxas doesn't know how many registers a thread starts with, and drops setmaxnreg
         parts.append('"nvvm.minctasm"="1"')
     if kernel.max_registers is not None:
         parts.append(f'"nvvm.maxnreg"="{kernel.max_registers}"')
@@ -166,14 +163,14 @@ def _attributes(kernel: Kernel) -> str:
 
 
 def _bind_parameters(emission: Emission) -> None:
-    """Binds each parameter to what it defines."""
     for number, param in enumerate(emission.kernel.params):
         name = f"%p{number}"
         match param:
             case PointerParam(buffer=buffer):
                 emission.bases[buffer.name] = name
             case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
-                emission.scalars[var.name] = _number(emission, var.dtype, name)
+                text = emission.writer.value(f"icmp ne i8 {name}, 0") if var.dtype.kind == "bool" else name
+                emission.scalars[var.name] = LLVMValue(text, var.dtype)
             case BarrierParam(buffer):
                 emission.bases[buffer.name] = name
             case TensorMapParam(var=var):
@@ -185,7 +182,7 @@ def _bind_parameters(emission: Emission) -> None:
 
 
 def _parameters(emission: Emission) -> str:
-    """The parameter list, when it is known how the body uses the parameters."""
+    """Return the parameter list. It depends on the body, which must have been emitted."""
     texts: list[str] = []
     for number, param in enumerate(emission.kernel.params):
         match param:
@@ -204,43 +201,39 @@ def _parameters(emission: Emission) -> str:
     return ", ".join(texts)
 
 
-def _number(emission: Emission, dtype: DType, name: str) -> LLVMValue:
-    if dtype.kind == "bool":
-        name = emission.writer.value(f"icmp ne i8 {name}, 0")
-    return LLVMValue(name, dtype)
+
 
 
 def _pointer_attributes(buffer: Buffer, constant: bool) -> str:
-    """What LLVM may assume of the pointer: its alignment, and that nothing changes what it points at.
+    """Return the attributes of a pointer: its alignment, and `noalias` if no thread writes the array.
 
-    It isn't said that the kernel only reads it: then LLVM makes `ld.global.nc` of its loads, and ptxas moves those
-    behind barriers, next to their use. A row that was loaded ahead of the sums in front of it arrived too late:
-    layernorm's backward pass of 8,192 columns reached 0.87 of a copy's speed, and 0.94 with plain loads. Else neither
-    is faster.
-    constant: nobody changes the array while the kernel runs; not so where a load of it is ordered, as then others do.
-    `noalias` stands only on an array that the kernel never writes and that, as the signature proves, no other argument
-    overlaps. On an array that is written it would be wrong even without overlap: LLVM assumes that no other thread
-    writes it at a barrier, and uses the value from before.
+    `readonly` is omitted on purpose. With it LLVM emits `ld.global.nc`, and ptxas moves those loads past barriers to
+    their uses. A row that layernorm's backward pass prefetches before its sums then arrived too late: with 8,192
+    columns it reached 0.87 of a copy's speed, and 0.94 with plain loads. No kernel was faster.
+    constant: the array doesn't change while the kernel runs, because the kernel never writes it, no other argument
+    overlaps it, and no load of it is ordered. On a written array `noalias` would be wrong even without overlap: LLVM
+    assumes that no other thread writes it at a barrier, and reuses the value from before.
     """
     align = f"align {buffer.align} "
     return f"noalias {align}" if constant else align
 
 
 def _registers(buffer: Buffer) -> Registers:
-    """A thread's part of a local buffer."""
+    """Return the registers that hold a thread's part of a local buffer."""
     size = buffer.size_bytes
-    # 16 bits by themselves have a register of that width: nothing is to be put together
+    # a lone 16-bit value gets a 16-bit register, which needs no packing
     bits = 16 if size == 2 else max(buffer.dtype.bits, 32)
     narrow = buffer.dtype.bits < bits
     words, kind = -(-size * 8 // bits), f"i{bits}" if narrow else register_type(buffer.dtype)
-    # padding may be written on no way, and is computed with like all else
+    # padding may never be written, but is computed with like the other elements
     return Registers(words, bits, kind, zeroed=bool(buffer.slots))
 
 
 def _name_sums(emission: Emission) -> None:
-    """Gives names to the registers to which instructions add, where these are whole ones.
+    """Name the registers that instructions accumulate into, if each word is a whole register.
 
-    Not to those that others fill later: what a move takes from a register in front of the wait isn't there yet.
+    Buffers that an asynchronous instruction also fills stay unnamed: a move before the wait would read a stale
+    register.
     """
     sums = storage.sums(emission.kernel.body)
     others = {vector.buffer.root.name for vector in sums if memory.run_of(emission, vector) is None}

@@ -1,6 +1,6 @@
-"""The elementwise operations as LLVM instructions: each as its record says.
+"""Emit elementwise operations as their records define them.
 
-An operation computes in one type. float16 and bfloat16 compute in float32 and round once.
+float16 and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from .types import register_type
 def operation(
     emission: Emission, name: str, dtype: DType, args: Sequence[str], proved: bool = False, span: Span | None = None
 ) -> LLVMValue:
-    """The result of the operation `name` on values of type `dtype`, in which it computes.
+    """Emit the operation `name` on values of type `dtype`, which is also the type it computes in.
 
-    args: LLVM values; that of a `where`'s condition first. proved: see `Builder`.
-    raises: KernelTypeError where there is no such operation of that type.
+    args: LLVM values; those of conditions first. proved: see `ScalarBuilder`.
+    raises: KernelTypeError if the operation isn't defined for the type.
     """
     record = ELEMENTWISE.get(name)
     code = record.code(dtype) if record is not None else None
     if record is not None and code is not None:
         return _computed(emission, record, code, dtype, args, proved)
     if dtype.is_fp8:
-        raise KernelTypeError(f"{name} of {dtype}: fp8 is storage", span=span, hint="cast it first, to float32 say")
+        hint = "cast it first, for example to float32"
+        raise KernelTypeError(f"{name} of {dtype}: fp8 is storage", span=span, hint=hint)
     if record is not None and record.floats is not None and dtype.is_float:
         return _of_halves(emission, record, record.floats, dtype, args)
     raise KernelTypeError(
@@ -64,27 +65,26 @@ def _computed(
 
 
 class OneInstruction(NamedTuple):
-    """An operation that is one instruction whatever its arguments are.
+    """An operation that is a single instruction for all arguments."""
 
-    form: its text, in which `{0}` and `{1}` stand for the arguments. dtype: its value's. declaration: of the intrinsic
-    that it calls, "" where it calls none.
-    """
-
+    #: the instruction, with `{0}` and `{1}` for the arguments
     form: str
+    #: of the result
     dtype: DType
+    #: of the intrinsic that it calls, or ""
     declaration: str
 
 
 @cache
 def one_instruction(name: str, dtype: DType, proved: bool) -> OneInstruction | None:
-    """The one instruction that the operation `name` is in a type, or None."""
+    """Return the single instruction that the operation `name` is in a type, or None."""
     record = ELEMENTWISE.get(name)
     return None if record is None else _one_instruction(record, dtype, proved)
 
 
 @cache
 def _one_instruction(record: Elementwise, dtype: DType, proved: bool) -> OneInstruction | None:
-    """As `one_instruction`. Most operations are additions and products of indices: none needs a builder of its own."""
+    """Cached, because most operations are index arithmetic, which then needs no builder."""
     code = record.code(dtype)
     if code is None or code.called or code.shortcut is not None:
         return None
@@ -95,16 +95,16 @@ def _one_instruction(record: Elementwise, dtype: DType, proved: bool) -> OneInst
 
 
 def _call(emission: Emission, name: str, dtype: DType, computed: DType, args: Sequence[str]) -> LLVMValue:
-    """The function's value: of `name` for `dtype`, on values of the type in which it computes."""
+    """Call the function of the operation `name` for `dtype`, on values of the type in which it computes."""
     emission.functions[name, dtype.name] = None
     kind = register_type(computed)
     return LLVMValue(emission.writer.call(kind, symbol(name, dtype.name), *((kind, a) for a in args)), computed)
 
 
 def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str]) -> LLVMValue:
-    """An operation on float16 or bfloat16, by way of float32.
+    """Emit an operation on float16 or bfloat16 in float32.
 
-    An exact operation gives the value of one of its operands, so that its result needs no rounding.
+    An exact operation returns one of its operands, so its result needs no rounding.
     """
     wide = [cast(emission, LLVMValue(a, dtype), float32).text for a in args]
     if record.halves is not None:

@@ -1,4 +1,4 @@
-"""What a running kernel tells the host: `print` and `assert`."""
+"""Device-side `print` and `assert`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .debug import quoted
 from .emission import Emission, LLVMValue
 from .expressions import evaluate, special
 
-#: a word of an assertion's record -> the hardware's number that it holds
+#: field of an assertion record -> the special that it holds
 _RECORDED = {"thread": "thread_id", "cta_x": "cta_id.0", "cta_y": "cta_id.1", "cta_z": "cta_id.2"}
 
 
 class _PrintfArgument(NamedTuple):
-    """A variadic argument: its conversion in the format, its LLVM type and value, its size in bytes."""
+    """A variadic argument: its conversion specifier, LLVM type, value, and size in bytes."""
 
     conversion: str
     kind: str
@@ -27,7 +27,7 @@ class _PrintfArgument(NamedTuple):
 
 
 def printed(emission: Emission, stmt: Print) -> None:
-    """`vprintf` of the parts: integers in decimal, floats as `%g`, bools as True and False."""
+    """Emit a `vprintf` call: integers in decimal, floats as `%g`, bools as True and False."""
     pieces: list[str] = []
     arguments: list[_PrintfArgument] = []
     for part in stmt.parts:
@@ -42,7 +42,7 @@ def printed(emission: Emission, stmt: Print) -> None:
 
 
 def _argument(emission: Emission, value: LLVMValue) -> _PrintfArgument:
-    """The value as the variadic argument that C makes of it."""
+    """Return a value as a variadic argument, promoted as in C; a bool is a string."""
     dtype = value.dtype
     if dtype.kind == "bool":
         names = f"ptr {_string(emission, 'True')}, ptr {_string(emission, 'False')}"
@@ -56,7 +56,7 @@ def _argument(emission: Emission, value: LLVMValue) -> _PrintfArgument:
 
 
 def _argument_block(emission: Emission, arguments: list[_PrintfArgument]) -> str:
-    """The address of the arguments in a row, each aligned to its size, as `vprintf` takes them."""
+    """Store the arguments for `vprintf`, each aligned to its size, and return their address."""
     if not arguments:
         return "null"
     w = emission.writer
@@ -71,7 +71,6 @@ def _argument_block(emission: Emission, arguments: list[_PrintfArgument]) -> str
 
 
 def _string(emission: Emission, text: str) -> str:
-    """The generic address of a constant string."""
     name = f"@text{len(emission.strings)}"
     data = text.encode() + b"\0"
     inside = quoted(text) + "\\00"
@@ -80,9 +79,9 @@ def _string(emission: Emission, text: str) -> str:
 
 
 def some_thread_failed(emission: Emission) -> str:
-    """Whether there is a record by now: of a thread of this launch, or of one before it that hasn't been told of.
+    """Emit the test that an assertion has failed, in this launch or in one whose failure is still unreported.
 
-    It begins with the code, which is 0 as long as no assertion has failed.
+    The record begins with the assertion's code, which is 0 until one fails.
     """
     w = emission.writer
     code = w.value(f"load volatile i32, ptr addrspace(1) {emission.record}, align 4")
@@ -90,9 +89,9 @@ def some_thread_failed(emission: Emission) -> str:
 
 
 def assertion(emission: Emission, stmt: Assert) -> None:
-    """Ends the thread where the condition doesn't hold; the first such thread of a launch leaves a record.
+    """Emit an assertion that ends the thread on failure; the first such thread of a launch writes the record.
 
-    A trap instruction instead would destroy the CUDA context.
+    A trap would instead destroy the CUDA context.
     """
     if emission.record is None:
         return

@@ -1,4 +1,4 @@
-"""Statements: control flow, variables, moves and barriers to LLVM blocks and instructions."""
+"""Lower statements to LLVM blocks and instructions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from ..ir.nodes import (
     Stmt,
     Store,
     Sync,
-    Var,
     Vector,
     WaitPhase,
 )
@@ -46,9 +45,9 @@ from .writer import Join
 
 
 def block(emission: Emission, body: Sequence[Stmt], is_last: bool = False) -> None:
-    """Writes statements until one ends the block; what follows it is never reached.
+    """Emit statements up to the first that ends the block; the rest is unreachable.
 
-    is_last: nothing of the kernel comes behind them.
+    is_last: these are the last statements of the kernel.
     """
     w = emission.writer
     before, span = w.at(None), None
@@ -58,7 +57,7 @@ def block(emission: Emission, body: Sequence[Stmt], is_last: bool = False) -> No
             break
         emission.is_last = number == last
         if stmt.span is not span:
-            # unrolled turns have the span of one statement
+            # unrolled iterations share the span of one statement
             span = stmt.span
             if span is None:
                 w.restore(before)
@@ -69,11 +68,7 @@ def block(emission: Emission, body: Sequence[Stmt], is_last: bool = False) -> No
 
 
 def _let(emission: Emission, stmt: Let) -> None:
-    _define(emission, stmt.var, evaluate(emission, stmt.value))
-
-
-def _define(emission: Emission, var: Var, value: LLVMValue) -> None:
-    emission.scalars[var.name] = value
+    emission.scalars[stmt.var.name] = evaluate(emission, stmt.value)
 
 
 def _declare(emission: Emission, stmt: Declare) -> None:
@@ -111,34 +106,34 @@ def _if(emission: Emission, stmt: If) -> None:
 
 
 def _for(emission: Emission, stmt: For) -> None:
-    """Turns, with the test whether another one follows behind each, and one in front where there may be none."""
-    assert not stmt.unrolled, "unrolled loops are written out"
+    """Emit a counted loop: its test after each iteration, and one before the first if there may be none."""
+    assert not stmt.unrolled, "unrolled loops have been expanded"
     w = emission.writer
-    # PTX computes in 32 bits at least
+    # PTX computes in at least 32 bits
     dtype = stmt.var.dtype if stmt.var.dtype.bits >= 32 else int32
     start, stop, step = [cast(emission, evaluate(emission, e), dtype).text for e in (stmt.start, stmt.stop, stmt.step)]
-    turns = counted(w, stmt, dtype, start, stop, step, emission.kernel.threads)
-    # LLVM makes one test of two that follow each other, and puts that behind the turn
-    tests_first = turns.stays_inside and _tests_first(stmt.body)
-    index, after = Word(turns.kind), w.join("endfor", emission.is_last)
-    if turns.has_one and not tests_first:
+    control = counted(w, stmt, dtype, start, stop, step, emission.kernel.threads)
+    # LLVM merges two tests that follow each other and rotates the loop
+    tests_first = control.stays_inside and _tests_first(stmt.body)
+    index, after = Word(control.kind), w.join("endfor", emission.is_last)
+    if control.has_one and not tests_first:
         entry = w.join("loop")
-        w.branch(turns.has_one, entry, after)
+        w.branch(control.has_one, entry, after)
         w.start(entry)
     w.write(index, index.kind, start)
     head = w.join("body")
     w.jump(head)
-    w.start(head, [index, *turns.words, *emission.changed(stmt.body)])
+    w.start(head, [index, *control.words, *emission.changed(stmt.body)])
     present = w.read(index, index.kind)
     if tests_first:
         emission.tests_first = True
-        turn = w.join("turn")
-        w.branch(turns.goes_on(w, present), turn, after)
-        w.start(turn)
-    _define(emission, stmt.var, cast(emission, LLVMValue(present, dtype), stmt.var.dtype))
-    _turn(emission, stmt.body, w.join("next"), after)
+        iteration = w.join("iteration")
+        w.branch(control.goes_on(w, present), iteration, after)
+        w.start(iteration)
+    emission.scalars[stmt.var.name] = cast(emission, LLVMValue(present, dtype), stmt.var.dtype)
+    _loop_body(emission, stmt.body, w.join("next"), after)
     if w.open:
-        following, more = turns.advance(w, present)
+        following, more = control.advance(w, present)
         w.write(index, index.kind, following)
         if tests_first:
             w.jump(head)
@@ -147,12 +142,12 @@ def _for(emission: Emission, stmt: For) -> None:
     w.start(after)
 
 
-def _turn(emission: Emission, body: Sequence[Stmt], again: Join, after: Join) -> None:
-    """The statements of a loop, and the place where another turn may follow."""
+def _loop_body(emission: Emission, body: Sequence[Stmt], again: Join, after: Join) -> None:
+    """Emit a loop body and open the block where the next iteration is decided."""
     emission.continues.append(again)
     emission.breaks.append(after)
     block(emission, body)
-    emission.writer.meet(again)
+    emission.writer.continue_at(again)
     emission.continues.pop()
     emission.breaks.pop()
 
@@ -164,23 +159,22 @@ def _loop(emission: Emission, stmt: Loop) -> None:
     head = w.join("loop")
     w.jump(head)
     w.start(head, emission.changed(stmt.body))
-    _turn(emission, stmt.body, w.join("next"), after)
+    _loop_body(emission, stmt.body, w.join("next"), after)
     w.jump(head)
     w.start(after)
 
 
 def _tests_first(body: Sequence[Stmt]) -> bool:
-    """Whether the first thing that a loop decides in a turn is whether there are more."""
+    """True if the first branch of the body decides whether the loop ends."""
     first = next((each for each in body if isinstance(each, walk.COMPOUND)), None)
     return isinstance(first, If) and any(len(b) == 1 and isinstance(b[0], Break) for b in walk.blocks(first))
 
 
 def _target(emission: Emission, stmt: Break | Continue) -> Join:
-    """Where a statement goes on that leaves a turn."""
     return (emission.breaks if isinstance(stmt, Break) else emission.continues)[-1]
 
 
-def _leave_turn(emission: Emission, stmt: Break | Continue) -> None:
+def _leave_iteration(emission: Emission, stmt: Break | Continue) -> None:
     emission.writer.jump(_target(emission, stmt))
 
 
@@ -189,7 +183,7 @@ def _return(emission: Emission, stmt: Return) -> None:
 
 
 def _alloc(emission: Emission, stmt: Alloc) -> None:
-    """Storage is laid out before the body is written."""
+    """Emit nothing: storage is laid out before the body."""
 
 
 def _store(emission: Emission, stmt: Store) -> None:
@@ -202,7 +196,7 @@ def _move(emission: Emission, stmt: Move) -> None:
     words, guard = memory.words_of(stmt.src.buffer.dtype, stmt.src.width), None
     if stmt.predicate is not None:
         predicate = evaluate(emission, stmt.predicate)
-        # LLVM folds a branch whose condition it knows
+        # LLVM folds a branch on a constant
         if predicate.const is not None or not memory.takes_guard(emission, stmt):
             _branched(emission, stmt, words, predicate)
             return
@@ -213,17 +207,16 @@ def _move(emission: Emission, stmt: Move) -> None:
 
 
 def _otherwise(emission: Emission, value: Expr, words: memory.WordFormat) -> str:
-    """Each word that registers get where the predicate is false."""
     return memory.splat(emission, evaluate(emission, value), words)
 
 
 def _branched(emission: Emission, stmt: Move, words: memory.WordFormat, predicate: LLVMValue) -> None:
-    """The move in a branch of its own; registers get the alternative where it isn't taken."""
+    """Emit a predicated move as a branch; registers get the alternative first."""
     w = emission.writer
     if stmt.otherwise is not None:
         otherwise = [_otherwise(emission, stmt.otherwise, words)] * words.number
         memory.write(emission, stmt.dst, offset_of(emission, stmt.dst.offset), words, otherwise)
-    # in front of the branch, so that other moves share the addresses
+    # before the branch, so that other moves share the addresses
     src = offset_of(emission, stmt.src.offset)
     memory.locate(emission, stmt.src.buffer, src)
     dst = offset_of(emission, stmt.dst.offset)
@@ -244,8 +237,8 @@ EMITTERS: dict[type, Callable[[Emission, Any], None]] = {
     If: _if,
     For: _for,
     Loop: _loop,
-    Break: _leave_turn,
-    Continue: _leave_turn,
+    Break: _leave_iteration,
+    Continue: _leave_iteration,
     Return: _return,
     Alloc: _alloc,
     BufferView: view,

@@ -1,7 +1,7 @@
-"""What LLVM is told of where buffers live, which `Kernel.memory` says.
+"""Storage of buffers in LLVM, from the placements in `Kernel.memory`.
 
-Shared buffers are an array each, or parts of one dynamic block. Local buffers are a thread's registers or, where they
-must have addresses, local memory.
+A shared buffer is an array or a part of the dynamic block. A local buffer is in a thread's registers or, if it must be
+addressable, in local memory.
 """
 
 from __future__ import annotations
@@ -15,43 +15,44 @@ from ..ir.placements import DYNAMIC, SHARED, MemoryPlacement, within
 from ..ir.walk import Block
 from ..isa import ROWS
 
-#: the variable in which all dynamic shared memory lies
+#: the symbol of all dynamic shared memory
 BLOCK = "@dynamic_shared"
 
 
 def allocations(body: Block) -> list[Buffer]:
-    """Every buffer that the statements allocate, in order, nested ones too."""
+    """Return all buffers that the statements allocate, in order, including nested ones."""
     return [stmt.buffer for stmt in walk.each(body, Alloc)]
 
 
 def local_memory(body: Block) -> tuple[Buffer, ...]:
-    """The local buffers that live in local memory, in order."""
+    """Return the local buffers that live in local memory, in order."""
     return tuple(s.buffer for s in walk.each(body, Alloc) if s.addressed)
 
 
 def sums(body: Block) -> list[Vector]:
-    """The registers to which instructions add."""
+    """Return the register vectors that instructions accumulate into."""
     added = [stmt for stmt in walk.each(body, Instruction) if ROWS[stmt.name].accumulates]
     return [vector for stmt in added for vector in stmt.outputs]
 
 
 def filled_later(body: Block) -> set[str]:
-    """The names of the local buffers that some instruction fills later with what are values until then."""
+    """Return the names of the local buffers that asynchronous instructions fill without accumulating."""
     rows = [(stmt, ROWS[stmt.name]) for stmt in walk.each(body, Instruction)]
     filling = [s for s, row in rows if row.starts is not None and row.starts.fills and not row.accumulates]
     return {vector.buffer.root.name for stmt in filling for vector in stmt.outputs}
 
 
 def moved_on(body: Block) -> set[str]:
-    """The names of the local buffers from which something is moved to memory."""
+    """Return the names of the local buffers that moves copy to memory."""
     moves = [stmt for stmt in walk.each(body, Move) if stmt.dst.buffer.space != "local"]
     return {stmt.src.buffer.root.name for stmt in moves}
 
 
 def most_at_once(body: Block) -> tuple[Buffer, ...]:
-    """The local buffers that are needed at the statement where they take most: between their first use and their last.
+    """Return the local buffers that are live at the point of highest total size.
 
-    Around a loop more may be needed.
+    A live range lasts from the first to the last use in program order, which is too short for values carried around a
+    loop.
     """
     local = [buffer for buffer in allocations(body) if buffer.space == "local"]
     if not local:
@@ -67,12 +68,12 @@ def most_at_once(body: Block) -> tuple[Buffer, ...]:
     def needed(at: int) -> tuple[Buffer, ...]:
         return tuple(b for b in local if first[b.name] <= at <= last[b.name])
 
-    # it can only rise where a buffer is used first
+    # the total only grows at a first use
     return max((needed(first[b.name]) for b in local), key=lambda group: sum(b.size_bytes for b in group), default=())
 
 
 def shared_variables(memory: Iterable[MemoryPlacement]) -> Iterator[tuple[MemoryPlacement, str, int]]:
-    """For each shared buffer the variable in which it lies, and its first byte there."""
+    """Yield each shared placement with its symbol and its first byte there."""
     for number, placement in enumerate(within(memory, *SHARED)):
         if placement.where == DYNAMIC:
             yield placement, BLOCK, placement.first
@@ -81,7 +82,7 @@ def shared_variables(memory: Iterable[MemoryPlacement]) -> Iterator[tuple[Memory
 
 
 def shared_globals(memory: Iterable[MemoryPlacement]) -> tuple[list[str], dict[str, str]]:
-    """The module's definitions of shared memory, and each buffer's address."""
+    """Return the module's definitions of shared memory, and the address of each buffer."""
     lines: list[str] = []
     bases: dict[str, str] = {}
     aligns = [1]
@@ -99,9 +100,9 @@ def shared_globals(memory: Iterable[MemoryPlacement]) -> tuple[list[str], dict[s
 
 
 def legal(name: str) -> str:
-    """`name` with only what both LLVM and PTX take in an identifier, another one for each name.
+    """Escape a name as an identifier of both LLVM and PTX, injectively.
 
-    Another character becomes its code point: two digits, or any number of them between underscores.
+    Other characters become their code points: two digits, or any number between underscores.
     """
     return re.sub(r"[^0-9A-Za-z_]", lambda found: _escaped(ord(found[0])), name)
 

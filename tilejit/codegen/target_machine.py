@@ -1,4 +1,4 @@
-"""LLVM behind one function: text in, PTX out."""
+"""The LLVM back end: LLVM text to PTX."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ __all__ = ["TRIPLE", "FrontPasses", "compile_text", "llvm_problem"]
 
 TRIPLE = "nvptx64-nvidia-cuda"
 
-#: LLVM's version, which decides what text, options and instructions it takes, and the package that has it
+#: the LLVM version that the text, the options and the instructions are written for, and the package that provides it
 _LLVM, _PACKAGE = 22, "llvmlite>=0.50,<0.51"
 
-#: options of LLVM that turn off passes of the back end which cost more than they bring. What these passes do for
-#: addresses has been done: passes on lane IR move them in front of loops, and the writer writes equal values once. LLVM
-#: ignores an option that it doesn't have, without a word.
-#: Together the passes took half of the 52 ms that emission of the matmul kernel took. Without them the SASS of 316
+#: Options that turn off back-end passes which cost more than they gain. Their work on addresses is already done: passes
+#: on lane IR hoist them out of loops, and the writer shares equal values. LLVM silently ignores unknown options.
+#: Together these passes took half of the 52 ms that emission of the matmul kernel took. Without them the SASS of 316
 #: kernels is 1.4 % longer in all (of 33 kernels by more than 5 %), and that of all their loops 7 % shorter; rolled
 #: loops of copies have 22 instructions instead of 18.
 _OPTIONS = (
     "-opt-disable-enable-verbosity=0",
-    # An instruction that it moves loses its source line. ptxas moves code by itself: with and without this pass, seven
-    # kernels need the same numbers of registers, and six of them have as many instructions (one has 58 for 57).
+    # Instructions that it moves lose their source lines. ptxas schedules anyway: with and without this pass, seven
+    # kernels need equal numbers of registers, and six of them have as many instructions (one has 58 for 57).
     "-disable-machine-sink",
-    # Straight-line strength reduction took 11 ms of the 52, and loop strength reduction 8.
+    # Straight-line strength reduction took 11 of the 52 ms, and loop strength reduction 8.
     "-opt-disable=slsr",
     "-disable-lsr",
     "-opt-disable=nary-reassociate",
     "-disable-cgp",
-    # It ran three times, for 8 % to 14 % of all instructions that LLVM takes. What it would find the writer has found.
+    # It ran three times, in 8 % to 14 % of all instructions that LLVM executes. The writer has already shared equal
+    # values.
     "-opt-disable=early-cse",
-    # Of these there is nothing to do in what the writer writes: PTX is the same without, and emission 4 % faster. Those
-    # that have an option of their own aren't made at all: of 7.7 million instructions that emission of vector_add took,
-    # the making of all passes took 1.7.
+    # These have nothing to do: PTX is unchanged without them, and emission is 4 % faster. Passes with an option of
+    # their own aren't even constructed; constructing all passes took 1.7 of the 7.7 million instructions executed to
+    # emit vector_add.
     "-disable-constant-hoisting",
     "-disable-early-taildup",
     "-disable-expand-reductions",
@@ -48,29 +48,28 @@ _OPTIONS = (
     "-disable-partial-libcall-inlining",
     "-disable-ssc",
     "-opt-disable=opt-phis",
-    # Without these two some operands are exchanged and some blocks have other numbers. Of the 68 kernels of examples
-    # SASS has as many instructions (2 differ by one) and registers; attention's emission takes 3 % less.
+    # Without these two, some operands are swapped and some blocks numbered differently. The SASS of the examples' 68
+    # kernels has as many instructions (2 differ by one) and registers; emission of attention takes 3 % less.
     "-disable-branch-fold",
     "-disable-peephole",
-    # The parser would verify each module that has debug information, which `compile_text` does by itself: a fifth of
-    # the time that parsing took.
+    # The parser would verify each module with debug information, which took a fifth of its time; `compile_text`
+    # verifies modules explicitly.
     "-disable-auto-upgrade-debug-info",
-    # `-opt-disable` doesn't reach speculative execution. That pass moves addresses of masked accesses in front of the
+    # `-opt-disable` doesn't affect speculative execution. That pass hoists addresses of masked accesses above the
     # branch with their constants, which become additions instead of parts of the accesses. Without it, and with
-    # addresses that the writer puts there without their constants, the PTX of the 65 kernels of examples is 1.8 %
-    # shorter, their SASS 0.3 %.
+    # addresses that the writer hoists without their constants, the PTX of the examples' 65 kernels is 1.8 % shorter,
+    # and their SASS 0.3 %.
     "-spec-exec-max-not-hoisted=0",
 )
 
 
-#: of code generation. Level 3 would number all values once more, which costs 5 % of emission. Of 1,300 kernels 1,037
-#: come out the same. Of the others 97 were compared: 88 need as many registers, 5 more and 4 fewer, with 0.2 % more
-#: SASS in all.
+#: of code generation. Level 3 would run another GVN pass, which costs 5 % of emission. Of 1,300 kernels 1,037 come out
+#: the same. Of the others 97 were compared: 88 need as many registers, 5 more and 4 fewer, with 0.2 % more SASS in all.
 _LEVEL = 2
 
 
 def llvm_problem() -> str | None:
-    """Why the LLVM that is installed can't compile anything; None where it can."""
+    """Return the reason why the installed LLVM can't compile anything, or None if it can."""
     try:
         import llvmlite.binding as llvm
     except (ImportError, OSError) as error:
@@ -78,15 +77,15 @@ def llvm_problem() -> str | None:
     version = llvm.llvm_version_info
     if version[0] == _LLVM:
         return None
-    return f"the llvmlite that is installed has LLVM {'.'.join(map(str, version))}; tilejit writes for LLVM {_LLVM}"
+    return f"the installed llvmlite has LLVM {'.'.join(map(str, version))}; tilejit generates code for LLVM {_LLVM}"
 
 
 def _c(name: str, *args: Any) -> Any:
-    """Call a function of llvmlite's C interface; the caller holds `_lock`.
+    """Call a function of llvmlite's C interface; the caller holds the lock that `_prepare` returns.
 
-    llvmlite's Python objects can't be used where an interrupt may arrive between any two calls: its lock stays taken
-    where one arrives while it is taken or released, and a text is freed twice where one arrives as it is freed. Here
-    whatever is freed is freed in one place that is run once; an interrupt may leave it, but never frees it again.
+    llvmlite's Python objects aren't safe where an interrupt may arrive between any two calls: one that arrives while
+    their lock is acquired or released leaves it locked, and one that arrives while a string is freed makes it be freed
+    twice. Here each resource is freed in exactly one place; an interrupt may leak it, but never frees it twice.
     """
     from llvmlite.binding import ffi
 
@@ -94,7 +93,7 @@ def _c(name: str, *args: Any) -> Any:
 
 
 def _taken(text: c_char_p) -> str:
-    """Return a text that LLVM allocated, and free it."""
+    """Return a string that LLVM allocated, and free it."""
     value = (text.value or b"").decode(errors="replace")
     _c("LLVMPY_DisposeString", text)
     return value
@@ -102,9 +101,9 @@ def _taken(text: c_char_p) -> str:
 
 @cache
 def _prepare() -> Any:
-    """Return llvmlite's lock, once LLVM is ready, which has one set of options in a process.
+    """Initialize LLVM, whose options are global to the process, and return llvmlite's lock.
 
-    The lock is a plain one: `with` takes and releases it in one step of the interpreter. A fork waits for it.
+    It is a plain lock, which `with` acquires and releases atomically in the interpreter. A fork waits for it.
     """
     with importing:
         problem = llvm_problem()
@@ -123,7 +122,7 @@ def _prepare() -> Any:
 
 @cache
 def _machine(cpu: str, ptx: tuple[int, int]) -> Any:
-    """Return the target machine for an architecture and a PTX version, which is never freed."""
+    """Return the target machine for an architecture and a PTX version; it is never freed."""
     message = c_char_p()
     target = _c("LLVMPY_GetTargetFromTriple", TRIPLE.encode(), byref(message))
     if not target:
@@ -134,10 +133,7 @@ def _machine(cpu: str, ptx: tuple[int, int]) -> Any:
 
 
 class FrontPasses(NamedTuple):
-    """The passes in front of the back end that would find something to do in a module.
-
-    inlines: of functions. folds: of branches, and of loops whose test is in front, which gets behind their statements.
-    """
+    """The passes to run before the back end: the inliner; branch folding and loop rotation."""
 
     inlines: bool
     folds: bool
@@ -148,18 +144,18 @@ NO_PASSES = FrontPasses(inlines=False, folds=False)
 
 @cache
 def _manager(passes: FrontPasses) -> Any:
-    """Return what runs the passes that the back end doesn't run by itself.
+    """Return the manager of the passes that the back end doesn't run.
 
     Measured on a copy loop: O3's pipeline takes 4 ms for 51 instructions of PTX, these passes 0.4 ms for 53. Its
-    instruction combiner also takes vector loads apart, which the back end then puts together again: 45 ms of emission
-    instead of 10 for sixteen exponentials. Loops are left rolled, as they are written: unrolling is ptxas's.
+    instruction combiner also splits vector loads, which the back end then reassembles: 45 ms of emission instead of 10
+    for sixteen exponentials. Loops stay rolled; unrolling is left to ptxas.
     """
     manager = _c("LLVMPY_CreateNewModulePassManager")
     if passes.inlines:
         _c("LLVMPY_module_AddAlwaysInlinerPass", manager)
     if passes.folds:
         _c("LLVMPY_module_AddSimplifyCFGPass", manager)
-        # gives all loops back the blocks in front of them and behind that the pass before it took away
+        # also restores the preheaders and exit blocks that the previous pass removed
         _c("LLVMPY_module_AddLoopRotatePass", manager)
     return manager
 
@@ -167,12 +163,12 @@ def _manager(passes: FrontPasses) -> Any:
 def _optimise(module: Any, machine: Any, passes: FrontPasses) -> None:
     """Run passes on a module.
 
-    Without any it costs nothing: the builder and what goes with it took the tenth part of vector_add's time in LLVM.
+    Without passes no pass builder is created: it and its objects took a tenth of vector_add's time in LLVM.
     """
     if not any(passes):
         return
     tuning = _c("LLVMPY_CreatePipelineTuningOptions")
-    # a builder serves one run: it keeps callbacks into the objects that llvmlite makes for that
+    # a builder serves one run: it keeps callbacks into objects that llvmlite creates for that run
     builder = _c("LLVMPY_CreatePassBuilder", machine, tuning)
     try:
         _c("LLVMPY_RunNewModulePassManager", _manager(passes), module, builder)
@@ -182,7 +178,6 @@ def _optimise(module: Any, machine: Any, passes: FrontPasses) -> None:
 
 
 def _parsed(text: str, context: Any) -> Any:
-    """Return the module of a text, which the context owns."""
     message = c_char_p()
     module = _c("LLVMPY_ParseAssembly", context, text.encode(), byref(message))
     if not module:
@@ -212,20 +207,20 @@ def _assembly(machine: Any, module: Any) -> str:
 def compile_text(
     text: str, target: Target, ptx: tuple[int, int], passes: FrontPasses = NO_PASSES
 ) -> tuple[str, dict[str, float]]:
-    """Return the PTX of an LLVM module.
+    """Compile an LLVM module to PTX.
 
-    passes: those that find something to do which the back end wouldn't do.
-    returns: the PTX, and how many milliseconds parsing, passes and emission took.
-    raises: RuntimeError from LLVM's parser and verifier, which is a bug of the code that wrote the text.
+    passes: those to run before the back end.
+    returns: the PTX, and the milliseconds that parsing, passes and emission took.
+    raises: RuntimeError from LLVM's parser and verifier, which means a bug in the code that wrote the text.
     """
     with _prepare():
         machine = _machine(target.name, ptx)
         times = [time.perf_counter()]
-        # a context of its own is freed with its module; LLVM's global one keeps every type and location for ever
+        # a separate context is freed with its module; LLVM's global one keeps every type and location forever
         context = _c("LLVMPY_ContextCreate")
         try:
             module = _parsed(text, context)
-            # What the verifier would refuse can end the process in the passes.
+            # A module that fails verification could crash the process in the passes.
             _verify(module)
             times.append(time.perf_counter())
             _optimise(module, machine, passes)

@@ -1,6 +1,6 @@
-"""Tensor memory: its columns are reserved at a kernel's entry and freed at its end, whichever way a thread gets there.
+"""Tensor memory: columns are allocated at kernel entry and freed on every path to its end.
 
-An address holds a lane, and a column, which is 32 bits wide in each lane:
+An address consists of a lane and a column; a column is 32 bits wide in each lane:
 
     |     lane     |    column    |
     31           16 15            0
@@ -21,21 +21,21 @@ from .expressions import special
 
 _LEAST = 32
 
-#: a warp's number, shifted by this, is the first of its 32 lanes in an address's upper half
+#: a warp id shifted left by this is the lane field of the warp's first of 32 lanes
 _LANES_SHIFT = 16 + 5
 
 _ADDRESS = "@tmem_address"
 
 
 def _reserved(kernel: Kernel) -> int:
-    """The number of columns that are allocated: a power of two of at least 32, as the hardware demands."""
+    """Return the number of columns to allocate: a power of two of at least 32, as the hardware requires."""
     return max(_LEAST, 1 << (total(kernel.memory, TMEM) - 1).bit_length())
 
 
 def reserve(emission: Emission) -> tuple[str, str]:
-    """Writes the allocation by the first warp; binds each buffer's address.
+    """Emit the allocation by the first warp, and bind the address of each buffer.
 
-    returns: the definition of the shared word that takes the address, and the address.
+    returns: the definition of the shared word that receives the address, and the address.
     """
     w, span = emission.writer, emission.kernel.span
     w.exit = w.join("exit")
@@ -59,7 +59,7 @@ def reserve(emission: Emission) -> tuple[str, str]:
 
 
 def release(emission: Emission, address: str) -> None:
-    """Writes the kernel's end: once all threads are there the first warp frees the columns."""
+    """Emit the kernel's end, where the first warp frees the columns once all threads have arrived."""
     w, span = emission.writer, emission.kernel.span
     assert w.exit is not None
     w.start(w.exit)
@@ -80,9 +80,9 @@ def release(emission: Emission, address: str) -> None:
 
 
 def cta_barrier(emission: Emission, span: Span | None) -> None:
-    """Writes a barrier of the CTA, which orders accesses to tensor memory as well.
+    """Emit a CTA barrier that also orders accesses to tensor memory.
 
-    Only warps of several warpgroups reach the same lanes: within one there is nothing to order.
+    Only warps of different warpgroups access the same lanes, so a single warpgroup needs no fences.
     source: PTX ISA, "tcgen05.fence".
     """
     shared = emission.has_tensor_memory and emission.kernel.threads > WARPGROUP
@@ -94,9 +94,9 @@ def cta_barrier(emission: Emission, span: Span | None) -> None:
 
 
 def _lanes_of_warp(emission: Emission, address: str) -> str:
-    """The address of the first lane that the calling warp reaches: lane 32 times its number in its warpgroup.
+    """Return the address of the first lane that the calling warp can access: 32 times its index in its warpgroup.
 
-    source: PTX ISA, "tcgen05.ld": the address is the base of what the warp moves; "Access restrictions".
+    source: PTX ISA, "tcgen05.ld": the address is the base of the warp's access; "Access restrictions".
     """
     w = emission.writer
     warp = w.value(f"and i32 {special(emission, 'warp_id').text}, {WARPGROUP // WARP - 1}")

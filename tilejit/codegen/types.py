@@ -1,4 +1,4 @@
-"""How element types look in LLVM's text: in registers, in memory, as literals."""
+"""Element types in LLVM text: in registers, in memory, and as literals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..dtypes import DType
 from ..ir.nodes import Const
 
-#: address spaces of NVPTX by the IR's names
+#: IR memory spaces -> NVPTX address spaces
 _ADDRESS_SPACES = {"global": 1, "shared": 3, "local": 0}
 
 _FLOATS = {"float16": "half", "float32": "float", "float64": "double"}
@@ -18,15 +18,15 @@ _FLOATS = {"float16": "half", "float32": "float", "float64": "double"}
 
 @cache
 def pointer_type(space: str) -> str:
-    """The type of an address in a space."""
+    """Return the type of a pointer into a memory space."""
     return f"ptr addrspace({_ADDRESS_SPACES[space]})"
 
 
 @cache
 def register_type(dtype: DType) -> str:
-    """The type of a value in registers.
+    """Return the type of a value in registers.
 
-    bfloat16 and fp8 are integers of their width: LLVM ends the process when it must select bfloat arithmetic for a
+    bfloat16 and fp8 are integers of the same width: LLVM aborts the process if it must select bfloat arithmetic for a
     target without it, and it has no fp8.
     """
     if dtype.kind == "bool":
@@ -36,12 +36,12 @@ def register_type(dtype: DType) -> str:
 
 @cache
 def memory_type(dtype: DType) -> str:
-    """The type of an element in memory: that in registers, but a whole byte for bool."""
+    """Return the type of an element in memory: that in registers, but a whole byte for bool."""
     return "i8" if dtype.kind == "bool" else register_type(dtype)
 
 
 def bits_of(const: Const) -> int:
-    """The literal's bit pattern, as an unsigned integer of its dtype's width; integers wrap."""
+    """Return the constant's bits as an unsigned integer of its type's width; integers wrap."""
     dtype = const.dtype
     if dtype.kind == "bool":
         return int(bool(const.value))
@@ -53,7 +53,7 @@ def bits_of(const: Const) -> int:
 
 
 def literal(const: Const) -> str:
-    """The literal as LLVM writes it for `register_type`."""
+    """Return the constant as an LLVM literal of its `register_type`."""
     dtype = const.dtype
     if dtype.kind == "bool":
         return "true" if const.value else "false"
@@ -63,13 +63,13 @@ def literal(const: Const) -> str:
     if dtype.name == "float64":
         return f"0x{bits:016X}"
     if dtype.name == "float32":
-        # LLVM writes a float as the double of the same value.
+        # LLVM writes a float as the double with the same value.
         return f"0x{_as_double(bits):016X}"
     return str(bits - 2**dtype.bits if dtype.kind == "int" and bits >> (dtype.bits - 1) else bits)
 
 
 def _as_double(bits: int) -> int:
-    """The bit pattern of the double that equals the float32 with pattern `bits` (a NaN keeps its sign)."""
+    """Return the bits of the double that equals the float32 with these bits; a NaN keeps its sign."""
     if bits & 0x7FFFFFFF > 0x7F800000:
         return (bits >> 31) << 63 | 0x7FF8 << 48
     (value,) = struct.unpack("<f", struct.pack("<I", bits))

@@ -1,4 +1,4 @@
-"""How the views in shared memory are used that start behind their bases: an address is a pointer or a number."""
+"""Analysis of views into shared memory: whether they are used as pointers, as numbers, or both."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ __all__ = ["ViewUses", "uses_of_views"]
 
 
 class ViewUses(NamedTuple):
-    """The views, by name, of which instructions take the address as a number, and those that are accessed."""
+    """Names of the views whose addresses instructions take as numbers, and of those accessed through pointers."""
 
     taken: frozenset[str] = frozenset()
     accessed: frozenset[str] = frozenset()
 
 
 def uses_of_views(kernel: Kernel) -> ViewUses:
-    """What is done with each view of a kernel at lane level; what is done with a view is done with its bases."""
+    """Return the uses of the views of a kernel at lane level. A use of a view is a use of its bases, too."""
     body = kernel.body
     views = [stmt.buffer for stmt in walk.each(body, BufferView) if stmt.buffer.offset is not None]
     if "shared" not in [view.space for view in views]:
         return ViewUses()
-    # an update that a target has no instruction for begins with an access
+    # an update that the target has no instruction for begins with a load
     updated = [stmt.place.buffer for stmt in walk.each(body, Atomic)]
     taken = [*updated, *[stmt.place.buffer for stmt in walk.each(body, WaitPhase)]]
     for stmt in walk.each(body, Instruction):

@@ -1,4 +1,4 @@
-"""Writes the body of one LLVM function as text."""
+"""A writer of the body of one LLVM function as text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .registers import NEXT_LINE, UNWRITTEN, ZEROS, Held, Word
 if TYPE_CHECKING:
     from .emission import LLVMValue
 
-#: instructions without effect whose text fixes their value: an equal one isn't written again where it is available
+#: opcodes without side effects whose text determines their value, so that equal instructions can be shared
 _PURE = frozenset({
     "add", "and", "ashr", "bitcast", "extractelement", "getelementptr", "icmp", "insertelement", "lshr", "mul", "or",
     "ptrtoint", "select", "sext", "shl", "sub", "trunc", "udiv", "urem", "xor", "zext",
 })
 
-#: LLVM writes a block up to so long once for each way into it, where its end is a branch that each way decides
+#: the size of a block that LLVM still duplicates into its predecessors, if they decide the branch at its end
 _MOST_TWICE = 10
 
 K = TypeVar("K")
@@ -27,7 +27,7 @@ V = TypeVar("V")
 
 
 def called(result: str, name: str, arguments: Iterable[tuple[str, str]]) -> tuple[str, str]:
-    """The text of a call, and the declaration of what it calls; arguments are (type, value) pairs."""
+    """Return the text of a call, and the callee's declaration; arguments are (type, value) pairs."""
     values: list[str] = []
     types: list[str] = []
     for kind, value in arguments:
@@ -37,24 +37,20 @@ def called(result: str, name: str, arguments: Iterable[tuple[str, str]]) -> tupl
 
 
 class Table(dict[K, V]):
-    """What is known in a block and in those that it dominates: entries are added, and taken out again in that order.
+    """A scoped table: entries are added in dominance order and removed in reverse.
 
-    So nothing is copied for a block, which thousands of branches would take the square of their number for.
+    This avoids a copy per block, which would be quadratic in the number of branches.
     """
 
     __slots__ = ()
 
     def cut(self, size: int) -> None:
-        """Takes out the entries that came behind the first `size`."""
         while len(self) > size:
             self.popitem()
 
 
 class Available(NamedTuple):
-    """What code at one point can use without computing it again: how much there was of what the writer knows.
-
-    values, results: entries of the tables. writes: of words.
-    """
+    """The values that code at one point can reuse: sizes of the writer's tables, and the number of word writes."""
 
     values: int
     results: int
@@ -62,9 +58,9 @@ class Available(NamedTuple):
 
 
 class Path(NamedTuple):
-    """A way into a block, from where something was available: the last block on it, and its last line.
+    """An edge into a block, by the predecessor and the line that ends it.
 
-    held: what the words hold there that were written on the way. computes: that block does nothing but compute some.
+    held: contents of the words written since the target's `available`. computes: the predecessor only computes words.
     """
 
     block: str
@@ -73,16 +69,16 @@ class Path(NamedTuple):
     computes: bool
 
 
-#: what a word holds from the beginning of a block on where several ways meet: the word, the type, the ways, which later
-#: code may add to, what it holds at the end of those on which it wasn't written, and whether it could be a selection
+#: a pending phi: the word, the type, the incoming paths (more may be added), the word's contents on paths that don't
+#: write it, and whether it could become a select
 _Phi = tuple[Word, str, list[Path], Held, bool]
 
 
 @dataclass(slots=True, eq=False)
 class Join:
-    """A block to which jumps lead, from where `available` was what was available.
+    """A block that branches may target.
 
-    is_last: no word is read from there on.
+    available: at the point that dominates it. is_last: no word is read from there on.
     """
 
     label: str
@@ -92,9 +88,9 @@ class Join:
 
 
 class Writer:
-    """Lines of LLVM instructions, with fresh names, basic blocks and the current source location.
+    """The instructions of an LLVM function, with fresh names, basic blocks and the current source location.
 
-    After a terminator the block is closed: callers start a new one with `start` before they write on.
+    A terminator closes the current block; `start` opens the next one.
     """
 
     def __init__(self, lines: LineTable) -> None:
@@ -104,39 +100,39 @@ class Writer:
         self.declarations: dict[str, None] = {}
         self.block = "entry"
         self.open = True
-        #: some branch has a constant as its condition, or that of another branch, or does nothing but compute words
-        #: that are read; known once `lines` has been called
+        #: LLVM could fold something: a branch on a constant or on another branch's condition, or a block that only
+        #: computes words which are read later. Valid after `lines`.
         self.foldable = False
-        #: nothing in the block has an effect, or reads memory
+        #: no instruction of the current block has side effects or reads memory
         self._computes = True
-        #: the block to which a thread that ends jumps; None where it just returns
+        #: the target of a thread that ends, or None for a plain return
         self.exit: Join | None = None
-        #: the values of expressions that have the same value wherever they stand, by their identity
+        #: values of pure expressions, by identity
         self.results: Table[int, LLVMValue] = Table()
         self._names = 0
         self._location = ""
-        #: the names of results, by the text of the instruction
+        #: instruction text -> name of its result
         self._values: Table[str, str] = Table()
-        #: what words hold; the writes of words, in order, each with what the word held before
+        #: the contents of words, and the log of writes with the previous contents
         self._held: dict[Word, Held] = {}
         self._writes: list[tuple[Word, Held | None]] = []
-        #: the block's first line, and how many writes came before it
+        #: the block's first line, and the number of writes before it
         self._begin = self._writes_before = 0
-        #: by their names, which number the lines that are kept for them; those that something reads
+        #: pending phis by name, which is the number of the line reserved for it; the names of those that are read
         self._phis: dict[str, _Phi] = {}
         self._read: dict[str, None] = {}
         self._conditions: set[str] = set()
-        #: the last line that clears registers with names: the number of the next, its location, and PTX's instructions
+        #: the last line that clears named registers: the number of the line after it, its location, and its PTX
         self._zeros = -1, "", ""
 
     def lines(self) -> list[str]:
-        """The function's body, when all of it is written."""
+        """Return the lines of the finished function."""
         self._write_phis()
-        # the lines that are empty were kept for phis that nothing reads
+        # empty lines were reserved for phis that are never read
         return list(filter(None, self.body))
 
     def _write_phis(self) -> None:
-        """Writes the phis that are read, and those that they read, in the lines that were kept for them."""
+        """Emit the phis that are read, transitively, in their reserved lines."""
         waiting, phis = list(self._read), self._phis
         while waiting:
             name = waiting.pop()
@@ -160,32 +156,31 @@ class Writer:
             self.body[int(name[1:])] = f"  {name} = phi {to} {', '.join(parts)}{location}"
 
     def _cast_at_end(self, path: Path, kind: str, value: str, to: str) -> str:
-        """The bits of a value as another type, written at the end of a path."""
+        """Emit a bitcast at the end of a path."""
         name = "%" + self.label("c")
         self.body[path.line] = f"  {name} = bitcast {kind} {value} to {to}\n{self.body[path.line]}"
         return name
 
     def at(self, span: Span | None) -> str:
-        """Makes `span` the location of what is written next, unless it is None; returns the one before."""
+        """Set the location of the next instructions, unless `span` is None, and return the previous one."""
         before = self._location
         if span is not None:
             self._location = self.line_table.attachment(span)
         return before
 
     def restore(self, location: str) -> None:
-        """Goes back to a location that `at` returned."""
         self._location = location
 
     def value(self, text: str, pure: bool = False) -> str:
-        """Writes an instruction that has a result, unless its value is available; returns the result's name.
+        """Emit an instruction, unless an equal one is available, and return the name of its result.
 
         LLVM would share such values as well, but only after it has parsed each copy and tried to simplify it.
-        pure: whatever its opcode, it has no effect and gives the same value wherever it stands.
+        pure: whatever its opcode, the instruction has no side effects and its text determines its value.
         """
         name = self._values.get(text)
         if name is not None:
             return name
-        # as `fresh`, which would be as many calls again
+        # inlined `fresh`, which would double the number of calls
         name = f"%{len(self.body)}"
         self.body.append(f"  {name} = {text}{self._location}")
         if pure or text[: text.find(" ")] in _PURE:
@@ -195,9 +190,9 @@ class Writer:
         return name
 
     def fresh(self, text: str) -> str:
-        """Writes an instruction that has a result, even where its value is available; returns the result's name.
+        """Emit an instruction without reuse and return the name of its result.
 
-        A number: LLVM keeps no text for it, and parses attention's module in four fifths of the time that names take.
+        The name is a number: LLVM stores no text for it, and parses attention's module in four fifths of the time.
         """
         self._computes = False
         name = f"%{len(self.body)}"
@@ -205,33 +200,29 @@ class Writer:
         return name
 
     def effect(self, text: str) -> None:
-        """Writes an instruction without a result."""
         self._computes = False
         self.body.append(f"  {text}{self._location}")
 
     def intrinsic(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
-        """Calls an LLVM intrinsic or a function of the module; arguments are (type, value) pairs."""
+        """Call an LLVM intrinsic or a function of the module; arguments are (type, value) pairs."""
         text, declaration = called(result, name, arguments)
         self.declarations[declaration] = None
         return self.value(text, pure=name.startswith("llvm."))
 
     def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
-        """Calls a function that the module defines, unless its value is available.
-
-        Functions of the module have no effect, and give the same for the same arguments.
-        """
+        """Call a function that the module defines, which is pure, unless an equal call is available."""
         text, _ = called(result, name, arguments)
         value = self._values.get(text)
         if value is None:
             value = self._values[text] = self.fresh(text)
         return value
 
-    def stands_for(self, text: str, value: str) -> None:
-        """Makes `value` the result of an instruction that isn't written, as it gives back what others were given."""
+    def set_result(self, text: str, value: str) -> None:
+        """Record `value` as the result of an instruction that would recover it, so that it isn't emitted."""
         self._values.setdefault(text, value)
 
     def bitcast(self, kind: str, value: str, to: str) -> str:
-        """The bits of a value as another type; a bitcast that undoes another gives the first value back."""
+        """Emit a bitcast. One that undoes an earlier bitcast returns the original value."""
         if kind == to:
             return value
         result = self.value(f"bitcast {kind} {value} to {to}")
@@ -239,13 +230,13 @@ class Writer:
         return result
 
     def extended(self, opcode: str, kind: str, value: str, to: str) -> str:
-        """An integer in a wider type; a truncation that undoes that gives the first value back."""
+        """Extend an integer. A truncation that undoes this returns the original value."""
         result = self.value(f"{opcode} {kind} {value} to {to}")
         self._values.setdefault(f"trunc {to} {result} to {kind}", value)
         return result
 
     def inserted(self, parts: str, vector: str, count: int, element: tuple[str, str], at: int) -> str:
-        """A vector of `count` elements with another (type, value) at one place; elements taken out are those put in."""
+        """Insert a (type, value) pair into a vector of `count` elements. Later extractions return inserted values."""
         kind, value = element
         result = self.value(f"insertelement {parts} {vector}, {kind} {value}, i32 {at}")
         for place in range(count):
@@ -255,7 +246,6 @@ class Writer:
         return result
 
     def read(self, word: Word, kind: str) -> str:
-        """What the word holds, as a value of type `kind`."""
         if word.name:
             moved = self.fresh(word.moved_from)
             return moved if kind == word.kind else self.bitcast(word.kind, moved, kind)
@@ -267,7 +257,6 @@ class Writer:
         return value if there == kind else self.bitcast(there, value, kind)
 
     def write(self, word: Word, kind: str, value: str) -> None:
-        """Gives the word a value of type `kind`."""
         if word.name:
             self._move(word, value if kind == word.kind else self.bitcast(kind, value, word.kind))
             return
@@ -276,7 +265,7 @@ class Writer:
         held[word] = kind, value, self._location
 
     def write_all(self, words: Sequence[Word], kind: str, values: Sequence[str]) -> None:
-        """As `write`, of several words of one buffer: one call of Python's."""
+        """Set several words of one buffer, like `write`, in one Python call."""
         if words[0].name:
             cast = kind != words[0].kind
             for word, value in zip(words, values, strict=True):
@@ -288,7 +277,7 @@ class Writer:
             held[word] = kind, value, location
 
     def _move(self, word: Word, value: str) -> None:
-        """Puts a value into a register with a name. Zeros that follow each other are one call, as tiles begin with."""
+        """Write a named register. Consecutive zeros, with which tiles start, become one call."""
         if value not in ZEROS:
             self.effect(word.moved_to(value))
             return
@@ -301,30 +290,27 @@ class Writer:
         self._zeros = len(self.body), self._location, cleared
 
     def alloca(self, kind: str, align: int) -> str:
-        """Reserves stack space in the entry block; returns its address."""
         self._names += 1
         name = f"%a{self._names}"
         self.entry.append(f"  {name} = alloca {kind}, align {align}")
         return name
 
     def label(self, hint: str) -> str:
-        """A fresh block name."""
         self._names += 1
         return f"{hint}{self._names}"
 
     def join(self, hint: str, is_last: bool = False) -> Join:
-        """A block that comes later; what is available here is available there, whichever way leads there."""
+        """Return a later block that the current point dominates."""
         return Join(self.label(hint), Available(len(self._values), len(self.results), len(self._writes)), is_last)
 
     def jump(self, target: Join) -> None:
-        """Ends the block with a jump, unless it has ended already."""
+        """End the block with a jump, unless it has already ended."""
         if self.open:
             self._add_path(target, self._computes and len(self._writes) > self._writes_before)
             self.effect(f"br label %{target.label}")
             self.open = False
 
     def branch(self, condition: str, then: Join, orelse: Join) -> None:
-        """Ends the block with a conditional jump."""
         is_short = len(self.body) - self._begin <= _MOST_TWICE
         if not condition.startswith("%") or is_short and condition in self._conditions:
             self.foldable = True
@@ -335,7 +321,7 @@ class Writer:
         self.open = False
 
     def leave(self) -> None:
-        """Ends the block and the thread, which reads no word any more: `exit` isn't told what they hold."""
+        """End the block and the thread. No word is read after that, so `exit` gets no contents."""
         if not self.open:
             return
         if self.exit is None:
@@ -346,7 +332,7 @@ class Writer:
         self.open = False
 
     def _add_path(self, target: Join, computes: bool = False) -> None:
-        """Adds the way from where the writer stands, on the next line."""
+        """Add an edge from the block that the next line ends."""
         now, held = self._held, dict[Word, Held]()
         if not target.is_last:
             for word, _ in self._writes[target.available.writes :]:
@@ -354,17 +340,17 @@ class Writer:
         target.paths.append(Path(self.block, len(self.body), held, computes))
 
     def start(self, join: Join, changing: Sequence[Word] = ()) -> None:
-        """Opens a block to which all ways are known, unless there is none; the one before it must have ended.
+        """Open a block whose incoming edges are all known, unless it has none; the previous block must have ended.
 
-        changing: the words that later code may have written which jumps back to this block; but for such jumps one way
-        leads here.
+        changing: words that a later jump back to this block may have written; apart from such jumps it has one incoming
+        edge.
         """
         if not join.paths:
             return
         self._open(join)
         first, *others = join.paths
         if others:
-            self._hold(self._met(join.paths))
+            self._hold(self._merged(join.paths))
         else:
             for word, held in first.held.items():
                 self._writes.append((word, self._held.get(word)))
@@ -374,8 +360,8 @@ class Writer:
             self._hold([(word, word.kind, join.paths, before.get(word, UNWRITTEN), False) for word in changing])
         self._writes_before = len(self._writes)
 
-    def meet(self, join: Join) -> None:
-        """Goes on where ways meet: in the present block, where no other leads there."""
+    def continue_at(self, join: Join) -> None:
+        """Continue at a block that is emitted here, or in the current one if no branch targets it."""
         if join.paths:
             self.jump(join)
             self.start(join)
@@ -396,8 +382,8 @@ class Writer:
             else:
                 self._held[word] = held
 
-    def _met(self, paths: list[Path]) -> list[_Phi]:
-        """The phis of words that don't hold the same on all paths; makes the others hold what they do there."""
+    def _merged(self, paths: list[Path]) -> list[_Phi]:
+        """Return phis for the words that differ between paths; set the others to their common contents."""
         written: dict[Word, Held] = {}
         selects = False
         for path in paths:
@@ -424,7 +410,7 @@ class Writer:
         return phis
 
     def _hold(self, phis: list[_Phi]) -> None:
-        """Makes words hold phis, and keeps their lines."""
+        """Set words to phis and reserve their lines."""
         held, first = self._held, len(self.body)
         self.body += [""] * len(phis)
         for number, phi in enumerate(phis, first):

@@ -1,4 +1,4 @@
-"""What a launch needs of a compiled kernel: one record, as bytes, as a file, and as a C header."""
+"""Compiled kernels as launches need them, and their encoding as JSON, files and C headers."""
 
 from .record import Assertion, Executable, MachineCode, SharedPlace
 

@@ -1,4 +1,4 @@
-"""Run an installed ptxas for its notes on PTX. Only `explain` does so; compilation and launches never start one."""
+"""Run an installed ptxas for its performance notes. Only `explain` does; compilation and launches never start one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from pathlib import Path
 
 from ..register_usage import notes_in
 
-__all__ = ["find_ptxas", "ptxas_notes"]
-
-#: seconds after which ptxas is ended, and nothing is reported
+#: seconds after which ptxas is killed
 _PATIENCE = 60
 
 
 def find_ptxas() -> str | None:
-    """Return the path of a ptxas: on PATH, or of the nvidia-cuda-nvcc package; None if there is none."""
+    """Return the path of ptxas from PATH or the nvidia-cuda-nvcc package, or None if neither has one."""
     found = shutil.which("ptxas")
     if found:
         return found
@@ -27,7 +25,7 @@ def find_ptxas() -> str | None:
 
 
 def ptxas_notes(ptx: str, target: str) -> tuple[str, ...]:
-    """Return the lines in which ptxas reports lost performance; none if it isn't found or refuses the PTX."""
+    """Return ptxas' warnings about lost performance; empty if ptxas is missing or rejects the PTX."""
     ptxas = find_ptxas()
     if ptxas is None:
         return ()

@@ -1,7 +1,6 @@
-"""How many instructions a kernel's PTX has, and how many bytes of global memory they move.
+"""Static counts of a kernel's PTX: instructions by mnemonic, and bytes of global memory loaded and stored.
 
-Both are counted in the text, a loop's body once: of a kernel that is bound by memory or by arithmetic, the quotient of
-the two is that of its longest loop or of its straight line.
+A loop body counts once, so ratios between counts describe the longest loop or the straight-line code.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from collections.abc import Mapping
 
 from ..dataclass import dataclass
 
-__all__ = ["Census", "census"]
-
 _INSTRUCTION = re.compile(r"\t(?:@!?%\w+ )?([a-z][\w.:]*)[ \t;]")
 _GLOBAL = re.compile(r"(ld|st)\.(?:[a-z_]+\.)*global\b(?:[.:]\w+)*?(?:\.v(\d))?\.[busf](\d+)$")
 _COPY = re.compile(r"cp\.async\.(?!bulk\.prefetch).*\bglobal\b")
@@ -21,7 +18,7 @@ _COPY = re.compile(r"cp\.async\.(?!bulk\.prefetch).*\bglobal\b")
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """The instructions of a kernel by mnemonic, and the bytes of global memory that a thread reads and writes."""
+    """Instructions of a kernel by mnemonic, and the bytes of global memory that a thread loads and stores."""
 
     mnemonics: Mapping[str, int]
     loaded_bytes: int
@@ -29,17 +26,17 @@ class Census:
 
     @property
     def instructions(self) -> int:
-        """All but the return."""
+        """The number of instructions other than `ret`."""
         return sum(self.mnemonics.values())
 
     @property
     def copies(self) -> int:
-        """The asynchronous copies from and to global memory, of which the text doesn't say how many bytes they move."""
+        """The number of asynchronous copies from and to global memory. Their sizes aren't visible in the text."""
         return sum([count for mnemonic, count in self.mnemonics.items() if _COPY.match(mnemonic)])
 
 
 def census(ptx: str) -> Census:
-    """Counts the instructions of a module with one kernel."""
+    """Count the instructions of a module with one kernel."""
     body = ptx[ptx.index("{", ptx.index(".entry")) :]
     mnemonics = Counter(match[1] for match in _INSTRUCTION.finditer(body) if match[1] != "ret")
     moved = {"ld": 0, "st": 0}

@@ -1,4 +1,4 @@
-"""An executable as a JSON record beside its PTX, and back; nothing of it is code."""
+"""Convert an executable to a JSON record, which is stored beside its PTX, and back. The record contains no code."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ from ..target import target
 from .params import param_from_json, param_to_json
 from .record import Assertion, Executable, SharedPlace
 
-__all__ = ["executable_from_json", "executable_to_json", "moved_ptx"]
-
-#: a source file's name in PTX, where nothing of it is escaped
+#: a `.file` directive whose name contains no escapes
 _FILE = re.compile(r"^(\t\.file\t\d+ )\"([ !#-\[\]-~]*)\"$", re.MULTILINE)
 
-#: changes whenever the record does
+#: incremented whenever the record changes
 FORMAT = 6
 
 
 def executable_to_json(executable: Executable) -> dict[str, Any]:
-    """All but its signature, PTX and machine code."""
+    """Return everything but the signature, PTX and machine code."""
     e = executable
     spans = _SpanTable()
     return {
@@ -56,7 +54,7 @@ def executable_to_json(executable: Executable) -> dict[str, Any]:
 def executable_from_json(
     record: Mapping[str, Any], signature: Signature, ptx: str, files: Sequence[str] | None = None
 ) -> Executable:
-    """What `executable_to_json` wrote. files: where the record's files are now, in its order, if elsewhere."""
+    """Decode the result of `executable_to_json`. files: current paths of the record's source files, if they moved."""
     cluster = record["cluster"]
     places = _places(record, record["files"] if files is None else files)
     return Executable(
@@ -84,14 +82,14 @@ def executable_from_json(
 
 
 def moved_ptx(ptx: str, old: Sequence[str], new: Sequence[str]) -> str:
-    """The PTX with the names of its source files changed, where LLVM writes them as they are."""
+    """Return the PTX with its source files renamed, except those whose new name would need escapes."""
     pairs = zip(old, new, strict=True)
     moved = {was: now for was, now in pairs if was != now and _FILE.fullmatch(f'\t.file\t1 "{now}"')}
     return _FILE.sub(lambda line: f'{line[1]}"{moved.get(line[2], line[2])}"', ptx) if moved else ptx
 
 
 class _SpanTable:
-    """Numbers spans, each with its file and line's text by number, and its caller's number."""
+    """Assigns numbers to spans; files, lines of text and callers are stored by number."""
 
     def __init__(self) -> None:
         self.files: dict[str, int] = {}
@@ -116,7 +114,7 @@ class _SpanTable:
 def _places(record: Mapping[str, Any], files: Sequence[str]) -> list[Span]:
     places: list[Span] = []
     for file, line, column, end_line, end_column, text, caller in record["places"]:
-        # a caller stands before what it calls
+        # callers precede their callees
         called_from = None if caller is None else places[caller]
         places.append(Span(files[file], line, column, end_line, end_column, record["lines"][text], called_from))
     return places

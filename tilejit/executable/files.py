@@ -1,11 +1,11 @@
-"""Executables in files: PTX with the record in a comment, or a cubin with PTX and record behind it.
+"""Executables as files: PTX with the record in a comment, or a cubin with PTX and record appended.
 
 ```
-x.ptx     PTX as it is                        x.cubin   the cubin
+x.ptx     the PTX                             x.cubin   the cubin
           // tilejit DIGEST RECORD                      PTX, RECORD
                                                         tilejit DIGEST CUBIN PTX RECORD        sizes in bytes
 ```
-Other programs read both as what they are: the record is a comment, or stands behind the end that an ELF file names.
+Other tools accept both: the record is a comment, or follows the end of the ELF file.
 """
 
 from __future__ import annotations
@@ -21,27 +21,25 @@ from .encoding import FORMAT, executable_from_json, executable_to_json
 from .record import Executable, MachineCode
 from .signatures import check_names, signature_from_json, signature_to_json
 
-__all__ = ["SUFFIXES", "read_executable", "saved"]
-
-#: of the files that hold an executable
+#: suffixes of files that hold an executable
 SUFFIXES = (".ptx", ".cubin")
 
 _MARK = b"tilejit "
 _COMMENT = b"\n// " + _MARK
-#: what a record leads to that others wrote: anybody can make its digest
-_UNLIKE_OURS = (
+#: exceptions that a forged record can cause; a valid digest proves nothing, because anyone can compute one
+_FORGERY_ERRORS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError, TilejitError,
 )
-#: the footer of a cubin is shorter
+#: an upper bound of the size of a cubin's footer
 _FOOTER_BYTES = 256
 
 
 def saved(executable: Executable) -> bytes:
-    """What a file of it holds: a cubin where it has machine code, else PTX."""
+    """Return the contents of the executable's file: a cubin if it has machine code, else PTX."""
     record = {**executable_to_json(executable), "signature": signature_to_json(executable.signature)}
     if executable.machine_code is not None:
         record["capability"] = executable.machine_code.capability
-    # JSON escapes what isn't ASCII, so that it is one line
+    # JSON escapes non-ASCII characters and newlines, so the record is one line
     text, ptx = json.dumps(record, separators=(",", ":")).encode(), executable.ptx.encode()
     if executable.machine_code is None:
         return ptx + _COMMENT + _digest(ptx, text) + b" " + text + b"\n"
@@ -51,9 +49,9 @@ def saved(executable: Executable) -> bytes:
 
 
 def read_executable(path: Path) -> Executable:
-    """The executable that a file holds.
+    """Read an executable from a file.
 
-    raises: LaunchError for a file that none was saved in, or that has changed since.
+    raises: LaunchError if the file wasn't written by `saved`, or was modified later.
     """
     try:
         content = path.read_bytes()
@@ -64,15 +62,13 @@ def read_executable(path: Path) -> Executable:
         raise _foreign(path)
     digest, *rest = _of_ptx(content, path) if path.suffix == ".ptx" else _of_cubin(content, path)
     if digest != _digest(*rest):
-        raise LaunchError(
-            f"{path} is not what was saved there: it was damaged, or edited", hint="save it again from its kernel"
-        )
+        raise LaunchError(f"{path} was damaged or edited after it was saved", hint="save it again from its kernel")
     image, ptx, text = rest if len(rest) == 3 else (b"", *rest)
     try:
         record: dict[str, Any] = json.loads(text)
         if record["format"] == FORMAT:
             return _executable(record, ptx, image)
-    except _UNLIKE_OURS as error:
+    except _FORGERY_ERRORS as error:
         raise LaunchError(
             f"{path} has a record that tilejit didn't write: {error or type(error).__name__}",
             hint="give a file that compiled.save wrote",
@@ -84,11 +80,11 @@ def read_executable(path: Path) -> Executable:
 
 
 def _executable(record: dict[str, Any], ptx: bytes, image: bytes) -> Executable:
-    """raises: whatever a record leads to that `saved` didn't write."""
+    """Decode a record. A forged one can raise any of `_FORGERY_ERRORS`."""
     signature = signature_from_json(record["signature"])
     check_names([name for name, _ in signature.arguments])
     check_names([record["name"]])
-    # names in PTX may have dollars
+    # PTX names may contain dollars
     check_names([record["entry"].replace("$", "_")])
     executable = executable_from_json(record, signature, ptx.decode())
     if not image:
@@ -97,7 +93,6 @@ def _executable(record: dict[str, Any], ptx: bytes, image: bytes) -> Executable:
 
 
 def _of_ptx(content: bytes, path: Path) -> tuple[bytes, ...]:
-    """Digest, PTX and record."""
     ptx, mark, comment = content.rpartition(_COMMENT)
     digest, _, text = comment.removesuffix(b"\n").partition(b" ")
     if not mark or not text:
@@ -106,7 +101,6 @@ def _of_ptx(content: bytes, path: Path) -> tuple[bytes, ...]:
 
 
 def _of_cubin(content: bytes, path: Path) -> tuple[bytes, ...]:
-    """Digest, cubin, PTX and record."""
     _, mark, footer = content[-_FOOTER_BYTES:].rpartition(b"\n" + _MARK)
     digest, _, listed = footer.partition(b" ")
     sizes = listed.split()
@@ -118,7 +112,7 @@ def _of_cubin(content: bytes, path: Path) -> tuple[bytes, ...]:
 
 def _foreign(path: Path) -> LaunchError:
     return LaunchError(
-        f"{path} holds no kernel that tilejit saved",
+        f"{path} holds no kernel saved by tilejit",
         hint="give a file that compiled.save wrote, such as k.ptx or k.cubin",
     )
 
@@ -126,7 +120,7 @@ def _foreign(path: Path) -> LaunchError:
 def _digest(*parts: bytes) -> bytes:
     digest = hashlib.blake2b(digest_size=32)
     for part in parts:
-        # lengths too: what leaves the end of one part must not pass as the start of the next
+        # hash the sizes too, so that bytes can't move from one part to the next
         digest.update(b"%d:" % len(part))
         digest.update(part)
     return digest.hexdigest().encode()

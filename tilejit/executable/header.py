@@ -1,6 +1,6 @@
-"""A C header for those who launch a kernel without Python: its arguments as a struct, and what the launch asks for.
+"""C headers for launches without Python: a struct of the kernel's arguments and constants for the launch.
 
-The struct is laid out as the kernel's parameters are, which the header asserts; it may be passed whole
+The struct has the layout of the kernel's parameters, which the header asserts. It can be passed whole
 (CU_LAUNCH_PARAM_BUFFER_POINTER) or field by field (kernelParams).
 """
 
@@ -24,9 +24,7 @@ from ..ir.params import (
 from ..ir.types import ConstexprType
 from .record import Executable
 
-__all__ = ["C_TYPES", "c_header"]
-
-#: element type -> the C type with its bits; C has no types for floats of 8 and 16 bits
+#: element type -> the C type with the same bits; C has no types for floats of 8 and 16 bits
 C_TYPES = {
     "bool_": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
     "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
@@ -34,7 +32,7 @@ C_TYPES = {
     "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t",
 }
 
-#: keywords of C23 and C++26 and alternative tokens of C++ that aren't Python's
+#: keywords of C23 and C++26 and alternative tokens of C++ that aren't Python keywords
 _KEYWORDS = frozenset((
     "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char", "char16_t",
     "char32_t", "char8_t", "co_await", "co_return", "co_yield", "compl", "concept", "const", "const_cast",
@@ -47,24 +45,24 @@ _KEYWORDS = frozenset((
     "void", "volatile", "wchar_t", "xor", "xor_eq",
 ))
 
-#: lower-case words that some system or framework defines as macros
+#: lower-case words that a platform or framework defines as macros
 _DEFINED = frozenset((
     "arm", "cdecl", "complex", "emit", "errno", "far", "foreach", "forever", "hpux", "huge", "hyper", "i386",
     "imaginary", "interface", "linux", "m68k", "mips", "near", "nil", "noreturn", "pascal", "powerpc", "sgi", "signals",
     "slots", "small", "sparc", "stderr", "stdin", "stdout", "sun", "unix", "vax",
 ))
 
-#: Any other field gets an underscore after its name, which no macro of a header has. A program may include any header
-#: before this one. Their macros are capitals (`I`, `EOF`) or words joined by underscores (`st_mtime`); few are single
-#: words.
+#: Field names that need no trailing underscore. A program may include any header before this one, and a header's macros
+#: may be capitals (`I`, `EOF`) or words joined by underscores (`st_mtime`), rarely single words. No macro ends with an
+#: underscore.
 _KEPT = re.compile(r"[a-z][a-z0-9]*|\w+_(extent|stride)_\d+|(?!ifr_)\w+_(map|address)")
 
-#: what the header defines itself, behind the kernel's name
+#: suffixes of the kernel's name in the macros that the header defines
 _MACROS = ("_ENTRY", "_THREADS", "_SHARED_BYTES")
 
 
 def c_header(executable: Executable) -> str:
-    """The header as text; C11 and C++11 take it."""
+    """Return the text of the header, which is valid C11 and C++11."""
     e = executable
     name = _identifier(e.name)
     own = ("TILEJIT_ASSERT", "TILEJIT_ALIGNAS", _guard(name), *(name.upper() + end for end in _MACROS))
@@ -78,7 +76,7 @@ def c_header(executable: Executable) -> str:
     lines += [f"}} {name}_arguments;", ""]
     for field, offset in zip(fields, e.offsets, strict=True):
         check = f"offsetof({name}_arguments, {field}) == {offset}"
-        lines.append(f'TILEJIT_ASSERT({check}, "{field} stands elsewhere");')
+        lines.append(f'TILEJIT_ASSERT({check}, "{field} is at another offset");')
     if fields:
         each = ", ".join(f"&arguments->{field}" for field in fields)
         lines += [
@@ -101,19 +99,18 @@ def _head(e: Executable, name: str) -> Iterator[str]:
     yield from ("#define TILEJIT_ALIGNAS alignas", "#else", "#define TILEJIT_ASSERT _Static_assert")
     yield from ("#define TILEJIT_ALIGNAS _Alignas", "#endif", "#endif", "")
     yield f'#define {entry} "{e.entry}"'
-    # `d` refuses text, which a file that tilejit did not write may have here
-    yield f"#define {threads} {e.threads:d} /* of a CTA, all along x */"
-    yield f"#define {shared} {e.shared_bytes if e.dynamic_shared else 0:d} /* that the launch asks for */"
+    # `:d` rejects strings, which a file that tilejit did not write could contain
+    yield f"#define {threads} {e.threads:d} /* per CTA, all along x */"
+    yield f"#define {shared} {e.shared_bytes if e.dynamic_shared else 0:d} /* dynamic shared memory of the launch */"
     if e.cluster is not None:
         cluster = " x ".join(f"{n:d}" for n in e.cluster)
-        yield f"/* the grid is a multiple of the cluster of {cluster} CTAs, which the kernel names itself */"
+        yield f"/* the grid must be a multiple of the cluster of {cluster} CTAs; the kernel itself sets the cluster */"
     if e.cooperative:
-        yield "/* the launch is cooperative: cuLaunchCooperativeKernel */"
+        yield "/* launch with cuLaunchCooperativeKernel */"
     yield ""
 
 
 def _declared(field: str, param: Param) -> tuple[str, str]:
-    """A parameter's declaration in C and its meaning."""
     match param:
         case PointerParam(of=of, buffer=buffer):
             written = "written" if param.written else "only read"
@@ -126,30 +123,25 @@ def _declared(field: str, param: Param) -> tuple[str, str]:
         case StrideParam(of=of, var=var):
             return f"{C_TYPES[var.dtype.name]} {field}", f"stride {param.axis} of {of}, in elements"
         case AddressParam(of=of, var=var):
-            return f"{C_TYPES[var.dtype.name]} {field}", f"address of {of} again, which checks compare"
+            return f"{C_TYPES[var.dtype.name]} {field}", f"address of {of} again, for the kernel's checks"
         case AssertionsParam():
-            return f"uint64_t {field}", f"address of {AssertionsParam.RECORD_BYTES} bytes of zeros, for what fails"
+            return f"uint64_t {field}", f"address of {AssertionsParam.RECORD_BYTES} zero bytes for failed assertions"
         case TensorMapParam():
-            # not as a CUtensorMap, which one version of cuda.h aligns to 64 bytes and another one to 128
+            # not a CUtensorMap, because its alignment is 64 or 128 bytes depending on the version of cuda.h
             of_map = f"TILEJIT_ALIGNAS({param.align_bytes}) uint64_t {field}[{param.size_bytes // 8}]"
-            return of_map, f"the CUtensorMap {_map_meaning(param)}"
+            spec = param.map
+            dims, box = (", ".join(map(str, numbers)) for numbers in (spec.axes, spec.box))
+            how = f"{spec.dtype.name}, its dimensions in the order ({dims}), box ({box}), swizzle {spec.swizzle}"
+            return of_map, f"the CUtensorMap of {param.of}, by cuTensorMapEncodeTiled: {how}"
         case BarrierParam(buffer=buffer):
-            meaning = f"address of {buffer.dtype.bytes} bytes of zeros, which no other launch uses meanwhile"
+            meaning = f"address of {buffer.dtype.bytes} zero bytes that no concurrent launch uses"
             return f"uint64_t {field}", meaning
         case _:
             return assert_never(param)
 
 
-def _map_meaning(param: TensorMapParam) -> str:
-    """What the driver is told of it."""
-    spec = param.map
-    dims, box = (", ".join(map(str, numbers)) for numbers in (spec.axes, spec.box))
-    how = f"{spec.dtype.name}, its dimensions in the order ({dims}), box ({box}), swizzle {spec.swizzle}"
-    return f"of {param.of}, by cuTensorMapEncodeTiled: {how}"
-
-
 def _field_names(params: tuple[Param, ...], macros: Sequence[str]) -> list[str]:
-    """A name for each parameter that C takes, no two alike and none of the header's macros."""
+    """Return a distinct valid C name for each parameter, none of them a macro of the header."""
     taken = set(macros)
     names: list[str] = []
     for param in params:
@@ -177,9 +169,9 @@ def _field_names(params: tuple[Param, ...], macros: Sequence[str]) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    """The name with only what C takes in one; another character becomes its code point."""
+    """Return the name as a C identifier; other characters become their code points."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in name)
-    # C keeps such names for compilers and what they include
+    # C reserves such names for implementations
     if plain[:1] == "_" and (plain[1:2] == "_" or plain[1:2].isupper()):
         return f"arg{plain}"
     return plain
@@ -190,6 +182,6 @@ def _guard(name: str) -> str:
 
 
 def _comment(text: str) -> str:
-    """Text that neither ends nor begins a comment, on one line of ASCII."""
+    """Return the text on one line of ASCII, without delimiters of comments."""
     plain = text.encode("ascii", "backslashreplace").decode().replace("\n", " ").replace("\\", "/")
     return plain.replace("*/", "* /").replace("/*", "/ *")

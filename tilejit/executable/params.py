@@ -1,4 +1,4 @@
-"""Kernel parameters as JSON values, and back; a launch reads them without the parser of the IR."""
+"""Convert kernel parameters to JSON values and back, without loading the tile IR parser."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ from ..ir.params import (
 from ..ir.text.layout_text import layout_from_text
 from ..ir.values import Buffer, Strided, Var
 
-__all__ = ["param_from_json", "param_to_json"]
-
 
 def param_to_json(param: Param) -> list[Any]:
-    """A parameter as a list that begins with its kind."""
+    """Return the parameter as a list whose first item is its kind."""
     match param:
         case PointerParam():
             return ["pointer", param.of, _buffer(param.buffer), param.written, param.noalias]
@@ -52,7 +50,7 @@ def param_to_json(param: Param) -> list[Any]:
 
 
 def param_from_json(parts: list[Any]) -> Param:
-    """What `param_to_json` wrote."""
+    """Decode the result of `param_to_json`."""
     kind, *rest = parts
     return _READ[kind](*rest)
 
@@ -83,7 +81,7 @@ def _read_var(parts: list[Any]) -> Var:
 
 def _buffer(buffer: Buffer) -> list[Any]:
     layout = buffer.layout
-    assert buffer.base is None and not buffer.slots, f"the parameter {buffer.name} is a view, or padded"
+    assert buffer.base is None and not buffer.slots, f"the parameter {buffer.name} is a view or padded"
     if isinstance(layout, Strided):
         laid_out: Any = [_sizes(layout.strides), layout.align, layout.extent_align]
     else:
@@ -101,7 +99,6 @@ def _read_buffer(parts: list[Any]) -> Buffer:
 
 
 def _sizes(sizes: tuple[int | Var, ...]) -> list[Any]:
-    """Extents or strides: numbers, and variables as lists."""
     return [_var(size) if isinstance(size, Var) else size for size in sizes]
 
 

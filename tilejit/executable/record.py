@@ -1,4 +1,4 @@
-"""The record of what a launch needs, on a GPU and on the simulator."""
+"""The executable: everything that a launch needs to know about a compiled kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..target import Target
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """What is told when an assertion fails. rule: one of `ir.nodes.RULES`. message: with `{0}`, … for its numbers."""
+    """The report of a failed assertion. rule: one of `ir.nodes.RULES`. message: a template, `{0}` … for its numbers."""
 
     rule: str
     message: str
@@ -23,9 +23,9 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True)
 class SharedPlace:
-    """Where a buffer lies in a CTA's shared memory. span: where the kernel makes it.
+    """The location of a buffer in a CTA's shared memory: byte `first` of `variable`, a symbol of the PTX.
 
-    variable: of the PTX, in which it lies. first: its first byte there.
+    span: where the kernel allocates it.
     """
 
     name: str
@@ -37,7 +37,7 @@ class SharedPlace:
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """What a driver made of PTX. image: a cubin. capability: of the GPU that it is for, 90 for 9.0."""
+    """A cubin that the driver compiled from PTX. capability: compute capability of its GPU times 10, 90 for 9.0."""
 
     image: bytes = field(repr=False)
     capability: int
@@ -45,63 +45,59 @@ class MachineCode:
 
 @dataclass(frozen=True, slots=True)
 class Executable:
-    """What a launch needs of a kernel that was compiled for one signature and target.
-
-    name: in Python. entry: in the PTX. threads: of a CTA. cluster: CTAs in each dimension, or None.
-    params: what the launch must pass, in the order of the PTX's parameters: of those of the tile kernel, the ones
-    that are used, and the `AssertionsParam` of a kernel that asserts something.
-    dynamic_shared: the launch must ask for `shared_bytes`. local_bytes: that a thread's buffers take.
-    spans: column c of a `.loc` (1-based) stands for spans[c - 1].
-    assertions: those that are compiled in, by a record's code - 1. watched: the regions that are counted.
-    shared_map: what lies where in shared memory.
-    entry_registers: what each thread must start with, where warpgroups set their registers; else None.
-    grid_axes: of the grid, those along which its CTAs ask where they are, or how many.
-    widened: float32 scalars among the arguments that the kernel converts to float64.
-    usage: what a thread needs, as far as was known when it was kept or saved; None of what was compiled just now.
-    machine_code: for one GPU, where it was saved.
-    """
+    """A kernel that was compiled for one signature and target. name: in Python. entry: in PTX. threads: per CTA."""
 
     name: str
     entry: str
     target: Target
     signature: Signature
     threads: int
+    #: CTAs per dimension
     cluster: Cluster | None
     cooperative: bool
+    #: in the order of the PTX's parameters; unused parameters of the tile kernel are left out
     params: tuple[Param, ...]
     shared_bytes: int
+    #: True if the launch must request `shared_bytes`
     dynamic_shared: bool
+    #: bytes of local memory per thread, for buffers
     local_bytes: int
     ptx: str = field(repr=False)
+    #: column c of a `.loc` refers to spans[c - 1]
     spans: tuple[Span, ...] = field(default=(), repr=False)
+    #: a failure with code c in the assertion record refers to assertions[c - 1]
     assertions: tuple[Assertion, ...] = ()
     watched: tuple[WatchedRegion, ...] = ()
     shared_map: tuple[SharedPlace, ...] = field(default=(), repr=False)
+    #: registers per thread at the entry, if warpgroups change theirs later
     entry_registers: int | None = None
+    #: grid axes whose CTA index or extent the kernel reads
     grid_axes: tuple[int, ...] = (0, 1, 2)
+    #: names of float32 scalar arguments that the kernel converts to float64
     widened: tuple[str, ...] = ()
+    #: None if the kernel was just compiled
     usage: Usage | None = None
     machine_code: MachineCode | None = None
 
     @property
     def is_checked(self) -> bool:
-        """Whether anything is asserted or counted in it: else the plain build is the same."""
+        """True if it contains assertions or watched regions. If not, it is the plain build."""
         return bool(self.watched) or any(isinstance(p, AssertionsParam) for p in self.params)
 
     @property
     def positions(self) -> dict[str, int]:
-        """Argument name -> its position in a call."""
+        """The position of each argument in a call, by name."""
         return {name: i for i, (name, _) in enumerate(self.signature.arguments)}
 
     @property
     def written(self) -> dict[str, int]:
-        """The arguments that it writes, with their positions in a call, in that order."""
+        """The positions of the written arguments by name, in order of position."""
         names = written_arguments(self.params)
         return {name: position for name, position in self.positions.items() if name in names}
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Where each parameter stands in the block of all, in bytes."""
+        """The offset of each parameter in the parameter block, in bytes."""
         offsets, end = [], 0
         for param in self.params:
             offsets.append(end + -end % param.align_bytes)

@@ -1,4 +1,4 @@
-"""Signatures as JSON values, and back."""
+"""Convert signatures to JSON values and back."""
 
 from __future__ import annotations
 
@@ -15,26 +15,24 @@ from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signa
 from ..layout import Swizzle, TileLayout
 from ..wording import shown
 
-__all__ = ["check_names", "saved", "signature_from_json", "signature_to_json"]
-
-#: what JSON has itself
+#: types that JSON represents directly
 _PLAIN = (bool, int, str, type(None))
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Check that names may stand in Python's source as they are, such as those of a launcher's parameters.
+    """Check that the names can be used in generated Python source, such as a launcher's parameters.
 
-    raises: LaunchError for a name that is no identifier, or is there twice.
+    raises: LaunchError if a name isn't an identifier or occurs twice.
     """
     for name in names:
-        # Python refuses to assign to `__debug__`, which is no keyword
+        # Python refuses to assign to `__debug__`, although it is not a keyword
         is_plain = isinstance(name, str) and name.isidentifier() and not iskeyword(name) and name != "__debug__"
         if not is_plain or not _is_normal(name) or names.count(name) > 1:
-            raise LaunchError(f"{shown(name)} can't be a name here", hint="names are identifiers, and different ones")
+            raise LaunchError(f"{shown(name)} can't be a name here", hint="names must be distinct identifiers")
 
 
 def _is_normal(name: str) -> bool:
-    """True unless Python reads the name as another one, in which letters are spelled otherwise."""
+    """True if the name equals its NFKC form, to which Python normalizes identifiers."""
     if name.isascii():
         return True
     from unicodedata import normalize
@@ -43,12 +41,12 @@ def _is_normal(name: str) -> bool:
 
 
 def signature_to_json(signature: Signature) -> list[Any]:
-    """The arguments, a list for each."""
+    """Return a list per argument: name, kind, and the kind's fields."""
     return [[name, *_argument(kind)] for name, kind in signature.arguments]
 
 
 def signature_from_json(arguments: list[Any]) -> Signature:
-    """What `signature_to_json` wrote."""
+    """Decode the result of `signature_to_json`."""
     return Signature(tuple([(name, _read(kind, parts)) for name, kind, *parts in arguments]))
 
 
@@ -75,12 +73,12 @@ def _read(kind: str, parts: list[Any]) -> ArgumentType:
     if kind == "scalar":
         return ScalarType(DTYPES[parts[0]])
     type_name, value = parts
-    # there is one NaN, so that it equals itself
+    # `compile_time` returns the one canonical NaN, which equals itself
     return ConstexprType(type_name, compile_time(_read_value(value)))
 
 
 def saved(value: Any) -> Any:
-    """Return a compile-time value as a file keeps it: an enum member by class, name and value."""
+    """Return a compile-time value as files keep it: an enum member becomes its class, name and value as text."""
     if isinstance(value, Enum):
         kind = type(value)
         return Opaque(f"{kind.__module__}.{kind.__qualname__}.{value._name_} = {value._value_!r}")
@@ -88,7 +86,7 @@ def saved(value: Any) -> Any:
 
 
 def _value(value: Any) -> Any:
-    """A compile-time value: as it is where JSON has it, else what it is and its text."""
+    """Encode a compile-time value: unchanged if JSON represents it, else as a list of kind and text."""
     value = saved(value)
     if type(value) in _PLAIN:
         return value
@@ -120,7 +118,7 @@ def _read_value(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A compile-time value that only another process had, such as a function; equal to no other value."""
+    """A compile-time value that can't be loaded from a file, such as a function. It equals no other value."""
 
     text: str
 

@@ -1,8 +1,8 @@
-"""The one table of instructions beyond scalar code, a file for each topic.
+"""The table of instructions beyond scalar code, one module per topic.
 
-LLVM does scalar arithmetic, addresses, plain loads and stores, and control flow. Every other instruction stands here
-once: its text, its operands, the oldest target and PTX version that have it, who executes it together, what it starts
-or completes, and its meaning.
+LLVM generates scalar arithmetic, addresses, plain loads and stores, and control flow. Every other instruction has a
+row here with its text, its operands, the oldest target and PTX version, the threads that execute it together, the work
+that it starts or completes, and its meaning.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ __all__ = [
 
 _MODULES = tuple(import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
 
-#: the files here that have rows
+#: the modules with rows
 TOPICS: tuple[ModuleType, ...] = tuple(module for module in _MODULES if hasattr(module, "ROWS"))
 
-#: those whose rows are made when they are asked for
+#: the families whose rows are created at first use
 OPEN_FAMILIES: tuple[OpenFamily[Any], ...] = tuple(
     each for topic in TOPICS for each in vars(topic).values() if isinstance(each, OpenFamily)
 )
 
 
 class _Table(dict[str, Row]):
-    """Rows by name; one of an open family is there when it is asked for, and isn't listed."""
+    """Rows by name; rows of open families are created on lookup and aren't listed."""
 
     def __missing__(self, name: str) -> Row:
         for family in OPEN_FAMILIES:
@@ -47,7 +47,7 @@ ROWS: dict[str, Row] = _Table({row.name: row for topic in TOPICS for row in topi
 
 
 def row_called(name: str) -> Row | None:
-    """The row of this name, None where there is none."""
+    """Return the row of this name, or None."""
     try:
         return ROWS[name]
     except KeyError:
@@ -59,12 +59,12 @@ WAITS: dict[AsyncWork, Row] = {
     row.completes: row for row in ROWS.values() if row.completes is not None and not row.called
 }
 
-#: what users call after `tj.` -> the instruction, a commit of asynchronous work or a wait for it
+#: name after `tj.` -> the commit of asynchronous work or the wait for it
 ASYNC_CALLS: dict[str, Row] = {
     row.spelling: row for row in ROWS.values() if row.completes or (row.commits and row.commits.commit)
 }
 
 
 def nearest(name: str) -> list[str]:
-    """Names in the table that look like `name`, the nearest first."""
+    """Return names in the table that are similar to `name`, the most similar first."""
     return get_close_matches(name, ROWS, 3)

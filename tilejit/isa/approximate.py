@@ -1,4 +1,4 @@
-"""Functions of one float32 that the hardware approximates."""
+"""Hardware approximations of float32 functions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ def _fast(name: str, meaning: str, ptx: tuple[int, int] = (6, 0), arguments: tup
             register("result", F32, Direction.OUT, element=float32),
             *(register(argument, F32, element=float32) for argument in arguments),
         ),
-        since=75,
-        ptx=ptx,
-        source='PTX ISA, "Floating Point Instructions"',
+        since=75, ptx=ptx, source='PTX ISA, "Floating Point Instructions"',
     )
 
 
-#: one instruction of the machine each; subnormal numbers count as zero
+#: one machine instruction each; subnormal numbers are flushed to zero
 EX2 = _fast("ex2.approx.ftz.f32", "2 to the power $x")
 LG2 = _fast("lg2.approx.ftz.f32", "logarithm to base 2")
 SIN = _fast("sin.approx.ftz.f32", "sine")

@@ -1,7 +1,7 @@
 """Atomic operations on memory.
 
-Rows are relaxed for the whole GPU, which is what PTX takes without another word; `qualified` gives those of another
-order or scope, so that the table doesn't have each of 1,400.
+Rows have PTX's defaults, relaxed order and GPU scope. `qualified` derives the rows of other orders and scopes, so the
+table needn't list all 1,400.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class _Atomic:
-    """An operation. types: PTX's, by which it is done. meaning: what becomes of the element."""
+    """An atomic operation. types: its PTX types. meaning: the change of the element."""
 
     types: tuple[str, ...]
     meaning: str
@@ -31,19 +31,19 @@ class _Atomic:
 _MINMAX = ("u32", "s32", "u64", "s64")
 _BITS = ("b32", "b64")
 
-#: by PTX's name of it
+#: by PTX name
 OPERATIONS: dict[str, _Atomic] = {
     "add": _Atomic(("u32", "u64", "f16", "bf16", "f32", "f64"), "has $value added"),
-    "min": _Atomic(_MINMAX, "becomes $value where that is less"),
-    "max": _Atomic(_MINMAX, "becomes $value where that is greater"),
-    "and": _Atomic(_BITS, "keeps the bits that $value has"),
-    "or": _Atomic(_BITS, "gets the bits that $value has"),
-    "xor": _Atomic(_BITS, "has the bits of $value inverted"),
+    "min": _Atomic(_MINMAX, "becomes $value if that is less"),
+    "max": _Atomic(_MINMAX, "becomes $value if that is greater"),
+    "and": _Atomic(_BITS, "keeps the bits that are set in $value"),
+    "or": _Atomic(_BITS, "gets the bits that are set in $value"),
+    "xor": _Atomic(_BITS, "has the bits that are set in $value inverted"),
     "exch": _Atomic(_BITS, "becomes $value"),
-    "cas": _Atomic(("b16", *_BITS), "becomes $desired where it was $expected", ("expected", "desired")),
+    "cas": _Atomic(("b16", *_BITS), "becomes $desired if it was $expected", ("expected", "desired")),
 }
 
-#: PTX's type -> its registers; floats of 16 bits are in untyped ones
+#: PTX type -> register; floats of 16 bits are in untyped registers
 _REGISTERS: dict[str, Register] = {
     "u32": B32, "s32": B32, "b32": B32, "u64": B64, "s64": B64, "b64": B64, "b16": B16, "f16": B16, "bf16": B16,
     "f32": F32, "f64": F64,
@@ -52,7 +52,7 @@ _REGISTERS: dict[str, Register] = {
 
 @dataclass(frozen=True, slots=True)
 class AtomicForm:
-    """An operation on one type of PTX in one memory."""
+    """An operation on one PTX type in one state space."""
 
     op: str
     type: str
@@ -65,12 +65,11 @@ class AtomicForm:
 
 
 def form_of(op: str, dtype: DType, space: str) -> AtomicForm | None:
-    """The form that carries out an operation on elements of `dtype`; None where PTX has none."""
+    """Return the form of an operation on elements of `dtype`; None if PTX has none."""
     return next((AtomicForm(op, t, space) for t in _types_of(op, dtype) if t in OPERATIONS[op].types), None)
 
 
 def has_type(op: str, dtype: DType) -> bool:
-    """Whether elements of `dtype` can be updated so."""
     return form_of(op, dtype, "global") is not None
 
 
@@ -80,7 +79,7 @@ def _types_of(op: str, dtype: DType) -> Iterator[str]:
     if dtype.is_integer:
         yield f"{'s' if dtype.kind == 'int' else 'u'}{dtype.bits}"
     if dtype.is_integer and op == "add":
-        # the sum of two's complements is the same
+        # signed and unsigned addition are the same in two's complement
         yield f"u{dtype.bits}"
     if dtype.is_integer or (dtype.is_float and op == "exch"):
         yield f"b{dtype.bits}"
@@ -88,22 +87,20 @@ def _types_of(op: str, dtype: DType) -> Iterator[str]:
 
 def _row(form: AtomicForm, *, returns: bool) -> Row:
     operation, bank = OPERATIONS[form.op], _REGISTERS[form.type]
-    # ptxas takes no literal of a float of 16 bits
+    # ptxas accepts no literals for floats of 16 bits
     literals = not form.type.endswith("f16")
     sources: tuple[Operand, ...] = tuple(register(name, bank, is_immediate=literals) for name in operation.operands)
     before = (register("before", bank, Direction.OUT),) if returns else ()
     name = f"{'atom' if returns else 'red'}.{form.modifiers}"
     listed = ", ".join(["[$place]", *(f"${name}" for name in operation.operands)])
-    has_result = "the element at $place, which" if returns else "the element at $place"
+    previous = "; $before is the previous one" if returns else ""
     # PTX ISA: of float32 in global memory, "current implementation" flushes subnormal operands and results to zero
     return Row(
         name=name,
         text=f"{name} {'$before, ' if returns else ''}{listed};",
-        meaning=f"{has_result} {operation.meaning}",
+        meaning=f"the element at $place {operation.meaning}{previous}",
         operands=(*before, address("place", form.space, Direction.INOUT, bank.bits // 8), *sources),
-        since=90 if form.type == "bf16" else 75,
-        ptx=(7, 8) if form.type == "bf16" else (6, 3),
-        memory=True,
+        since=90 if form.type == "bf16" else 75, ptx=(7, 8) if form.type == "bf16" else (6, 3), memory=True,
         source='PTX ISA, "Parallel Synchronization and Communication Instructions: atom, red"',
     )
 
@@ -112,10 +109,10 @@ _FORMS = tuple(
     AtomicForm(op, t, space) for op, what in OPERATIONS.items() for t in what.types for space in ("global", "shared")
 )
 
-#: they give the element from before
+#: atomics that return the previous element
 ATOM = Family.of("atom", _FORMS, lambda form: _row(form, returns=True))
 
-#: they give nothing
+#: atomics that return nothing
 RED = Family.of(
     "red", tuple(f for f in _FORMS if f.op not in ("exch", "cas")), lambda form: _row(form, returns=False)
 )
@@ -123,7 +120,7 @@ RED = Family.of(
 
 @dataclass(frozen=True, slots=True)
 class VectorForm:
-    """A sum of `count` registers in a row: of one element each, or of two of 16 bits."""
+    """An addition of `count` consecutive registers, each with one element or two elements of 16 bits."""
 
     type: str
     count: int
@@ -147,19 +144,17 @@ def _vector_row(form: VectorForm) -> Row:
     return Row(
         name=form.name,
         text=f"{form.name} [$place], {listed};",
-        meaning="the elements from $place on have $values added, each at once by itself",
+        meaning="the elements from $place on have $values added, each element atomically",
         operands=(
             address("place", form.space, Direction.INOUT, form.bits // 8),
             register("values", registers, count=form.count),
         ),
-        since=90 if is_new else 75,
-        ptx=(8, 1) if form.count > 1 else (7, 8) if is_new else (6, 3),
-        memory=True,
+        since=90 if is_new else 75, ptx=(8, 1) if form.count > 1 else (7, 8) if is_new else (6, 3), memory=True,
         source='PTX ISA, "Parallel Synchronization and Communication Instructions: red"',
     )
 
 
-#: sums of several elements, which give nothing; the widest first
+#: additions of several elements that return nothing, widest first
 RED_VECTOR = Family.of(
     "red of vectors",
     (
@@ -172,7 +167,7 @@ RED_VECTOR = Family.of(
 
 
 def vectors_of(op: str, dtype: DType, space: str) -> tuple[VectorForm, ...]:
-    """The forms that update several elements of `dtype` at once, the widest first; none where nothing does."""
+    """Return the forms that update several elements of `dtype` at once, widest first."""
     if op != "add" or not dtype.is_float or dtype.bits not in (16, 32):
         return ()
     (scalar,) = list(_types_of(op, dtype))
@@ -187,7 +182,7 @@ ROWS = (*ATOM.rows(), *RED.rows(), *RED_VECTOR.rows())
 
 @cache
 def qualified(row: Row, order: str) -> Row:
-    """The row in an order of `ir.values.ORDERS["atomic"]`, "acquire.cta" say."""
+    """Return the row with an order of `ir.values.ORDERS["atomic"]`, such as "acquire.cta"."""
     kind, scope = order.split(".")
     if order == "relaxed.gpu":
         return row
@@ -204,12 +199,12 @@ def qualified(row: Row, order: str) -> Row:
 
 
 def row_of(form: AtomicForm, order: str, *, returns: bool) -> Row:
-    """The instruction in an order; returns: somebody wants to know what was there before."""
-    # what acquires reads
+    """Return the instruction with an order. returns: whether the previous element is used."""
+    # acquire needs a read, so `red` doesn't support it
     is_reduction = not returns and form in RED.made and not order.startswith(("acquire", "acq_rel"))
     return qualified((RED if is_reduction else ATOM).row(form), order)
 
 
 def swap_of(form: AtomicForm, order: str) -> Row:
-    """The compare-and-swap by which targets without the instruction add floats of 16 bits, in a loop."""
+    """Return the compare-and-swap for a loop that adds floats of 16 bits on targets without that instruction."""
     return qualified(ATOM.row(AtomicForm("cas", "b16", form.space)), order)

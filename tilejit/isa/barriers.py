@@ -1,153 +1,115 @@
-"""Barriers of a CTA, a warpgroup, a warp; those that some warps of a CTA name by a number; and that of a cluster.
+"""Barriers of a CTA, a warpgroup, a warp and a cluster, and the numbered barriers of some warps of a CTA.
 
-A CTA has sixteen by number: 0 is its own, 1 to 7 are users', and from 8 on there is one for each warpgroup.
+A CTA has sixteen numbered barriers: 0 is the CTA's, 1 to 7 are for users, and from 8 on each warpgroup has one.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..scopes import CTA, THREAD, WARP, WARPGROUP, Scope
-from .row import B32, Direction, Operand, Row, predicate, register
+from .row import B32, Direction, Row, predicate, register
 from .warp import VOTE
 
 __all__ = [
     "BARRIERS", "BAR_ARRIVE_NUMBERED", "BAR_SYNC", "BAR_SYNC_NAMED", "BAR_SYNC_NUMBERED", "BAR_WARP_SYNC",
     "CLUSTER_ENTRY", "CLUSTER_EXIT", "CLUSTER_SYNC",
-    "MEETINGS", "OF_A_CTA", "OF_WARPGROUPS", "ROWS", "USERS", "VOTES",
+    "SYNCHRONIZING", "OF_A_CTA", "OF_WARPGROUPS", "ROWS", "USERS", "VOTES",
 ]
 
-#: how many have a number
+#: number of numbered barriers per CTA
 OF_A_CTA = 16
 
-#: the numbers that users may name, and the first warpgroup's
+#: the numbers for users, and that of the first warpgroup
 USERS = range(1, 8)
 OF_WARPGROUPS = 8
 
 
-def _sync(
-    name: str, text: str, scope: Scope, meaning: str, operands: tuple[Operand, ...] = (), called: str = ""
-) -> Row:
-    return Row(
-        name=name,
-        text=text,
-        meaning=meaning,
-        operands=operands,
-        since=75,
-        ptx=(6, 0),
-        scope=scope,
-        memory=True,
-        convergent=True,
-        called=called,
-        elides_sync=called.endswith("arrive"),
-        source='PTX ISA, "Parallel Synchronization and Communication Instructions: bar, bar.warp.sync"',
-    )
+_sync = partial(
+    Row, since=75, ptx=(6, 0), memory=True, convergent=True,
+    source='PTX ISA, "Parallel Synchronization and Communication Instructions: bar, bar.warp.sync"',
+)
 
-
-BAR_SYNC = _sync("bar.sync", "bar.sync 0;", CTA, "waits for all threads of the CTA; orders their memory accesses")
+BAR_SYNC = _sync(
+    name="bar.sync", text="bar.sync 0;", scope=CTA,
+    meaning="waits for all threads of the CTA; orders their memory accesses",
+)
 BAR_WARP_SYNC = _sync(
-    "bar.warp.sync", "bar.warp.sync -1;", WARP, "waits for all lanes of the warp; orders their memory accesses"
+    name="bar.warp.sync", text="bar.warp.sync -1;", scope=WARP,
+    meaning="waits for all lanes of the warp; orders their memory accesses",
 )
 BAR_SYNC_NAMED = _sync(
-    "bar.sync.named",
-    "bar.sync $barrier, 128;",
-    WARPGROUP,
-    "waits for the 128 threads that name $barrier",
-    (register("barrier", B32),),
+    name="bar.sync.named", text="bar.sync $barrier, 128;", scope=WARPGROUP,
+    meaning="waits for the 128 threads that name $barrier",
+    operands=(register("barrier", B32),),
 )
 
 _NUMBERED = (register("barrier", B32, is_common=True), register("threads", B32, is_common=True))
 
 BAR_SYNC_NUMBERED = _sync(
-    "bar.sync.n",
-    "bar.sync $barrier, $threads;",
-    WARP,
-    "waits for the $threads threads that name $barrier; orders their memory accesses",
-    _NUMBERED,
-    "named_barrier(...).sync",
+    name="bar.sync.n", text="bar.sync $barrier, $threads;", scope=WARP, called="named_barrier(...).sync",
+    meaning="waits for the $threads threads that name $barrier; orders their memory accesses",
+    operands=_NUMBERED,
 )
 BAR_ARRIVE_NUMBERED = _sync(
-    "bar.arrive.n",
-    "bar.arrive $barrier, $threads;",
-    WARP,
-    "counts as one of the $threads threads that name $barrier, and goes on; its accesses come before what others do "
-    "who wait there",
-    _NUMBERED,
-    "named_barrier(...).arrive",
+    name="bar.arrive.n", text="bar.arrive $barrier, $threads;", scope=WARP, called="named_barrier(...).arrive",
+    meaning="arrives at $barrier as one of $threads threads without waiting; its accesses come before those of threads "
+    "after their wait",
+    operands=_NUMBERED, elides_sync=True,
 )
 
-
-def _of_cluster(name: str, text: str, scope: Scope, meaning: str, called: str = "") -> Row:
-    return Row(
-        name=name,
-        text=text,
-        meaning=meaning,
-        since=90,
-        ptx=(8, 0),
-        scope=scope,
-        memory=True,
-        convergent=True,
-        called=called,
-        source='PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"',
-    )
-
+_of_cluster = partial(
+    Row, since=90, ptx=(8, 0), memory=True, convergent=True,
+    source='PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"',
+)
 
 CLUSTER_SYNC = _of_cluster(
-    "barrier.cluster",
-    "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;",
-    CTA,
-    "waits for all threads of the cluster; orders their memory accesses",
-    "cluster_sync",
+    name="barrier.cluster", scope=CTA, called="cluster_sync",
+    text="barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;",
+    meaning="waits for all threads of the cluster; orders their memory accesses",
 )
 CLUSTER_ENTRY = _of_cluster(
-    "barrier.cluster.entry",
-    "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.acquire.aligned;",
-    CTA,
-    "waits for all threads of the cluster; orders nothing but what fences before it release",
+    name="barrier.cluster.entry", scope=CTA,
+    text="barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.acquire.aligned;",
+    meaning="waits for all threads of the cluster; orders only accesses that earlier fences release",
 )
 CLUSTER_EXIT = _of_cluster(
-    "barrier.cluster.exit",
-    "barrier.cluster.arrive.release; barrier.cluster.wait.acquire;",
-    THREAD,
-    "waits for all threads of the cluster that haven't ended, from wherever each comes, and for what they did",
+    name="barrier.cluster.exit", scope=THREAD,
+    text="barrier.cluster.arrive.release; barrier.cluster.wait.acquire;",
+    meaning="waits for all threads of the cluster that haven't exited, even on divergent paths, and for their accesses",
 )
 
-#: scope -> the barrier among its threads
+#: scope -> the barrier of its threads
 BARRIERS: dict[Scope, Row] = {row.scope: row for row in (BAR_SYNC, BAR_WARP_SYNC, BAR_SYNC_NAMED)}
 
 
-def _vote(asked: str, scope: Scope) -> Row:
-    """A barrier at which threads are asked something; each gets the answer."""
-    how, vote = {"any": "or", "all": "and"}[asked], VOTE[asked]
+def _vote(vote: str, scope: Scope) -> Row:
+    """Return a barrier that also combines a predicate of all threads."""
+    how, of_warp = {"any": "or", "all": "and"}[vote], VOTE[vote]
     barrier = BARRIERS[scope]
-    at, name = ("$barrier, 128", f"bar.{asked}.named") if barrier.arguments else ("0", f"bar.{asked}")
-    # ptxas doesn't know that all threads get the same. That those of a warp do a vote tells it, so that what a loop
-    # computes behind a branch on the answer stays in uniform registers.
-    text = f"bar.red.{how}.pred $result, {at}, $predicate; vote.sync.{asked}.pred $result, $result, -1;"
+    at, name = ("$barrier, 128", f"bar.{vote}.named") if barrier.arguments else ("0", f"bar.{vote}")
+    # ptxas doesn't know that the result is uniform. The additional vote of the warp makes it so, so that values after a
+    # branch on the result stay in uniform registers.
+    text = f"bar.red.{how}.pred $result, {at}, $predicate; vote.sync.{vote}.pred $result, $result, -1;"
     return Row(
-        name=name,
-        text=text,
-        meaning=f"{vote.meaning.replace('lane', 'thread')}; {barrier.meaning}",
+        name=name, text=text, scope=scope, since=75, ptx=(6, 0), memory=True, convergent=True, agrees=True,
+        meaning=f"{of_warp.meaning.replace('lane', 'thread')}; {barrier.meaning}",
         operands=(predicate("result", Direction.OUT), *barrier.operands, predicate("predicate")),
-        since=75,
-        ptx=(6, 0),
-        scope=scope,
-        memory=True,
-        convergent=True,
-        agrees=True,
         source='PTX ISA, "Parallel Synchronization and Communication Instructions: bar, vote.sync"',
     )
 
 
-#: (what is asked, who) -> the instruction; more than a warp answer at their barrier
+#: (vote, scope) -> the instruction; scopes larger than a warp vote at their barrier
 VOTES: dict[tuple[str, Scope], Row] = {
-    (asked, scope): VOTE[asked] if scope is WARP else _vote(asked, scope)
-    for asked in ("any", "all")
+    (vote, scope): VOTE[vote] if scope is WARP else _vote(vote, scope)
+    for vote in ("any", "all")
     for scope in BARRIERS
 }
 
 _VOTING = tuple(row for (_, scope), row in VOTES.items() if scope is not WARP)
 
-#: those at which all threads of the row's scope wait for each other
-MEETINGS = frozenset((*BARRIERS.values(), BAR_SYNC_NUMBERED, CLUSTER_SYNC, *_VOTING))
+#: barriers at which all threads of the row's scope wait for each other
+SYNCHRONIZING = frozenset((*BARRIERS.values(), BAR_SYNC_NUMBERED, CLUSTER_SYNC, *_VOTING))
 
 ROWS = (
     *BARRIERS.values(), BAR_SYNC_NUMBERED, BAR_ARRIVE_NUMBERED, *_VOTING, CLUSTER_SYNC, CLUSTER_ENTRY, CLUSTER_EXIT,

@@ -1,69 +1,54 @@
-"""Conversions, and arithmetic on pairs."""
+"""Conversions, and packed arithmetic."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..dataclass import dataclass
 from ..dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32
-from .row import B16, B32, B64, F32, Direction, Family, Operand, Row, register
+from .row import B16, B32, B64, F32, Direction, Family, Row, register
 
 __all__ = ["BF16", "FROM_FP8", "NARROW_PAIR", "PAIRS", "Pair", "ROWS", "TF32", "TO_FP8"]
 
-_CVT = 'PTX ISA, "Data Movement and Conversion Instructions: cvt"'
-
-
-def _cvt(name: str, text: str, operands: tuple[Operand, ...], since: int, ptx: tuple[int, int], meaning: str) -> Row:
-    text = f"{name} {text};"
-    return Row(name=name, text=text, operands=operands, since=since, ptx=ptx, meaning=meaning, source=_CVT)
-
+_cvt = partial(Row, source='PTX ISA, "Data Movement and Conversion Instructions: cvt"')
 
 _VALUE = register("value", F32, element=float32)
 _TWO = (register("lower", F32, element=float32), register("upper", F32, element=float32))
 
 BF16 = _cvt(
-    "cvt.rn.bf16.f32",
-    "$result, $value",
-    (register("result", B16, Direction.OUT, element=bfloat16), _VALUE),
-    80,
-    (7, 0),
-    "to nearest even",
+    name="cvt.rn.bf16.f32", text="cvt.rn.bf16.f32 $result, $value;", meaning="to nearest even", since=80, ptx=(7, 0),
+    operands=(register("result", B16, Direction.OUT, element=bfloat16), _VALUE),
 )
 
-#: the bits of a float32 as they are have no defined meaning as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
+#: needed, because unconverted float32 bits are undefined as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
 TF32 = _cvt(
-    "cvt.rna.tf32.f32",
-    "$result, $value",
-    (register("result", B32, Direction.OUT, element=float32), _VALUE),
-    80,
-    (7, 0),
-    "to the 10 bits of fraction that tensor cores multiply, to nearest, ties away from zero",
+    name="cvt.rna.tf32.f32", text="cvt.rna.tf32.f32 $result, $value;", since=80, ptx=(7, 0),
+    meaning="to the 10 bits of fraction of tf32, to nearest, ties away from zero",
+    operands=(register("result", B32, Direction.OUT, element=float32), _VALUE),
 )
 
 _FP8 = {float8_e4m3fn: "e4m3x2", float8_e5m2: "e5m2x2"}
 
 
 def _to_fp8(dtype: DType) -> Row:
+    name = f"cvt.rn.satfinite.{_FP8[dtype]}.f32"
     return _cvt(
-        f"cvt.rn.satfinite.{_FP8[dtype]}.f32",
-        "$result, $upper, $lower",
-        (register("result", B16, Direction.OUT, element=dtype), *reversed(_TWO)),
-        89,
-        (8, 1),
-        f"two float32 to {dtype}, to nearest even, saturating",
+        name=name, text=f"{name} $result, $upper, $lower;", since=89, ptx=(8, 1),
+        meaning=f"two float32 to {dtype}, to nearest even, saturating",
+        operands=(register("result", B16, Direction.OUT, element=dtype), *reversed(_TWO)),
     )
 
 
 def _from_fp8(dtype: DType) -> Row:
+    name = f"cvt.rn.f16x2.{_FP8[dtype]}"
     return _cvt(
-        f"cvt.rn.f16x2.{_FP8[dtype]}",
-        "$result, $pair",
-        (register("result", B32, Direction.OUT, element=float16), register("pair", B16, element=dtype)),
-        89,
-        (8, 1),
-        f"two {dtype} to two float16, exactly",
+        name=name, text=f"{name} $result, $pair;", since=89, ptx=(8, 1),
+        meaning=f"two {dtype} to two float16, exactly",
+        operands=(register("result", B32, Direction.OUT, element=float16), register("pair", B16, element=dtype)),
     )
 
 
-#: by the fp8 type
+#: by fp8 type
 TO_FP8 = Family.of("cvt to fp8", tuple(_FP8), _to_fp8)
 FROM_FP8 = Family.of("cvt from fp8", tuple(_FP8), _from_fp8)
 
@@ -71,23 +56,21 @@ _HALVES = {float16: "f16x2", bfloat16: "bf16x2"}
 
 
 def _narrow_pair(dtype: DType) -> Row:
+    name = f"cvt.rn.{_HALVES[dtype]}.f32"
     return _cvt(
-        f"cvt.rn.{_HALVES[dtype]}.f32",
-        "$result, $upper, $lower",
-        (register("result", B32, Direction.OUT, element=dtype), *_TWO),
-        80,
-        (7, 0),
-        "two float32 to nearest even",
+        name=name, text=f"{name} $result, $upper, $lower;", since=80, ptx=(7, 0),
+        meaning="two float32 to nearest even",
+        operands=(register("result", B32, Direction.OUT, element=dtype), *_TWO),
     )
 
 
-#: two float32 to one register, by the type that they become
+#: two float32 to one register, by the resulting type
 NARROW_PAIR = Family.of("cvt to pairs", tuple(_HALVES), _narrow_pair)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An operation on two adjacent elements of a type at once, each computed as the operation by itself computes it."""
+    """A packed operation on two adjacent elements, each with the same result as the scalar operation."""
 
     operation: str
     dtype: DType
@@ -101,13 +84,13 @@ def _pair(pair: Pair) -> Row:
     if pair.dtype == float32:
         name, inputs, word = f"{pair.operation}.rn.f32x2", _INPUTS[pair.operation], B64
         since, ptx = 100, (8, 6)
-        meaning = f"{pair.operation} of two float32 at once, each to nearest even, as of one"
+        meaning = f"{pair.operation} of two float32 at once, each to nearest even"
         source = 'PTX ISA, "Floating Point Instructions: add, sub, mul, fma": `.f32x2`'
     else:
         opcode = _EXTREMES[pair.operation]
         name, inputs, word = f"{opcode}.NaN.{_HALVES[pair.dtype]}", ("a", "b"), B32
         since, ptx = 80, (7, 0)
-        meaning = f"{pair.operation} of two {pair.dtype} at once; NaN where either is NaN"
+        meaning = f"{pair.operation} of two {pair.dtype} at once; NaN if either is NaN"
         source = f'PTX ISA, "Half Precision Floating Point Instructions: {opcode}"'
     return Row(
         name=name,
@@ -117,13 +100,11 @@ def _pair(pair: Pair) -> Row:
             register("result", word, Direction.OUT, element=pair.dtype),
             *(register(name, word, element=pair.dtype) for name in inputs),
         ),
-        since=since,
-        ptx=ptx,
-        source=source,
+        since=since, ptx=ptx, source=source,
     )
 
 
-#: the machine's operations on pairs
+#: packed operations
 PAIRS = Family.of(
     "arithmetic on pairs",
     (

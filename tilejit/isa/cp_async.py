@@ -1,7 +1,8 @@
-"""cp.async: copies from global to shared memory that go past the registers."""
+"""cp.async: copies from global to shared memory that bypass registers."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 from ..dataclass import dataclass
@@ -11,9 +12,11 @@ __all__ = ["COMMIT", "CP_ASYNC", "COPIES", "Copy", "ROWS", "WAIT"]
 
 CP_ASYNC = AsyncWork("copies to shared memory", "copy_async", wait="cp_async.wait", commit="cp_async.commit")
 
-_SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: cp.async"'
+_row = partial(
+    Row, since=80, memory=True, source='PTX ISA, "Data Movement and Conversion Instructions: cp.async"'
+)
 
-#: bytes of one copy -> the caches that it goes through
+#: bytes of one copy -> cache operator
 _CACHES = {4: "ca", 8: "ca", 16: "cg"}
 
 
@@ -21,7 +24,7 @@ _CACHES = {4: "ca", 8: "ca", 16: "cg"}
 class Copy:
     """A copy of `size` bytes.
 
-    edge: "zfill": the first so many bytes, and zeros; "ignore": zeros where a predicate holds.
+    edge: "zfill": copy a run-time number of bytes and fill with zeros; "ignore": write zeros if a predicate is true.
     """
 
     size: int
@@ -36,7 +39,7 @@ def _copy(form: Copy) -> Row:
     if form.edge == "ignore":
         # ptxas refuses the predicate before PTX 7.5
         ignored = (predicate("ignored"),)
-        return _start(f"{name}.ignore", size, ignored, f"{size} bytes, or zeros where $ignored,", (7, 5))
+        return _start(f"{name}.ignore", size, ignored, f"{size} bytes, or zeros if $ignored,", (7, 5))
     return _start(name, size, (), f"{size} bytes")
 
 
@@ -44,16 +47,11 @@ def _start(name: str, size: int, edge: tuple[Operand, ...], what: str, ptx: tupl
     to = address("to", "shared", Direction.OUT, size)
     read = address("source", "global", Direction.IN, size, is_cut=bool(edge))
     listed = ", ".join(["[$to]", "[$source]", str(size), *(f"${operand.name}" for operand in edge)])
-    return Row(
+    return _row(
         name=name,
         text=f"cp.async.{_CACHES[size]}.shared.global {listed};",
         meaning=f"starts to copy {what} from global $source to shared $to",
-        operands=(to, read, *edge),
-        since=80,
-        ptx=ptx,
-        starts=CP_ASYNC,
-        memory=True,
-        source=_SOURCE,
+        operands=(to, read, *edge), ptx=ptx, starts=CP_ASYNC,
     )
 
 
@@ -61,27 +59,14 @@ _FORMS = tuple(form for size in _CACHES for form in (Copy(size), Copy(size, "zfi
 
 COPIES = Family.of("cp.async", _FORMS, _copy)
 
-COMMIT = Row(
-    name="cp.async.commit",
-    text="cp.async.commit_group;",
-    meaning="the copies started since the last one are a group",
-    since=80,
-    ptx=(7, 0),
-    commits=CP_ASYNC,
-    memory=True,
-    source=_SOURCE,
+COMMIT = _row(
+    name="cp.async.commit", text="cp.async.commit_group;", ptx=(7, 0), commits=CP_ASYNC,
+    meaning="commits the copies since the last commit as a group",
 )
-
-WAIT = Row(
-    name="cp.async.wait",
-    text="cp.async.wait_group $groups;",
+WAIT = _row(
+    name="cp.async.wait", text="cp.async.wait_group $groups;", ptx=(7, 0), completes=CP_ASYNC,
     meaning="waits until at most $groups groups are unfinished",
     operands=(constant("groups"),),
-    since=80,
-    ptx=(7, 0),
-    completes=CP_ASYNC,
-    memory=True,
-    source=_SOURCE,
 )
 
 ROWS = (*COPIES.rows(), COMMIT, WAIT)

@@ -1,4 +1,4 @@
-"""Events: what performance tools count, and what changes nothing else."""
+"""Events for performance tools, without other effects."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ PMEVENT = Row(
     name="pmevent.mask",
     text="pmevent.mask $events;",
     meaning="performance monitors count the events whose bits are set in the 16 bits of $events",
-    operands=(constant("events"),),
-    since=75,
-    ptx=(6, 0),
-    # convergent, so that LLVM keeps it, and as often as it is written
+    operands=(constant("events"),), since=75, ptx=(6, 0),
+    # convergent, so that LLVM neither removes nor duplicates it
     convergent=True,
     source='PTX ISA, "Miscellaneous Instructions: pmevent"',
 )

@@ -1,6 +1,8 @@
-"""ldmatrix and stmatrix: a warp moves 8x8 tiles of 16-bit elements between shared memory and registers."""
+"""ldmatrix and stmatrix: 8x8 tiles of 16-bit elements between shared memory and a warp's registers."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from ..dataclass import dataclass
 from ..scopes import WARP
@@ -8,13 +10,13 @@ from .row import B32, Direction, Family, Row, address, register
 
 __all__ = ["LDMATRIX", "ROWS", "STMATRIX", "MatrixForm"]
 
-#: of 8 elements
+#: bytes of a row of 8 elements
 _ROW_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixForm:
-    """`num` tiles. trans: their columns, not their rows, lie together in memory."""
+    """`num` tiles. trans: columns are contiguous in memory, not rows."""
 
     num: int
     trans: bool = False
@@ -27,38 +29,25 @@ class MatrixForm:
 _FORMS = tuple(MatrixForm(num, trans) for num in (1, 2, 4) for trans in (False, True))
 
 
+_row = partial(Row, scope=WARP, memory=True, convergent=True)
+
+
 def _ldmatrix(form: MatrixForm) -> Row:
-    return Row(
-        name=f"ldmatrix.{form.suffix}",
+    return _row(
+        name=f"ldmatrix.{form.suffix}", since=75, ptx=(6, 5),
         text=f"ldmatrix.sync.aligned.m8n8.{form.suffix}.shared.b16 {{$tiles}}, [$row];",
         meaning=f"{form.num} 8x8 tiles to registers; each lane has the address of a row",
-        operands=(
-            register("tiles", B32, Direction.OUT, form.num),
-            address("row", "shared", Direction.IN, _ROW_BYTES),
-        ),
-        since=75,
-        ptx=(6, 5),
-        scope=WARP,
-        memory=True,
-        convergent=True,
+        operands=(register("tiles", B32, Direction.OUT, form.num), address("row", "shared", Direction.IN, _ROW_BYTES)),
         source='PTX ISA, "Warp-level matrix load instruction: ldmatrix"',
     )
 
 
 def _stmatrix(form: MatrixForm) -> Row:
-    return Row(
-        name=f"stmatrix.{form.suffix}",
+    return _row(
+        name=f"stmatrix.{form.suffix}", since=90, ptx=(7, 8),
         text=f"stmatrix.sync.aligned.m8n8.{form.suffix}.shared.b16 [$row], {{$tiles}};",
         meaning=f"{form.num} 8x8 tiles from registers; each lane has the address of a row",
-        operands=(
-            address("row", "shared", Direction.OUT, _ROW_BYTES),
-            register("tiles", B32, count=form.num),
-        ),
-        since=90,
-        ptx=(7, 8),
-        scope=WARP,
-        memory=True,
-        convergent=True,
+        operands=(address("row", "shared", Direction.OUT, _ROW_BYTES), register("tiles", B32, count=form.num)),
         source='PTX ISA, "Warp-level matrix store instruction: stmatrix"',
     )
 

@@ -1,19 +1,9 @@
-"""mma.sync: a warp multiplies a 16 x k tile by a k x 8 tile, both in its registers."""
+"""mma.sync: products of a 16 x k tile and a k x 8 tile in a warp's registers."""
 
 from __future__ import annotations
 
 from ..dataclass import dataclass
-from ..dtypes import (
-    DType,
-    bfloat16,
-    float8_e4m3fn,
-    float8_e5m2,
-    float16,
-    float32,
-    int8,
-    int32,
-    uint8,
-)
+from ..dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int8, int32, uint8
 from ..scopes import WARP
 from .row import B32, F32, Direction, Family, Row, register
 
@@ -22,7 +12,7 @@ __all__ = ["MMA", "MMA_M", "MMA_N", "ROWS", "Mma", "products"]
 #: rows of A, columns of B and bits of a register in every form
 MMA_M, MMA_N, WORD_BITS = 16, 8, 32
 
-#: how PTX calls a factor's type; a float32 factor is rounded to tf32
+#: PTX name of a factor's type; a float32 factor is rounded to tf32
 _PTX = {
     float16: "f16", bfloat16: "bf16", float32: "tf32", int8: "s8", uint8: "u8", float8_e4m3fn: "e4m3",
     float8_e5m2: "e5m2",
@@ -33,10 +23,7 @@ _PTX_SUMS = {float16: "f16", float32: "f32", int32: "s32"}
 
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """One form of the instruction: D (16 x 8) += A (16 x k) @ B (k x 8), by the lanes of a warp.
-
-    a, b: element types of the factors. acc: of D.
-    """
+    """One form of the instruction: D (16 x 8) += A (16 x k) @ B (k x 8). acc: the type of D."""
 
     k: int
     a: DType
@@ -45,7 +32,7 @@ class Mma:
 
     @property
     def name(self) -> str:
-        """The mnemonic, by which the table of instructions knows it."""
+        """The mnemonic, which is the name of the row."""
         acc = _PTX_SUMS[self.acc]
         return f"mma.sync.aligned.m16n8k{self.k}.row.col.{acc}.{_PTX[self.a]}.{_PTX[self.b]}.{acc}"
 
@@ -56,7 +43,7 @@ class Mma:
 
     @property
     def halves(self) -> int:
-        """Registers of a lane along k: each register of 4 lanes together holds 4 * pack of it."""
+        """Registers of a lane along k; each register of 4 lanes covers 4 * pack."""
         return self.k // (4 * self.pack)
 
     @property
@@ -68,7 +55,7 @@ class Mma:
 _BYTES = ((int8, int8), (int8, uint8), (uint8, int8), (uint8, uint8))
 _FP8 = tuple((a, b) for a in (float8_e4m3fn, float8_e5m2) for b in (float8_e4m3fn, float8_e5m2))
 
-#: every form, for each pair of types the one with the most k first -> the oldest target and PTX version.
+#: form -> oldest target and PTX version; for each pair of types the form with the largest k comes first
 #: source: PTX ISA, "Multiply-and-Accumulate Instruction: mma", target and version notes
 _FORMS: dict[Mma, tuple[int, tuple[int, int]]] = {
     **{
@@ -96,11 +83,7 @@ def _mma(form: Mma) -> Row:
             register("a", B32, Direction.IN, 2 * form.halves, form.a),
             register("b", B32, Direction.IN, form.halves, form.b),
         ),
-        since=since,
-        ptx=ptx,
-        scope=WARP,
-        convergent=True,
-        accumulates=True,
+        since=since, ptx=ptx, scope=WARP, convergent=True, accumulates=True,
         source='PTX ISA, "Multiply-and-Accumulate Instruction: mma"',
     )
 
@@ -109,7 +92,7 @@ MMA = Family.of("mma", tuple(_FORMS), _mma)
 
 
 def products(a: DType, b: DType, acc: DType) -> Family[Mma]:
-    """The forms for these types, the one with the most k first."""
+    """Return the forms for these types, the one with the largest k first."""
     return MMA.among(f"mma of {a} by {b} into {acc}", lambda form: (form.a, form.b, form.acc) == (a, b, acc))
 
 

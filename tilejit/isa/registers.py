@@ -1,4 +1,4 @@
-"""How many registers the threads of a warpgroup have, out of the pool that its CTA was launched with."""
+"""Reallocation of registers between the warpgroups of a CTA."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .row import Row, constant
 
 __all__ = ["LEAST", "MOST", "ROWS", "SET_REGISTERS", "STEP"]
 
-#: registers of a thread that a warpgroup may ask for, a multiple of `STEP`
+#: limits of the registers per thread, which must be a multiple of `STEP`
 LEAST, MOST, STEP = 24, 256, THREAD_UNIT
 
 _TARGETS = ("sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a")
@@ -20,22 +20,16 @@ def _set(action: str, meaning: str) -> Row:
         text=f"setmaxnreg.{action}.sync.aligned.u32 $registers;",
         meaning=meaning,
         operands=(constant("registers", range(LEAST, MOST + 1, STEP)),),
-        since=90,
-        ptx=(8, 0),
-        only=_TARGETS,
-        scope=WARPGROUP,
-        memory=True,
-        convergent=True,
-        elides_sync=True,
+        since=90, ptx=(8, 0), only=_TARGETS, scope=WARPGROUP, memory=True, convergent=True, elides_sync=True,
         called="set_registers",
         source='PTX ISA, "Miscellaneous Instructions: setmaxnreg"',
     )
 
 
-_INC = _set("inc", "waits until each thread of the warpgroup can have $registers registers, and takes them")
-_DEC = _set("dec", "leaves each thread of the warpgroup $registers registers, and gives the others to the pool")
+_INC = _set("inc", "waits until each thread of the warpgroup can get $registers registers, and takes them")
+_DEC = _set("dec", "reduces each thread of the warpgroup to $registers registers, and releases the others to the pool")
 
-#: whether there are more than at the kernel's entry -> the instruction
+#: True to raise the number of registers above that at the kernel's entry -> the instruction
 SET_REGISTERS = {True: _INC, False: _DEC}
 
 ROWS = (_INC, _DEC)

@@ -1,4 +1,4 @@
-"""What the instruction table is made of: rows, their operands, what they start, and families of rows."""
+"""The types of the instruction table: rows, operands, asynchronous work, and families of rows."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = [
 ]
 
 
-#: what helps where a target has no such instruction
+#: hint for instructions that the target doesn't have
 ANOTHER_TARGET = "compile for a target that has it"
 
 
 class Kind(Enum):
-    """What an operand is."""
+    """The kind of an operand."""
 
     REGISTER = "register"
     CONSTANT = "constant"
@@ -38,7 +38,7 @@ class Kind(Enum):
 
 
 class Direction(Enum):
-    """What happens to a register, or to the memory at an address."""
+    """The access to a register, or to the memory at an address."""
 
     IN = "in"
     OUT = "out"
@@ -46,7 +46,7 @@ class Direction(Enum):
 
 
 class Register(NamedTuple):
-    """A kind of register. constraint: its letter in LLVM's inline assembly."""
+    """A kind of register. constraint: its constraint letter in LLVM's inline assembly."""
 
     constraint: str
     bits: int
@@ -57,52 +57,50 @@ B16, B32, B64 = Register("h", 16), Register("r", 32), Register("l", 64)
 F32 = Register("f", 32, is_float=True)
 F64 = Register("d", 64, is_float=True)
 
-#: in registers that tiles are made of a predicate is a bool_
+#: a predicate is a bool_ in the registers of tiles
 _PREDICATE = Register("b", bool_.bits)
 _CONSTANT = Register("n", 32)
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One operand: a list of registers of one kind, a constant, a predicate, an address, or a descriptor.
+    """One operand: a list of registers of one kind, a constant, a predicate, an address, or a descriptor."""
 
-    name: it stands in the row's text as `$name`. register: the kind of register, an address's too.
-    count: registers; None for any number. element: the type of the elements in the registers, or None for any.
-    space: the memory of an address. access_bytes: how many bytes there one thread names; 0 where there is no number.
-    is_cut: whether other operands may leave a part of these bytes, or all of them, alone.
-    is_bits: it is the bits of a value of any type, in as many registers as the operands beside it are; a narrower one's
-    are extended by zeros.
-    is_immediate: an integer known at compile time stands there as it is, and not in a register.
-    is_common: all threads that execute the instruction together give the same.
-    among: the values that a constant may have; None for any.
-    """
-
+    #: the operand is `$name` in the row's text
     name: str
     kind: Kind
+    #: the kind of register, also of an address
     register: Register
     direction: Direction = Direction.IN
+    #: number of registers; None for any number
     count: int | None = 1
+    #: type of the elements in the registers; None for any
     element: DType | None = None
     space: str = ""
+    #: bytes at the address that one thread accesses; 0 if that isn't a fixed number
     access_bytes: int = 0
+    #: True if other operands may exclude some or all of these bytes
     is_cut: bool = False
+    #: True if an integer constant may be an immediate in place of a register
     is_immediate: bool = False
+    #: True if this and other `is_bits` operands hold the bits of a value of any type, zero-extended
     is_bits: bool = False
+    #: True if all threads that execute the instruction together must pass the same value
     is_common: bool = False
+    #: allowed values of a constant; None for any
     among: range | None = None
 
     def __hash__(self) -> int:
-        # few have the same name, and code generation looks each product's accumulators up
+        # names are nearly unique, and code generation looks up each product's accumulators
         return hash(self.name)
 
     @property
     def is_result(self) -> bool:
-        """Whether the instruction writes its registers; of an address it never does."""
+        """True if the instruction writes the registers, which it never does for an address."""
         return self.kind is not Kind.ADDRESS and self.direction is not Direction.IN
 
     @property
     def is_argument(self) -> bool:
-        """Whether the instruction reads its registers."""
         return self.kind is Kind.ADDRESS or self.direction is not Direction.OUT
 
 
@@ -110,7 +108,7 @@ def register(
     name: str, kind: Register, direction: Direction = Direction.IN, count: int = 1, element: DType | None = None,
     *, is_immediate: bool = False, is_bits: bool = False, is_common: bool = False,
 ) -> Operand:
-    """`count` registers of one kind."""
+    """Return an operand of `count` registers of one kind."""
     return Operand(
         name, Kind.REGISTER, kind, direction, count, element, is_immediate=is_immediate, is_bits=is_bits,
         is_common=is_common,
@@ -118,65 +116,61 @@ def register(
 
 
 def carried(name: str) -> Operand:
-    """Any number of 32-bit registers that are taken and returned, so that what uses them stays behind."""
+    """Return an operand of any number of 32-bit registers, read and written so that their uses stay after the row."""
     return Operand(name, Kind.REGISTER, B32, Direction.INOUT, None)
 
 
 def constant(name: str, among: range | None = None) -> Operand:
-    """A constant of 32 bits. among: the values that it may have; None for any."""
     return Operand(name, Kind.CONSTANT, _CONSTANT, among=among)
 
 
 def descriptor(name: str) -> Operand:
-    """What says where a tile lies in shared memory, which the instruction reads."""
+    """Return a descriptor of a tile in shared memory that the instruction reads."""
     return Operand(name, Kind.DESCRIPTOR, B64, space="shared")
 
 
 def predicate(name: str, direction: Direction = Direction.IN) -> Operand:
-    """A predicate register."""
     return Operand(name, Kind.PREDICATE, _PREDICATE, direction)
 
 
 def address(
     name: str, space: str, direction: Direction, access_bytes: int = 0, *, is_cut: bool = False
 ) -> Operand:
-    """An address; `direction` says what happens to the memory there. Only those of global memory have 64 bits."""
+    """Return an address; `direction` is the access to its memory. Only global addresses have 64 bits."""
     kind = B64 if space == "global" else B32
     return Operand(name, Kind.ADDRESS, kind, direction, space=space, access_bytes=access_bytes, is_cut=is_cut)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AsyncWork:
-    """Work that goes on after the instruction that starts it.
-
-    started_by: the tile operation that starts it. wait: what users call, after `tj.`, to wait for it; commit: to make a
-    group of what was started, where they do.
-    fills: it fills results after the instruction. reads: it reads the registers that it takes after the instruction.
-    settles_at_joins: where control flow joins nothing may be in flight, as LLVM may copy the registers there.
-    is_awaited: the kernel may not end before it has been waited for.
-    """
+    """Asynchronous work, which continues after the instruction that starts it."""
 
     name: str
     started_by: str
+    #: the user's name, after `tj.`, of the wait for it, and of the commit of a group, if any
     wait: str
     commit: str = ""
+    #: True if it writes result registers after the instruction
     fills: bool = False
+    #: True if it reads argument registers after the instruction
     reads: bool = False
+    #: True if it must be complete where control flow joins, because LLVM may copy the registers there
     settles_at_joins: bool = False
+    #: True if it must be waited for before the kernel exits
     is_awaited: bool = False
 
     @property
     def holds_registers(self) -> bool:
-        """Whether it uses registers after the instruction that starts it."""
+        """True if it accesses registers after the instruction that starts it."""
         return self.fills or self.reads
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Capability:
-    """What targets have from some version on.
+    """A feature of targets.
 
-    since: the oldest target, as 90 for sm_90. ptx: the oldest PTX version, as (major, minor).
-    only: the targets that have it, where that isn't all since `since`.
+    since: the oldest target, such as 90 for sm_90. ptx: the oldest PTX version, as (major, minor).
+    only: the targets that have it, if not all from `since` on.
     """
 
     name: str
@@ -185,7 +179,7 @@ class Capability:
     only: tuple[str, ...] = ()
 
     def missing(self, target: Target) -> str | None:
-        """Why `target` doesn't have it, or None where it does."""
+        """Return why `target` doesn't have it, or None."""
         if self.only and target.name not in self.only:
             return f"needs {' or '.join(self.only)}; target is {target}"
         if target.number < self.since:
@@ -193,7 +187,6 @@ class Capability:
         return None
 
     def need(self, target: Target, span: Span | None) -> None:
-        """Raise DispatchError where `target` doesn't have it."""
         missing = self.missing(target)
         if missing is not None:
             raise DispatchError(f"{self.name}: {missing}", span=span, hint=ANOTHER_TARGET)
@@ -201,51 +194,48 @@ class Capability:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Row(Capability):
-    """One instruction, or a short sequence that belongs together.
+    """One instruction, or a short sequence of instructions."""
 
-    text: in LLVM's inline assembly syntax, but that `$name` stands for an operand, its registers separated by commas.
-    An address in shared memory stands alone in its brackets, `[$name]`, where a constant may follow it.
-    operands: those that are taken and returned first, then results, then arguments, each as the IR lists them.
-    scope: the threads that must execute it together.
-    starts: the work that it starts; its results are there, and its registers free, after the wait.
-    commits: the work of which it makes a group: all that was started since the last one.
-    completes: the work that it waits for. What it carries are registers of such work. A constant says how many of the
-    latest groups it leaves unfinished.
-    accumulates: it adds to the registers that it takes and returns, which its text may have by PTX's names.
-    agrees: its result is the same for all threads that execute it together.
-    elides_sync: it waits, or issues what is no thread's own, such as a copy or a product that completes later: threads
-    that did nothing else needn't meet before one arrives at a barrier for all of them.
-    asynchronous: it accesses memory by the asynchronous proxy, which ordinary accesses are ordered with by a fence.
-    called: what users call it, where that isn't its name.
-    memory: it reads, writes or orders memory. convergent: it may not be moved into or out of divergent code.
-    """
-
+    #: LLVM inline assembly, except that `$name` is an operand, its registers separated by commas. An address
+    #: in shared memory is alone in its brackets, `[$name]`, so that a constant offset can follow it.
     text: str
     meaning: str
+    #: read-write operands first, then results, then arguments, in the order of the IR
     operands: tuple[Operand, ...] = ()
     scope: Scope = THREAD
+    #: the work that it starts; results are valid, and registers free, only after the wait
     starts: AsyncWork | None = None
+    #: the work whose instances since the last commit it makes a group
     commits: AsyncWork | None = None
+    #: The work that it waits for. The operand `carries` has registers of that work; a constant operand is the number of
+    #: latest groups that it leaves unfinished.
     completes: AsyncWork | None = None
     memory: bool = False
+    #: True if it must not be moved into or out of divergent code
     convergent: bool = False
+    #: True if it adds to its read-write registers, which its text may reference by their PTX names
     accumulates: bool = False
+    #: True if its result is uniform over the threads that execute it together
     agrees: bool = False
+    #: True if it waits, or issues work that belongs to no thread, such as a copy or a product that completes later:
+    #: threads that did nothing else needn't synchronize before one arrives at a barrier for all of them
     elides_sync: bool = False
+    #: True if it accesses memory by the asynchronous proxy, which needs a fence to be ordered with ordinary accesses
     asynchronous: bool = False
+    #: the user's name, if it isn't the row's
     called: str = ""
     source: str = ""
 
     @cached_property
     def mnemonic(self) -> str:
-        """The opcode with its modifiers, as PTX spells it: of a block with registers of its own, of the last one."""
+        """The PTX opcode with its modifiers; that of the last instruction of a block in braces."""
         text = re.sub(r"^@\$\w+ ", "", self.text)
         instructions = text.strip("{ };").split("; ") if text.startswith("{") else [text]
         return re.split("[ ;]", instructions[-1], maxsplit=1)[0]
 
     @property
     def spelling(self) -> str:
-        """What users call it: of a wait or a commit, the call."""
+        """The user's name: for a wait or a commit, the call."""
         if self.called:
             return self.called
         if self.completes is not None:
@@ -254,61 +244,57 @@ class Row(Capability):
 
     @cached_property
     def leaves(self) -> int | None:
-        """Which of the arguments says how many groups a wait leaves unfinished; None where it leaves none."""
+        """The index of a wait's argument that is the number of groups left unfinished; None if it leaves none."""
         constants = [k for k, o in enumerate(self.arguments) if o.kind is Kind.CONSTANT]
         return constants[0] if self.completes is not None and constants else None
 
     @cached_property
     def carries(self) -> Operand | None:
-        """The operand of any number of registers, if there is one."""
+        """The operand of any number of registers, or None."""
         return next((o for o in self.operands if o.count is None), None)
 
     @cached_property
     def returned(self) -> Operand | None:
-        """The first operand whose registers it takes and returns, where it has no other results."""
+        """The first read-write operand, if all results are read-write; else None."""
         results = [o for o in self.operands if o.is_result]
         return results[0] if results and all(o.is_argument for o in results) else None
 
     @cached_property
     def takes_immediates(self) -> bool:
-        """Whether some of its operands may stand in the text as integers."""
         return any(o.is_immediate for o in self.operands)
 
     @cached_property
     def limits_constants(self) -> bool:
-        """Whether some constant may have some values only."""
         return any(o.among is not None for o in self.operands)
 
     @cached_property
     def cuts(self) -> bool:
-        """Whether other operands may have it leave some of the bytes alone whose address it takes."""
+        """True if operands may exclude some of the bytes at an address."""
         return any(o.is_cut for o in self.operands)
 
     @cached_property
     def results(self) -> tuple[Operand, ...]:
-        """For each register that it writes its operand, without what it carries."""
+        """The operand of each register that it writes, without those of `carries`."""
         return tuple(o for o in self.operands if o.is_result for _ in range(o.count or 0))
 
     @cached_property
     def arguments(self) -> tuple[Operand, ...]:
-        """For each register that it reads its operand, without what it carries."""
+        """The operand of each register that it reads, without those of `carries`."""
         return tuple(o for o in self.operands if o.is_argument for _ in range(o.count or 0))
 
     @cached_property
-    def results_beside_sums(self) -> tuple[Operand, ...]:
-        """The results without the registers to which it adds."""
+    def results_without_sums(self) -> tuple[Operand, ...]:
         return tuple(o for o in self.results if not o.is_argument)
 
     @cached_property
-    def arguments_beside_sums(self) -> tuple[Operand, ...]:
-        """The arguments without the registers to which it adds."""
+    def arguments_without_sums(self) -> tuple[Operand, ...]:
         return tuple(o for o in self.arguments if not o.is_result)
 
     def assembly(self, number_carried: int = 0, named: Sequence[str] = ()) -> str:
-        """The text with its operands numbered as in inline assembly: `$0` is the first one, results first.
+        """Return the text with operands numbered as in inline assembly, results first.
 
-        A register that is taken and returned has the number of the result; as an argument it has one more.
-        named: the registers to which it adds, where they stand in the text by their names.
+        A read-write register has the number of its result; its tied argument takes a further number.
+        named: the accumulators, if the text references them by name.
         """
         names, after = iter(named), 0
         texts: dict[str, list[str]] = {}
@@ -336,9 +322,9 @@ Form = TypeVar("Form", bound=Hashable)
 
 
 class OpenFamily(Generic[Form]):
-    """Instructions of so many forms that each row is made when it is asked for.
+    """Instructions with too many forms to list; rows are created at first use.
 
-    target: what has them. make: a form's row. called: the form that a row's name says; None of a name that is no row's.
+    target: the required capability. make: creates the row of a form. called: parses a row's name, or returns None.
     """
 
     def __init__(
@@ -350,21 +336,20 @@ class OpenFamily(Generic[Form]):
         self._called = called
 
     def _named(self, name: str) -> Row | None:
-        """The row of this name, None where there is none."""
         form = self._called(name)
         return None if form is None else self.row(form)
 
 
 @dataclass(frozen=True, eq=False)
 class Family(Generic[Form]):
-    """Instructions of many forms. made: form -> row, in the order of preference."""
+    """Instructions of several forms. made: form -> row, in order of preference."""
 
     name: str
     made: Mapping[Form, Row]
 
     @staticmethod
     def of(name: str, forms: tuple[Form, ...], make: Callable[[Form], Row]) -> Family[Form]:
-        """The family whose rows `make` makes."""
+        """Return the family with the rows that `make` creates for the forms."""
         return Family(name, {form: make(form) for form in forms})
 
     def forms(self) -> tuple[Form, ...]:
@@ -377,14 +362,13 @@ class Family(Generic[Form]):
         return self.made[form]
 
     def among(self, name: str, keep: Callable[[Form], bool]) -> Family[Form]:
-        """Those of its forms that `keep` keeps, under a name of their own."""
+        """Return the family of the forms for which `keep` holds, under a new name."""
         return Family(name, {form: row for form, row in self.made.items() if keep(form)})
 
     def on(self, target: Target) -> Iterator[Form]:
-        """The forms that `target` has."""
         return (form for form, row in self.made.items() if row.missing(target) is None)
 
     def missing(self, target: Target) -> str | None:
-        """Why `target` has none of its forms, or None where it has one."""
+        """Return why `target` has none of the forms, or None."""
         reasons = [row.missing(target) for row in sorted(self.made.values(), key=lambda row: row.since)]
         return None if None in reasons or not reasons else reasons[0]

@@ -1,12 +1,14 @@
-"""tcgen05: tensor memory and what moves to and from it."""
+"""tcgen05: allocation of tensor memory, and transfers to and from it."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..dataclass import dataclass
 from ..layout import TCGEN05_SHAPES
-from ..scopes import THREAD, WARP, Scope
+from ..scopes import WARP
 from ..target import TENSOR_MEMORY_TARGETS
-from .row import B32, AsyncWork, Direction, Family, Operand, Row, address, carried, register
+from .row import B32, AsyncWork, Direction, Family, Row, address, carried, register
 
 __all__ = [
     "ALLOC", "DEALLOC", "FENCE_AFTER", "FENCE_BEFORE", "LD", "RELINQUISH", "ROWS", "ST", "TMEM_LOAD", "TMEM_STORE",
@@ -19,32 +21,10 @@ TMEM_LOAD = AsyncWork(
 TMEM_STORE = AsyncWork("stores to tensor memory", "copy_async", wait="tcgen05.wait_st", reads=True)
 
 
-def _row(
-    name: str,
-    text: str,
-    meaning: str,
-    operands: tuple[Operand, ...] = (),
-    scope: Scope = WARP,
-    starts: AsyncWork | None = None,
-    completes: AsyncWork | None = None,
-    elides_sync: bool = False,
-) -> Row:
-    return Row(
-        name=name,
-        text=text,
-        meaning=meaning,
-        operands=operands,
-        since=100,
-        ptx=(8, 6),
-        only=TENSOR_MEMORY_TARGETS,
-        scope=scope,
-        starts=starts,
-        completes=completes,
-        elides_sync=elides_sync,
-        memory=True,
-        convergent=True,
-        source='PTX ISA, "TensorCore 5th Generation Instructions"',
-    )
+_row = partial(
+    Row, since=100, ptx=(8, 6), only=TENSOR_MEMORY_TARGETS, memory=True, convergent=True,
+    source='PTX ISA, "TensorCore 5th Generation Instructions"',
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +36,6 @@ class Transfer:
 
     @property
     def registers(self) -> int:
-        """Of a thread, 32 bits each."""
         return self.num * TCGEN05_SHAPES[self.shape].registers
 
 
@@ -68,22 +47,20 @@ _TRANSFERS = tuple(
 def _ld(form: Transfer) -> Row:
     size = f"{form.shape}.x{form.num}"
     return _row(
-        f"tcgen05.ld.{size}",
-        f"tcgen05.ld.sync.aligned.{size}.b32 {{$registers}}, [$place];",
-        "starts to load registers from tmem",
-        (register("registers", B32, Direction.OUT, form.registers), address("place", "tmem", Direction.IN)),
-        starts=TMEM_LOAD,
+        name=f"tcgen05.ld.{size}", scope=WARP, starts=TMEM_LOAD,
+        text=f"tcgen05.ld.sync.aligned.{size}.b32 {{$registers}}, [$place];",
+        meaning="starts to load registers from tmem",
+        operands=(register("registers", B32, Direction.OUT, form.registers), address("place", "tmem", Direction.IN)),
     )
 
 
 def _st(form: Transfer) -> Row:
     size = f"{form.shape}.x{form.num}"
     return _row(
-        f"tcgen05.st.{size}",
-        f"tcgen05.st.sync.aligned.{size}.b32 [$place], {{$registers}};",
-        "starts to store registers to tmem",
-        (address("place", "tmem", Direction.OUT), register("registers", B32, count=form.registers)),
-        starts=TMEM_STORE,
+        name=f"tcgen05.st.{size}", scope=WARP, starts=TMEM_STORE,
+        text=f"tcgen05.st.sync.aligned.{size}.b32 [$place], {{$registers}};",
+        meaning="starts to store registers to tmem",
+        operands=(address("place", "tmem", Direction.OUT), register("registers", B32, count=form.registers)),
     )
 
 
@@ -91,42 +68,36 @@ LD = Family.of("tcgen05.ld", _TRANSFERS, _ld)
 ST = Family.of("tcgen05.st", _TRANSFERS, _st)
 
 WAIT_LD = _row(
-    "tcgen05.wait.ld",
-    "tcgen05.wait::ld.sync.aligned;",
-    "waits for this thread's loads",
-    (carried("registers"),),
-    completes=TMEM_LOAD,
+    name="tcgen05.wait.ld", text="tcgen05.wait::ld.sync.aligned;", scope=WARP,
+    meaning="waits for this thread's loads", operands=(carried("registers"),), completes=TMEM_LOAD,
 )
 WAIT_ST = _row(
-    "tcgen05.wait.st",
-    "tcgen05.wait::st.sync.aligned;",
-    "waits for this thread's stores",
-    (carried("registers"),),
-    completes=TMEM_STORE,
+    name="tcgen05.wait.st", text="tcgen05.wait::st.sync.aligned;", scope=WARP,
+    meaning="waits for this thread's stores", operands=(carried("registers"),), completes=TMEM_STORE,
 )
 ALLOC = _row(
-    "tcgen05.alloc",
-    "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$to], $columns;",
-    "reserves $columns columns and writes their address to shared $to",
-    (address("to", "shared", Direction.OUT, 4), register("columns", B32)),
+    name="tcgen05.alloc", scope=WARP,
+    text="tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$to], $columns;",
+    meaning="reserves $columns columns and writes their address to shared $to",
+    operands=(address("to", "shared", Direction.OUT, 4), register("columns", B32)),
 )
 RELINQUISH = _row(
-    "tcgen05.relinquish",
-    "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;",
-    "this CTA reserves no more",
+    name="tcgen05.relinquish", scope=WARP,
+    text="tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;",
+    meaning="this CTA allocates no more columns",
 )
 DEALLOC = _row(
-    "tcgen05.dealloc",
-    "tcgen05.dealloc.cta_group::1.sync.aligned.b32 $place, $columns;",
-    "frees $columns columns",
-    (address("place", "tmem", Direction.INOUT), register("columns", B32)),
+    name="tcgen05.dealloc", scope=WARP,
+    text="tcgen05.dealloc.cta_group::1.sync.aligned.b32 $place, $columns;",
+    meaning="frees $columns columns",
+    operands=(address("place", "tmem", Direction.INOUT), register("columns", B32)),
 )
 FENCE_BEFORE = _row(
-    "tcgen05.fence.before", "tcgen05.fence::before_thread_sync;", "orders what is before a barrier", scope=THREAD,
+    name="tcgen05.fence.before", text="tcgen05.fence::before_thread_sync;", meaning="orders accesses before a barrier",
     elides_sync=True,
 )
 FENCE_AFTER = _row(
-    "tcgen05.fence.after", "tcgen05.fence::after_thread_sync;", "orders what is after a barrier", scope=THREAD,
+    name="tcgen05.fence.after", text="tcgen05.fence::after_thread_sync;", meaning="orders accesses after a barrier",
     elides_sync=True,
 )
 

@@ -1,17 +1,19 @@
-"""TMA: boxes of a tensor, and runs of bytes, between global and shared memory past the registers.
+"""TMA: copies of boxes of a tensor, and of contiguous bytes, between global and shared memory.
 
-A copy of a box reads 128 bytes, the tensor map, which say where the tensor lies, how large it is, and how large a box:
+A copy of a box reads a tensor map: 128 bytes with the tensor's address, extents and strides, and the box's extents:
 
     map of A[m, k]    dims (k, m), stride of m in bytes, box (64, 128)
-    copy              coordinates (c, r): elements A[r : r + 128, c : c + 64], zeros for those that there aren't
+    copy              coordinates (c, r): elements A[r : r + 128, c : c + 64], with zeros outside the tensor
 
-A load may write to several CTAs of a cluster at once, at the same place in each, and its bytes count for each one's
-barrier at the same place.
+    A multicast load writes to the same offset in several CTAs of a cluster, and its bytes count for the barrier at the
+    same offset in each.
 
-What loads write is there when a phase of a barrier is complete, which awaits the bytes; stores are counted in groups.
+    A load is complete when the phase of a barrier that expects its bytes is complete; stores are committed in groups.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from ..dataclass import dataclass
 from ..dtypes import barrier
@@ -24,7 +26,6 @@ __all__ = [
 
 BULK_STORES = AsyncWork("stores from shared memory", "copy_async", wait="bulk.wait")
 
-_SINCE, _PTX = 90, (8, 0)
 _BARRIER = address("barrier", "shared", Direction.INOUT, barrier.bytes)
 _MAP = register("map", B64)
 _BYTES = register("bytes", B32)
@@ -32,38 +33,21 @@ _BYTES = register("bytes", B32)
 
 @dataclass(frozen=True, slots=True)
 class BoxForm:
-    """A box of `rank` dimensions. multicast: it is written to several CTAs of a cluster."""
+    """A box of `rank` dimensions. multicast: write it to several CTAs of a cluster."""
 
     rank: int
     multicast: bool = False
 
 
-#: maps of tensors of one dimension have a second one
+#: maps of one-dimensional tensors get a second dimension
 _FORMS = tuple(BoxForm(rank) for rank in range(2, 6))
 _MULTICAST = tuple(BoxForm(form.rank, multicast=True) for form in _FORMS)
 
 
-def _row(
-    name: str, text: str, meaning: str, operands: tuple[Operand, ...] = (), starts: AsyncWork | None = None,
-    commits: AsyncWork | None = None, completes: AsyncWork | None = None, called: str = "",
-) -> Row:
-    return Row(
-        name=name,
-        text=text,
-        meaning=meaning,
-        operands=operands,
-        since=_SINCE,
-        ptx=_PTX,
-        starts=starts,
-        commits=commits,
-        completes=completes,
-        called=called,
-        memory=True,
-        convergent=True,
-        elides_sync=True,
-        asynchronous=any(operand.name in ("to", "source") for operand in operands),
-        source='PTX ISA, "Data Movement and Conversion Instructions: Bulk copy" and "... Tensor copy"',
-    )
+_row = partial(
+    Row, since=90, ptx=(8, 0), memory=True, convergent=True, elides_sync=True,
+    source='PTX ISA, "Data Movement and Conversion Instructions: Bulk copy" and "... Tensor copy"',
+)
 
 
 def _coordinates(form: BoxForm) -> Operand:
@@ -72,30 +56,30 @@ def _coordinates(form: BoxForm) -> Operand:
 
 def _load(form: BoxForm) -> Row:
     how = f"{form.rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+    box = "starts to copy the box at $coordinates of the tensor with $map to shared $to"
+    operands = (address("to", "shared", Direction.OUT), _MAP, _coordinates(form), _BARRIER)
     if form.multicast:
         return _row(
-            f"tma.load.{form.rank}d.multicast",
-            f"cp.async.bulk.tensor.{how}.multicast::cluster [$to], [$map, {{$coordinates}}], [$barrier], $ctas;",
-            "starts to copy the box at $coordinates of the tensor that $map tells of to shared $to of each CTA of the "
-            "cluster whose bit in $ctas is set; its bytes count for $barrier of each",
-            (address("to", "shared", Direction.OUT), _MAP, _coordinates(form), _BARRIER, register("ctas", B16)),
+            name=f"tma.load.{form.rank}d.multicast", asynchronous=True,
+            text=f"cp.async.bulk.tensor.{how}.multicast::cluster [$to], [$map, {{$coordinates}}], [$barrier], $ctas;",
+            meaning=f"{box} of each CTA of the cluster whose bit in $ctas is set; its bytes count for $barrier of each",
+            operands=(*operands, register("ctas", B16)),
         )
     return _row(
-        f"tma.load.{form.rank}d",
-        f"cp.async.bulk.tensor.{how} [$to], [$map, {{$coordinates}}], [$barrier];",
-        "starts to copy the box at $coordinates of the tensor that $map tells of to shared $to; its bytes count for "
-        "$barrier",
-        (address("to", "shared", Direction.OUT), _MAP, _coordinates(form), _BARRIER),
+        name=f"tma.load.{form.rank}d", asynchronous=True,
+        text=f"cp.async.bulk.tensor.{how} [$to], [$map, {{$coordinates}}], [$barrier];",
+        meaning=f"{box}; its bytes count for $barrier",
+        operands=operands,
     )
 
 
 def _store(form: BoxForm) -> Row:
+    how = f"{form.rank}d.global.shared::cta.tile.bulk_group"
     return _row(
-        f"tma.store.{form.rank}d",
-        f"cp.async.bulk.tensor.{form.rank}d.global.shared::cta.tile.bulk_group [$map, {{$coordinates}}], [$source];",
-        "starts to copy from shared $source to the box at $coordinates of the tensor that $map tells of",
-        (_MAP, _coordinates(form), address("source", "shared", Direction.IN)),
-        starts=BULK_STORES,
+        name=f"tma.store.{form.rank}d", asynchronous=True, starts=BULK_STORES,
+        text=f"cp.async.bulk.tensor.{how} [$map, {{$coordinates}}], [$source];",
+        meaning="starts to copy from shared $source to the box at $coordinates of the tensor with $map",
+        operands=(_MAP, _coordinates(form), address("source", "shared", Direction.IN)),
     )
 
 
@@ -104,49 +88,34 @@ MULTICAST_LOADS = LOADS.among("tma.load.multicast", lambda form: form.multicast)
 STORES = Family.of("tma.store", _FORMS, _store)
 
 BULK_LOAD = _row(
-    "bulk.load",
-    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$to], [$source], $bytes, [$barrier];",
-    "starts to copy $bytes bytes from global $source to shared $to; they count for $barrier",
-    (address("to", "shared", Direction.OUT), address("source", "global", Direction.IN), _BYTES, _BARRIER),
+    name="bulk.load", asynchronous=True,
+    text="cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$to], [$source], $bytes, [$barrier];",
+    meaning="starts to copy $bytes bytes from global $source to shared $to; they count for $barrier",
+    operands=(address("to", "shared", Direction.OUT), address("source", "global", Direction.IN), _BYTES, _BARRIER),
 )
-
 BULK_STORE = _row(
-    "bulk.store",
-    "cp.async.bulk.global.shared::cta.bulk_group [$to], [$source], $bytes;",
-    "starts to copy $bytes bytes from shared $source to global $to",
-    (address("to", "global", Direction.OUT), address("source", "shared", Direction.IN), _BYTES),
-    starts=BULK_STORES,
+    name="bulk.store", asynchronous=True, starts=BULK_STORES,
+    text="cp.async.bulk.global.shared::cta.bulk_group [$to], [$source], $bytes;",
+    meaning="starts to copy $bytes bytes from shared $source to global $to",
+    operands=(address("to", "global", Direction.OUT), address("source", "shared", Direction.IN), _BYTES),
 )
-
 BULK_COMMIT = _row(
-    "bulk.commit",
-    "cp.async.bulk.commit_group;",
-    "the stores that this thread has started since the last one are a group",
-    commits=BULK_STORES,
+    name="bulk.commit", text="cp.async.bulk.commit_group;", commits=BULK_STORES,
+    meaning="commits this thread's stores since the last commit as a group",
 )
-
 BULK_WAIT = _row(
-    "bulk.wait",
-    "cp.async.bulk.wait_group $groups;",
-    "waits until at most $groups of this thread's groups have yet to write",
-    (constant("groups"),),
-    completes=BULK_STORES,
+    name="bulk.wait", text="cp.async.bulk.wait_group $groups;", completes=BULK_STORES,
+    meaning="waits until at most $groups of this thread's groups are unfinished",
+    operands=(constant("groups"),),
 )
-
 BULK_WAIT_READ = _row(
-    "bulk.wait_read",
-    "cp.async.bulk.wait_group.read $groups;",
-    "waits until at most $groups of this thread's groups have yet to read their source",
-    (constant("groups"),),
-    completes=BULK_STORES,
-    called="bulk.wait_read",
+    name="bulk.wait_read", text="cp.async.bulk.wait_group.read $groups;", completes=BULK_STORES,
+    meaning="waits until at most $groups of this thread's groups haven't finished reading their source",
+    operands=(constant("groups"),), called="bulk.wait_read",
 )
-
 PREFETCH = _row(
-    "tensormap.prefetch",
-    "prefetch.tensormap [$map];",
-    "fetches the tensor map at $map for copies to come",
-    (_MAP,),
+    name="tensormap.prefetch", text="prefetch.tensormap [$map];", operands=(_MAP,),
+    meaning="prefetches the tensor map at $map for later copies",
 )
 
 ROWS = (

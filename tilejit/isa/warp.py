@@ -1,6 +1,8 @@
-"""What the lanes of a warp say to each other."""
+"""Communication between the lanes of a warp."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from ..dataclass import dataclass
 from ..dtypes import DType, int32, uint32
@@ -10,31 +12,20 @@ from .row import B32, Direction, Family, Operand, Row, predicate, register
 __all__ = ["ELECT", "REDUX", "ROWS", "SHUFFLE", "SHUFFLE_INDEX", "SHUFFLE_XOR", "VOTE", "Redux", "Shuffle"]
 
 
-def _warp(name: str, text: str, operands: tuple[Operand, ...], meaning: str, *, agrees: bool = False) -> Row:
-    return Row(
-        name=name,
-        text=text,
-        meaning=meaning,
-        operands=operands,
-        since=75,
-        ptx=(6, 0),
-        scope=WARP,
-        convergent=True,
-        agrees=agrees,
-        source='PTX ISA, "shfl.sync" and "vote.sync"',
-    )
+_warp = partial(
+    Row, since=75, ptx=(6, 0), scope=WARP, convergent=True, source='PTX ISA, "shfl.sync" and "vote.sync"'
+)
 
-
-#: mode of a shuffle -> the lane that it takes from, and the operand in PTX that bounds it
+#: mode of a shuffle -> the source lane, and the clamp operand in PTX
 _MODES = {
-    "idx": ("lane $by", 31), "bfly": ("lane (own xor $by)", 31), "up": ("lane (own - $by), or own", 0),
-    "down": ("lane (own + $by), or own", 31),
+    "idx": ("lane $by", 31), "bfly": ("lane (laneid xor $by)", 31), "up": ("lane (laneid - $by), or laneid", 0),
+    "down": ("lane (laneid + $by), or laneid", 31),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
-    """A value of `words` registers from another lane; mode: PTX's, one of idx, bfly, up and down."""
+    """A shuffle of `words` registers. mode: PTX's, one of idx, bfly, up and down."""
 
     mode: str
     words: int = 1
@@ -45,65 +36,47 @@ def _shuffle(form: Shuffle) -> Row:
     parts = ("",) if form.words == 1 else ("_low", "_high")
     one = f"shfl.sync.{form.mode}.b32"
     return _warp(
-        f"shfl.{form.mode}{'' if form.words == 1 else '.b64'}",
-        " ".join(f"{one} $result{part}, $value{part}, $by, {bound}, -1;" for part in parts),
-        (
+        name=f"shfl.{form.mode}{'' if form.words == 1 else '.b64'}",
+        text=" ".join(f"{one} $result{part}, $value{part}, $by, {bound}, -1;" for part in parts),
+        meaning=" and ".join(f"$value{part}" for part in parts) + f" of {lane}",
+        operands=(
             *(register(f"result{part}", B32, Direction.OUT, is_bits=True) for part in parts),
             *(register(f"value{part}", B32, is_bits=True) for part in parts),
             register("by", B32),
         ),
-        " and ".join(f"$value{part}" for part in parts) + f" of {lane}",
     )
 
 
 SHUFFLE = Family.of("shfl", tuple(Shuffle(mode, words) for mode in _MODES for words in (1, 2)), _shuffle)
 SHUFFLE_INDEX, SHUFFLE_XOR = SHUFFLE.row(Shuffle("idx")), SHUFFLE.row(Shuffle("bfly"))
 
-_PREDICATE = predicate("predicate")
+
+def _vote(name: str, type: str, result: Operand, meaning: str) -> Row:
+    return _warp(
+        name=f"vote.{name}", text=f"vote.sync.{name}.{type} $result, $predicate, -1;", meaning=meaning,
+        operands=(result, predicate("predicate")), agrees=True,
+    )
+
 
 _VOTES = (
-    _warp(
-        "vote.any",
-        "vote.sync.any.pred $result, $predicate, -1;",
-        (predicate("result", Direction.OUT), _PREDICATE),
-        "whether any lane's predicate holds",
-        agrees=True,
-    ),
-    _warp(
-        "vote.all",
-        "vote.sync.all.pred $result, $predicate, -1;",
-        (predicate("result", Direction.OUT), _PREDICATE),
-        "whether every lane's predicate holds",
-        agrees=True,
-    ),
-    _warp(
-        "vote.ballot",
-        "vote.sync.ballot.b32 $result, $predicate, -1;",
-        (register("result", B32, Direction.OUT), _PREDICATE),
-        "bit i is lane i's predicate",
-        agrees=True,
-    ),
+    _vote("any", "pred", predicate("result", Direction.OUT), "whether any lane's predicate holds"),
+    _vote("all", "pred", predicate("result", Direction.OUT), "whether every lane's predicate holds"),
+    _vote("ballot", "b32", register("result", B32, Direction.OUT), "bit i is lane i's predicate"),
 )
 
-#: by what is asked of the lanes' predicates
+#: by name of the vote
 VOTE = {row.name.removeprefix("vote."): row for row in _VOTES}
 
 ELECT = Row(
-    name="elect",
-    text="elect.sync _|$leader, -1;",
-    meaning="true in one lane of the warp",
-    operands=(predicate("leader", Direction.OUT),),
-    since=90,
-    ptx=(8, 0),
-    scope=WARP,
-    convergent=True,
+    name="elect", text="elect.sync _|$leader, -1;", meaning="true in one lane of the warp",
+    operands=(predicate("leader", Direction.OUT),), since=90, ptx=(8, 0), scope=WARP, convergent=True,
     source='PTX ISA, "elect.sync"',
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Redux:
-    """What is combined: by an elementwise operation, values of one type."""
+    """A reduction over a warp by an elementwise operation."""
 
     operation: str
     dtype: DType
@@ -128,10 +101,7 @@ def _redux(form: Redux) -> Row:
         operands=(
             register("result", B32, Direction.OUT, element=form.dtype), register("value", B32, element=form.dtype)
         ),
-        since=80,
-        ptx=(7, 0),
-        scope=WARP,
-        convergent=True,
+        since=80, ptx=(7, 0), scope=WARP, convergent=True,
         source='PTX ISA, "Parallel Synchronization and Communication Instructions: redux.sync"',
     )
 

@@ -1,6 +1,6 @@
-"""wgmma: a warpgroup multiplies tiles in shared memory, of which A may be in its registers, while it goes on.
+"""wgmma: asynchronous products of a warpgroup, of B in shared memory and A in shared memory or registers.
 
-One row is all that one `gemm_async` does: a fence, its products, and the commit that makes them a group.
+One row is a whole `gemm_async`: a fence, its products, and the commit of the group.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ __all__ = [
 #: rows of A in every product, bytes of A's rows, and bits of a register
 WGMMA_M, K_BYTES, _WORD_BITS = 64, 32, 32
 
-#: columns of B in a product, at most
+#: maximum columns of B in a product
 _MOST_COLUMNS = 256
 
-#: how PTX calls a factor's type; of a float32 factor it reads the bits that tf32 has
+#: PTX name of a factor's type; only the tf32 bits of a float32 factor are read
 _PTX = {
     float16: "f16", bfloat16: "bf16", float32: "tf32", int8: "s8", uint8: "u8", float8_e4m3fn: "e4m3",
     float8_e5m2: "e5m2",
@@ -57,7 +57,7 @@ _SOURCE = 'PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Ins
 
 
 class FactorPlace(Enum):
-    """Where a factor is: in memory, with its k or its other dimension together, or in registers."""
+    """The place of a factor: memory with a contiguous k or a contiguous other dimension, or registers."""
 
     K_MAJOR = "k"
     MN_MAJOR = "mn"
@@ -66,7 +66,7 @@ class FactorPlace(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One wgmma.mma_async: D (64 x n) = A (64 x k) @ B (k x n) + D. a, b: types of the factors. acc: of D."""
+    """One wgmma.mma_async: D (64 x n) = A (64 x k) @ B (k x n) + D. a, b, acc: the types of A, B and D."""
 
     n: int
     a: DType
@@ -86,28 +86,28 @@ class Product:
 
     @property
     def sums(self) -> int:
-        """Registers of a thread that hold D."""
+        """The registers per thread for D."""
         return WGMMA_M * self.n // THREADS * self.acc.bits // _WORD_BITS
 
     @property
     def flags(self) -> tuple[int, ...]:
-        """What stands behind the first operands: both factors' signs, and where they aren't K-major."""
+        """The immediate operands: the sign of each factor, and whether each factor in memory is MN-major."""
         if not self.a.is_float:
             return ()
         places = (self.a_place, self.b_place)
-        turned = [int(place is FactorPlace.MN_MAJOR) for place in places if place is not FactorPlace.REGISTERS]
-        return (1, 1, *(turned if self.a.bits == 16 else ()))
+        transposed = [int(place is FactorPlace.MN_MAJOR) for place in places if place is not FactorPlace.REGISTERS]
+        return (1, 1, *(transposed if self.a.bits == 16 else ()))
 
 
 def is_column_count(n: int, a: DType) -> bool:
-    """Whether products of this type have so many columns."""
+    """Return whether products of this type may have `n` columns."""
     if not 8 <= n <= _MOST_COLUMNS or n % 8:
         return False
     return a.is_float or n in (8, 24) or n % 16 == 0
 
 
 def sums_of(a: DType, b: DType) -> tuple[DType, ...]:
-    """The types in which products of these are summed; none where there is no such product."""
+    """Return the types of accumulators for these factors; none if there is no such product."""
     is_fp8 = a.is_fp8 and b.is_fp8
     if is_fp8 or (a, b) == (float16, float16):
         return float32, float16
@@ -117,10 +117,9 @@ def sums_of(a: DType, b: DType) -> tuple[DType, ...]:
 
 
 def products() -> Iterator[Product]:
-    """Every product that there is."""
     for a, b in product(_PTX, repeat=2):
-        turned = (FactorPlace.K_MAJOR, FactorPlace.MN_MAJOR) if a.bits == b.bits == 16 else (FactorPlace.K_MAJOR,)
-        for acc, a_place, b_place in product(sums_of(a, b), (*turned, FactorPlace.REGISTERS), turned):
+        transposed = (FactorPlace.K_MAJOR, FactorPlace.MN_MAJOR) if a.bits == b.bits == 16 else (FactorPlace.K_MAJOR,)
+        for acc, a_place, b_place in product(sums_of(a, b), (*transposed, FactorPlace.REGISTERS), transposed):
             for n in range(8, _MOST_COLUMNS + 1, 8):
                 if is_column_count(n, a):
                     yield Product(n, a, b, acc, a_place, b_place)
@@ -128,7 +127,7 @@ def products() -> Iterator[Product]:
 
 @dataclass(frozen=True, slots=True)
 class WgmmaForm:
-    """All products of one gemm_async: so many along m, n and k, k slowest."""
+    """All products of one gemm_async: their numbers along m, n and k, k slowest."""
 
     product: Product
     m: int = 1
@@ -144,7 +143,7 @@ class WgmmaForm:
 
     @staticmethod
     def called(name: str) -> WgmmaForm | None:
-        """The form of this name, None where there is none."""
+        """Parse a row's name; return None if there is no such form."""
         match = _NAME.fullmatch(name)
         if match is None:
             return None
@@ -168,29 +167,21 @@ def _wgmma(form: WgmmaForm) -> Row:
         a = f"{{$a{i}_{k}}}" if one.a_place is FactorPlace.REGISTERS else f"$a{i}_{k}"
         flags = ", ".join(map(str, one.flags))
         accumulate = "$accumulate" if k == 0 else "1"
-        behind = f", {flags}" if flags else ""
-        lines.append(f"{one.opcode} {{$d{i}_{j}}}, {a}, $b{j}_{k}, {accumulate}{behind};")
+        tail = f", {flags}" if flags else ""
+        lines.append(f"{one.opcode} {{$d{i}_{j}}}, {a}, $b{j}_{k}, {accumulate}{tail};")
     lines.append("wgmma.commit_group.sync.aligned;")
     return Row(
         name=form.name,
         text=" ".join(lines),
         meaning=(
             f"starts to multiply {one.a} {WGMMA_M * form.m}x{one.k * form.k} by {one.b} {one.k * form.k}x"
-            f"{one.n * form.n} into {one.acc}, to which it adds where $accumulate; a group"
+            f"{one.n * form.n} into {one.acc}, adding to it if $accumulate, as a group"
         ),
         operands=(*_sums(form), *_a(form), *_b(form), predicate("accumulate")),
         since=_TARGET.since,
         ptx=_TARGET.ptx if one.a == one.b or one.a.is_float else _MIXED_INTEGERS,
-        only=_TARGET.only,
-        scope=WARPGROUP,
-        starts=PRODUCTS,
-        commits=PRODUCTS,
-        asynchronous=True,
-        memory=True,
-        convergent=True,
-        accumulates=True,
-        elides_sync=True,
-        source=_SOURCE,
+        only=_TARGET.only, scope=WARPGROUP, starts=PRODUCTS, commits=PRODUCTS, asynchronous=True, memory=True,
+        convergent=True, accumulates=True, elides_sync=True, source=_SOURCE,
     )
 
 
@@ -213,7 +204,7 @@ def _b(form: WgmmaForm) -> Iterator[Operand]:
         yield descriptor(f"b{j}_{k}")
 
 
-#: the PTX version from which on int8 and uint8 are multiplied by each other
+#: the first PTX version with products of int8 and uint8
 _MIXED_INTEGERS = (8, 4)
 
 _TARGET = Capability(name="wgmma", since=90, ptx=(8, 0), only=("sm_90a",))
@@ -225,15 +216,8 @@ WAIT = Row(
     text="wgmma.wait_group.sync.aligned $groups;",
     meaning="waits until at most the $groups latest gemm_async of this warpgroup are unfinished",
     operands=(carried("registers"), constant("groups", range(8))),
-    since=_TARGET.since,
-    ptx=_TARGET.ptx,
-    only=_TARGET.only,
-    scope=WARPGROUP,
-    completes=PRODUCTS,
-    memory=True,
-    convergent=True,
-    elides_sync=True,
-    source=_SOURCE,
+    since=_TARGET.since, ptx=_TARGET.ptx, only=_TARGET.only, scope=WARPGROUP, completes=PRODUCTS, memory=True,
+    convergent=True, elides_sync=True, source=_SOURCE,
 )
 
 ROWS = (WAIT,)

@@ -1,18 +1,6 @@
-"""Layouts: where each element of a tile lives, in plain integers."""
+"""Layouts: functions from the elements of a tile to places, in plain integers."""
 
-from .axes import (
-    Axis,
-    TCol,
-    Term,
-    TLane,
-    laneid,
-    m,
-    tid_in_wg,
-    tx,
-    warpid,
-    wgid,
-    wid_in_wg,
-)
+from .axes import Axis, TCol, Term, TLane, laneid, m, tid_in_wg, tx, warpid, wgid, wid_in_wg
 from .build import R, S
 from .fragments import layout_a, layout_b, layout_c
 from .grouping import common_refinement, group_many
@@ -32,39 +20,8 @@ from .tensor_memory import TMEM_LANES, atom_layout, datapath
 from .tile_layout import Replica, TileLayout
 
 __all__ = [
-    "TCGEN05_SHAPES",
-    "TMEM_LANES",
-    "Axis",
-    "Iter",
-    "R",
-    "Replica",
-    "S",
-    "Swizzle",
-    "TCol",
-    "TLane",
-    "Tcgen05Atom",
-    "Tcgen05Shape",
-    "Term",
-    "TileLayout",
-    "atom_layout",
-    "common_refinement",
-    "datapath",
-    "digits",
-    "group_many",
-    "laneid",
-    "layout_a",
-    "layout_b",
-    "layout_c",
-    "m",
-    "swizzled_atom_layout",
-    "tcgen05_atom",
-    "tcgen05_atom_layout",
-    "tid_in_wg",
-    "tmem_datapath_layout",
-    "tx",
-    "warpid",
-    "weights",
-    "wg_local",
-    "wgid",
-    "wid_in_wg",
+    "TCGEN05_SHAPES", "TMEM_LANES", "Axis", "Iter", "R", "Replica", "S", "Swizzle", "TCol", "TLane", "Tcgen05Atom",
+    "Tcgen05Shape", "Term", "TileLayout", "atom_layout", "common_refinement", "datapath", "digits", "group_many",
+    "laneid", "layout_a", "layout_b", "layout_c", "m", "swizzled_atom_layout", "tcgen05_atom", "tcgen05_atom_layout",
+    "tid_in_wg", "tmem_datapath_layout", "tx", "warpid", "weights", "wg_local", "wgid", "wid_in_wg",
 ]

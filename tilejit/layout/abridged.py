@@ -1,7 +1,7 @@
-"""Which rows and columns of a large tile a picture shows, so that its pattern can be seen.
+"""Selection of the rows and columns of a large tile that a picture shows.
 
-An index is taken apart as the layout does it. Of each digit the first values and the last are kept, of the innermost
-ones all, as far as there is room. Rows of (16, 8), of which 24 or 32 may be shown:
+An index is decomposed into the layout's digits. The first values and the last value of each digit are shown, and all
+values of the innermost digits if there is room. Rows of (16, 8), of which 24 to 32 may be shown:
 
     0 1 2 3 4 5 6 7 | 8 ... 15 | 16 ... 23 | … | 120 ... 127
 """
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 __all__ = ["around", "kept", "parts"]
 
-#: digits of which some values are kept; those outside count as one
+#: maximum number of digits that are abridged; outer digits are merged
 _MOST_DIGITS = 3
 
 
 def parts(layout: TileLayout, shape: Sequence[int]) -> list[tuple[int, ...]]:
-    """The extents into which the layout takes each dimension apart, a swizzle's chunks and rows among them."""
+    """Return the extents of the layout's digits in each dimension, split at a swizzle's chunks and rows."""
     try:
         groups = iters.refined(layout.shard, shape)
     except LayoutError:
-        # the digits cross the ends of dimensions: nothing of a pattern follows them
+        # digits cross the boundaries of dimensions, so they show no pattern
         return [(extent,) for extent in shape]
     return [tuple(e for it in iters.merged(group) for e in _cut(it, layout)) or (1,) for group in groups]
 
 
 def _cut(it: Iter, layout: TileLayout) -> tuple[int, ...]:
-    """An iterator's extent, parted where a step begins to change what the swizzle does."""
+    """Split an iterator's extent at the bits that the swizzle reads and changes."""
     swizzle, stride = layout.swizzle, abs(it.stride)
     if swizzle is None or it.axis != m or not stride:
         return (it.extent,)
@@ -53,7 +53,7 @@ def _cut(it: Iter, layout: TileLayout) -> tuple[int, ...]:
 
 
 def kept(extents: Sequence[int], most: int) -> list[int]:
-    """The numbers that are shown of an index with these digits, at most `most` of them.
+    """Return the values that are shown of an index with these digits, at most `most` of them.
 
         kept((16, 2), 8)     [0, 1, 2, 3, 4, 5, 30, 31]
     """
@@ -78,7 +78,7 @@ def _ends(extent: int, count: int) -> list[int]:
 
 
 def around(wanted: Sequence[int], extent: int, most: int) -> list[int]:
-    """The first of the numbers that are wanted, and as many of the others as there is room for.
+    """Return at most `most` numbers below `extent`: those that are wanted first, then others.
 
         around([9], 12, 3)     [0, 1, 9]
     """

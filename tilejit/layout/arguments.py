@@ -1,4 +1,4 @@
-"""What users pass to layouts: numbers, shapes and layouts, or a LayoutError that says what was wrong."""
+"""Validation of the arguments that users pass to layouts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ __all__ = ["extents", "instance", "integer", "integers", "items"]
 
 T = TypeVar("T")
 
-def integer(value: object, what: str, hint: str, *, least: int | None = None) -> int:
-    """An integer; also of a type that counts as one, such as NumPy's.
 
-    what: the argument in words. hint: what to write instead.
-    """
+def integer(value: object, what: str, hint: str, *, least: int | None = None) -> int:
+    """Return an integer; accept other integral types, such as NumPy's. what: describes the argument in messages."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -28,26 +26,22 @@ def integer(value: object, what: str, hint: str, *, least: int | None = None) ->
 
 
 def items(values: object, what: str, hint: str) -> tuple[object, ...]:
-    """What a tuple, a list or another iterable holds; text and bytes are none."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise LayoutError(f"{what} must be a tuple; got {shown(values)}", hint=hint)
     return tuple(values)
 
 
 def integers(values: object, what: str, hint: str, *, least: int | None = None) -> tuple[int, ...]:
-    """A tuple of integers."""
     if type(values) is tuple and all(type(n) is int and (least is None or n >= least) for n in values):
         return values
     return tuple(integer(n, f"each number of {what}", hint, least=least) for n in items(values, what, hint))
 
 
 def extents(shape: object, what: str = "a shape") -> tuple[int, ...]:
-    """A shape: a tuple of positive integers."""
     return integers(shape, what, "give a tuple of positive integers, such as (32, 8)", least=1)
 
 
 def instance(value: object, kind: type[T], what: str, hint: str) -> T:
-    """A value of one of our classes."""
     if not isinstance(value, kind):
         raise LayoutError(f"{what} must be {with_article(kind.__name__)}; got {shown(value)}", hint=hint)
     return value

@@ -1,4 +1,4 @@
-"""Axes: the names of the places that a layout maps to, and how thread axes nest.
+"""Axes: the named coordinates of places, and the nesting of thread axes.
 
 ```
 thread     in a warp     in a warpgroup     in a CTA
@@ -20,24 +20,11 @@ from ..wording import shown
 from .arguments import integer
 
 __all__ = [
-    "Axis",
-    "TCol",
-    "TLane",
-    "Term",
-    "axis_between",
-    "fusion",
-    "laneid",
-    "m",
-    "scope_of",
-    "threads_in",
-    "tid_in_wg",
-    "tx",
-    "warpid",
-    "wgid",
-    "wid_in_wg",
+    "Axis", "TCol", "TLane", "Term", "axis_between", "fusion", "laneid", "m", "scope_of", "threads_in", "tid_in_wg",
+    "tx", "warpid", "wgid", "wid_in_wg",
 ]
 
-# An axis counts its `unit` within its `within`.
+# axis name -> (unit, within)
 _THREAD_AXES = {axis: (unit, scope.name) for scope in LEVELS.values() for axis, unit in scope.axes.items()}
 _THREADS = {scope.name: scope.size for scope in LEVELS.values() if scope.size is not None}
 _EXPORTED = frozenset(("laneid", "warpid", "wgid", "tid_in_wg", "wid_in_wg", "tx", "m", "TLane", "TCol"))
@@ -45,13 +32,13 @@ _EXPORTED = frozenset(("laneid", "warpid", "wgid", "tid_in_wg", "wid_in_wg", "tx
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Axis:
-    """A named coordinate of the place where an element lives; equal by name.
+    """A named coordinate of the place of an element; axes are equal if their names are.
 
     Thread axes (`laneid`, `tx`, …) count a `unit` within a larger one; every other name is a
-    memory axis. `3 @ axis` makes a stride or an offset along it.
+    memory axis. `3 @ axis` is a stride or an offset along the axis.
 
-    unit: what a step along this axis counts: "thread", "warp", …; "" for memory.
-    within: the level inside which this axis counts: "warp", "warpgroup", "cta", …; "" for memory.
+    unit: the unit that this axis counts: "thread", "warp", …; "" for memory.
+    within: the level within which it counts: "warp", "warpgroup", "cta", …; "" for memory.
 
     Example:
         layout = S[(32, 8) : (1 @ laneid, 1)]
@@ -63,7 +50,7 @@ class Axis:
     unit: str = field(init=False, compare=False, repr=False)
     within: str = field(init=False, compare=False, repr=False)
 
-    #: an array @ an axis asks the axis
+    #: makes NumPy arrays defer `array @ axis` to the axis
     __array_ufunc__: ClassVar[None] = None
 
     def __post_init__(self) -> None:
@@ -76,7 +63,7 @@ class Axis:
 
     @property
     def limit(self) -> int | None:
-        """How many values the hardware gives this axis, where that doesn't depend on the launch."""
+        """The number of values of this axis in hardware; None if it depends on the launch."""
         fixed = self.unit in _THREADS and self.within in _THREADS
         return _THREADS[self.within] // _THREADS[self.unit] if fixed else None
 
@@ -90,7 +77,7 @@ class Axis:
         return self.name
 
     def source(self) -> str:
-        """Text that evaluates to this axis where tilejit's own axis names are in scope."""
+        """Return Python source that evaluates to this axis, given tilejit's exported axes."""
         return self.name if self.name in _EXPORTED else f"Axis({self.name!r})"
 
 
@@ -105,24 +92,17 @@ class Term:
         return f"{self.value} @ {self.axis.source()}"
 
 
-laneid = Axis("laneid")
-warpid = Axis("warpid")
-wgid = Axis("wgid")
-tid_in_wg = Axis("tid_in_wg")
-wid_in_wg = Axis("wid_in_wg")
-tx = Axis("tx")
-m = Axis("m")
-TLane = Axis("TLane")
-TCol = Axis("TCol")
+laneid, warpid, wgid, tid_in_wg, wid_in_wg = map(Axis, ("laneid", "warpid", "wgid", "tid_in_wg", "wid_in_wg"))
+tx, m, TLane, TCol = map(Axis, ("tx", "m", "TLane", "TCol"))
 
 
 def threads_in(level: str) -> int:
-    """How many threads a thread, warp or warpgroup has."""
+    """Return the number of threads in a thread, warp or warpgroup."""
     return _THREADS[level]
 
 
 def axis_between(unit: str, within: str) -> Axis:
-    """The axis that counts threads, warps or warpgroups within something larger, up to a CTA."""
+    """Return the axis that counts one level within another, up to a CTA."""
     return next(Axis(name) for name, pair in _THREAD_AXES.items() if pair == (unit, within))
 
 
@@ -131,10 +111,10 @@ def _rank(level: str) -> int:
 
 
 def scope_of(axes: Iterable[Axis]) -> tuple[str, str] | None:
-    """The finest unit that the thread axes among `axes` count, and the level that they reach together.
+    """Return the finest unit that the thread axes among `axes` count, and the level that they span.
 
-    returns: None where there is no thread axis.
-    raises: LayoutError where two axes count one unit within different levels, or a level is skipped.
+    returns: None if there is no thread axis.
+    raises: LayoutError if two axes count one unit within different levels, or a level is skipped.
     """
     outer: dict[str, Axis] = {}
     for axis in axes:
@@ -156,17 +136,16 @@ def scope_of(axes: Iterable[Axis]) -> tuple[str, str] | None:
     if used != len(outer):
         names = ", ".join(sorted(a.name for a in outer.values()))
         raise LayoutError(
-            f"axes {names} leave a gap: counting from a {first} they reach a {level}, and no axis counts a {level}",
-            hint="add the axis that is missing in between, such as warpid between laneid and a CTA",
+            f"axes {names} leave a gap: from a {first} they reach a {level}, and no axis counts a {level}",
+            hint="add the missing axis, such as warpid between laneid and a CTA",
         )
     return first, level
 
 
 def fusion(axes: Iterable[Axis]) -> dict[Axis, tuple[Axis, int]]:
-    """How thread axes up to a CTA become one: axis -> (fused axis, factor of its strides).
+    """Return how thread axes up to a CTA fuse into one: axis -> (fused axis, factor of its strides).
 
-    With laneid and warpid, for instance: {laneid: (tx, 1), warpid: (tx, 32)}. A level that no axis
-    counts stays at 0.
+    For laneid and warpid that is {laneid: (tx, 1), warpid: (tx, 32)}. Levels without an axis remain 0.
     """
     inside = {a: (a.unit, a.within) for a in axes if a.unit in _THREADS and _rank(a.within) <= CTA.level}
     if not inside:

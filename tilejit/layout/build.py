@@ -1,4 +1,4 @@
-"""`S[extents : strides]` and `R[extents : strides]`: layouts as users write them."""
+"""`S[extents : strides]` and `R[extents : strides]`: the notation for layouts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["R", "S"]
 
 
 class _ShardBuilder:
-    """`S[(e0, e1) : (s0, s1 @ axis)]`; with no strides, row-major on m.
+    """`S[(e0, e1) : (s0, s1 @ axis)]`; without strides, row-major on m.
 
     Example:
         layout = S[(32, 8) : (1 @ laneid, 1)]
@@ -79,7 +79,7 @@ def _strides(spec: object, extents: Sequence[int], *, single: bool) -> tuple[Ter
 
 
 def _stride(spec: object) -> Term:
-    """A stride on m, `n @ axis`, an axis or its name (stride 1), or (n, axis name)."""
+    """Parse a stride: a number on m, `n @ axis`, an axis or its name (stride 1), or (n, axis name)."""
     if isinstance(spec, Term):
         return spec
     if isinstance(spec, Axis):

@@ -1,4 +1,4 @@
-"""A layout as a picture: who holds each element, or in which bank of shared memory it lies."""
+"""Pictures of layouts: the owner or the shared memory bank of each element."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ __all__ = ["BANKS", "BANK_BITS", "draw"]
 BANKS = 32
 BANK_BITS = 32
 _MOST_ROWS, _MOST_COLUMNS = 32, 32
-#: of which half as many columns are shown, so that a screen has room for them
+#: width above which half the columns are shown, to fit a screen
 _WIDE = 1000
-#: of a replicated element, so many further places are shown
+#: maximum number of additional places shown for a replicated element
 _MOST_COPIES = 4
-#: of shared memory whose swizzle doesn't say what it is for
+#: assumed element width if the swizzle doesn't imply one
 _PLAIN_BITS = 32
 
 Coordinates = tuple[int, ...]
 
 
 def draw(layout: TileLayout, shape: Sequence[int] | None = None, dtype: object = None) -> Picture:
-    """The tile as a table of at most 32 rows by 32 columns, 16 of long labels, coloured by owner.
+    """Draw a tile as a table of at most 32 rows by 32 columns, or 16 if labels are long, coloured by owner.
 
-    shape: the tile's; dimensions before the last are folded into rows. dtype: of its elements, for banks.
+    shape: the shape of the tile; dimensions before the last are folded into rows. dtype: the element type, for banks.
 
         S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].draw((8, 8))
         S[(64, 64) : (64, 1)].swizzled(Swizzle(3, 3, 3)).draw(dtype=tj.float16)
@@ -49,7 +49,7 @@ def draw(layout: TileLayout, shape: Sequence[int] | None = None, dtype: object =
     dims = _shape(layout, shape)
     fused = layout.adapted(dims).canonical()
     if fused.size() != math.prod(dims):
-        layout.group(dims)  # which says what doesn't fit
+        layout.group(dims)  # raises an error with the details
     table = _table(fused, dims, labels, _MOST_COLUMNS)
     if table.width() > _WIDE:
         table = _table(fused, dims, labels, _MOST_COLUMNS // 2)
@@ -57,7 +57,6 @@ def draw(layout: TileLayout, shape: Sequence[int] | None = None, dtype: object =
 
 
 def _table(fused: TileLayout, dims: tuple[int, ...], labels: Labels, most_columns: int) -> CellTable:
-    """What is shown of a layout over a shape."""
     *outer, last = parts(fused, dims)
     rows, columns = kept([e for extent in outer for e in extent], _MOST_ROWS), kept(last, most_columns)
     flat = (np.array(rows)[:, None] * dims[-1] + np.array(columns)).ravel()
@@ -70,10 +69,10 @@ def _table(fused: TileLayout, dims: tuple[int, ...], labels: Labels, most_column
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What is read from the place of an element.
+    """The labels and colours of places.
 
-    owners: the axes whose coordinates stand first in a label and choose the colour; none where the bank does.
-    memory: those that stand behind. bits: of an element, and whether somebody said so.
+    owners: the axes that come first in a label and determine the colour; empty if the bank does.
+    memory: the axes that come second. bits: the width of an element, and whether the caller stated it.
     """
 
     owners: tuple[Axis, ...]
@@ -97,7 +96,7 @@ class Labels:
         return not self.owners
 
     def places(self, layout: TileLayout, flat: np.ndarray) -> list[list[Coordinates]]:
-        """For each flat index the different places of the element, each a coordinate along each axis."""
+        """Return for each flat index the distinct places of the element, as coordinates along each axis."""
         table = map_at(layout, flat)
         shape = (math.prod(it.extent for it in layout.replica), flat.size)
         none = np.zeros(shape, np.int64)
@@ -106,15 +105,14 @@ class Labels:
         return [list(dict.fromkeys(map(tuple, columns[:, k].tolist()))) for k in range(flat.size)]
 
     def cell(self, index: Coordinates, places: Sequence[Coordinates]) -> Cell:
-        """The element at an index: its label is that of its first place, with a + where it has more."""
+        """Return the cell of an element, labelled with its first place and a + if it has more."""
         first, *others = places
         more = f"; {len(others) - _MOST_COPIES + 1} more" if len(others) >= _MOST_COPIES else ""
-        title = "; ".join(map(self.said, places[:_MOST_COPIES])) + more
+        title = "; ".join(map(self.describe, places[:_MOST_COPIES])) + more
         stripes = tuple(self.colour(place) for place in others[:_MOST_COPIES])
         return Cell(self.label(first) + "+" * bool(others), self.colour(first), f"{index}: {title}", stripes)
 
     def bank(self, address: int) -> int:
-        """That of an element's first byte."""
         return address * self.bits[0] // BANK_BITS % BANKS
 
     def label(self, place: Coordinates) -> str:
@@ -128,7 +126,6 @@ class Labels:
         return ".".join(texts[: len(self.owners)]), ".".join(texts[len(self.owners) :])
 
     def colour(self, place: Coordinates) -> str:
-        """By owner, or by bank."""
         if self.is_banks:
             return colour_of(self.bank(place[0]))
         number = 0
@@ -136,8 +133,7 @@ class Labels:
             number = number * BANKS + coordinate
         return colour_of(number)
 
-    def said(self, place: Coordinates) -> str:
-        """A place in words."""
+    def describe(self, place: Coordinates) -> str:
         if not self.is_banks:
             axes = (*self.owners, *self.memory)
             return ", ".join(f"{_word(axis, self)} {x}" for axis, x in zip(axes, place, strict=True))
@@ -145,7 +141,6 @@ class Labels:
         return f"element {address}, byte {address * bits // 8}, bank {self.bank(address)}"
 
     def legend(self, layout: TileLayout) -> list[str]:
-        """What labels and colours mean."""
         copies = math.prod(it.extent for it in layout.replica)
         replicas = [f"+ each element has {copies} places; the label is the first, stripes are others"] * (copies > 1)
         if not self.is_banks:
@@ -168,7 +163,7 @@ def _unit(axis: Axis) -> str:
 
 
 def _bits(layout: TileLayout, dtype: object) -> tuple[int, bool]:
-    """Bits of an element: the type's, those for which a swizzle's chunk has 16 bytes as its modes have, or 32."""
+    """Return the width of an element: the type's, the width for which the swizzle's chunk has 16 bytes, or 32."""
     if dtype is not None:
         element = as_dtype(dtype)
         if element is None:
@@ -181,7 +176,7 @@ def _bits(layout: TileLayout, dtype: object) -> tuple[int, bool]:
 
 
 def _shape(layout: TileLayout, shape: Sequence[int] | None) -> tuple[int, ...]:
-    """What is given, or two dimensions into which the layout's own extents fall, near to a square."""
+    """Return the given shape, or the two dimensions closest to a square that split the layout's extents."""
     if shape is not None:
         return extents(shape) or (1,)
     radices, swizzle = layout.shape, layout.swizzle

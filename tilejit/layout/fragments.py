@@ -1,12 +1,12 @@
-"""`tj.mma`: which lane and register of a warp holds each element of a tensor-core product's operands.
+"""`tj.mma`: the layouts of the operands of warp-level tensor core products.
 
-In a fragment lane 4g + t has, for each 32-bit register, elements that are neighbours along one dimension:
+In a fragment, each 32-bit register of lane 4g + t holds neighbours along one dimension:
 
     A (16 x k)     row g + 8i        columns pack*t + p + 4*pack*h      register i + 2h
     B (k x 8)      rows pack*t + p + 4*pack*h       column g            register h
     C, D (16 x 8)  row g + 8i        columns 2t + j                     register 2i + j
 
-with i, j, h in {0, 1} and pack elements p in a register: 1 of float32 (as tf32), 2 of 16 bits, 4 of 8 bits.
+with i, j, h in {0, 1} and pack elements p per register: 1 of float32 (as tf32), 2 of 16 bits, 4 of 8 bits.
 source: PTX ISA, "Matrix Fragments for mma.m16n8k8", "... mma.m16n8k16 with floating point type", "... mma.m16n8k32".
 """
 
@@ -32,7 +32,7 @@ _WARP_AXES = {name: axis_between("warp", name) for name, scope in SCOPES.items()
 
 _ROWS, _COLUMNS = 16, 8
 
-#: name of a factor's type -> what k must be a multiple of
+#: name of a factor's type -> required divisor of k
 _K = {
     **dict.fromkeys(("float32", "float16", "bfloat16"), 8),
     **dict.fromkeys(("int8", "uint8", "float8_e4m3fn", "float8_e5m2"), 32),
@@ -42,12 +42,12 @@ _K = {
 def layout_a(
     shape: Sequence[int], dtype: DType, warps: tuple[int, int] = (1, 1), scope: str = "cta"
 ) -> TileLayout:
-    """The layout of A for `s.gemm`, of shape (M, K).
+    """Return the layout of A for `s.gemm`, of shape (M, K).
 
-    dtype: of A's elements; float32 stands for tf32.
-    warps: (wm, wn): warp wn*y + x owns the rows of block y of wm, and shares them with all x.
-    scope: "cta" or "warpgroup": what the warps are counted in.
-    raises: LayoutError where the shape doesn't divide.
+    dtype: the type of A's elements; float32 is used as tf32.
+    warps: (wm, wn): warp wn*y + x owns the rows of block y of wm; the warps of all x hold replicas.
+    scope: the scope that counts the warps, "cta" or "warpgroup".
+    raises: LayoutError if the shape isn't a multiple of the fragment's.
 
     Example:
         a = tj.mma.layout_a((16, 16), tj.float16)
@@ -70,9 +70,9 @@ def _a(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis)
 def layout_b(
     shape: Sequence[int], dtype: DType, warps: tuple[int, int] = (1, 1), scope: str = "cta"
 ) -> TileLayout:
-    """The layout of B for `s.gemm`, of shape (K, N); as `layout_a`, but block x of wn is the columns' of warp wn*y + x.
+    """Return the layout of B for `s.gemm`, of shape (K, N).
 
-    dtype: of B's elements.
+    As `layout_a`, but warp wn*y + x owns the columns of block x of wn. dtype: the type of B's elements.
 
     Example:
         b = tj.mma.layout_b((16, 8), tj.float16)
@@ -93,7 +93,7 @@ def _b(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis)
 def layout_c(
     shape: Sequence[int], dtype: DType = float32, warps: tuple[int, int] = (1, 1), scope: str = "cta"
 ) -> TileLayout:
-    """The layout of the accumulator for `s.gemm`, of shape (M, N): warp wn*y + x owns block (y, x) of (wm, wn).
+    """Return the layout of the accumulator for `s.gemm`, of shape (M, N): warp wn*y + x owns block (y, x) of (wm, wn).
 
     dtype: float32, float16 or int32.
 
@@ -123,12 +123,12 @@ def _c(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis)
 def fragment_layout(
     operand: str, shape: tuple[int, ...], dtype: DType, warps: tuple[int, int], copies: int, step: int, scope: str
 ) -> Projection:
-    """The layout of an operand of any extents: padded to whole tiles for each warp.
+    """Return the layout of an operand of any extents, padded to whole tiles for each warp.
 
-    A dimension of one element isn't padded: its lanes and warps hold replicas.
-    operand: "acc", "a" or "b". warps: as of `layout_a`. copies: how many times as many warps there are, which hold the
-    same. step: what K is padded to a multiple of.
-    raises: LayoutError where tensor cores don't multiply the type.
+    A dimension of extent 1 isn't padded; its lanes and warps hold replicas.
+    operand: "acc", "a" or "b". warps: as in `layout_a`. copies: number of groups of warps that hold replicas.
+    step: K is padded to a multiple of it.
+    raises: LayoutError if tensor cores don't multiply the type.
     """
     make, tiles = {
         "acc": (_c, (_ROWS * warps[0], _COLUMNS * warps[1])),
@@ -153,7 +153,7 @@ def _layout(shard: Sequence[Iter], replica: Iter) -> TileLayout:
 
 
 def matrix_shape(shape: Sequence[int], operand: str, wanted: str) -> tuple[int, int]:
-    """A matrix's two extents. operand, wanted: what messages call it, and its shape."""
+    """Return the two extents of a matrix. operand, wanted: its name and its expected shape in messages."""
     if not isinstance(shape, Sequence) or len(shape) != 2 or not all(isinstance(n, int) for n in shape):
         raise LayoutError(f"{operand} has shape {wanted}; got {shown(shape)}", hint="give a tuple of two ints")
     return shape[0], shape[1]
@@ -186,7 +186,7 @@ def _need_multiple(name: str, extent: int, tile: int, warps: int) -> None:
 
 
 def registers_of(depth: int, dtype: DType) -> tuple[int, int]:
-    """(elements in a register, registers along K)."""
+    """Return (elements per register, registers along K)."""
     element = as_dtype(dtype)
     if element is None or element.name not in _K:
         names = ", ".join(name for name in DTYPES if name in _K)

@@ -1,13 +1,13 @@
-"""Grids: how the threads of a scope are spread over axes, and what that makes of a tile that has some of them.
+"""Grids: distributions of the threads of a scope over axes, and their projections to tiles.
 
-An axis is cut into digits, for registers (rounds r and vectors v) and for threads (warps w and lanes l):
+An axis is split into digits, over registers (blocks r and vectors v) and over threads (warps w and lanes l):
 
     index  = ((r * warps + w) * lanes + l) * vector + v          period = warps * lanes * vector
     thread = sum of l * (running product of lanes) + 32 * sum of w * (running product of warps)
 
-A tile's layout is the grid's *projection* on the axes that the tile has: of these it has all digits; over the thread
-digits of the others it is replicated. So tiles of one grid always agree. Any shape works on any number of threads: an
-axis has as many rounds as it takes, and what lies past its extent is padding.
+A tile's layout is the grid's *projection* to the tile's axes: it has all digits of these axes, and is replicated over
+the thread digits of the others. So tiles of one grid always match. Any shape works with any number of threads: an axis
+has as many blocks as needed, and indices past its extent are padding.
 
     axes (rows, columns), a tile of 32 x 48, lanes 4 x 8, warps 2 x 1, vectors of 8 columns
     the tile      S[(4, 64, 8) : (8, 1 @ tx, 1)] in slots [32, 64]
@@ -29,18 +29,18 @@ from .iters import Iter, groups_to, merged, refined
 from .tile_layout import TileLayout
 
 __all__ = [
-    "Grid", "GridAxis", "Projection", "Spread", "WIDEST_BYTES", "alike", "alone", "everywhere", "packed", "projected",
-    "starts", "units", "varied",
+    "Grid", "GridAxis", "Projection", "Spread", "WIDEST_BYTES", "alone", "everywhere", "packed", "projected",
+    "same_owners", "starts", "units", "varied",
 ]
 
-#: bytes that one access moves at most, and those that threads fetch best together
+#: maximum bytes per access, and bytes of a cache line
 WIDEST_BYTES, LINE_BYTES = 16, 128
 
 
 class Spread(NamedTuple):
-    """How one axis is cut: so many lanes and warps along it, and neighbours that one thread has.
+    """The split of one axis: lanes and warps along it, and the neighbours in one thread.
 
-    A tuple, because grids are compared and hashed by the hundred.
+    A tuple, because hundreds of grids are compared and hashed.
     """
 
     lanes: int
@@ -49,49 +49,46 @@ class Spread(NamedTuple):
 
     @property
     def period(self) -> int:
-        """Elements of a round."""
+        """Elements of a block."""
         return self.lanes * self.warps * self.vector
 
-    def rounds(self, extent: int) -> int:
+    def blocks(self, extent: int) -> int:
         return -(-extent // self.period)
 
     def registers(self, extent: int) -> int:
-        """How many of the axis's elements a thread has."""
-        return self.rounds(extent) * self.vector
+        return self.blocks(extent) * self.vector
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """The layout of a tile. slots: its padded extents, one for each dimension or one for all; () without padding."""
+    """The layout of a tile. slots: its padded extents, one per dimension or one for all; () without padding."""
 
     layout: TileLayout
     slots: tuple[int, ...] = ()
 
     def padded(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The extents that the layout of a tile of this shape has, padding included."""
         return self.slots or tuple(shape)
 
     def along(self, shape: Sequence[int], dims: Sequence[int | None]) -> Projection:
-        """The layout of a tile that has dimension `dims[k]` of this one as its own k; None is one of extent 1.
+        """Return the layout of a tile whose dimension k is dimension `dims[k]` of this one, or None for an extent of 1.
 
-        shape: this tile's. The slots are said also where they are no padding: `concise` leaves them out.
-        raises: LayoutError where the layout doesn't split into dimensions.
+        shape: the shape of this tile. The result has slots even without padding; `concise` removes them.
         """
         slots = self.slots or tuple(shape)
         made = _projected(self.layout, slots, tuple(dims))
         return Projection(made, tuple([1 if d is None else slots[d] for d in dims]))
 
     def concise(self, shape: Sequence[int]) -> Projection:
-        """The same of a tile of this shape: without slots where there is no padding."""
+        """Return the projection without slots if a tile of this shape has no padding."""
         return Projection(self.layout) if self.slots == tuple(shape) else self
 
 
 @dataclass(frozen=True, slots=True)
 class GridAxis:
-    """An axis of which a grid is wanted.
+    """An axis of a grid to be chosen.
 
-    column: axes that no tile has both of may share a column: they have the same thread digits.
-    vectors: the widths that are worth trying, the greatest first; the last is 1.
+    column: axes of the same column share thread digits, so no tile may have two of them.
+    vectors: the vector widths to try, largest first; the last is 1.
     """
 
     extent: int
@@ -101,28 +98,27 @@ class GridAxis:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """How a scope's threads are spread over axes.
-
-    lanes, warps: threads of a warp, and warps; of threads that make no whole warps each counts as a warp of its own.
-    columns: of each axis, which thread digits it has. fast: the axis along which neighbouring threads lie.
-    """
+    """A distribution of a scope's threads over axes."""
 
     scope: str
+    #: threads per warp, and warps; if the threads aren't whole warps, each counts as a warp
     lanes: int
     warps: int
     spreads: tuple[Spread, ...]
+    #: the column of each axis, which selects its thread digits
     columns: tuple[int, ...]
+    #: the axis along which threads are neighbours
     fast: int
 
     @property
     def by_column(self) -> dict[int, Spread]:
-        """The spread of each column, the one along which neighbouring threads lie first, then from the last."""
+        """The spread of each column: the fast axis's first, then the others from the last."""
         first = self.columns[self.fast] if self.columns else 0
         order = sorted(set(self.columns), key=lambda column: (column != first, -column))
         return {column: self.spreads[self.columns.index(column)] for column in order}
 
     def strides(self) -> dict[int, tuple[int, int]]:
-        """column -> how many threads a step of its lanes and of its warps leads on."""
+        """Return column -> thread strides of its lanes and of its warps."""
         steps: dict[int, tuple[int, int]] = {}
         lane, warp = 1, self.lanes
         for column, spread in self.by_column.items():
@@ -131,7 +127,7 @@ class Grid:
         return steps
 
     def project(self, axes: Sequence[int | None], shape: Sequence[int]) -> Projection:
-        """The layout of a tile. axes: of each dimension, None for one of extent 1."""
+        """Return the layout of a tile. axes: the axis of each dimension; None for an extent of 1."""
         name = SCOPES[self.scope].axis
         if name is None:
             return Projection(TileLayout.row_major(shape or (1,)))
@@ -143,9 +139,9 @@ class Grid:
             if axis is None:
                 continue
             spread, (lane, warp) = self.spreads[axis], threads[self.columns[axis]]
-            vector, round_ = registers[axis]
+            vector, block_ = registers[axis]
             shard += [
-                Iter(spread.rounds(extent), round_, m),
+                Iter(spread.blocks(extent), block_, m),
                 Iter(spread.warps, warp, thread),
                 Iter(spread.lanes, lane, thread),
                 Iter(spread.vector, vector, m),
@@ -158,13 +154,13 @@ class Grid:
                 replica += [Iter(spread.warps, warp, thread), Iter(spread.lanes, lane, thread)]
         layout = TileLayout(shard or (Iter(1, 1, thread),), _joined(replica)).canonical(fuse=False)
         slots = tuple(
-            n if axis is None else self.spreads[axis].rounds(n) * self.spreads[axis].period
+            n if axis is None else self.spreads[axis].blocks(n) * self.spreads[axis].period
             for axis, n in zip(axes, shape, strict=True)
         )
         return Projection(layout, slots).concise(shape)
 
     def _register_strides(self, axes: Sequence[int | None], shape: Sequence[int]) -> dict[int, tuple[int, int]]:
-        """axis -> strides of its vector and rounds: vectors inside, the fast axis's first, then from the last."""
+        """Return axis -> strides of vectors and blocks: vectors inside, the fast axis first, then from the last."""
         extents = {axis: n for axis, n in zip(axes, shape, strict=True) if axis is not None}
         first = self.columns[self.fast] if self.columns else 0
         order = sorted(extents, key=lambda axis: (self.columns[axis] != first, -axis))
@@ -173,25 +169,20 @@ class Grid:
             vectors[axis], at = at, at * self.spreads[axis].vector
         for axis in order:
             strides[axis] = vectors[axis], at
-            at *= self.spreads[axis].rounds(extents[axis])
+            at *= self.spreads[axis].blocks(extents[axis])
         return strides
 
     def registers(self, axes: Sequence[int | None], shape: Sequence[int]) -> int:
-        """How many elements of a tile a thread has."""
         return math.prod(self.spreads[a].registers(n) for a, n in zip(axes, shape, strict=True) if a is not None)
 
 
 def _joined(replica: Sequence[Iter]) -> tuple[Iter, ...]:
-    """Replicas that continue each other as one."""
     kept = sorted((it for it in replica if it.extent > 1), key=lambda it: -it.stride)
     return merged(kept)
 
 
-def alike(one: TileLayout, one_shape: Sequence[int], other: TileLayout, other_shape: Sequence[int]) -> bool:
-    """Whether two layouts give each element to the same threads; in which registers doesn't count.
-
-    one_shape, other_shape: the padded extents of one tile, without those of 1.
-    """
+def same_owners(one: TileLayout, one_shape: Sequence[int], other: TileLayout, other_shape: Sequence[int]) -> bool:
+    """Return whether two layouts give each element to the same threads. Shapes are padded, without extents of 1."""
     return _owners(one, tuple(one_shape)) == _owners(other, tuple(other_shape))
 
 
@@ -210,15 +201,15 @@ def _owners(layout: TileLayout, shape: tuple[int, ...]) -> object:
             else:
                 run.append((it.extent, it.stride, it.axis.name))
         digits.append(tuple(run))
-    # rounds at the front are as many as it takes
+    # the extents of leading register digits are ignored, because padding may differ
     return tuple(digits), _joined(fused.replica), fused.offset
 
 
 def projected(layout: TileLayout, shape: Sequence[int], dims: Sequence[int | None]) -> TileLayout:
-    """The layout of a tile that has dimension `dims[k]` of another as its own k; None is one of extent 1.
+    """Return the layout of a tile whose dimension k is dimension `dims[k]` of another, or None for an extent of 1.
 
-    shape: the padded extents of the other. The threads along the dimensions that are left out are replicas.
-    raises: LayoutError where the layout doesn't split into dimensions.
+    shape: the padded extents of the other tile. Threads along the dropped dimensions hold replicas.
+    raises: LayoutError if the layout doesn't split into dimensions.
     """
     return _projected(layout, tuple(shape), tuple(dims))
 
@@ -237,7 +228,7 @@ def _projected(layout: TileLayout, shape: tuple[int, ...], dims: tuple[int | Non
 
 
 def packed(iters: Sequence[Iter]) -> list[Iter]:
-    """The iterators with their registers one after the other, in the same order; threads stay where they are."""
+    """Return the iterators with their register strides compacted, in the same order; threads don't change."""
     strides, at = {}, 1
     moving = [it for it in iters if not it.axis.is_thread and it.extent > 1]
     for it in sorted(moving, key=lambda it: it.stride):
@@ -250,17 +241,17 @@ def _divisors(number: int) -> list[int]:
 
 
 def units(threads: int) -> tuple[int, int]:
-    """(lanes, warps): of threads that make no whole warps each is a warp of its own."""
+    """Return (lanes, warps); if the threads aren't whole warps, each counts as a warp."""
     if threads % WARP == 0:
         return WARP, threads // WARP
     return (threads, 1) if threads < WARP and threads & (threads - 1) == 0 else (1, threads)
 
 
 def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[int]) -> Iterator[Grid]:
-    """The grids to begin with: all warps stand along one column.
+    """Yield the initial grids of a search: all warps are along one column.
 
-    Vectors are no wider than leaves elements for every thread.
-    fasts: the axes along which neighbouring threads may lie.
+    Vectors are limited so that every thread has elements.
+    fasts: the axes along which threads may be neighbours.
     """
     columns = tuple(axis.column for axis in axes)
     lanes, warps = units(threads)
@@ -280,7 +271,7 @@ def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[i
 
 
 def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
-    """Widths for all axes: on the fast axis, those that share its column, and on one more."""
+    """Yield vector widths for all axes: on the fast axis, the axes that share its column, and one more axis."""
     others = [a for a, axis in enumerate(axes) if axis.column != axes[fast].column and len(axis.vectors) > 1]
     for width in axes[fast].vectors:
         chosen = [
@@ -288,14 +279,14 @@ def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
         ]
         chosen[fast] = width
         yield tuple(chosen)
-        # where the fast axis has none, the other one as the fast axis is the same
+        # without vectors on the fast axis, the grid with the other axis as fast is equivalent
         for other in others if width > 1 else ():
             for second in axes[other].vectors[:-1]:
                 yield (*chosen[:other], second, *chosen[other + 1 :])
 
 
 def _lanes(axes: Sequence[GridAxis], fast: int, vector: int, lanes: int) -> Iterator[dict[int, int]]:
-    """Lanes for each column: on the fast one and the next any numbers; a further one has what is left."""
+    """Yield the lanes of each column: any divisors for the fast one and the next; a third one gets the rest."""
     first = axes[fast].column
     extent = max(axis.extent for axis in axes if axis.column == first)
     others = sorted({axis.column for axis in axes} - {first}, reverse=True)
@@ -303,7 +294,7 @@ def _lanes(axes: Sequence[GridAxis], fast: int, vector: int, lanes: int) -> Iter
         yield {first: lanes}
         return
     for count in _divisors(lanes):
-        # twice as many lanes as there are vectors have nothing that fewer have not
+        # twice as many lanes as vectors are never better than fewer lanes
         if count > 1 and count >= 2 * -(-extent // vector):
             continue
         left = lanes // count
@@ -315,7 +306,7 @@ def _lanes(axes: Sequence[GridAxis], fast: int, vector: int, lanes: int) -> Iter
 
 
 def varied(grid: Grid) -> Iterator[Grid]:
-    """The grid with its warps spread over the columns in each way."""
+    """Yield the grid with its warps distributed over the columns in every possible way."""
     by_column = tuple(grid.by_column)
     for counts in _splits(grid.warps, len(by_column)):
         split = dict(zip(by_column, counts, strict=True))
@@ -324,7 +315,7 @@ def varied(grid: Grid) -> Iterator[Grid]:
 
 
 def _splits(number: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """The factors of a number whose product it is, one a part; the last part's the greatest at first."""
+    """Yield the factorizations of a number into `parts` factors, the largest last factor first."""
     if parts == 1:
         yield (number,)
         return
@@ -334,9 +325,9 @@ def _splits(number: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def alone(shape: Sequence[int], scope: str, threads: int, bits: int) -> Projection:
-    """The layout of a tile that meets no other: with the least padding, then the widest vectors along the last axis.
+    """Return the layout of a tile without constraints: least padding, then widest vectors along the last axis.
 
-    Threads go through the tile in row-major order where its extents allow it without padding.
+    Threads are in row-major order of the elements if the extents allow it without padding.
     threads: of the scope. bits: of an element.
     """
     if SCOPES[scope].axis is None:
@@ -363,13 +354,13 @@ def alone(shape: Sequence[int], scope: str, threads: int, bits: int) -> Projecti
 
 
 def everywhere(scope: str, threads: int) -> Grid:
-    """The grid of tiles without an axis: every thread has all of them."""
+    """Return the grid of tiles without axes, which every thread holds completely."""
     lanes, warps = units(threads)
     return Grid(scope, lanes, warps, (Spread(lanes, warps, 1),), (0,), 0)
 
 
 def _in_order(shape: Sequence[int], scope: str, threads: int, widths: Sequence[int]) -> Projection | None:
-    """Threads in the row-major order of the elements; None where that is no layout of the shape."""
+    """Return the layout with threads in row-major order of the elements; None if the shape doesn't admit it."""
     count = math.prod(shape)
     vector = min(widths, key=lambda width: -(-count // (threads * width)) * width)
     lanes, warps = units(threads)

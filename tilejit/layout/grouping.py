@@ -18,10 +18,10 @@ __all__ = ["common_refinement", "group_many"]
 
 
 def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """The coarsest shape that all `shapes` are made of, and for each where its dimensions start in it.
+    """Return the coarsest common refinement of `shapes`, and for each shape where its dimensions start in it.
 
-    A boundary is what lies to its right multiplied; those of all shapes are merged, and each must
-    divide its neighbour. A boundary that one shape repeats becomes an extent of 1.
+    The boundary of a dimension is the product of the extents to its right. The boundaries of all shapes are merged, and
+    each must be a multiple of the next. A boundary that a shape repeats becomes an extent of 1.
     """
     listed = items(shapes, "the shapes", "give a tuple of shapes, such as ((8, 4), (32,))")
     return _common_refinement(tuple(map(extents, listed)))
@@ -32,7 +32,7 @@ def _common_refinement(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, 
     if not shapes or len({math.prod(shape) for shape in shapes}) != 1:
         sizes = ", ".join(f"{s} has {math.prod(s)}" for s in shapes)
         raise LayoutError(
-            f"shapes to refine need one size; {sizes or 'none given'}", hint="give shapes of as many elements"
+            f"shapes to refine need one size; {sizes or 'none given'}", hint="give shapes of equal size"
         )
     marks = [[math.prod(shape[k:]) for k in range(len(shape) + 1)] for shape in shapes]
     repeats: Counter[int] = Counter()
@@ -51,7 +51,7 @@ def _common_refinement(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, 
 
 
 def _positions(own: Sequence[int], common: Sequence[int]) -> tuple[int, ...]:
-    """Where the marks of one shape lie among the common ones: first to first, last to last."""
+    """Return the positions of a shape's marks among the common ones; the first and last marks map to the ends."""
     seen: Counter[int] = Counter()
     at = []
     for mark in own:
@@ -63,7 +63,7 @@ def _positions(own: Sequence[int], common: Sequence[int]) -> tuple[int, ...]:
 def group_many(
     layout: TileLayout, shapes: Sequence[Sequence[int]]
 ) -> tuple[TileLayout, tuple[tuple[int, ...], ...]]:
-    """`layout` refined for all of `shapes`, and separators for each of them."""
+    """Return `layout` refined for all of `shapes`, and the separators of each shape."""
     refinement, positions = common_refinement(shapes)
     grouped, separators = layout.group(refinement)
     return grouped, tuple(tuple(separators[k] for k in at) for at in positions)

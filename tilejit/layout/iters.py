@@ -1,4 +1,4 @@
-"""Iterators, and the arithmetic on runs of them: merging, refining to a shape, slicing."""
+"""Iterators, and operations on sequences of them: merging, refining to a shape, slicing."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = [
 ]
 
 
-#: what messages ask for
+#: hints
 TRIPLES = "give (extent, stride, axis name) triples, such as [(32, 1, 'laneid')]"
 _PAIRS = "give (start, extent) for each dimension"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Iter:
-    """One digit of a logical index: `extent` values, each `stride` further along `axis`."""
+    """One digit of a logical index: `extent` values, `stride` apart along `axis`."""
 
     extent: int
     stride: int
@@ -50,18 +50,18 @@ class Iter:
 
 
 def weights(extents: Sequence[int]) -> tuple[int, ...]:
-    """What a step of each digit is worth in the flat row-major index."""
+    """Return how much a step of each digit adds to the flat row-major index."""
     return tuple(math.prod(extents[k + 1 :]) for k in range(len(extents)))
 
 
 def digits(index: int, extents: Sequence[int]) -> tuple[int, ...]:
-    """The mixed-radix digits of `index`, the first one left unreduced."""
+    """Return the mixed-radix digits of `index`; the first one is not reduced."""
     worth = weights(extents)
     return tuple(index // w if k == 0 else index // w % extents[k] for k, w in enumerate(worth))
 
 
 def steps(iters: Iterable[Iter], coord: Iterable[int]) -> dict[Axis, int]:
-    """How far `coord` goes along each axis."""
+    """Return the displacement of `coord` along each axis."""
     total: dict[Axis, int] = {}
     for it, x in zip(iters, coord, strict=True):
         total[it.axis] = total.get(it.axis, 0) + x * it.stride
@@ -69,7 +69,7 @@ def steps(iters: Iterable[Iter], coord: Iterable[int]) -> dict[Axis, int]:
 
 
 def merged(iters: Iterable[Iter]) -> tuple[Iter, ...]:
-    """The same function with as few iterators as possible; none where all extents are 1."""
+    """Return the same function with as few iterators as possible; none if all extents are 1."""
     run: list[Iter] = []
     for it in iters:
         if it.extent == 1:
@@ -81,9 +81,9 @@ def merged(iters: Iterable[Iter]) -> tuple[Iter, ...]:
 
 
 def refined(iters: Sequence[Iter], shape: Sequence[int]) -> tuple[tuple[Iter, ...], ...]:
-    """The same function with iterators split so that consecutive ones multiply to each extent of `shape`.
+    """Split iterators so that the extents of consecutive ones multiply to each extent of `shape`.
 
-    returns: one group of iterators a dimension, never empty.
+    returns: one nonempty group of iterators per dimension.
     raises: LayoutError with the iterator and the extent that don't divide.
     """
     stack = list(reversed(iters))
@@ -96,7 +96,6 @@ def refined(iters: Sequence[Iter], shape: Sequence[int]) -> tuple[tuple[Iter, ..
 
 
 def groups_to(iters: Sequence[Iter], shape: Sequence[int]) -> bool:
-    """Whether `refined` accepts this shape."""
     try:
         refined(iters, shape)
     except LayoutError:
@@ -105,7 +104,7 @@ def groups_to(iters: Sequence[Iter], shape: Sequence[int]) -> bool:
 
 
 def _take(stack: list[Iter], extent: int, what: str) -> list[Iter]:
-    """Pop iterators that multiply to `extent`, splitting the last one where it is larger."""
+    """Pop iterators whose extents multiply to `extent`, splitting the last one if necessary."""
     if extent == 1:
         return [stack.pop() if stack and stack[-1].extent == 1 else Iter(1, 1, m)]
     group: list[Iter] = []
@@ -130,10 +129,10 @@ def _take(stack: list[Iter], extent: int, what: str) -> list[Iter]:
 
 
 def sliced(group: Sequence[Iter], start: int, extent: int) -> tuple[tuple[Iter, ...], dict[Axis, int]]:
-    """The iterators over [start, start + extent) of one dimension, and the offset of its first element.
+    """Return the iterators over [start, start + extent) of one dimension, and the offset of its first element.
 
-    accepts: windows that stay inside one digit, that cover whole inner digits, or whose middle is the end of a digit
-        and whose second half lies elsewhere along one axis. Of digits (2, 8), for instance:
+    accepts: windows inside one digit, windows of whole inner digits, and windows whose middle is the end of a digit,
+        if their second half is displaced along one axis. For digits (2, 8), for instance:
 
             0 1 2 3 4 5 6 7 | 8 9 ...
                 2 3 4 5                   inside a digit
@@ -147,7 +146,7 @@ def sliced(group: Sequence[Iter], start: int, extent: int) -> tuple[tuple[Iter, 
     offset = steps(run, digits(start, [it.extent for it in run]))
     tail: list[Iter] = []
     outer, at, rest = list(run), start, extent
-    # Whole inner digits keep their iterator: the window then is one of the outer digits alone.
+    # whole inner digits keep their iterators; what remains is a window of the outer digits
     while len(outer) > 1 and at % outer[-1].extent == 0 and rest % outer[-1].extent == 0:
         it = outer.pop()
         tail.insert(0, it)
@@ -169,7 +168,7 @@ def sliced(group: Sequence[Iter], start: int, extent: int) -> tuple[tuple[Iter, 
 
 
 def _jump(outer: Sequence[Iter], at: int, half: int) -> Iter | None:
-    """The iterator that leads from a window's first half to its second; None where it changes two axes."""
+    """Return the iterator over the two halves of a window; None if they differ along two axes."""
     extents = [it.extent for it in outer]
     here, there = steps(outer, digits(at, extents)), steps(outer, digits(at + half, extents))
     moved = [a for a in here if here[a] != there[a]]
@@ -180,7 +179,7 @@ def _jump(outer: Sequence[Iter], at: int, half: int) -> Iter | None:
 
 
 def iter_of(triple: object) -> Iter:
-    """The iterator that a triple describes."""
+    """Parse an (extent, stride, axis name) triple."""
     parts = items(triple, "an iterator", TRIPLES)
     if len(parts) != 3:
         raise LayoutError(f"an iterator is (extent, stride, axis name); got {shown(triple)}", hint=TRIPLES)
@@ -192,7 +191,6 @@ def iter_of(triple: object) -> Iter:
 
 
 def windows(region: object) -> tuple[tuple[int, int], ...]:
-    """The start and the extent of a region in each dimension."""
     return tuple(map(_window, items(region, "a region", _PAIRS)))
 
 
@@ -204,7 +202,7 @@ def _window(pair: object) -> tuple[int, int]:
 
 
 def summed(offset: Iterable[tuple[Axis, int]]) -> tuple[tuple[Axis, int], ...]:
-    """The offsets by axis, those of one axis added, without zeros."""
+    """Return the sum of the offsets of each axis, without zeros."""
     total: dict[Axis, int] = {}
     for pair in items(offset, "a layout's offset", "give (axis, number) pairs"):
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Axis):
@@ -214,7 +212,7 @@ def summed(offset: Iterable[tuple[Axis, int]]) -> tuple[tuple[Axis, int], ...]:
 
 
 def moved_along(group: Sequence[Iter], multiple: int, dim: int) -> Iter:
-    """The single iterator along which a window of one dimension moves in steps of `multiple`."""
+    """Return the single iterator along which a window of one dimension moves in steps of `multiple`."""
     run = merged(group)
     if len(run) <= 1:
         it = run[0] if run else group[0]
@@ -233,7 +231,7 @@ def moved_along(group: Sequence[Iter], multiple: int, dim: int) -> Iter:
 
 
 def source(iters: Sequence[Iter]) -> str:
-    """`extents : strides` as Python source."""
+    """Return `extents : strides` as Python source."""
     if len(iters) == 1:
         return f"{iters[0].extent} : {_stride_source(iters[0])}"
     extents = ", ".join(str(it.extent) for it in iters)

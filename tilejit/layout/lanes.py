@@ -1,13 +1,13 @@
-"""Elements that change lanes within a warp: which bits of lanes change places with which bits of registers.
+"""Exchanges of elements between the lanes of a warp, as permutations of the bits of lanes and registers.
 
-    from    lane 0: 0 1    lane 1: 2 3       to    lane 0: 0 2    lane 1: 1 3       two words a lane, k = 1
+    from    lane 0: 0 1    lane 1: 2 3       to    lane 0: 0 2    lane 1: 1 3       two words per lane, k = 1
 
-A word lies in a lane and a register of the source, and of the destination. Where k bits of the lane become bits of the
-register, and as many the other way round, 2**k rounds move a group of 2**k words: in round j lane s sends register
-a ^ j, where a are the k bits of s, and lane l receives what becomes register j ^ b, where b are the k bits of l.
+A word has a lane and a register in the source, and in the destination. If k bits of the lane are exchanged with k bits
+of the register, 2**k steps move a group of 2**k words: in step j lane s sends register a ^ j, where a are the k bits
+of s, and lane l receives the word of its register j ^ b, where b are the k bits of l.
 
-    round 0    lane 0 keeps 0, lane 1 keeps 3
-    round 1    lane 0 sends 1 and receives 2, lane 1 sends 2 and receives 1
+    step 0    lane 0 keeps 0, lane 1 keeps 3
+    step 1    lane 0 sends 1 and receives 2, lane 1 sends 2 and receives 1
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _LANE_BITS = WARP.bit_length() - 1
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Words that change places among themselves.
+    """Words that are exchanged with each other.
 
-    sources: the source's words, by the exchanged bits of the lane that receives them. results: the destination's, by
-    those of the lane that sends them. offset: what is xored to the lane that sends.
+    sources: the source's words, by the exchanged bits of the receiving lane. results: the destination's words, by those
+    of the sending lane. offset: the xor distance to the sending lane.
     """
 
     sources: tuple[int, ...]
@@ -43,69 +43,61 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class LaneSwap:
-    """How each lane of a warp gets the words of its destination from lanes of the warp.
+    """The exchange that gives each lane of a warp the words of its destination."""
 
-    sending, receiving: the exchanged bits as lanes: those of the lane that sends become the destination's register,
-    those of the lane that receives were the source's. lanes: for each bit of a receiving lane what it adds, by xor, to
-    the lane from which it receives in round 0.
-    """
-
+    #: the exchanged bits of the sending lane, which become bits of the destination's register
     sending: tuple[int, ...]
+    #: the exchanged bits of the receiving lane, which were bits of the source's register
     receiving: tuple[int, ...]
+    #: for each bit of a receiving lane, its contribution (by xor) to the sending lane in step 0
     lanes: tuple[int, ...]
     groups: tuple[Group, ...]
 
     @staticmethod
     def of(src: Holding, dst: Holding, per_word: int) -> LaneSwap | str:
-        """per_word: elements of a word, which must lie together on both sides.
-
-        returns: why there is none, where there is none.
-        """
+        """Return the exchange, or why there is none. per_word: elements of a word, contiguous on both sides."""
         table = _senders(src, dst, per_word)
         return table if isinstance(table, str) else _fitted(*table)
 
     @property
-    def rounds(self) -> range:
+    def steps(self) -> range:
         return range(1 << len(self.sending))
 
-    def distance(self, group: Group, round: int) -> int:
-        """What is xored to the sending lane in a round."""
-        return group.offset ^ _spread(round, self.sending)
+    def distance(self, group: Group, step: int) -> int:
+        return group.offset ^ _spread(step, self.sending)
 
     @property
     def is_straight(self) -> bool:
-        """Whether lanes receive from lanes at a distance."""
+        """True if each lane receives from the lane at an xor distance."""
         return self.lanes == tuple(1 << bit for bit in range(_LANE_BITS))
 
-    def is_shuffled(self, group: Group, round: int) -> bool:
-        """Whether words of a round change lanes."""
-        return not self.is_straight or self.distance(group, round) != 0
+    def is_shuffled(self, group: Group, step: int) -> bool:
+        return not self.is_straight or self.distance(group, step) != 0
 
     @property
     def shuffles(self) -> int:
-        """Words that a lane receives from others."""
-        return sum(self.is_shuffled(group, round) for group in self.groups for round in self.rounds)
+        return sum(self.is_shuffled(group, step) for group in self.groups for step in self.steps)
 
     @property
     def selects(self) -> int:
-        """Choices between two words, for each word and bit before and behind the shuffles."""
-        return 2 * len(self.sending) * len(self.rounds) * len(self.groups)
+        """The number of selections between two words: one per word and bit, before and after the shuffles."""
+        return 2 * len(self.sending) * len(self.steps) * len(self.groups)
 
 
 def _spread(value: int, masks: Sequence[int]) -> int:
-    """The bits of a number where the masks say."""
+    """Deposit the bits of a number at the masks."""
     return sum(mask for bit, mask in enumerate(masks) if value >> bit & 1)
 
 
 def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, Array] | str:
-    """(lane, word) from which each lane gets each word of the destination, of shape (lanes, words); and these words."""
+    """Return the (lane, word) that is the source of each lane's destination words, and the numbers of these words."""
     thread, register = dst.thread.ravel(), dst.register.ravel()
     element = np.tile(np.arange(dst.elements), len(dst.thread))
     holders = src.thread[:, element]
     is_near = holders // WARP == thread // WARP
     missing = int(np.count_nonzero(~is_near.any(axis=0)))
     if missing:
-        return f"{missing} of {len(thread)} values are held by other warps than need them"
+        return f"{missing} of {len(thread)} values aren't held by the warps that need them"
     # the nearest of several owners
     nearest = np.where(is_near, (holders ^ thread) % WARP, WARP).argmin(axis=0)
     every = np.arange(len(thread))
@@ -116,7 +108,7 @@ def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, A
     warps = int(thread.max()) // WARP + 1
     tables = np.zeros((2, warps * WARP, len(results)), np.int64)
     if len(thread) != tables[0].size * per_word:
-        return "some lanes have 32-bit words that aren't full of elements"
+        return "some lanes have 32-bit words that are only partly elements"
     tables[:, thread, column] = sender, origin // per_word
     if (tables[:, thread, column] != np.stack([sender, origin // per_word])).any():
         return f"the {per_word} elements of a 32-bit word don't stay together"
@@ -126,18 +118,18 @@ def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, A
     return lanes[0, 0], lanes[1, 0], results
 
 
-_IRREGULAR = "the bits of lanes and registers don't change places one by one"
+_IRREGULAR = "the exchange is no permutation of the bits of lanes and registers"
 
 
 def _fitted(lane: Array, word: Array, results: Array) -> LaneSwap | str:
-    """The bits that explain from which (lane, word) each lane gets each word of the destination."""
+    """Return the bit permutation that produces the table of sending lanes and words."""
     bits = np.arange(WARP)[:, None] >> np.arange(_LANE_BITS) & 1
     ones = 1 << np.arange(_LANE_BITS)
-    steps, adds = word[ones, 0] - word[0, 0], lane[ones, 0] ^ lane[0, 0]
+    strides, adds = word[ones, 0] - word[0, 0], lane[ones, 0] ^ lane[0, 0]
     of_lane = np.bitwise_xor.reduce(bits * adds, axis=1)[:, None]
-    if (word != word[0] + (bits @ steps)[:, None]).any() or (lane != lane[0] ^ of_lane).any():
+    if (word != word[0] + (bits @ strides)[:, None]).any() or (lane != lane[0] ^ of_lane).any():
         return _IRREGULAR
-    receiving = [int(one) for one, step in zip(ones, steps, strict=True) if step]
+    receiving = [int(one) for one, stride in zip(ones, strides, strict=True) if stride]
     members: dict[int, list[int]] = {}
     for k, base in enumerate(word[0].tolist()):
         members.setdefault(base, []).append(k)
@@ -153,8 +145,8 @@ def _fitted(lane: Array, word: Array, results: Array) -> LaneSwap | str:
         numbers = [_spread(number, sending) for number in range(1 << len(sending))]
         if len(words) != len(numbers) or len(by_lane) != len(numbers) or len(offsets) != 1:
             return _IRREGULAR
-        strides = [int(step) for step in steps if step]
-        sources = tuple(base + _spread(number, strides) for number in range(len(numbers)))
+        moves = [int(stride) for stride in strides if stride]
+        sources = tuple(base + _spread(number, moves) for number in range(len(numbers)))
         groups.append(Group(sources, tuple(int(results[by_lane[number]]) for number in numbers), offsets.pop()))
     exchanges = dict(zip(receiving, sending, strict=True))
     lanes = tuple(int(add) ^ exchanges.get(int(one), 0) for one, add in zip(ones, adds, strict=True))
@@ -162,7 +154,7 @@ def _fitted(lane: Array, word: Array, results: Array) -> LaneSwap | str:
 
 
 def _paired(receiving: Sequence[int], bits: Sequence[int]) -> tuple[int, ...] | None:
-    """The bits in the order of those that they change places with, each with itself where it can be."""
+    """Return the bits in the order of their partners in `receiving`; a bit is paired with itself if possible."""
     if len(receiving) != len(bits):
         return None
     others = iter([bit for bit in bits if bit not in receiving])

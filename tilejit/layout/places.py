@@ -1,4 +1,4 @@
-"""A layout's whole table of places, and the questions that it answers."""
+"""Tables of a layout's places, and the properties derived from them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 __all__ = ["equivalent", "inverse", "is_bijective", "is_injective", "map_all", "map_at", "owners"]
 
-#: a table of so many places takes half a GiB and some seconds
+#: maximum size of a table; one of this size takes half a GiB and some seconds
 _MOST_PLACES = 2**26
 
 Table = dict[str, NDArray[np.int64]]
 
 
 def map_all(layout: TileLayout) -> Table:
-    """Axis name -> coordinate of every flat index; a leading dimension counts replicas, if any."""
+    """Return axis name -> coordinate of every flat index, with a leading dimension for replicas, if any."""
     whole = map_at(layout, _every(layout.size()))
     return whole if layout.replica else {name: table[0] for name, table in whole.items()}
 
 
 def map_at(layout: TileLayout, flat: NDArray[np.int64]) -> Table:
-    """Axis name -> coordinate of each flat index, of shape (replicas, indices)."""
+    """Return axis name -> coordinate of each flat index, of shape (replicas, indices)."""
     here = _table(layout.shard, flat)
     for axis, value in layout.offset:
         here[axis] = here.get(axis, np.zeros(1, np.int64)) + value
@@ -68,7 +68,6 @@ def _table(iters: Sequence[Iter], flat: NDArray[np.int64]) -> dict[Axis, NDArray
 
 
 def owners(layout: TileLayout, coord: Sequence[int], shape: Sequence[int] | None) -> list[tuple[int, int]]:
-    """(thread, register) of one element, one pair a replica."""
     index = layout.flat_index(coord, shape)
     fused = layout.canonical()
     axis = thread_axis(fused)
@@ -82,18 +81,17 @@ def owners(layout: TileLayout, coord: Sequence[int], shape: Sequence[int] | None
 
 
 def thread_axis(fused: TileLayout) -> Axis | None:
-    """The one thread axis of a canonical layout; None where it has none."""
+    """Return the single thread axis of a canonical layout, or None."""
     axes = [a for a in fused.axes() if a.is_thread]
     if len(axes) > 1:
         raise LayoutError(
-            f"{fused!r} reaches over {', '.join(a.name for a in axes)}; owners are threads of one CTA",
+            f"{fused!r} spans {', '.join(a.name for a in axes)}; owners are threads of one CTA",
             hint="ask a layout of one scope's threads",
         )
     return axes[0] if axes else None
 
 
 def inverse(layout: TileLayout, thread: int, register: int, shape: Sequence[int] | None) -> tuple[int, ...] | None:
-    """The coordinate of the element that `thread` holds in `register`; None for nothing."""
     thread = integer(thread, "a thread", "give its number in the layout's scope")
     register = integer(register, "a register", "give its number in the thread")
     fused = layout.canonical()
@@ -107,13 +105,13 @@ def inverse(layout: TileLayout, thread: int, register: int, shape: Sequence[int]
     if found.size > 1:
         raise LayoutError(
             f"thread {thread}, register {register} of {layout!r} holds {found.size} elements",
-            hint="ask a layout that is injective: is_injective() tells",
+            hint="use an injective layout; is_injective() checks it",
         )
     return digits(int(found[0]), shape or layout.shape) if found.size else None
 
 
 def _keys(layout: TileLayout) -> tuple[NDArray[np.int64], int]:
-    """One number for each place of each replica and element, and how many places the box of all of them has."""
+    """Return a number for the place of each replica and element, and the number of places in their bounding box."""
     table = layout.canonical().map_all()
     key = np.zeros((1, layout.size()), np.int64)
     box = 1
@@ -125,7 +123,7 @@ def _keys(layout: TileLayout) -> tuple[NDArray[np.int64], int]:
 
 
 def is_injective(layout: TileLayout) -> bool:
-    """Whether no two elements share a place; an element's own replicas may."""
+    """Return whether no two elements share a place; replicas of one element may."""
     if _is_nested(layout.canonical()):
         return True
     keys, _ = _keys(layout)
@@ -134,7 +132,7 @@ def is_injective(layout: TileLayout) -> bool:
 
 
 def _is_nested(layout: TileLayout) -> bool:
-    """Whether each iterator steps past all that those of smaller stride on its axis reach: then no places meet."""
+    """Return whether each stride exceeds the reach of all smaller ones on its axis, which makes places distinct."""
     reach: dict[Axis, int] = {}
     moving = [i for i in (*layout.shard, *layout.replica) if i.extent > 1]
     for it in sorted(moving, key=lambda i: abs(i.stride)):
@@ -145,13 +143,12 @@ def _is_nested(layout: TileLayout) -> bool:
 
 
 def is_bijective(layout: TileLayout) -> bool:
-    """Whether elements and the places of their box match one to one."""
+    """Return whether elements and the places of their bounding box correspond one to one."""
     keys, box = _keys(layout)
     return keys.shape[0] == 1 and keys.size == box and fast_unique(keys).size == box
 
 
 def equivalent(one: TileLayout, other: TileLayout) -> bool:
-    """Whether both put every element in the same set of places."""
     if one.size() != other.size():
         return False
     a, b = one.canonical(), other.canonical()
@@ -163,7 +160,7 @@ def equivalent(one: TileLayout, other: TileLayout) -> bool:
 
 
 def _sets(table: Table, names: Sequence[str], size: int) -> list[frozenset[tuple[int, ...]]]:
-    """The set of places of each element, a missing axis counting as 0."""
+    """Return the set of places of each element; a missing axis counts as 0."""
     rows = max((np.atleast_2d(t).shape[0] for t in table.values()), default=1)
     zero = np.zeros((rows, size), np.int64)
     stacked = np.stack([np.atleast_2d(table.get(name, zero)) for name in names], axis=-1)

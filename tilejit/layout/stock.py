@@ -1,4 +1,4 @@
-"""Stock layouts: swizzled shared tiles, tensor-memory data paths, and tcgen05 register fragments."""
+"""Predefined layouts: swizzled shared tiles, tensor memory data paths, and tcgen05 register fragments."""
 
 from __future__ import annotations
 
@@ -14,30 +14,24 @@ from .swizzle import Swizzle
 from .tile_layout import TileLayout
 
 __all__ = [
-    "TCGEN05_SHAPES",
-    "Tcgen05Atom",
-    "Tcgen05Shape",
-    "swizzled_atom_layout",
-    "tcgen05_atom",
-    "tcgen05_atom_layout",
-    "tmem_datapath_layout",
-    "wg_local",
+    "TCGEN05_SHAPES", "Tcgen05Atom", "Tcgen05Shape", "swizzled_atom_layout", "tcgen05_atom", "tcgen05_atom_layout",
+    "tmem_datapath_layout", "wg_local",
 ]
 
 _ATOM_ROWS = 8
 
 
 def wg_local(columns: int, rows: int = 128) -> TileLayout:
-    """Thread i of the warpgroup holds row i, a register a column."""
+    """Return the layout in which thread i of the warpgroup holds row i, one register per column."""
     return TileLayout((Iter(rows, 1, tid_in_wg), Iter(columns, 1, m)))
 
 
 def swizzled_atom_layout(shape: Sequence[int], bits: int, mode: str) -> TileLayout:
-    """The shared tile that ldmatrix, TMA and wgmma read: atoms of 8 rows by 16, 32, 64 or 128 bytes.
+    """Return the shared layout that ldmatrix, TMA and wgmma read: atoms of 8 rows by 16, 32, 64 or 128 bytes.
 
-    The last two dimensions are tiled by the atom, row blocks inner, column blocks next, leading
-    dimensions outer.
-    shape: at least two dimensions. bits: of an element. mode: "none", "32B", "64B" or "128B".
+    The last two dimensions are tiled by the atom; row blocks are innermost, then column blocks, then leading
+    dimensions.
+    shape: at least two dimensions. bits: the width of an element. mode: "none", "32B", "64B" or "128B".
     source: `mma_shared_layout` of Apache TVM's TIRx.
     """
     swizzle = Swizzle.for_dtype(bits, mode)
@@ -64,7 +58,7 @@ def swizzled_atom_layout(shape: Sequence[int], bits: int, mode: str) -> TileLayo
 
 
 def tmem_datapath_layout(path: str, rows: int, columns: int, sub_slab: int = 0) -> TileLayout:
-    """Where an accumulator's rows lie in tensor memory.
+    """Return the tensor memory layout of an accumulator.
 
     path: "A" to "G". sub_slab: 0 or 1; only C and F have a second half, 16 lanes further.
     source: PTX ISA, "tcgen05: data path layout organization".
@@ -81,7 +75,7 @@ def tmem_datapath_layout(path: str, rows: int, columns: int, sub_slab: int = 0) 
             hint=f"write {needs[path]}, or choose another path",
         )
     if sub_slab not in ((0, 1) if path in "CF" else (0,)):
-        raise LayoutError(f"data path {path} has no sub-slab {shown(sub_slab)}", hint="write 0; C and F have 1, too")
+        raise LayoutError(f"data path {path} has no sub-slab {shown(sub_slab)}", hint="write 0; C and F also have 1")
     if path in "AD":
         return TileLayout((Iter(128, 1, TLane), Iter(columns, 1, TCol)))
     if path in "CF":
@@ -90,7 +84,7 @@ def tmem_datapath_layout(path: str, rows: int, columns: int, sub_slab: int = 0) 
     parts = 128 // rows
     if columns < parts or columns % parts != 0:
         raise LayoutError(
-            f"data path {path} folds columns in {parts}; {columns} isn't a multiple",
+            f"data path {path} splits columns into {parts} parts; {columns} isn't a multiple",
             hint=f"write a multiple of {parts}",
         )
     return TileLayout((Iter(rows, 1, TLane), Iter(parts, rows, TLane), Iter(columns // parts, 1, TCol)))
@@ -98,10 +92,9 @@ def tmem_datapath_layout(path: str, rows: int, columns: int, sub_slab: int = 0) 
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Shape:
-    """What one step of `num` moves in a tcgen05.ld or tcgen05.st of one shape.
+    """A shape of tcgen05.ld and tcgen05.st, per repetition.
 
-    lanes, columns: lanes of tensor memory that a warp reaches, and 32-bit columns.
-    registers: 32-bit registers of a thread.
+    lanes, columns: lanes of tensor memory per warp, and 32-bit columns. registers: 32-bit registers per thread.
     """
 
     name: str
@@ -125,10 +118,10 @@ TCGEN05_SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Atom:
-    """How one tile moves between tensor memory and registers.
+    """The instructions that move a tile between tensor memory and registers.
 
-    num: the instruction's repeat. slabs: instructions, 16 TMEM lanes apart.
-    registers: 32-bit registers a thread of each slab.
+    num: repetitions per instruction. slabs: instructions, 16 TMEM lanes apart.
+    registers: 32-bit registers per thread and slab.
     """
 
     num: int
@@ -137,10 +130,7 @@ class Tcgen05Atom:
 
 
 def tcgen05_atom(shape: str, rows: int, columns: int, bits: int) -> Tcgen05Atom:
-    """The instructions that move a tile of `rows` by `columns` elements.
-
-    raises: LayoutError where no legal instruction moves just this tile.
-    """
+    """Return the instructions that move exactly a tile of `rows` by `columns` elements, or raise LayoutError."""
     form = _form(shape)
     hint = "give rows, columns and the bits of an element"
     rows, bits = integer(rows, "a number of rows", hint), integer(bits, "a number of bits", hint)
@@ -163,14 +153,14 @@ def tcgen05_atom(shape: str, rows: int, columns: int, bits: int) -> Tcgen05Atom:
         raise LayoutError(
             f"{shown(columns)} columns of {bits} bits aren't {shape}.xN: columns are {step} * N, "
             f"N a power of two up to {form.max_num}",
-            hint="take as many columns, or another shape",
+            hint="use such a number of columns, or another shape",
         )
     slabs = rows // 64 if shape != "32x32b" else 1
     return Tcgen05Atom(num, slabs, num * form.registers)
 
 
 def tcgen05_atom_layout(shape: str, tile: tuple[int, int], bits: int) -> TileLayout:
-    """Which thread and register of a warpgroup each element of a tcgen05.ld or tcgen05.st goes to.
+    """Return the register layout of a tcgen05.ld or tcgen05.st in a warpgroup.
 
     shape: "32x32b", "16x64b", "16x128b" or "16x256b". tile: (rows, columns) in elements.
     source: PTX ISA, "tcgen05: matrix fragments and data movement shapes".
@@ -188,7 +178,7 @@ def tcgen05_atom_layout(shape: str, tile: tuple[int, int], bits: int) -> TileLay
     words = [Iter(4, 1, wid_in_wg)]
     if atom.slabs == 2:
         words.append(Iter(2, atom.registers, m))
-    # An extent of 0 stands for num.
+    # an extent of 0 is a placeholder for num
     words += [Iter(extent or atom.num, stride, axis) for extent, stride, axis in run]
     if bits == 32:
         return TileLayout(words)

@@ -1,4 +1,4 @@
-"""Swizzles: permutations of addresses that spread rows over shared memory's banks."""
+"""Swizzles: address permutations that spread rows over the banks of shared memory."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .arguments import instance, integer
 
 __all__ = ["SWIZZLE_BITS", "Swizzle"]
 
-#: mode -> how many bits of the row are xored into the 16-byte chunk's number
+#: mode -> number of row bits that are xored into the number of the 16-byte chunk
 SWIZZLE_BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
-#: what an int64 can count, signs aside
+#: address bits that an int64 can hold
 _ADDRESS_BITS = 62
 
 
@@ -31,14 +31,14 @@ class _HasBits(Protocol):
 class Swizzle:
     """The address permutation that xors some bits of a chunk's number into others.
 
-    A chunk is 2**base elements and never breaks up. Swizzle(bits=3, base=3, shift=3), the 128-byte mode for
+    A chunk of 2**base elements stays contiguous. Swizzle(bits=3, base=3, shift=3), the 128-byte mode for
     elements of 16 bits, reads and changes these bits of an element's address:
 
         bit    ...   8   7   6 | 5   4   3 | 2   1   0
                     row        | chunk     | within the chunk      inner: chunk ^= row, outer: row ^= chunk
                     [shift + base, +bits)  [base, +bits)
 
-    Applying it twice gives the address back, and it repeats every `period` elements.
+    A swizzle is its own inverse, and repeats every `period` elements.
 
     bits, base, shift: in CuTe's order; shift >= bits.
 
@@ -69,13 +69,13 @@ class Swizzle:
             )
         if self.shift < self.bits:
             raise LayoutError(
-                f"{self!r}: shift {self.shift} is less than bits {self.bits}, so that the bits would overlap",
+                f"{self!r}: shift {self.shift} is less than bits {self.bits}, so the bits would overlap",
                 hint="the order is Swizzle(bits, base, shift), as in CuTe",
             )
 
     @classmethod
     def for_dtype(cls, dtype: _HasBits | int, mode: str) -> Swizzle:
-        """The swizzle that ldmatrix, TMA and wgmma share, for elements of one type.
+        """Return the swizzle of a mode of TMA and wgmma.
 
         dtype: an element type, or its width in bits. mode: "32B", "64B", "128B", or "none".
         """
@@ -96,7 +96,7 @@ class Swizzle:
 
     @property
     def chunk(self) -> int:
-        """Elements that stay together and in order: the longest vector across this swizzle."""
+        """Elements that stay contiguous and in order: the longest vector across this swizzle."""
         return 1 << self.base
 
     @property
@@ -114,7 +114,7 @@ class Swizzle:
     def apply(self, address: NDArray[np.int64]) -> NDArray[np.int64]: ...
 
     def apply(self, address: int | NDArray[np.int64]) -> int | NDArray[np.int64]:
-        """Where the element at `address` (in elements) goes; also for a whole array at once."""
+        """Return the swizzled address of an element, or of an array of them; addresses are in elements."""
         if not isinstance(address, np.ndarray):
             address = integer(address, "an address", "give an integer, or an array of them")
         elif address.dtype.kind not in "iu":
@@ -125,15 +125,15 @@ class Swizzle:
         return address ^ (((address >> self.base) & mask) << (self.base + self.shift))
 
     def xor_separable(self, base_bits: int, offset: int) -> bool:
-        """Whether apply(a + offset) == apply(a) ^ apply(offset) for every a whose bits are among `base_bits`.
+        """Return whether apply(a + offset) == apply(a) ^ apply(offset) for every a with bits in `base_bits`.
 
-        The swizzle is linear over bits, so it holds where a + offset carries nowhere: where they share no bits.
+        The swizzle is linear over bits, so this holds if a and `offset` share no bits.
         """
         bits = integer(base_bits, "base_bits", "give a mask of bits")
         return integer(offset, "an offset", "give an integer") >= 0 and bits & offset == 0
 
     def repacked(self, log2: int) -> Swizzle:
-        """The same permutation of bytes, for elements 2**log2 times narrower (or, if negative, wider)."""
+        """Return the same permutation of bytes for elements 2**log2 times narrower, or wider if negative."""
         log2 = integer(log2, "log2", "the number of times that elements are halved")
         if self.base + log2 < 0:
             raise LayoutError(

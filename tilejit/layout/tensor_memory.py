@@ -1,4 +1,4 @@
-"""What users name of tensor memory: `tj.tmem.datapath` and `tj.tcgen05.atom_layout`."""
+"""The layouts `tj.tmem.datapath` and `tj.tcgen05.atom_layout`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _WORD = 32
 
 
 def datapath(path: str, rows: int, columns: int, half: int = 0) -> TileLayout:
-    """Where the rows of an accumulator lie in tensor memory.
+    """Return the tensor memory layout of an accumulator.
 
-    path: "D": 128 rows, row r in lane r; "F": 64 rows, 16 of every 32 lanes, the upper ones where `half` is 1;
-    "B": 64 rows, the right half of the columns in lanes 64 to 127.
+    path: "D": 128 rows, row r in lane r; "F": 64 rows, in 16 of every 32 lanes, the upper ones if `half` is 1;
+    "B": 64 rows, with the right half of the columns in lanes 64 to 127.
     columns: in elements.
     source: PTX ISA, "tcgen05: data path layout organization".
 
@@ -35,11 +35,11 @@ def datapath(path: str, rows: int, columns: int, half: int = 0) -> TileLayout:
 
 
 def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayout:
-    """Which thread and register of a warpgroup hold each element that `.shape.xN` moves.
+    """Return the register layout of `.shape.xN` instructions in a warpgroup.
 
     shape: "32x32b", "16x64b", "16x128b" or "16x256b". num: the instruction's N, a power of two.
-    rows: of the tile: 128, where a `.16x*b` shape takes two instructions, or 64, for data paths F and B.
-    dtype: of 8, 16 or 32 bits; narrow elements share a register and a 32-bit column.
+    rows: rows of the tile: 128, for which a `.16x*b` shape takes two instructions, or 64, for data paths F and B.
+    dtype: a type of 8, 16 or 32 bits; narrow elements share a register and a 32-bit column.
     returns: a layout of (rows, columns) elements.
 
     Example:

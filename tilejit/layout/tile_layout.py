@@ -1,4 +1,4 @@
-"""`TileLayout`: where each element of a tile lives, as a function on integers."""
+"""`TileLayout`: a function from the elements of a tile to places."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EXTENT_AND_STRIDE = operator.attrgetter("extent", "stride")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Replica:
-    """`R[extents : strides]`: the further places in which every element lives as well."""
+    """`R[extents : strides]`: the further places of every element."""
 
     iters: tuple[Iter, ...]
 
@@ -43,14 +43,14 @@ class Replica:
 class TileLayout:
     """A function from a logical index to a place: a coordinate on each axis.
 
-    The index is decomposed over `shard`, last iterator fastest; each digit moves its stride along its
-    axis. `offset` is added, `replica` gives every element further places, and `swizzle` permutes the
-    memory coordinate m at the end.
+    The index is decomposed over `shard`, last iterator fastest; each digit times its stride is added to the coordinate
+    of its axis. Then `offset` is added, `replica` gives every element further places, and `swizzle` permutes the memory
+    coordinate m.
 
         S[(4, 8, 2) : (1 @ warpid, 4 @ laneid, 1)] at 37
         digits of 37     2      2      1
         times stride     2      8      1
-        along            warpid laneid m        37 lives in warp 2, lane 8, register 1
+        axis             warpid laneid m        37 is in warp 2, lane 8, register 1
 
     source: the tile layouts of Apache TVM's TIRx.
 
@@ -65,7 +65,7 @@ class TileLayout:
     swizzle: Swizzle | None
 
     def __hash__(self) -> int:
-        # layouts are keys of many tables, and most of them differ in this
+        # layouts are keys of many tables; extents and strides distinguish most of them cheaply
         return hash(tuple(map(_EXTENT_AND_STRIDE, self.shard)))
 
     def __init__(
@@ -103,7 +103,7 @@ class TileLayout:
         offset: Mapping[str, int] | None = None,
         swizzle: Swizzle | None = None,
     ) -> TileLayout:
-        """A layout from data: (extent, stride, axis name) triples and {axis name: offset}."""
+        """Return the layout of (extent, stride, axis name) triples and {axis name: offset}."""
         if not isinstance(offset, (Mapping, NoneType)):
             raise LayoutError(f"an offset is a mapping; got {shown(offset)}", hint='write {"laneid": 3}')
         return cls(
@@ -115,18 +115,18 @@ class TileLayout:
 
     @classmethod
     def row_major(cls, shape: Sequence[int], swizzle: Swizzle | None = None) -> TileLayout:
-        """Dense memory, last dimension fastest."""
+        """Return the layout of dense memory, last dimension fastest."""
         checked = arguments.extents(shape)
         return cls(tuple(Iter(n, w, m) for n, w in zip(checked, weights(checked), strict=True)), swizzle=swizzle)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents of the shard: the index's own radices."""
+        """The extents of the shard: the radices of the index."""
         return tuple(it.extent for it in self.shard)
 
     @property
     def scope(self) -> tuple[str, str] | None:
-        """(finest unit, level): ("thread", "warp") where lanes of a warp own elements; None for pure memory.
+        """(finest unit, level), such as ("thread", "warp") if the lanes of a warp own the elements; None for memory.
 
         Replicas and offsets count too: a value that every lane holds belongs to the warp.
         """
@@ -134,45 +134,45 @@ class TileLayout:
 
     @property
     def is_bare(self) -> bool:
-        """Whether this is a swizzle with no tile of its own, which adapts to the shape at hand."""
+        """True for a swizzle without a shape, which adapts to the shape of a tile."""
         plain = not self.replica and not self.offset and len(self.shard) == 1
         return self.swizzle is not None and plain and self.shard[0].stride == 1 and self.shard[0].axis == m
 
     def size(self, axis: Axis | str | None = None) -> int:
-        """How many logical elements; with an axis, the product of its iterators' extents."""
+        """Return the number of logical elements; with an axis, the product of its iterators' extents."""
         wanted = _axis(axis)
         return math.prod([it.extent for it in self.shard if wanted is None or it.axis == wanted])
 
     def span(self, axis: Axis | str | None = None) -> int:
-        """One past the highest coordinate on `axis`, or on all memory axes together; before swizzling."""
+        """Return one past the highest coordinate on `axis`, or on all memory axes together, before swizzling."""
         return _memory_span(self) if axis is None else _span(self, _axis(axis))
 
     def lowest(self, axis: Axis | str) -> int:
-        """The lowest coordinate on `axis`, below 0 where strides are negative; before swizzling."""
+        """Return the lowest coordinate on `axis`, which is negative for negative strides, before swizzling."""
         wanted = _axis(axis)
         down = [(it.extent - 1) * min(it.stride, 0) for it in (*self.shard, *self.replica) if it.axis == wanted]
         return sum(down) + sum([value for a, value in self.offset if a == wanted])
 
     def footprint(self) -> int:
-        """How many elements of memory hold this layout: its span, up to whole swizzle periods."""
+        """Return the elements of memory that the layout needs: its span, rounded up to whole swizzle periods."""
         return _footprint(self)
 
     def storage(self) -> TileLayout:
-        """The memory part: what one thread holds."""
+        """Return the memory part of the layout: the elements that one thread holds."""
         shard = tuple(it for it in self.shard if not it.axis.is_thread)
         replica = tuple(it for it in self.replica if not it.axis.is_thread)
         offset = tuple((a, v) for a, v in self.offset if not a.is_thread)
         return TileLayout(shard or (Iter(1, 1, m),), replica, offset, self.swizzle)
 
     def axes(self) -> tuple[Axis, ...]:
-        """All axes in order of appearance, each once."""
+        """Return the axes in order of appearance, each once."""
         return _axes(self)
 
     def apply(self, *coord: int, shape: Sequence[int] | None = None) -> dict[str, int] | list[dict[str, int]]:
-        """The place of one element, as {axis name: coordinate}; under replication a list, one a replica.
+        """Return the place of one element as {axis name: coordinate}, or a list with one for each replica.
 
-        coord: a flat index, one coordinate for each iterator, or, with `shape`, one for each dimension.
-            The first is not limited, so that an index may run past the end.
+        coord: a flat index, one coordinate per iterator, or, with `shape`, one per dimension.
+            The first one isn't limited, so an index may pass the end.
         """
         at = digits(self.flat_index(coord, shape), self.shape)
         base = dict.fromkeys(self.axes(), 0) | ({m: 0} if self.swizzle else {})
@@ -187,7 +187,7 @@ class TileLayout:
     __call__ = apply
 
     def flat_index(self, coord: Sequence[int], shape: Sequence[int] | None = None) -> int:
-        """The flat row-major index of what `apply` takes."""
+        """Return the flat row-major index of the coordinates that `apply` takes."""
         coord = arguments.integers(coord, "a coordinate", "write apply(i, j)")
         if shape is not None:
             shape = arguments.extents(shape)
@@ -205,17 +205,17 @@ class TileLayout:
         return sum(x * w for x, w in zip(coord, weights(shape), strict=True))
 
     def map_all(self, shape: Sequence[int] | None = None) -> dict[str, NDArray[np.int64]]:
-        """Every element's coordinates: axis name -> array over the flat row-major index of `shape`.
+        """Return the coordinates of all elements: axis name -> array over the flat row-major index of `shape`.
 
-        shape: (elements,), or (replicas, elements) where the layout is replicated.
+        The arrays have shape (elements,), or (replicas, elements) if the layout is replicated.
         """
         return places.map_all(self._fitted(shape))
 
     def canonical(self, fuse: bool = True) -> TileLayout:
-        """The same function with the fewest iterators; the shard's order is kept, the replicas' is not.
+        """Return the same function with the fewest iterators; the order of the shard is kept, that of replicas is not.
 
-        fuse: also write several thread axes as one, laneid and warpid as tx for instance.
-        raises: LayoutError where `fuse` meets thread axes that don't nest.
+        fuse: also fuse thread axes, such as laneid and warpid into tx.
+        raises: LayoutError if thread axes to fuse don't nest.
         """
         arguments.instance(fuse, bool, "fuse", "write True or False")
         scope_of(self.axes() if fuse else ())
@@ -232,11 +232,10 @@ class TileLayout:
         return TileLayout(shard, replica, offset, self.swizzle)
 
     def group(self, shape: Sequence[int]) -> tuple[TileLayout, tuple[int, ...]]:
-        """Split iterators so that consecutive ones multiply to each extent of `shape`.
+        """Split iterators so that the extents of consecutive ones multiply to each extent of `shape`.
 
-        returns: the layout, and where each dimension's iterators start: those of dimension k are
-            shard[separators[k] : separators[k + 1]]. Of no dimensions a layout without replicas keeps an iterator of
-            extent 1.
+        returns: the layout, and separators: the iterators of dimension k are shard[separators[k] : separators[k + 1]].
+            If `shape` is empty, a layout without replicas keeps an iterator of extent 1.
         """
         shape = arguments.extents(shape)
         fitted = self._fitted(shape)
@@ -248,7 +247,7 @@ class TileLayout:
         return fitted.replace(shard=shard if shard or fitted.replica else fitted.shard[:1]), tuple(ends)
 
     def group_many(self, shapes: Sequence[Sequence[int]]) -> tuple[TileLayout, tuple[tuple[int, ...], ...]]:
-        """Split iterators just enough for several shapes at once; separators for each."""
+        """Split iterators just enough for several shapes at once; return also the separators of each shape."""
         return group_many(self, shapes)
 
     def permute_groups(self, separators: Sequence[int], perm: Sequence[int]) -> TileLayout:
@@ -258,19 +257,20 @@ class TileLayout:
         count = len(separators) - 1
         if [0, *separators, len(self.shard)] != sorted((0, *separators, len(self.shard))):
             raise LayoutError(
-                f"separators {shown(separators)} don't part the {len(self.shard)} iterators of {self!r}",
+                f"separators {shown(separators)} don't split the {len(self.shard)} iterators of {self!r}",
                 hint="pass what group(shape) gave",
             )
         if sorted(perm) != list(range(count)):
-            raise LayoutError(f"{shown(perm)} is no order of {count} groups", hint=f"name 0 to {count - 1} once each")
+            got, hint = f"{shown(perm)} is no permutation of {count} groups", f"name 0 to {count - 1} once each"
+            raise LayoutError(got, hint=hint)
         chosen = (self.shard[separators[k] : separators[k + 1]] for k in perm)
         return self.replace(shard=tuple(it for group in chosen for it in group))
 
     def slice(self, shape: Sequence[int], region: Sequence[tuple[int, int]]) -> TileLayout:
-        """The layout of a window: slice(shape, region)(x) == self(start + x).
+        """Return the layout of a window: slice(shape, region)(x) == self(start + x).
 
-        region: (start, extent) a dimension. The offset of a swizzled layout stays inside the swizzle.
-        raises: LayoutError where the window leaves the shape, or is no layout.
+        region: (start, extent) per dimension. The offset of a swizzled layout is swizzled too.
+        raises: LayoutError if the window exceeds the shape or isn't a layout.
         """
         shape, region = arguments.extents(shape), iters.windows(region)
         if len(region) != len(shape):
@@ -299,11 +299,11 @@ class TileLayout:
     def window(
         self, shape: Sequence[int], window: Sequence[int], multiples: Sequence[int]
     ) -> tuple[TileLayout, tuple[Iter, ...]]:
-        """The layout of a window whose starts are known only at run time, as multiples of `multiples`.
+        """Return the layout of a window whose starts are run-time multiples of `multiples`.
 
         returns: the layout of the window at zero, and for each dimension the iterator along which it
             moves: starting at i * multiple adds i * stride to that iterator's axis.
-        raises: LayoutError where a start doesn't move the window along one iterator.
+        raises: LayoutError if a start doesn't move the window along one iterator.
         """
         shape, wide = arguments.extents(shape), arguments.extents(window, "a window's extents")
         multiples = arguments.extents(multiples, "the multiples")
@@ -316,78 +316,78 @@ class TileLayout:
         return zero, moves
 
     def broadcast(self, extent: int, position: int) -> TileLayout:
-        """With a further iterator of stride 0 before iterator `position`: all its values share a place."""
+        """Insert an iterator of stride 0 before iterator `position`, so that all its values share a place."""
         position = arguments.integer(position, "a position", "count the iterators from 0")
         if not 0 <= position <= len(self.shard):
             raise LayoutError(
                 f"position {shown(position)} is not among 0 to {len(self.shard)}",
-                hint="count the iterators from 0; one past the last puts it behind all",
+                hint="count the iterators from 0; one past the last appends it",
             )
         return self.replace(shard=(*self.shard[:position], Iter(extent, 0, m), *self.shard[position:]))
 
     def unpack(self, count: int) -> TileLayout:
-        """The layout of elements `count` times narrower: each element becomes `count` neighbours."""
+        """Return the layout of elements `count` times narrower: each element becomes `count` neighbours."""
         return tiling.unpack(self, count)
 
     def pack(self, count: int) -> TileLayout:
-        """The layout of elements `count` times wider: `count` neighbours become one element."""
+        """Return the layout of elements `count` times wider: `count` neighbours become one element."""
         return tiling.pack(self, count)
 
     def tile(self, outer: TileLayout, outer_shape: Sequence[int], inner_shape: Sequence[int]) -> TileLayout:
-        """Copies of this layout arranged by `outer`, whose steps count whole copies."""
+        """Return copies of this layout arranged by `outer`, whose steps count whole copies."""
         return tiling.tile(self, _layout(outer), outer_shape, inner_shape)
 
     def direct_sum(self, left: TileLayout, left_shape: Sequence[int], right_shape: Sequence[int]) -> TileLayout:
-        """Both layouts' steps added, `left` the slower in each dimension: `tile` without scaling."""
+        """Return the sum of both layouts, `left` slower in each dimension: `tile` without scaling."""
         return tiling.direct_sum(self, _layout(left), left_shape, right_shape)
 
     def is_tile_inner(
         self, tiled: TileLayout, tiled_shape: Sequence[int], inner_shape: Sequence[int]
     ) -> TileLayout | None:
-        """The outer layout with which this one tiles to `tiled`; None where there is none."""
+        """Return the outer layout with which this one tiles to `tiled`, or None."""
         return tiling.is_tile_inner(self, _layout(tiled), tiled_shape, inner_shape)
 
     def is_tile_outer(
         self, tiled: TileLayout, tiled_shape: Sequence[int], outer_shape: Sequence[int]
     ) -> TileLayout | None:
-        """The inner layout that this one tiles to `tiled`; None where there is none."""
+        """Return the inner layout that this one tiles to `tiled`, or None."""
         return tiling.is_tile_outer(self, _layout(tiled), tiled_shape, outer_shape)
 
     def is_direct_sum_left(
         self, total: TileLayout, interleaved_shape: Sequence[int], left_shape: Sequence[int]
     ) -> TileLayout | None:
-        """The right layout with which this one sums to `total`; None where there is none."""
+        """Return the right layout with which this one sums to `total`, or None."""
         return tiling.is_direct_sum_left(self, _layout(total), interleaved_shape, left_shape)
 
     def owners(self, *coord: int, shape: Sequence[int] | None = None) -> list[tuple[int, int]]:
-        """Who holds an element: (thread in the layout's scope, register), one pair a replica.
+        """Return the owners of an element: (thread in the layout's scope, register) for each replica.
 
         Without a thread axis the thread is 0.
         """
         return places.owners(self, coord, shape)
 
     def inverse(self, thread: int, register: int, shape: Sequence[int] | None = None) -> tuple[int, ...] | None:
-        """The coordinate of what a thread holds in a register; None for nothing.
+        """Return the coordinate of the element that a thread holds in a register, or None.
 
-        shape: what the coordinate counts in; the shard's own extents where none is given.
-        raises: LayoutError where several elements share that place.
+        shape: the shape of the coordinate; by default the extents of the shard.
+        raises: LayoutError if several elements share that place.
         """
         return places.inverse(self, thread, register, shape)
 
     def is_injective(self) -> bool:
-        """Whether no two elements share a place."""
+        """Return whether no two elements share a place."""
         return places.is_injective(self)
 
     def is_bijective(self) -> bool:
-        """Whether each place in the box that the elements reach holds exactly one, and each element has one place."""
+        """Return whether elements correspond one to one to the places of their bounding box."""
         return places.is_bijective(self)
 
     def equivalent(self, other: TileLayout) -> bool:
-        """Whether both are the same function of the flat index, with thread axes fused."""
+        """Return whether both are the same function of the flat index, with thread axes fused."""
         return places.equivalent(self, _layout(other))
 
     def verify_well_formed(self) -> None:
-        """Raise LayoutError where thread axes don't nest, or run past what the hardware has of them."""
+        """Raise LayoutError if thread axes don't nest or exceed the limits of the hardware."""
         self.scope  # noqa: B018
         for axis in self.axes():
             if axis.is_thread and self.lowest(axis) < 0:
@@ -408,7 +408,7 @@ class TileLayout:
         replica: Iterable[Iter] | None = None,
         offset: Iterable[tuple[Axis, int]] | None = None,
     ) -> TileLayout:
-        """The same layout with some parts exchanged; the swizzle stays."""
+        """Return the layout with some parts replaced; the swizzle is kept."""
         return TileLayout(
             self.shard if shard is None else shard,
             self.replica if replica is None else replica,
@@ -417,11 +417,11 @@ class TileLayout:
         )
 
     def swizzled(self, swizzle: Swizzle | None) -> TileLayout:
-        """This layout with its memory coordinate permuted by `swizzle` at the end, in place of any before."""
+        """Return the layout with its swizzle replaced."""
         return TileLayout(self.shard, self.replica, self.offset, swizzle)
 
     def adapted(self, shape: Sequence[int]) -> TileLayout:
-        """A bare swizzle over `shape` in row-major order; any other layout as it is."""
+        """Return a bare swizzle over `shape` in row-major order, and any other layout unchanged."""
         return TileLayout.row_major(shape, self.swizzle) if self.is_bare else self
 
     def __add__(self, other: Replica | Term | Axis | int) -> TileLayout:
@@ -452,14 +452,14 @@ class TileLayout:
         return f"({text}).swizzled({self.swizzle!r})" if " + " in text else f"{text}.swizzled({self.swizzle!r})"
 
     def draw(self, shape: Sequence[int] | None = None, dtype: object = None) -> Picture:
-        """A picture of the tile: `layout.draw((8, 8), tj.float16)`. dtype: of its elements, which decides banks."""
+        """Draw the tile: `layout.draw((8, 8), tj.float16)`. dtype: the element type, which determines banks."""
         return draw(self, shape, dtype)
 
     def _repr_svg_(self) -> str:
         return draw(self).svg
 
     def _fitted(self, shape: Sequence[int] | None) -> TileLayout:
-        """This layout over `shape`, a bare swizzle adapted; LayoutError where the sizes differ."""
+        """Return the layout over `shape`, a bare swizzle adapted; raise LayoutError if sizes differ."""
         if shape is None:
             return self
         shape = arguments.extents(shape)
@@ -479,7 +479,7 @@ class TileLayout:
         return place
 
 
-# remembered: passes ask it of each tile, and most tiles of a kernel share their layout
+# cached, because passes need it for each tile, and most tiles of a kernel share their layout
 @lasting
 def _footprint(layout: TileLayout) -> int:
     span = layout.span()
@@ -489,7 +489,6 @@ def _footprint(layout: TileLayout) -> int:
 
 
 def _span(layout: TileLayout, axis: Axis | None) -> int:
-    """The span on an axis, or on all memory axes together."""
     chosen = [it for it in (*layout.shard, *layout.replica) if _selected(it.axis, axis)]
     offset = sum([value for a, value in layout.offset if _selected(a, axis)])
     return 1 + sum([(it.extent - 1) * max(it.stride, 0) for it in chosen]) + offset

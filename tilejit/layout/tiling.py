@@ -1,4 +1,4 @@
-"""Layouts made of layouts: tiling, direct sums, their recognition, and packing of elements."""
+"""Composition of layouts: tiling, direct sums, their recognition, and packing of elements."""
 
 from __future__ import annotations
 
@@ -20,16 +20,13 @@ Shape = Sequence[int]
 
 
 def tile(inner: TileLayout, outer: TileLayout, outer_shape: Shape, inner_shape: Shape) -> TileLayout:
-    """tile(o, i) = inner(i) + outer(o) with outer's strides scaled by inner's span on their axis.
-
-    Offsets add unscaled. The outer digits are the slower ones of each dimension.
-    """
+    """Return inner(i) + outer(o), outer's strides scaled by inner's span on their axis; outer's digits are slower."""
     outer_shape, inner_shape = extents(outer_shape), extents(inner_shape)
     return _combined(outer, inner, outer_shape, inner_shape, _spans(inner.adapted(inner_shape)))
 
 
 def direct_sum(right: TileLayout, left: TileLayout, left_shape: Shape, right_shape: Shape) -> TileLayout:
-    """direct_sum(l, r) = left(l) + right(r), left's digits the slower ones of each dimension."""
+    """Return direct_sum(l, r) = left(l) + right(r); left's digits are the slower ones of each dimension."""
     left_shape, right_shape = extents(left_shape), extents(right_shape)
     return _combined(left, right, left_shape, right_shape, {})
 
@@ -40,7 +37,7 @@ def _combined(
     if len(slow_shape) != len(fast_shape):
         raise LayoutError(
             f"shapes {tuple(slow_shape)} and {tuple(fast_shape)} differ in rank",
-            hint="give shapes of as many dimensions",
+            hint="give shapes of the same rank",
         )
     if slow.swizzle is not None:
         raise LayoutError(
@@ -56,7 +53,6 @@ def _combined(
 
 
 def _spans(layout: TileLayout) -> dict[Axis, int]:
-    """How many coordinates `layout` covers on each of its axes, its offset aside."""
     span = {it.axis: 1 for it in (*layout.shard, *layout.replica)}
     for it in (*layout.shard, *layout.replica):
         span[it.axis] += (it.extent - 1) * abs(it.stride)
@@ -68,7 +64,7 @@ def _scaled(iters: Sequence[Iter], scale: dict[Axis, int]) -> list[Iter]:
 
 
 def _divided(iters: Sequence[Iter], scale: dict[Axis, int]) -> list[Iter] | None:
-    """The inverse of `_scaled`; None where a stride isn't a multiple. Strides of single steps don't matter."""
+    """Return the inverse of `_scaled`; None if a stride isn't a multiple, except for extents of 1."""
     result = []
     for it in iters:
         by = scale.get(it.axis, 1)
@@ -81,7 +77,6 @@ def _divided(iters: Sequence[Iter], scale: dict[Axis, int]) -> list[Iter] | None
 def is_tile_inner(
     inner: TileLayout, tiled: TileLayout, tiled_shape: Shape, inner_shape: Shape
 ) -> TileLayout | None:
-    """The outer layout with which `inner` tiles to `tiled`; None where there is none."""
     tiled_shape, inner_shape = extents(tiled_shape), extents(inner_shape)
     if inner.swizzle != tiled.swizzle or not _divides(inner_shape, tiled_shape):
         return None
@@ -104,7 +99,6 @@ def is_tile_inner(
 def is_tile_outer(
     outer: TileLayout, tiled: TileLayout, tiled_shape: Shape, outer_shape: Shape
 ) -> TileLayout | None:
-    """The inner layout that `outer` tiles to `tiled`; None where there is none."""
     tiled_shape, outer_shape = extents(tiled_shape), extents(outer_shape)
     if outer.swizzle is not None or not _divides(outer_shape, tiled_shape):
         return None
@@ -129,10 +123,7 @@ def is_tile_outer(
 def is_direct_sum_left(
     left: TileLayout, total: TileLayout, interleaved_shape: Shape, left_shape: Shape
 ) -> TileLayout | None:
-    """The right layout with which `left` sums to `total`; None where there is none.
-
-    interleaved_shape: left and right extents of each dimension in turn.
-    """
+    """Return the right layout with which `left` sums to `total`, or None; left and right extents alternate."""
     interleaved_shape, left_shape = extents(interleaved_shape), extents(left_shape)
     parts, own = _groups(total, interleaved_shape), _groups(left, left_shape)
     if left.swizzle is not None or parts is None or own is None:
@@ -154,7 +145,7 @@ def _interleaved(slow: Shape, fast: Shape) -> list[int]:
 
 
 def _groups(layout: TileLayout | None, shape: Shape) -> tuple[tuple[Iter, ...], ...] | None:
-    """The iterators of each dimension; None where the layout doesn't group to `shape`."""
+    """Return the iterators of each dimension; None if the layout can't be grouped to `shape`."""
     if layout is None:
         return None
     try:
@@ -164,7 +155,6 @@ def _groups(layout: TileLayout | None, shape: Shape) -> tuple[tuple[Iter, ...], 
 
 
 def _without(iters: Sequence[Iter], less: Sequence[Iter]) -> list[Iter] | None:
-    """A multiset less another; None where that isn't part of it."""
     rest = [it for it in iters if it.extent > 1]
     for it in less:
         if it.extent == 1:
@@ -180,10 +170,7 @@ def _less(whole: TileLayout, part: TileLayout) -> tuple[tuple[Axis, int], ...]:
 
 
 def _split(tiled: TileLayout, part: TileLayout, *, tiled_is_outside: bool) -> TileLayout | None:
-    """`tiled` with its thread axis split where `part`'s begins (or, if not `tiled_is_outside`, ends).
-
-    returns: `tiled` as it is where the two scopes agree or one has none; None where they don't nest.
-    """
+    """Split the thread axis of `tiled` where `part`'s ends, or begins if not `tiled_is_outside`; None if not nested."""
     own, other = tiled.scope, part.scope
     if own is None or other is None:
         return tiled
@@ -203,7 +190,7 @@ def _split(tiled: TileLayout, part: TileLayout, *, tiled_is_outside: bool) -> Ti
     for axis, value in fused.offset:
         offset += [(high, value // count), (low, value % count)] if axis == whole else [(axis, value)]
     split = fused.replace(shard=shard, replica=replica, offset=offset)
-    # A sum of low parts that passes `count` would carry into the high part.
+    # if low parts could sum to `count`, they would carry into the high part
     return split if split.span(low) <= count else None
 
 
@@ -225,7 +212,6 @@ def _halves(iters: Sequence[Iter], whole: Axis, low: Axis, high: Axis, count: in
 
 
 def unpack(layout: TileLayout, count: int) -> TileLayout:
-    """Each element becomes `count` neighbours on the innermost memory axis."""
     count = _power_of_two(count)
     axis = next((it.axis for it in reversed(layout.shard) if not it.axis.is_thread), m)
     fine = layout.replace(
@@ -237,14 +223,13 @@ def unpack(layout: TileLayout, count: int) -> TileLayout:
 
 
 def pack(layout: TileLayout, count: int) -> TileLayout:
-    """`count` neighbours become one element."""
     count = _power_of_two(count)
     last = max((k for k, it in enumerate(layout.shard) if it.extent > 1), default=0)
     inner = layout.shard[last]
     if inner.axis.is_thread or inner.stride != 1 or inner.extent % count != 0:
         raise LayoutError(
             f"can't pack {count} elements into one: the innermost iterator of {layout!r} is {inner!r}",
-            hint="it has to be of stride 1 in memory, and that many or a multiple",
+            hint="it needs stride 1 in memory and an extent that is a multiple",
         )
     scale = {inner.axis: count}
     before = _divided(layout.shard[:last], scale)

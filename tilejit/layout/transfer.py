@@ -1,8 +1,8 @@
-"""Two layouts of one tile compared: who holds what on either side, and how each owner comes to it.
+"""Comparison of two layouts of one tile: the elements that each thread holds and those that it needs.
 
     element     0       1       2       3
     from        0 r0    0 r1    1 r0    1 r1       thread, register
-    to          0 r1    0 r0    1 r1    1 r0       each thread has what it needs: r0 and r1 change names
+    to          0 r1    0 r0    1 r1    1 r0       no exchange is needed: r0 and r1 are renamed
     to          0 r0    1 r0    0 r1    1 r1       thread 0 needs element 2 of thread 1, which needs element 1
 """
 
@@ -24,7 +24,7 @@ Array = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holding:
-    """Which thread of a scope holds each element of a box in which register, elements in row-major order.
+    """The thread of a scope and the register that hold each element of a box, in row-major order.
 
     thread, register: of shape (replicas, elements).
     """
@@ -36,12 +36,7 @@ class Holding:
     def of(
         layout: TileLayout, slots: Sequence[int], box: Sequence[tuple[int, int]], steps: Mapping[str, int]
     ) -> Holding:
-        """A box of a tile.
-
-        slots: the shape that the layout has. box: (start, extent) a dimension. steps: thread axis -> how many threads
-        of the scope a step along it is.
-        raises: LayoutError where the layout counts threads beyond the scope.
-        """
+        """Return the holding of a box of (start, extent) pairs. steps: thread axis -> stride in the scope's threads."""
         index = np.zeros((), np.int64)
         for (start, extent), size in zip(box, slots, strict=True):
             index = index[..., None] * size + start + np.arange(extent)
@@ -68,10 +63,7 @@ class Holding:
 
 
 def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
-    """(register of the destination, of the source), in order, where that is the same for every thread.
-
-    returns: else why it isn't.
-    """
+    """Return pairs of destination and source register, in order, or why no renaming works for every thread."""
     if np.array_equal(src.thread, dst.thread):
         return _renamed(dst.register.ravel(), src.register.ravel())
     count = src.elements
@@ -82,15 +74,15 @@ def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
     at = np.minimum(np.searchsorted(held[order], wanted), held.size - 1)
     missing = int(np.count_nonzero(held[order][at] != wanted))
     if missing:
-        return f"{missing} of {wanted.size} values are held by other threads than need them"
+        return f"{missing} of {wanted.size} values aren't held by the threads that need them"
     return _renamed(dst.register.ravel(), src.register.ravel()[order][at])
 
 
 def _renamed(to: Array, source: Array) -> tuple[tuple[int, int], ...] | str:
-    """As `renaming`, for values of which each goes from one register to another, in whatever thread."""
-    # what each register becomes, by the last value that it gets
+    """Return the pairs of registers of `renaming`, given those of each value."""
+    # the source of each register, by the last value that it gets
     becomes = np.full(int(to.max(initial=-1)) + 1, -1, np.int64)
     becomes[to] = source
     if np.any(becomes[to] != source):
-        return "which register becomes which depends on the thread"
+        return "the renaming of registers depends on the thread"
     return tuple((int(register), int(becomes[register])) for register in np.flatnonzero(becomes >= 0))

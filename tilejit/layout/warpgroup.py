@@ -1,6 +1,6 @@
-"""`tj.wgmma`: which thread and register of a warpgroup holds each element of what it multiplies asynchronously.
+"""`tj.wgmma`: the register layouts of asynchronous warpgroup products.
 
-Rows 0 to 63 are a product's, 16 of each warp as in `tj.mma`; 64 more are the next product's, in registers behind these.
+A product has 64 rows, 16 per warp as in `tj.mma`. The next 64 rows belong to another product and follow in registers.
 source: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16".
 """
 
@@ -18,12 +18,12 @@ from .tile_layout import TileLayout
 
 __all__ = ["layout_a", "layout_c"]
 
-#: rows of a product, of which each warp has 16, and the bytes of A's rows
+#: rows and warps of a product, and the bytes of A's rows
 _ROWS, _WARPS, _DEPTH_BYTES = 64, 4, 32
 
 
 def layout_c(shape: Sequence[int]) -> TileLayout:
-    """The layout of the accumulator for `tj.wg.gemm_async`, of shape (64 * i, N).
+    """Return the layout of the accumulator for `tj.wg.gemm_async`, of shape (64 * i, N).
 
     Example:
         c = tj.wgmma.layout_c((64, 16))
@@ -36,7 +36,7 @@ def layout_c(shape: Sequence[int]) -> TileLayout:
 
 
 def layout_a(shape: Sequence[int], dtype: DType) -> TileLayout:
-    """The layout of A in registers for `tj.wg.gemm_async`, of shape (64 * i, K). dtype: of A's elements.
+    """Return the layout of A in registers for `tj.wg.gemm_async`, of shape (64 * i, K). dtype: A's element type.
 
     Example:
         a = tj.wgmma.layout_a((64, 16), tj.float16)
@@ -50,7 +50,7 @@ def layout_a(shape: Sequence[int], dtype: DType) -> TileLayout:
 
 
 def _layout(rows: int, width: tuple[Iter, ...], pack: int) -> TileLayout:
-    """pack: elements of a row that follow each other in registers."""
+    """Return the layout. pack: elements of a row in consecutive registers."""
     block = 2 * pack * width[0].extent
     height = (Iter(rows // _ROWS, block, m), Iter(_WARPS, 1, wid_in_wg), Iter(2, pack, m), Iter(8, 4, laneid))
     return TileLayout(tuple(it for it in (*height, *width) if it.extent > 1))

@@ -1,4 +1,4 @@
-"""Tile IR to lane IR: every tile operation goes to the variant that the rule engine chooses for it."""
+"""Lowering from tile IR to lane IR. The rule engine chooses a variant for each tile operation."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = [
 
 
 def lower(kernel: Kernel, target: Target) -> Lowered:
-    """The kernel at lane level, and what was chosen for each tile operation.
+    """Lower a kernel to lane level, and record the variant chosen for each tile operation.
 
-    raises: DispatchError where no variant accepts an operation.
+    raises: DispatchError if no variant accepts an operation.
     """
     return _lower(kernel, target, VARIANTS)

@@ -1,6 +1,6 @@
-"""Arrivals at barriers become instructions: the instance synchronises, unless it needn't, and its leader arrives.
+"""Lowering of arrivals at barriers: the instance synchronizes where it must, and its leader arrives.
 
-What releases a stage that one copy may fill in several CTAs of a cluster arrives in each of them.
+If a multicast copy fills a stage in several CTAs of a cluster, its release arrives at the barriers of all of them.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from ..ir.names import defined_names
 from ..ir.nodes import Arrive, Expr, Instruction, Kernel, Stmt, Sync, Vector
 from ..isa import mbarrier
 from .builder import Builder
-from .clusters import others_along, released_along
+from .clusters import peer_ranks, release_axes
 from .leaders import leads
-from .synchronization import meetings
+from .synchronization import synchronizing_arrivals
 
 __all__ = ["expand"]
 
 
 def expand(kernel: Kernel) -> Kernel:
-    """The kernel without `Arrive`."""
+    """Replace each `Arrive` of a kernel at lane level by instructions."""
     if Arrive not in walk.inventory(kernel.body).kinds:
         return kernel
     b = Builder(defined_names(kernel.body))
-    meeting = meetings(kernel)
-    axes = released_along(kernel.body)
-    made: dict[int, tuple[Stmt, ...]] = {}
+    synchronizing = synchronizing_arrivals(kernel)
+    axes = release_axes(kernel.body)
+    expanded: dict[int, tuple[Stmt, ...]] = {}
     for number, stmt in walk.numbered(kernel.body, Arrive):
         axis = axes.get(stmt.place.buffer.name)
-        others = () if kernel.cluster is None or axis is None else tuple(others_along(kernel.cluster, axis))
-        _arrive(b, stmt, kernel.threads, others, meets=id(stmt) in meeting)
-        made[number] = b.take()
-    return replace(kernel, body=walk.edited(kernel.body, made))
+        peers = () if kernel.cluster is None or axis is None else tuple(peer_ranks(kernel.cluster, axis))
+        _arrive(b, stmt, kernel.threads, peers, synchronizes=id(stmt) in synchronizing)
+        expanded[number] = b.take()
+    return replace(kernel, body=walk.edited(kernel.body, expanded))
 
 
-def _arrive(b: Builder, stmt: Arrive, threads: int, others: Sequence[Expr], *, meets: bool) -> None:
-    """others: the ranks of the other CTAs that it arrives in."""
+def _arrive(b: Builder, stmt: Arrive, threads: int, peers: Sequence[Expr], *, synchronizes: bool) -> None:
+    """Emit one arrival. peers: the ranks of the other CTAs that it arrives at."""
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     b.span = stmt.span
-    if meets:
+    if synchronizes:
         b.append(Sync(stmt.scope, stmt.span))
     row = mbarrier.ARRIVE if stmt.bytes is None else mbarrier.ARRIVE_EXPECT
     inputs = (stmt.place,) if stmt.bytes is None else (stmt.place, stmt.bytes)
     with b.when(leads(b, stmt.scope, threads)):
         b.append(Instruction(row.name, (), inputs, stmt.span))
-        for cta in others:
+        for cta in peers:
             b.append(Instruction(mbarrier.ARRIVE_AT_PEER.name, (), (stmt.place, cta), stmt.span))

@@ -1,4 +1,4 @@
-"""Asking the dispatcher without a kernel: `tj.operand`, `tj.sym`, `tj.dispatch`."""
+"""Dispatch queries without a kernel: `tj.operand`, `tj.sym`, `tj.dispatch`."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ __all__ = ["OperandSpec", "dispatch", "operand", "sym"]
 
 Start = int | Var
 
-#: of an array whose alignment isn't said: what a framework's allocator gives at least
+#: bytes to which allocators of frameworks align at least; assumed if no alignment is given
 _GLOBAL_ALIGN = 16
-_OPERANDS = "pass what tj.operand made, numbers and tj.sym, the destination first"
+_OPERANDS = "pass tj.operand(...), numbers and tj.sym(...), the destination first"
 
 
 @dataclass(frozen=True, slots=True)
 class OperandSpec:
-    """A buffer to ask about. region: (start, extent) a dimension, the whole buffer where None.
+    """A buffer, or a region of one, as an operand of `dispatch`.
 
-    strides: of a global tensor without a layout; "runtime" where they are known only at launch, the last one being 1.
-    align: bytes that divide the base and those strides.
+    region: (start, extent) per dimension, or None for the whole buffer.
+    strides: of a global tensor without a layout; "runtime" if they are known only at launch (the last one is 1).
+    align: bytes that divide the base address and those strides.
     """
 
     space: str
@@ -51,7 +52,7 @@ class OperandSpec:
     align: int
 
     def named(self, name: str) -> Region:
-        """The region, its buffer called `name`."""
+        """Return the region, with `name` as the name of its buffer."""
         buffer = Buffer(name, self.space, self.dtype, self.shape, self._layout(name), self.align)
         window = self.region or tuple((0, n) for n in self.shape)
         starts = tuple(build.const(s, buffer.index_dtype) if isinstance(s, int) else s for s, _ in window)
@@ -78,10 +79,10 @@ def operand(
     strides: str | Sequence[int] | None = None,
     align: int | None = None,
 ) -> OperandSpec:
-    """A buffer, or a region of one, for `dispatch`.
+    """Describe a buffer, or a region of one, for `dispatch`.
 
-    space: "global", "shared", "local" or "tmem". region: (start, extent) a dimension; a start may be a `sym`.
-    strides: "runtime" for a global tensor whose strides are known only at launch. align: bytes.
+    space: "global", "shared", "local" or "tmem". region: (start, extent) per dimension; a start may be a `sym`.
+    strides: "runtime" for a global tensor whose strides are known only at launch. align: in bytes.
 
     Example:
         tile = tj.operand("local", (32, 8), tj.float32, layout=S[(32, 8) : (1 @ laneid, 1)])
@@ -104,7 +105,7 @@ def operand(
     if window is not None and len(window) != len(extents):
         raise KernelTypeError(
             f"a region of {counted(len(window), 'dimension')} doesn't fit shape {extents}",
-            hint="one (start, extent) a dimension",
+            hint="give one (start, extent) per dimension",
         )
     if window is not None and space != "global":
         _check_inside(window, extents, space)
@@ -113,7 +114,7 @@ def operand(
             f"only global tensors have strides; {space} buffers have a layout", hint="give layout=S[...] instead"
         )
     if isinstance(strides, str) and strides != "runtime":
-        raise KernelTypeError(f"strides={strides!r}", hint='"runtime", or one number a dimension')
+        raise KernelTypeError(f"strides={strides!r}", hint='give "runtime", or one number per dimension')
     steps = strides if strides is None or isinstance(strides, str) else tuple(int(s) for s in strides)
     if align is None:
         align = _GLOBAL_ALIGN if space == "global" else allocation.alignment(space, element, placed)
@@ -131,7 +132,7 @@ def _check_inside(window: Sequence[tuple[Start, int]], shape: tuple[int, ...], s
 
 
 def sym(name: str, *, multiple_of: int = 1, dtype: DType = int64) -> Var:
-    """A value known only at run time, of which `multiple_of` is known to be a divisor.
+    """Return a value known only at run time and divisible by `multiple_of`.
 
     Example:
         part = tj.operand("global", (64, 64), tj.float16, region=((tj.sym("i", multiple_of=8), 8), (0, 64)))
@@ -148,12 +149,12 @@ def dispatch(
     target: str | targets.Target = "sm_90a",
     **attrs: AttributeValue,
 ) -> Verdict[Any]:
-    """The variant that carries out an operation, its plan, and why the others don't.
+    """Return the variant that carries out an operation, its plan, and why the other variants decline.
 
-    operands: in the operation's order, destination first; scalars as numbers, None for an optional one that isn't
-    given. threads: of the CTA.
+    operands: in the operation's order, destination first. A scalar may be a number; None omits an optional operand.
+    threads: of the CTA.
     attrs: the operation's attributes, such as variant="reg", require_bits=128, or precision="tf32" of a gemm.
-    raises: DispatchError where no variant accepts.
+    raises: DispatchError if no variant accepts the operation.
 
     Example:
         dst, src = (tj.operand(space, (32, 32), tj.float16) for space in ("shared", "global"))
@@ -181,7 +182,7 @@ def dispatch(
 
 
 def _attributes(record: TileOperation, attrs: Mapping[str, AttributeValue]) -> tuple[tuple[str, AttributeValue], ...]:
-    """The attributes that are given, in the record's order; None is as if one weren't."""
+    """Return the attributes in the record's order, without those that are None."""
     stated = {name: value for name, value in attrs.items() if value is not None}
     for name, value in stated.items():
         fault = record.attribute_fault(name, value)
@@ -191,11 +192,11 @@ def _attributes(record: TileOperation, attrs: Mapping[str, AttributeValue]) -> t
 
 
 def _scalar(value: Expr | bool | int | float, tile_types: Sequence[DType]) -> Expr:
-    """A number as a weak literal: of the last tile's type where its kind allows."""
+    """Convert a number as a weak literal: to the type of the last tile if the kind of number allows it."""
     if isinstance(value, (Var, Const, Special, Op, Cast)):
         return value
     if not isinstance(value, (bool, int, float)):
-        raise KernelTypeError(f"{shown(value)} is no operand", hint=_OPERANDS)
+        raise KernelTypeError(f"{shown(value)} is not an operand", hint=_OPERANDS)
     if isinstance(value, bool):
         return Const(value, bool_)
     wanted = tile_types[-1] if tile_types else int32

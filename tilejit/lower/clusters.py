@@ -1,14 +1,14 @@
-"""Clusters: which CTAs a copy fills and a release reaches, and that those begin and end together who do so.
+"""Ranks of CTAs in a cluster, and the barriers at which the CTAs start and end together.
 
-A copy for several CTAs, and a release of what it filled, go along one axis; the hardware numbers CTAs:
+A multicast copy, and the release of what it filled, reach the CTAs along one axis of the cluster:
 
     cluster (2, 3)    CTA (x, y) has rank x + 2 y
     along axis 0      0 1, 2 3, 4 5       along axis 1      0 2 4, 1 3 5
 
-Where CTAs use each other's shared memory, none may do so before the others' barriers are there, and none may end while
-another one may still arrive at its barriers: shared memory is there as long as a thread of the CTA. The barrier of a
-cluster counts the threads that haven't ended. So it is enough that some of each CTA wait there for all others. They
-release there what they did: an arrival in another CTA may be under way for some time.
+A CTA that accesses the shared memory of others must not start before their barriers are initialized. It must not end
+while others may still arrive at its barriers, since shared memory lives as long as a thread of the CTA. The cluster
+barrier counts only threads that haven't exited, so it suffices that some threads of each CTA wait there at the end.
+They arrive with release semantics, because an arrival at another CTA may be in flight for some time.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from ..isa.barriers import CLUSTER_ENTRY, CLUSTER_EXIT
 from ..isa.mbarrier import ARRIVE_AT_PEER
 from ..isa.tma import MULTICAST_LOADS
 
-__all__ = ["mask_along", "others_along", "released_along", "with_meetings"]
+__all__ = ["multicast_mask", "peer_ranks", "release_axes", "synchronize_clusters"]
 
 
-def mask_along(cluster: Cluster, axis: int) -> Expr:
-    """The CTAs along an axis that this one is of, CTA i as bit i."""
+def multicast_mask(cluster: Cluster, axis: int) -> Expr:
+    """Return the mask of the CTAs that share this CTA's row along an axis; bit i is CTA i."""
     every = sum([1 << rank * _step(cluster, axis) for rank in range(cluster[axis])])
     mask = build.const(every, int32)
     return build.cast(mask if has_one_axis(cluster, axis) else build.left_shift(mask, _first(cluster, axis)), uint16)
 
 
-def others_along(cluster: Cluster, axis: int) -> Iterator[Expr]:
-    """The ranks of the other CTAs along an axis that this one is of."""
+def peer_ranks(cluster: Cluster, axis: int) -> Iterator[Expr]:
+    """Yield the ranks of the other CTAs in this CTA's row along an axis."""
     count, rank = cluster[axis], Special(rank_name(cluster, axis))
     for apart in range(1, count):
         if count & (count - 1):
@@ -52,44 +52,44 @@ def others_along(cluster: Cluster, axis: int) -> Iterator[Expr]:
 
 
 def _step(cluster: Cluster, axis: int) -> int:
-    """From one CTA's rank to the next one's along an axis."""
+    """Return the difference of rank between neighbours along an axis."""
     return math.prod(cluster[:axis])
 
 
 def _first(cluster: Cluster, axis: int) -> Expr:
-    """The rank of the first CTA along an axis that this one is of."""
+    """Return the rank of the first CTA in this CTA's row along an axis."""
     if has_one_axis(cluster, axis):
         return build.const(0, int32)
     return build.sub(Special(rank_name(cluster)), build.mul(Special(rank_name(cluster, axis)), _step(cluster, axis)))
 
 
-def released_along(body: Block) -> Mapping[str, int]:
-    """The barriers at which CTAs arrive in all those along an axis of their cluster, by name, and the axis."""
+def release_axes(body: Block) -> Mapping[str, int]:
+    """Map the name of each barrier whose releases reach several CTAs to their axis of the cluster."""
     return {alloc.buffer.name: alloc.reach for alloc in walk.each(body, Alloc) if alloc.reach is not None}
 
 
-#: the names of the instructions by which a thread uses the shared memory of other CTAs
+#: names of the instructions by which a thread accesses the shared memory of other CTAs
 _REACHING = frozenset({ARRIVE_AT_PEER.name, *(row.name for row in MULTICAST_LOADS.rows())})
 
 
-def with_meetings(kernel: Kernel) -> Kernel:
-    """The kernel at lane level, its arrivals instructions, whose CTAs begin and end together where they must."""
+def synchronize_clusters(kernel: Kernel) -> Kernel:
+    """Make the CTAs of a cluster start and end together where a kernel at lane level, after `arrivals`, needs it."""
     if kernel.cluster is None or not any(s.name in _REACHING for s in walk.each(kernel.body, Instruction)):
         return kernel
     values = ThreadValues(kernel.threads)
     values.define_conditions(kernel.body)
     entry = Instruction(CLUSTER_ENTRY.name, span=kernel.span)
     leave = Instruction(CLUSTER_EXIT.name, span=kernel.span)
-    arriving = _arriving(kernel.body, values)
-    return replace(kernel, body=(entry, *_ending(kernel.body, values, values.everybody, arriving, leave)))
+    arriving = _arriving_threads(kernel.body, values)
+    return replace(kernel, body=(entry, *_leave_at_end(kernel.body, values, values.everybody, arriving, leave)))
 
 
-def _ending(body: Block, values: ThreadValues, coming: int, arriving: int, leave: Instruction) -> Block:
-    """The kernel's last statements, or those of a branch there, with `leave` where threads end.
+def _leave_at_end(body: Block, values: ThreadValues, coming: int, arriving: int, leave: Instruction) -> Block:
+    """Insert `leave` where threads end, in the last statements of a kernel or of a branch at its end.
 
-    Of threads that take two ways by their ids, those of whom none arrive in other CTAs, on the way or before, needn't
-    wait: ptxas would take what the warp does there that copies for divergent (registers of threads, and every copy
-    twice). coming: who comes there by their ids, thread i as bit i. arriving: who arrives in other CTAs, anywhere.
+    If threads diverge there by their ids, a side whose threads never arrive at other CTAs doesn't wait: ptxas would
+    treat the code of the copying warp as divergent (per-thread registers, every copy twice).
+    coming: the threads that may get there, thread i as bit i. arriving: those that arrive at other CTAs, anywhere.
     """
     last = body[-1] if body else None
     if isinstance(last, If) and values.of(last.cond) is not None:
@@ -97,21 +97,21 @@ def _ending(body: Block, values: ThreadValues, coming: int, arriving: int, leave
         then, orelse = bool(true & arriving), bool(false & arriving)
         if true and false and then != orelse:
             ways = (
-                _ending(last.then, values, true, arriving, leave) if then else last.then,
-                _ending(last.orelse, values, false, arriving, leave) if orelse else last.orelse,
+                _leave_at_end(last.then, values, true, arriving, leave) if then else last.then,
+                _leave_at_end(last.orelse, values, false, arriving, leave) if orelse else last.orelse,
             )
-            return (*_returning(body[:-1], leave), replace(last, then=ways[0], orelse=ways[1]))
-    return (*_returning(body, leave), *(() if isinstance(last, Return) else (leave,)))
+            return (*_leave_before_returns(body[:-1], leave), replace(last, then=ways[0], orelse=ways[1]))
+    return (*_leave_before_returns(body, leave), *(() if isinstance(last, Return) else (leave,)))
 
 
-def _arriving(body: Block, values: ThreadValues) -> int:
-    """The threads that may arrive in other CTAs, thread i as bit i."""
+def _arriving_threads(body: Block, values: ThreadValues) -> int:
+    """Return the threads that may arrive at other CTAs, thread i as bit i."""
     every = zip(walk.statements(body), comers(body, values), strict=True)
-    who = [each for stmt, each in every if isinstance(stmt, Instruction) and stmt.name == ARRIVE_AT_PEER.name]
-    return reduce(or_, who, 0)
+    arriving = [each for stmt, each in every if isinstance(stmt, Instruction) and stmt.name == ARRIVE_AT_PEER.name]
+    return reduce(or_, arriving, 0)
 
 
-def _returning(body: Block, leave: Instruction) -> Block:
+def _leave_before_returns(body: Block, leave: Instruction) -> Block:
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
         return (leave, stmt) if isinstance(stmt, Return) else (stmt,)
 

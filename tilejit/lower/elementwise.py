@@ -1,4 +1,4 @@
-"""What elementwise operations share wherever their operands live."""
+"""Conditions and operands shared by elementwise variants."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .variant import SCOPE, TYPES, Condition, DispatchContext
 
 __all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "inputs_of", "placed_tiles", "schedule"]
 
-#: a tile's place, and for each dimension of the destination that of the place that goes along it
+#: a tile's placement, and for each dimension of the destination the placement's dimension that varies with it
 Placed = tuple[Placement, tuple[int | None, ...]]
 
-#: tile operations that compute each element by itself
+#: tile operations that compute each element independently
 OPERATIONS = (FILL.name, CAST.name, *ELEMENTWISE)
 
 
@@ -30,28 +30,28 @@ def _broadcasts(op: TileOp, context: DispatchContext) -> str | None:
     return None
 
 
-#: what every elementwise operation needs
+#: conditions of every elementwise variant
 ELEMENTWISE_CONDITIONS = (SCOPE, TYPES, Condition("broadcast", _broadcasts))
 
 
 def placed_tiles(op: TileOp) -> dict[str, Placed]:
-    """Where each tile is, and which of its dimensions goes along each of the destination's without units.
+    """Return each tile's placement, and which of its dimensions varies with each dimension of the destination.
 
-    None where the tile lacks the dimension, or has it once: then it doesn't move.
-    raises: LayoutError where a tile isn't the scope's.
+    That is None if the tile lacks the dimension or broadcasts it. Dimensions of extent 1 are left out.
+    raises: LayoutError if a tile doesn't belong to the scope.
     """
     shape = op.region("dst").shape
     return {name: (place(tile, op.scope), broadcast_along(tile.shape, shape)) for name, tile in op.tiles.items()}
 
 
 def schedule(tiles: Mapping[str, Placed]) -> DigitSchedule:
-    """The digits of an operation on placed tiles.
+    """Split the iteration space of an operation into digits.
 
-    raises: LayoutError where tiles give a dimension to threads and split it without common digits.
+    raises: LayoutError if tiles distribute a dimension over threads and have no common digits.
     """
     return DigitSchedule.of(tiles["dst"][0].shape, tiles)
 
 
 def inputs_of(op: TileOp, b: Builder) -> list[str | Expr]:
-    """What each element is computed from, in order: tiles by name, scalars as variables."""
+    """Return the operands of an element's value in order: names of tiles, and scalars as variables."""
     return [name if isinstance(o, Region) else b.let("scalar", o) for name, o in op.inputs.items()]

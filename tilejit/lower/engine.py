@@ -1,4 +1,4 @@
-"""The rule engine: which variant carries out a tile operation, and why the others don't."""
+"""The rule engine: it chooses the variant of each tile operation and reports why the others decline."""
 
 from __future__ import annotations
 
@@ -23,64 +23,63 @@ P = TypeVar("P", bound=Plan)
 
 @dataclass(frozen=True)
 class Verdict(Generic[P]):
-    """How an operation is carried out.
+    """The variant chosen for an operation, and its plan.
 
-    others: asks why the other variants don't carry it out. strangers: asks which of them are for operands in other
-    memory spaces.
+    list_declines, list_elsewhere: compute the properties of these names on demand.
     """
 
     op: TileOp
     chosen: Variant[P]
     plan: P
-    others: Callable[[], dict[str, tuple[str, ...]]] = field(default=dict, compare=False, repr=False)
-    strangers: Callable[[], tuple[str, ...]] = field(default=tuple, compare=False, repr=False)
+    list_declines: Callable[[], dict[str, tuple[str, ...]]] = field(default=dict, compare=False, repr=False)
+    list_elsewhere: Callable[[], tuple[str, ...]] = field(default=tuple, compare=False, repr=False)
 
     @property
     def declines(self) -> dict[str, tuple[str, ...]]:
-        """variant -> reasons, for every other one."""
-        return self.others()
+        """The reasons of each other variant, by its name."""
+        return self.list_declines()
 
     @property
     def elsewhere(self) -> tuple[str, ...]:
-        """The variants among these that are for operands in other memory spaces."""
-        return self.strangers()
+        """The names of the declining variants that are for operands in other memory spaces."""
+        return self.list_elsewhere()
 
     @property
     def variant(self) -> str:
-        """The chosen variant's name."""
+        """The name of the chosen variant."""
         return self.chosen.name
 
     @property
     def span(self) -> Span | None:
-        """The operation's place in the source, where it has one."""
+        """The operation's place in the source, if it has one."""
         return self.op.span
 
     def __repr__(self) -> str:
         return f"<verdict: {self.op.scope}.{self.op.name} by {self.variant}>"
 
     def draw(self, issue: int = 0, warp: int = 0) -> Picture:
-        """A picture of what a warp's instruction moves: the inputs' elements, beside those of the destination.
+        """Draw the elements that a warp moves in one issue, for each input and for the destination.
 
-        issue: which of the plan's rounds or instructions. warp: of the scope.
+        issue: index of an iteration or an instruction of the plan. warp: index in the scope.
 
             tj.dispatch("copy", "warp", registers, shared, threads=32).draw(issue=1)
 
-        raises: DispatchError for what multiplies or reduces, and where there is no such issue.
+        raises: DispatchError if the operation multiplies or reduces, or has no such issue.
         """
-        # few programs draw
+        # imported lazily, since few programs draw
         from .picture import draw_issue
 
         return draw_issue(self.op, self.variant, self.plan, issue, warp)
 
     def emit(self, b: Builder) -> None:
-        """Writes the operation's lane IR."""
+        """Emit the operation's lane IR."""
         self.chosen.emit(self.plan, self.op, b)
 
 
 def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any], ...]) -> Verdict[Any]:
-    """The variant of the highest priority that accepts `op`.
+    """Choose the variant of the highest priority that accepts `op`.
 
-    raises: DispatchError where none does, with each variant's reasons, or where two tie.
+    raises: DispatchError if none accepts, with each variant's reasons, or if two have the same priority.
     """
     ordered = _candidates(op, variants)
     declined: dict[str, Decline] = {}
@@ -107,21 +106,21 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
             hint="give them different priorities, or conditions that exclude each other",
         )
 
-    def others() -> dict[str, tuple[str, ...]]:
-        behind = (f"{first.name} comes first: its priority is {first.priority}",)
+    def list_declines() -> dict[str, tuple[str, ...]]:
+        outranked = (f"{first.name} comes first: its priority is {first.priority}",)
         return {
-            v.name: declined[v.name].reasons if v.name in declined else v.reasons(op, context, tested) or behind
+            v.name: declined[v.name].reasons if v.name in declined else v.reasons(op, context, tested) or outranked
             for v in ordered if v is not first
         }
 
-    def strangers() -> tuple[str, ...]:
+    def list_elsewhere() -> tuple[str, ...]:
         return tuple(v.name for v in ordered if v.is_elsewhere(op, context))
 
-    return Verdict(op, first, plan, others, strangers)
+    return Verdict(op, first, plan, list_declines, list_elsewhere)
 
 
 def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Variant[Any]]:
-    """The variants that are asked, in order."""
+    """Return the variants to consider: the one that the call names, or all with a priority, highest first."""
     name = op.attr("variant")
     if name is None:
         return _by_priority(variants).get(op.name, ())
@@ -135,7 +134,7 @@ def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Vari
 
 @lasting
 def _by_operation(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[Any]]]:
-    """The variants of each operation, those of higher priority first."""
+    """Map each operation to its variants, highest priority first."""
     table: dict[str, list[Variant[Any]]] = {}
     for variant in sorted(variants, key=lambda v: (-(v.priority or 0), v.name)):
         for operation in variant.operations:
@@ -145,14 +144,14 @@ def _by_operation(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[
 
 @lasting
 def _by_priority(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[Any]]]:
-    """As `_by_operation`, those that are chosen by name only left out."""
+    """Like `_by_operation`, without the variants that are chosen by name only."""
     return {name: [v for v in every if v.priority is not None] for name, every in _by_operation(variants).items()}
 
 
 def _refusal(
     op: TileOp, context: DispatchContext, ordered: Sequence[Variant[Any]], declined: Mapping[str, Decline]
 ) -> DispatchError:
-    """Each variant's reasons. declined: by their plans."""
+    """Build the error that lists each variant's reasons. declined: the declines of plans, by variant."""
     declines: dict[str, tuple[str, ...]] = {}
     hints: list[str] = []
     tested: dict[Condition, str | None] = {}
@@ -168,6 +167,6 @@ def _refusal(
     forced = op.attr("variant")
     which = "no variant accepts" if forced is None else f"variant {forced} doesn't accept"
     message = "\n".join([f"{which} this {op.scope}.{op.name}", *rows])
-    # whatever can be done on this target comes first
+    # prefer a hint that helps on this target
     hint = next((each for each in hints if each != ANOTHER_TARGET), hints[0] if hints else None)
     return DispatchError(message, span=op.span, hint=hint, declines=declines)

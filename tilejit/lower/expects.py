@@ -1,4 +1,4 @@
-"""Bytes that a phase awaits are told with an arrival where that is possible: one instruction instead of two.
+"""Lowering of `Expect`: the bytes that a phase awaits are registered with an arrival if possible.
 
     warp.expect full[s] bytes 16384          if leads: the copy of A
     if leads: the copy of A                  if leads: the copy of B
@@ -6,9 +6,9 @@
     if leads: the copy of B
     warp.arrive full[s]
 
-An arrival takes the bytes of what stands in front of it in its block, of its scope and for its barrier: then each
-instance that arrives has made just these copies. An awaited phase may get its bytes before it is told of them, as long
-as an arrival is outstanding. Whatever else a phase awaits is told in front of the copy, by the thread that makes it.
+An arrival takes over the expects that precede it in its block and have its scope and barrier, since each arriving
+instance has issued exactly those copies. Bytes may arrive before they are expected, as long as an arrival of the phase
+is outstanding. Any other expect becomes an instruction of the thread that issues the copy, before the copy.
 """
 
 from __future__ import annotations
@@ -48,41 +48,41 @@ from ..isa.mbarrier import EXPECT
 from .builder import Builder
 from .leaders import leads
 
-__all__ = ["with_arrivals"]
+__all__ = ["lower_expects"]
 
 
-def with_arrivals(kernel: Kernel) -> Kernel:
-    """The kernel at lane level without `Expect`."""
+def lower_expects(kernel: Kernel) -> Kernel:
+    """Lower each `Expect` of a kernel at lane level."""
     if Expect not in walk.inventory(kernel.body).kinds:
         return kernel
-    body = _Gathering(kernel.body).block(kernel.body)
+    body = _Folding(kernel.body).block(kernel.body)
     if Expect not in walk.inventory(body).kinds:
         return replace(kernel, body=body)
     b = Builder(defined_names(body))
-    told: dict[int, tuple[Stmt, ...]] = {}
+    expected: dict[int, tuple[Stmt, ...]] = {}
     for number, stmt in walk.numbered(body, Expect):
         b.span = stmt.span
         assert isinstance(stmt.place, Vector), "lowering leaves no Element"
         with b.when(leads(b, stmt.scope, kernel.threads)):
             b.append(Instruction(EXPECT.name, (), (stmt.place, stmt.bytes), stmt.span))
-        told[number] = b.take()
-    return replace(kernel, body=walk.edited(body, told))
+        expected[number] = b.take()
+    return replace(kernel, body=walk.edited(body, expected))
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """An `Expect` in a block. barrier: what it names, whatever its index is called. at: its number in the block."""
+class _OpenExpect:
+    """An `Expect` that a later arrival may take over. barrier: its value number. at: its index in the block."""
 
     stmt: Expect
     barrier: Hashable
     at: int
 
 
-class _Gathering:
-    """Goes through the text in its order and knows what variables are.
+class _Folding:
+    """Merges expects into arrivals, in program order.
 
-    Two expressions with equal values are the same number: what a `Let` names counts as what it stands for, and a
-    variable that changes as another one from there on. Only of those variables that the barriers' indices follow from.
+    Barriers are compared by value numbers: a `Let` has that of its value, and an assignment gives its variable a fresh
+    one. Only variables on which the indices of barriers depend are numbered.
     """
 
     def __init__(self, body: Block) -> None:
@@ -91,24 +91,24 @@ class _Gathering:
         self._fresh = count()
 
     def block(self, body: Block) -> Block:
-        made: list[Stmt | None] = []
-        open: list[_Told] = []
+        kept: list[Stmt | None] = []
+        open: list[_OpenExpect] = []
         for stmt in body:
             if isinstance(stmt, Expect):
-                open.append(_Told(stmt, self._barrier(stmt), len(made)))
-                made.append(stmt)
+                open.append(_OpenExpect(stmt, self._barrier(stmt), len(kept)))
+                kept.append(stmt)
             elif isinstance(stmt, Arrive):
                 barrier = self._barrier(stmt)
-                taken = [told for told in open if told.barrier == barrier and told.stmt.scope == stmt.scope]
-                for told in taken:
-                    made[told.at] = None
-                # another scope's arrival may complete the phase
-                open = _without(open, [stmt])
-                made.append(_with_bytes(stmt, taken))
+                taken = [each for each in open if each.barrier == barrier and each.stmt.scope == stmt.scope]
+                for expected in taken:
+                    kept[expected.at] = None
+                # an arrival of another scope may complete the phase
+                open = _still_open(open, [stmt])
+                kept.append(_with_bytes(stmt, taken))
             else:
-                made.append(self._other(stmt))
-                open = _without(open, walk.within(stmt)) if open else open
-        return tuple([stmt for stmt in made if stmt is not None])
+                kept.append(self._other(stmt))
+                open = _still_open(open, walk.within(stmt)) if open else open
+        return tuple([stmt for stmt in kept if stmt is not None])
 
     def _other(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, Let):
@@ -118,14 +118,13 @@ class _Gathering:
             self._forget(stmt.var.name)
         if not isinstance(stmt, walk.COMPOUND):
             return stmt
-        # A loop comes back with other values; it leaves with numbers that its assignments gave, which nothing else has.
+        # The next iteration sees other values; so does the code after the loop. Nothing else has these fresh numbers.
         for block in walk.blocks(stmt):
             for name in walk.assigned(block):
                 self._forget(name)
         return walk.with_blocks(stmt, self._inside)
 
     def _inside(self, block: Block) -> Block:
-        """What stands for a statement's block; itself where nobody is told of bytes."""
         return self.block(block) if Expect in walk.inventory(block).kinds else block
 
     def _forget(self, name: str) -> None:
@@ -154,27 +153,27 @@ class _Gathering:
 
 
 def _indexing(body: Block) -> frozenset[str]:
-    """The variables that the indices of barriers follow from by definitions."""
+    """Return the variables on which the indices of barriers depend."""
     barriers = [stmt.place for stmt in walk.each(body, Expect)] + [stmt.place for stmt in walk.each(body, Arrive)]
     return sources(body, [index for place in barriers for index in walk.indices(place)])
 
 
-def _without(open: list[_Told], statements: Iterable[Stmt]) -> list[_Told]:
-    """What may still be told with an arrival behind these statements.
+def _still_open(open: list[_OpenExpect], statements: Iterable[Stmt]) -> list[_OpenExpect]:
+    """Return the expects that an arrival after these statements may still take over.
 
-    Not what a jump may leave behind, nor what belongs to a phase that another arrival may complete; nor where a thread
-    has learnt what others did: then one of their arrivals may have completed it.
+    Not those that a jump may skip, nor those of a phase that may be complete: by another arrival here, or by one of
+    another thread, whose effects this thread may have observed.
     """
     for stmt in statements:
-        if isinstance(stmt, walk.JUMPS) or _learns(stmt):
+        if isinstance(stmt, walk.JUMPS) or _may_observe_others(stmt):
             return []
         if isinstance(stmt, Arrive):
-            open = [told for told in open if told.stmt.place.buffer != stmt.place.buffer]
+            open = [expected for expected in open if expected.stmt.place.buffer != stmt.place.buffer]
     return open
 
 
-def _learns(stmt: Stmt) -> bool:
-    """Whether a thread may know of what others did from here on."""
+def _may_observe_others(stmt: Stmt) -> bool:
+    """True if a thread may observe other threads' effects from this statement on."""
     match stmt:
         case WaitPhase() | Sync() | Atomic():
             return True
@@ -185,8 +184,8 @@ def _learns(stmt: Stmt) -> bool:
     return False
 
 
-def _with_bytes(stmt: Arrive, taken: Iterable[_Told]) -> Arrive:
+def _with_bytes(stmt: Arrive, taken: Iterable[_OpenExpect]) -> Arrive:
     total: Expr = build.const(0, int32) if stmt.bytes is None else stmt.bytes
-    for told in taken:
-        total = build.add(total, told.stmt.bytes)
+    for expected in taken:
+        total = build.add(total, expected.stmt.bytes)
     return stmt if total == build.const(0, int32) else replace(stmt, bytes=total)

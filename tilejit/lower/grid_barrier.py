@@ -1,9 +1,9 @@
-"""The barrier among all CTAs of a cooperative launch: a word in global memory, to which one thread of each CTA adds.
+"""The grid barrier of cooperative launches: a word in global memory, to which one thread of each CTA adds.
 
-The first CTA adds as much as makes the sum of all 2**31, each other one adds 1: when all have come, the highest bit
-has changed, and the others are 0 again. So a barrier leaves the word ready for the next one.
+The first CTA adds 2**31 minus the number of other CTAs, and each other CTA adds 1. When all have arrived, the highest
+bit has flipped, and the other bits are 0 again, which leaves the word ready for the next barrier.
 
-source: cooperative groups, which wait for their grid so.
+source: grid synchronization of CUDA's cooperative groups.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["BARRIER", "wait"]
 
 _ONE = TileLayout.row_major((1,))
 
-#: the word
+#: the word that CTAs add to
 BARRIER = Buffer("grid.barrier", "global", uint32, _ONE.shape, _ONE, uint32.bytes)
 
 _HIGHEST = 1 << 31
 
 
 def wait(b: Builder) -> None:
-    """All threads of all CTAs wait for each other; what each has done before comes before what others do behind it."""
+    """Synchronize all threads of the grid. Memory accesses before the barrier happen before those after it."""
     span = b.span
     place = Vector(BARRIER, build.const(0, int64))
     b.append(Sync("cta", span))

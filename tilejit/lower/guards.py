@@ -1,10 +1,11 @@
-"""Barriers that come round only when whoever waits for them has arrived at another one: a ring's `full` and `empty`.
+"""Barriers whose phase cannot wrap until every waiter has arrived at a second ("guard") barrier.
 
     consumer   full[s].wait     ...   arrive empty[s]
     producer   empty[s].wait    ...   arrive full[s]
 
-Each arrival at `full` is behind a wait for the same stage of `empty`, and a phase of `empty` takes an arrival of every
-instance that waits for `full`. Then `empty` guards `full`. The text shows it, whatever made the two.
+In a ring, `empty` guards `full`: each arrival at `full` follows a wait for the same stage of `empty`, and a phase of
+`empty` needs an arrival of every instance that waits for `full`. The analysis doesn't depend on rings; it looks only at
+waits and arrivals.
 """
 
 from __future__ import annotations
@@ -24,36 +25,38 @@ __all__ = ["guards"]
 
 
 def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[str, str]:
-    """Barrier -> the one that guards it, both by their buffers, in a kernel at lane level.
+    """Map barriers to their guards, both by buffer name, in a kernel at lane level.
 
-    coming: the threads that may come to a statement, by its identity, thread i as bit i.
+    coming: the threads that may execute a statement, by its id, thread i as bit i.
     """
     arrivals = {s.buffer.name: s.arrivals for s in walk.each(kernel.body, Alloc) if s.arrivals}
     arriving: dict[str, list[Arrive]] = {name: [] for name in arrivals}
     waiting = dict.fromkeys(arrivals, 0)
     for wait in walk.each(kernel.body, WaitPhase):
         waiting[wait.place.buffer.name] |= coming[id(wait)]
-    behind: dict[str, frozenset[str]] = {}
-    states = solve(_Waited(stages, tuple(arrivals)), kernel.body, _Behind())
+    waited_first: dict[str, frozenset[str]] = {}
+    states = solve(_WaitAnalysis(stages, tuple(arrivals)), kernel.body, _WaitState())
     for number, stmt in walk.numbered(kernel.body, Arrive):
         name, stage, state = stmt.place.buffer.name, stage_of(stmt), states[number]
         arriving[name].append(stmt)
         if state is not None:
             others = frozenset(w.other for w in state.waits if w.barrier == name
                                and stages.same(w.stage, stage, state.current))
-            behind[name] = behind.get(name, others) & others
+            waited_first[name] = waited_first.get(name, others) & others
     return {
         barrier: other
-        for barrier, others in behind.items()
+        for barrier, others in waited_first.items()
         for other in sorted(others)
-        if _takes_all(kernel, arriving[other], arrivals[other], waiting[barrier], coming)
+        if _needs_all_waiters(kernel, arriving[other], arrivals[other], waiting[barrier], coming)
     }
 
 
-def _takes_all(kernel: Kernel, at: Sequence[Arrive], arrivals: int, waiting: int, coming: Mapping[int, int]) -> bool:
-    """Whether a phase of a barrier takes an arrival of each of those who wait: as many as there are who may arrive.
+def _needs_all_waiters(
+    kernel: Kernel, at: Sequence[Arrive], arrivals: int, waiting: int, coming: Mapping[int, int]
+) -> bool:
+    """True if a phase of a barrier needs an arrival of each waiter: its count is that of the instances that may arrive.
 
-    at: where threads arrive at it. waiting: the threads that may wait.
+    at: the arrivals at it. waiting: the threads that may wait, thread i as bit i.
     """
     if len({stmt.scope for stmt in at}) != 1:
         return False
@@ -65,59 +68,59 @@ def _takes_all(kernel: Kernel, at: Sequence[Arrive], arrivals: int, waiting: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
-    """That a thread has waited for a stage of `other` since it last arrived at `barrier`."""
+class _PassedWait:
+    """A wait for a stage of `other` since the thread's last arrival at `barrier`."""
 
     barrier: str
     other: str
-    # a hash walks over an expression, and few differ in nothing else
+    # not hashed: that would walk the expression, and few entries differ only in it
     stage: Expr = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)
-class _Behind:
-    """current: the variables that are, of those that stages follow from."""
+class _WaitState:
+    """current: the variables of stages whose definitions still hold."""
 
-    waits: frozenset[_Waiting] = frozenset()
+    waits: frozenset[_PassedWait] = frozenset()
     current: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class _Waited(Analysis[_Behind]):
-    """What each thread has certainly waited for. barriers: all, by their buffers."""
+class _WaitAnalysis(Analysis[_WaitState]):
+    """The waits that each thread has certainly passed. barriers: the names of all barriers."""
 
     kinds = frozenset({Arrive, *CHANGING})
 
     stages: Stages
     barriers: tuple[str, ...]
 
-    def join(self, first: _Behind, second: _Behind) -> _Behind:
-        return _Behind(first.waits & second.waits, first.current & second.current)
+    def join(self, first: _WaitState, second: _WaitState) -> _WaitState:
+        return _WaitState(first.waits & second.waits, first.current & second.current)
 
     def concerns(self, stmt: Simple | If | For) -> bool:
         return isinstance(stmt, (WaitPhase, Arrive)) or id(stmt) in self.stages.changes
 
-    def step(self, stmt: Simple | Jump, state: _Behind) -> _Behind:
+    def step(self, stmt: Simple | Jump, state: _WaitState) -> _WaitState:
         if id(stmt) in self.stages.changes:
             state = self.defined(stmt, state)
         match stmt:
             case WaitPhase(place, var=None):
-                waits = [_Waiting(name, place.buffer.name, stage_of(stmt)) for name in self.barriers]
-                return _Behind(state.waits.union(waits), state.current)
+                waits = [_PassedWait(name, place.buffer.name, stage_of(stmt)) for name in self.barriers]
+                return _WaitState(state.waits.union(waits), state.current)
             case Arrive(place):
                 name = place.buffer.name
-                return _Behind(state.waits.difference([w for w in state.waits if w.barrier == name]), state.current)
+                return _WaitState(state.waits.difference([w for w in state.waits if w.barrier == name]), state.current)
         return state
 
-    def defined(self, stmt: Stmt, state: _Behind) -> _Behind:
+    def defined(self, stmt: Stmt, state: _WaitState) -> _WaitState:
         changed = self.stages.changed(stmt)
         if not changed:
             return state
         waits = state.waits.difference([w for w in state.waits if names_in(w.stage) & changed])
-        return _Behind(waits, self.stages.current(stmt, state.current))
+        return _WaitState(waits, self.stages.current(stmt, state.current))
 
-    def enter(self, loop: For | Loop, before: _Behind) -> _Behind:
+    def enter(self, loop: For | Loop, before: _WaitState) -> _WaitState:
         return before if isinstance(loop, Loop) else self.defined(loop, before)
 
-    def repeat(self, loop: For | Loop, head: _Behind, ends: _Behind) -> _Behind:
+    def repeat(self, loop: For | Loop, head: _WaitState, ends: _WaitState) -> _WaitState:
         return ends if isinstance(loop, Loop) else self.defined(loop, ends)

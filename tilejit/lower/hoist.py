@@ -1,11 +1,11 @@
-"""Moves what doesn't change in a loop in front of it: variables, views, and parts of expressions.
+"""Loop-invariant code motion of variables, views, and parts of expressions.
 
     for k in …                                    let r.1 = row * stride
       let at = row * stride + k * 64              for k in …
       …                                             let at = r.1 + k * 64
 
-Comparisons and divisions by what isn't constant stay (see `loop_depths`). A sum of what changes in several loops is
-written where it is used, so that what it is added to is added in front of the loop, too.
+Comparisons and divisions by variables stay in the loop (see `loop_depths`). A sum whose terms change in several loops
+is expanded at its uses, so that it can be added to their invariant terms before the loop.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = ["hoist"]
 
 
 def hoist(kernel: Kernel) -> Kernel:
-    """The kernel at lane level with what doesn't change in a loop in front of it."""
+    """Move loop-invariant code of a kernel at lane level out of its loops."""
     if walk.inventory(kernel.body).kinds.isdisjoint((For, Loop)):
         return kernel
     return replace(kernel, body=_Hoisting(kernel).block(kernel.body))
@@ -65,8 +65,8 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal"})
 
 
 @dataclass(slots=True, eq=False)
-class _Written:
-    """A block as it is being written. values, views: what it defines that came from loops, by what that is."""
+class _OpenBlock:
+    """A block that is being emitted. values, views: hoisted definitions in it, by the identity of their expression."""
 
     made: list[Stmt] = field(default_factory=list)
     values: dict[int, tuple[Expr, Var]] = field(default_factory=dict)
@@ -74,10 +74,10 @@ class _Written:
 
 
 class _Hoisting(Rewriting):
-    """fronts: of each loop around the present statement, the block that it stands in.
+    """Hoists in one walk over the kernel. `_preheaders` holds, for each enclosing loop, the block around it.
 
-    depths: of variables; view_depths: of views. sums: what variables stand for that are no longer defined.
-    rewritten: of the body of each loop around, what expressions became there.
+    `_sums` holds variables that were expanded at their uses. `_rewritten` caches rewritten expressions for the body of
+    each enclosing loop.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -86,8 +86,8 @@ class _Hoisting(Rewriting):
         self._depths = LoopDepths()
         self._depths.variables.update({stmt.var.name: STAYS for stmt in walk.each(kernel.body, Declare)})
         self._view_depths: dict[str, int] = {}
-        self._written = _Written()
-        self._fronts: list[_Written] = []
+        self._open_block = _OpenBlock()
+        self._preheaders: list[_OpenBlock] = []
         self._rewritten: list[dict[int, tuple[Expr, Expr]]] = []
         self._sums: dict[str, Sum] = {}
         self._place: Span | None = None
@@ -97,45 +97,45 @@ class _Hoisting(Rewriting):
         return FreshNames.of(self._kernel)
 
     def block(self, body: Block) -> Block:
-        outside, self._written = self._written, _Written()
-        made = self._written.made
+        outside, self._open_block = self._open_block, _OpenBlock()
+        made = self._open_block.made
         for stmt in body:
             self._place = stmt.span
-            if self._fronts or type(stmt) in walk.COMPOUND_KINDS:
+            if self._preheaders or type(stmt) in walk.COMPOUND_KINDS:
                 made += _WRITE.get(type(stmt), _Hoisting._other)(self, stmt)
             else:
                 made.append(stmt)
-        self._written = outside
+        self._open_block = outside
         return tuple(made)
 
     def _branch(self, stmt: If) -> tuple[Stmt, ...]:
         return (If(self.expr(stmt.cond), self.block(stmt.then), self.block(stmt.orelse), stmt.span),)
 
     def _endless(self, stmt: Loop) -> tuple[Stmt, ...]:
-        return (Loop(self._turn(stmt.body), stmt.span),)
+        return (Loop(self._loop_body(stmt.body), stmt.span),)
 
     def _counted(self, stmt: For) -> tuple[Stmt, ...]:
-        self._depths.variables[stmt.var.name] = len(self._fronts) + 1
+        self._depths.variables[stmt.var.name] = len(self._preheaders) + 1
         start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), self.expr(stmt.step)
-        return (replace(stmt, start=start, stop=stop, step=step, body=self._turn(stmt.body)),)
+        return (replace(stmt, start=start, stop=stop, step=step, body=self._loop_body(stmt.body)),)
 
-    def _turn(self, body: Block) -> Block:
-        """The body of a loop; what doesn't change in it goes to the block that is being written."""
-        self._fronts.append(self._written)
+    def _loop_body(self, body: Block) -> Block:
+        """Rewrite the body of a loop. Invariant code is appended to the enclosing block."""
+        self._preheaders.append(self._open_block)
         self._rewritten.append({})
         made = self.block(body)
-        self._fronts.pop()
+        self._preheaders.pop()
         self._rewritten.pop()
         return made
 
     def _other(self, stmt: Stmt) -> tuple[Stmt, ...]:
         defined = walk.defines(stmt)
         if isinstance(defined, Var) and not isinstance(stmt, Declare):
-            self._depths.variables[defined.name] = len(self._fronts)
+            self._depths.variables[defined.name] = len(self._preheaders)
         return (self.stmt(stmt),)
 
     def _let(self, stmt: Let) -> tuple[Stmt, ...]:
-        var, value, level = stmt.var, stmt.value, len(self._fronts)
+        var, value, level = stmt.var, stmt.value, len(self._preheaders)
         if isinstance(value, Load):
             self._depths.variables[var.name] = level
             place = self.place(value.place)
@@ -143,11 +143,11 @@ class _Hoisting(Rewriting):
         depth = self._depths.of(value)
         self._depths.variables[var.name] = min(depth, level)
         if depth < level:
-            front = self._fronts[depth]
+            preheader = self._preheaders[depth]
             made = self.expr(value, depth)
-            front.made.append(stmt if made is value else replace(stmt, value=made))
-            if not _says_more(var, value):
-                front.values.setdefault(id(value), (value, var))
+            preheader.made.append(stmt if made is value else replace(stmt, value=made))
+            if not _knows_more(var, value):
+                preheader.values.setdefault(id(value), (value, var))
             return ()
         if depth == level and self._is_sum(var, value):
             return ()
@@ -155,7 +155,7 @@ class _Hoisting(Rewriting):
         return (stmt if made is value else replace(stmt, value=made),)
 
     def _is_sum(self, var: Var, value: Expr) -> bool:
-        """Whether a variable stands for a sum of what changes in several loops, and isn't defined any more."""
+        """Record a sum whose terms change in several loops, to be expanded at its uses; True if it is one."""
         if not value.dtype.is_integer or not isinstance(value, Op) or value.name != "add":
             return False
         terms, constant = summands(value, self._sums)
@@ -165,12 +165,12 @@ class _Hoisting(Rewriting):
         return len(groups) > 1
 
     def _alloc(self, stmt: Alloc) -> tuple[Stmt, ...]:
-        """What is allocated lives as long as the kernel: views of it may stand in front of all loops."""
-        self._fronts[0].made.append(stmt)
+        """Move an allocation before all loops, since views of it may move there. It lives as long as the kernel."""
+        self._preheaders[0].made.append(stmt)
         return ()
 
     def _defined_view(self, stmt: BufferView) -> tuple[Stmt, ...]:
-        view, level = stmt.buffer, len(self._fronts)
+        view, level = stmt.buffer, len(self._preheaders)
         assert view.base is not None, "verified: it is a view of something"
         base = self._buffers.get(view.base.name, view.base)
         depth = self._view_depths.get(base.name, 0)
@@ -183,15 +183,15 @@ class _Hoisting(Rewriting):
         made = self._buffers.get(view.name, view)
         if depth >= level:
             return (stmt if made is view else BufferView(made, stmt.span),)
-        front = self._fronts[depth]
+        preheader = self._preheaders[depth]
         if view.offset is None:
-            front.made.append(BufferView(made, stmt.span))
+            preheader.made.append(BufferView(made, stmt.span))
             return ()
         key = (base.name, id(view.offset))
-        if key not in front.views:
-            front.views[key] = (view.offset, made)
-            front.made.append(BufferView(made, stmt.span))
-        self._buffers[view.name] = front.views[key][1]
+        if key not in preheader.views:
+            preheader.views[key] = (view.offset, made)
+            preheader.made.append(BufferView(made, stmt.span))
+        self._buffers[view.name] = preheader.views[key][1]
         return ()
 
     def _move(self, stmt: Move) -> tuple[Stmt, ...]:
@@ -204,18 +204,19 @@ class _Hoisting(Rewriting):
 
     def _store(self, stmt: Store) -> tuple[Stmt, ...]:
         place, value = stmt.place, stmt.value
-        # most are of floats that are computed
+        # most values are float operations
         is_float = isinstance(value, Op) and value.dtype.is_float
-        value = self._operation(value, len(self._fronts)) if isinstance(value, Op) and is_float else self.expr(value)
+        level = len(self._preheaders)
+        value = self._operation(value, level) if isinstance(value, Op) and is_float else self.expr(value)
         if not isinstance(place, Vector) or type(place.offset) is not Const or place.buffer.offset is not None:
             place = self.place(place)
         return (stmt if place is stmt.place and value is stmt.value else Store(place, value, stmt.order, stmt.span),)
 
     def _instruction(self, stmt: Instruction) -> tuple[Stmt, ...]:
         if stmt.var is not None:
-            self._depths.variables[stmt.var.name] = len(self._fronts)
+            self._depths.variables[stmt.var.name] = len(self._preheaders)
         for operand in (*stmt.outputs, *stmt.inputs):
-            # most are registers, which stay
+            # most operands are registers at constant offsets, which stay
             if type(operand) is not Vector or type(operand.offset) is not Const or operand.buffer.name in self._buffers:
                 break
         else:
@@ -230,8 +231,8 @@ class _Hoisting(Rewriting):
         return var
 
     def expr(self, expr: Expr, inside: int | None = None) -> Expr:
-        """What stands for an expression inside so many loops, or where the present statement stands."""
-        level = len(self._fronts) if inside is None else inside
+        """Rewrite an expression at a loop depth, by default that of the current statement."""
+        level = len(self._preheaders) if inside is None else inside
         if type(expr) is Const or not level:
             return expr
         if type(expr) is Var:
@@ -246,12 +247,12 @@ class _Hoisting(Rewriting):
         entry = rewritten.get(id(expr))
         if entry is None:
             depth = self._depths.of(expr)
-            made = self._from_front(expr, depth) if depth < level else self._here(expr, level)
+            made = self._hoisted(expr, depth) if depth < level else self._here(expr, level)
             entry = rewritten[id(expr)] = (expr, made)
         return entry[1]
 
     def _operation(self, op: Op, level: int) -> Expr:
-        """An operation that stays, with what comes from in front of loops. Most are of floats in registers."""
+        """Rewrite the operands of an operation that stays. Most are floats in registers, which are left alone."""
         args: list[Expr] = []
         for arg in op.args:
             place = arg.place if isinstance(arg, Load) else None
@@ -259,21 +260,21 @@ class _Hoisting(Rewriting):
             args.append(arg if is_register or type(arg) is Const else self.expr(arg, level))
         return self._with_args(op, tuple(args)) if any(map(is_not, args, op.args)) else op
 
-    def _from_front(self, expr: Expr, depth: int) -> Expr:
-        """A variable that holds the expression, in front of the loops in which that doesn't change."""
-        front = self._fronts[depth]
-        entry = front.values.get(id(expr))
+    def _hoisted(self, expr: Expr, depth: int) -> Expr:
+        """Return a variable that holds the expression, defined before the loops in which it is invariant."""
+        preheader = self._preheaders[depth]
+        entry = preheader.values.get(id(expr))
         if entry is None:
-            ends = _ends(expr)
+            ends = None if _range(expr) == full_range(expr.dtype) else _range(expr)
             var = Var(self._names.name(_stem(expr)), expr.dtype, multiple_of(expr) or 1, ends, data=flagged(expr, ends))
             value = self.expr(expr, depth)
             self._depths.variables[var.name] = depth
-            front.made.append(Let(var, value, self._place))
-            entry = front.values[id(expr)] = (expr, var)
+            preheader.made.append(Let(var, value, self._place))
+            entry = preheader.values[id(expr)] = (expr, var)
         return entry[1]
 
     def _here(self, expr: Expr, level: int) -> Expr:
-        """The expression with what comes from in front of loops."""
+        """Rewrite an expression that changes in the innermost loop, with hoisted parts."""
         if isinstance(expr, Op):
             if expr.name == "add" and expr.dtype.is_integer:
                 return self._sum(expr, level)
@@ -287,7 +288,7 @@ class _Hoisting(Rewriting):
         return expr
 
     def _compared(self, expr: Expr, level: int) -> Expr:
-        """What is compared, without its constant: that becomes a part of the comparison."""
+        """Rewrite an operand of a comparison, but keep its constant term, which is folded into the comparison."""
         if not isinstance(expr, Op) or expr.name != "add" or not isinstance(expr.args[1], Const):
             return self.expr(expr, level)
         return self._with_args(expr, (self.expr(expr.args[0], level), expr.args[1]))
@@ -298,7 +299,7 @@ class _Hoisting(Rewriting):
         return operation(op.name, args, op.dtype) if op.span is None else replace(op, args=args)
 
     def _sum(self, op: Op, level: int) -> Expr:
-        """A sum with what doesn't change in the loop added up first, and its constant last."""
+        """Reassociate a sum: invariant terms first, the constant last."""
         total = summands(op, self._sums)
         if min(map(self._depths.of, total.terms)) < level:
             return self._total(total, op.dtype, level)
@@ -311,9 +312,9 @@ class _Hoisting(Rewriting):
         for term in total.terms:
             (outer if self._depths.of(term) < level else inner).append(term)
         if len(outer) == 2 and len(inner) == 1 and _is_of_cta(outer[0]) is not _is_of_cta(outer[1]):
-            # One instruction adds three numbers, and what a CTA's threads share is in uniform registers. Where such a
-            # number and a thread's are added up in front of the loop, ptxas copies others to uniform registers and
-            # back: `transpose_staged` of float16 has 203 instructions instead of 184.
+            # A three-operand add takes both, and a value that is uniform over the CTA is in a uniform register. If it
+            # is added to a per-thread value before the loop, ptxas copies others to uniform registers and back:
+            # `transpose_staged` of float16 has 203 instructions instead of 184.
             terms = [self.expr(term, level) for term in outer]
         else:
             terms = [self.expr(added(outer), level)] if outer else []
@@ -322,34 +323,27 @@ class _Hoisting(Rewriting):
         return added([*terms, integer(total.constant, dtype)] if total.constant else terms)
 
 
-def _says_more(var: Var, value: Expr) -> bool:
-    """Whether a variable says more than is known of its value: that may hold only where it is defined."""
+def _knows_more(var: Var, value: Expr) -> bool:
+    """True if a variable's facts are tighter than those of its value: they may hold only where it is defined."""
     (low, high), (least, greatest) = _range(var), _range(value)
     return low > least or high < greatest or gcd(var.multiple_of, multiple_of(value)) != var.multiple_of
 
 
 def _range(expr: Expr) -> tuple[int, int]:
-    """The least and the greatest value, those of the type where no others are known."""
+    """Return the least and the greatest value, or those of the type if unknown."""
     (least, greatest), (low, high) = bounds(expr), full_range(expr.dtype)
     return (low if least is None else least), (high if greatest is None else greatest)
 
 
 def _is_of_cta(expr: Expr) -> bool:
-    """Whether an expression is made of a CTA's numbers and of constants alone."""
+    """True if an expression depends only on constants and special registers that are uniform over the CTA."""
     for part in walk.inputs(expr):
         if not isinstance(part, Special) or part.name in THREAD_IDS:
             return False
     return True
 
 
-def _ends(expr: Expr) -> tuple[int, int] | None:
-    """The bounds of an expression as a variable has them."""
-    ends = _range(expr)
-    return None if ends == full_range(expr.dtype) else ends
-
-
 def _stem(expr: Expr) -> str:
-    """After what a variable is named that holds an expression."""
     if isinstance(expr, Special):
         return expr.name
     for part in walk.inputs(expr):

@@ -1,7 +1,7 @@
-"""Leaders: of each instance of a scope one thread that does what the instance does once.
+"""Leaders: the thread of each instance of a scope that does what the instance does once.
 
-A warp's is the lane that `elect.sync` names for all lanes; a warpgroup's and a CTA's is that of its first warp. It is
-the same for a whole launch. ptxas makes a quarter fewer instructions of `elect.sync` than of a test of the lane.
+A warp's leader is the lane that `elect.sync` returns; that of a warpgroup or a CTA is the leader of its first warp. It
+is the same throughout a launch. ptxas emits a quarter fewer instructions for `elect.sync` than for a test of the lane.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["leads"]
 
 
 def leads(b: Builder, scope: str, threads: int) -> Expr:
-    """Whether this thread leads its instance of a scope; all threads of the instance come here.
+    """Return a condition that is true in the leader of each instance. All threads of the instance must get here.
 
     threads: of the CTA.
     """
     if SCOPES[scope] is THREAD or threads == 1:
         return TRUE
     if threads % WARP_THREADS:
-        # what `elect.sync` gives a warp that isn't whole is nowhere said
+        # the result of `elect.sync` in a partial warp is unspecified
         counter = SCOPES[scope].thread_id
         assert counter is not None, f"a {scope} has no id that counts its threads"
         return build.equal(Special(counter.name), build.const(0, int32))

@@ -1,8 +1,8 @@
-"""The walk over a kernel: tile operations are dispatched, element accesses become vectors, all else stays."""
+"""The walk that lowers a kernel: it dispatches tile operations and turns element accesses into vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from ..dataclass import dataclass, replace
@@ -26,6 +26,7 @@ from ..ir.nodes import (
     Load,
     Loop,
     Move,
+    Special,
     Stmt,
     Store,
     Sync,
@@ -33,22 +34,21 @@ from ..ir.nodes import (
     Vector,
     WaitPhase,
 )
-from ..ir.params import (
-    BarrierParam,
-)
+from ..ir.params import BarrierParam, TensorMapParam
 from ..ir.walk import Block
 from ..isa import ROWS
 from ..isa.mbarrier import EXPECT
+from ..isa.tma import PREFETCH
 from ..ops.copies import CACHE
 from ..scopes import GRID
 from ..source import Span
 from ..target import Target
-from . import grid_barrier, proxies, store_groups, tensor_maps
-from .alike import Decide, Written, likeness
+from . import grid_barrier, proxies, store_groups
 from .builder import Builder
 from .engine import Verdict, dispatch
 from .proof import prove
 from .rematerialized import Recomputed
+from .reuse import Dispatch, LoweredOperation, reuse_key
 from .schedule.placement import element_offset
 from .schedule.registers import RegisterRun, choice, each_start
 from .variant import DispatchContext, Variant
@@ -58,9 +58,9 @@ __all__ = ["Lowered", "lower"]
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A kernel at lane level, and the verdict on each tile operation in the order of the program.
+    """A kernel at lane level, and the verdict on each tile operation in program order.
 
-    addressed: the local buffers that live in local memory, each with the place in the source that makes them.
+    addressed: the local buffers in local memory, each with the place in the source of the access that needs it.
     """
 
     kernel: Kernel
@@ -69,9 +69,10 @@ class Lowered:
 
 
 def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) -> Lowered:
-    """The kernel at lane level, its operations carried out by `variants`; of a debug kernel each plan is proved.
+    """Lower a kernel with `variants`. In a debug kernel each plan is proved.
 
-    Where an operation needs a buffer in local memory, all is lowered again: what came before wrote its registers.
+    If an operation needs a local buffer in local memory, the whole kernel is lowered again, since earlier operations
+    accessed it as registers.
     """
     recomputed = Recomputed(kernel)
     context, taken = DispatchContext(target, kernel.threads, recomputed, kernel.cluster), defined_names(kernel.body)
@@ -84,13 +85,13 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
         if builder.addressed == addressed:
             break
         addressed = builder.addressed
-    # last: a refused operation comes with every variant's reasons
+    # checked last: an operation that no variant accepts is reported first, with every variant's reasons
     for stmt in walker.instructions:
         ROWS[stmt.name].need(target, stmt.span)
     store_groups.check(kernel, walker.verdicts)
     params = (*kernel.params, *builder.params)
-    prefetches = tensor_maps.prefetches(builder.params, kernel.span)
-    body = (*builder.head, *prefetches, *recomputed.without_unread(builder.take()))
+    prefetches = _prefetches(builder.params, kernel.span)
+    body = (*builder.head, *prefetches, *recomputed.remove_unread(builder.take()))
     if walker.waits_for_grid:
         params = (*params, BarrierParam(grid_barrier.BARRIER))
     lane = replace(kernel, params=params, body=body)
@@ -98,8 +99,16 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
     return Lowered(lane, tuple(walker.verdicts), addressed)
 
 
+def _prefetches(params: Sequence[TensorMapParam], span: Span | None) -> tuple[Stmt, ...]:
+    """Return the statements by which the CTA's first thread prefetches all tensor maps."""
+    if not params:
+        return ()
+    fetched = tuple([Instruction(PREFETCH.name, (), (param.var,), span) for param in params])
+    return (If(build.equal(Special("thread_id"), 0), fetched, span=span),)
+
+
 def _cached(stmt: Stmt, cache: str) -> Stmt:
-    """A move of global memory that tells caches what to do with it; any other statement as it is."""
+    """Add a cache hint to a move of global memory; return any other statement unchanged."""
     is_global = isinstance(stmt, Move) and "global" in (stmt.dst.buffer.space, stmt.src.buffer.space)
     return replace(stmt, cache=cache) if isinstance(stmt, Move) and is_global else stmt
 
@@ -115,13 +124,13 @@ class _Walk:
     ) -> None:
         self.recomputed = recomputed
         self.debug = debug
-        # verdicts keep it, and nothing else of this walk
-        self.decide: Decide = lambda op: dispatch(op, context, variants)
+        # verdicts keep this function alive, and nothing else of the walk
+        self.dispatch_operation: Dispatch = lambda op: dispatch(op, context, variants)
         self.builder = builder
         self.verdicts: list[Verdict[Any]] = []
         self.instructions: list[Instruction] = []
         self.waits_for_grid = False
-        self.written: dict[Hashable, Written] = {}
+        self.reusable: dict[Hashable, LoweredOperation] = {}
 
     def block(self, body: Block) -> None:
         for stmt in body:
@@ -165,7 +174,7 @@ class _Walk:
             stmt = replace(stmt, place=Vector(place.buffer, self.offset(place), span=place.span))
         self.builder.append(stmt)
 
-    def meeting(self, stmt: Arrive | WaitPhase) -> None:
+    def barrier_access(self, stmt: Arrive | WaitPhase) -> None:
         self.builder.append(replace(stmt, place=self.barrier(stmt.place)))
 
     def expect(self, stmt: Expect) -> None:
@@ -188,16 +197,15 @@ class _Walk:
 
     def operation(self, op: TileOp) -> None:
         self.carry_out(op)
-        self.recomputed.see(op)
+        self.recomputed.record(op)
 
     def carry_out(self, op: TileOp) -> None:
-        """Writes an operation, as an earlier one that is alike where there is one."""
-        alike = likeness(op, self.builder)
-        written = None if alike is None else self.written.get(alike)
-        if written is not None:
-            self.verdicts.append(written.again(op, self.builder, self.decide))
+        reuse = reuse_key(op, self.builder)
+        reusable = None if reuse is None else self.reusable.get(reuse)
+        if reusable is not None:
+            self.verdicts.append(reusable.reuse_for(op, self.builder, self.dispatch_operation))
             return
-        verdict = self.decide(op)
+        verdict = self.dispatch_operation(op)
         self.verdicts.append(verdict)
         if self.debug:
             prove(verdict.plan, op)
@@ -207,9 +215,9 @@ class _Walk:
         cache = op.attr(CACHE.name)
         if isinstance(cache, str):
             made[before:] = walk.rewrite(tuple(made[before:]), lambda stmt: (_cached(stmt, cache),))
-        # a buffer that it has at the kernel's beginning is its own
-        if alike is not None and not any(isinstance(each, Alloc) for each in self.builder.head[head:]):
-            self.written[alike] = Written(verdict, tuple(made[before:]))
+        # a buffer allocated at the kernel's beginning belongs to this operation only
+        if reuse is not None and not any(isinstance(each, Alloc) for each in self.builder.head[head:]):
+            self.reusable[reuse] = LoweredOperation(verdict, tuple(made[before:]))
 
     def offset(self, place: Element) -> Expr:
         try:
@@ -227,7 +235,7 @@ class _Walk:
             self.builder.append(replace(stmt, value=replace(stmt.value, place=Vector(place.buffer, offset))))
             return
         if place.buffer.dtype.is_fp8 and not isinstance(offset, Const):
-            # nothing selects between values of fp8
+            # fp8 has no select
             self.builder.address(place.buffer)
         index = choice(self.builder, RegisterRun(place.buffer, offset, 1))
         value: Expr | None = None
@@ -251,9 +259,9 @@ class _Walk:
             self.builder.append(replace(stmt, place=Vector(place.buffer, start, span=place.span)))
 
 
-#: how a statement is lowered; others stay as they are
+#: lowers a statement of this class; all others stay unchanged
 _LOWERED: dict[type[Stmt], Callable[[_Walk, Any], None]] = {
     TileOp: _Walk.operation, If: _Walk.branch, For: _Walk.loop, Loop: _Walk.loop, Let: _Walk.let, Store: _Walk.store,
-    Atomic: _Walk.atomic, Arrive: _Walk.meeting, WaitPhase: _Walk.meeting, Expect: _Walk.expect, Sync: _Walk.sync,
-    Instruction: _Walk.instruction, Alloc: _Walk.alloc,
+    Atomic: _Walk.atomic, Arrive: _Walk.barrier_access, WaitPhase: _Walk.barrier_access, Expect: _Walk.expect,
+    Sync: _Walk.sync, Instruction: _Walk.instruction, Alloc: _Walk.alloc,
 }

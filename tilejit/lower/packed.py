@@ -1,13 +1,14 @@
-"""Tiles of 16-bit floats stay packed from one barrier to the next.
+"""Keeps tiles of 16-bit floats packed across barriers.
 
-A row that is read on both sides of a barrier (for its maximum, then for what is subtracted from it) is converted to
-float32 on both. LLVM and ptxas see equal conversions, make one of them, and keep its float32 results across the
-barrier, in twice the registers: a softmax of 65,536 float16 in 1,024 threads then spills 224 bytes a thread, without
-this none. An exclusive or with a zero that neither can prove makes the words behind the barrier others than those in
-front of it: half an instruction an element, and what the text computes again is computed again. The zero is a part of
-what came through the barrier, the row's maximum or sum: else ptxas computes ahead, to hide the barrier's latency. So it
-is done only where float32 wouldn't fit: a softmax of 4,096 in 256 threads would take 50 instructions an element instead
-of 29.
+A row may be converted to float32 both before and after a barrier: for its maximum, then to subtract the maximum. LLVM
+and ptxas merge the equal conversions and keep the float32 values across the barrier, in twice the registers: a softmax
+of 65,536 float16 in 1,024 threads then spills 224 bytes per thread. To prevent that, each packed word is XORed with an
+opaque zero after the barrier, at the cost of half an instruction per element, and the conversions are repeated. The
+zero depends on a value that crossed the barrier, such as the row's maximum. Otherwise ptxas computes ahead to hide the
+barrier's latency.
+
+This is done only if the float32 values don't fit in registers: a softmax of 4,096 in 256 threads would take 50
+instructions per element instead of 29.
 """
 
 from __future__ import annotations
@@ -41,16 +42,16 @@ from ..ir.walk import Block, Place
 from ..isa.opaque import AND, XOR
 from ..layout import TileLayout
 from ..source import Span
-from .opaque import opaque_zero
+from .builder import opaque_zero
 
 __all__ = ["keep"]
 
-#: registers that a thread needs besides such tiles; with 32 elements in 64 registers ptxas spilled nothing
-BESIDE_TILES = 30
+#: registers per thread for everything but these tiles; with 32 elements in 64 registers ptxas spilled nothing
+OTHER_REGISTERS = 30
 
 
 def keep(kernel: Kernel) -> Kernel:
-    """The kernel, with the words renewed behind each barrier that stands between two conversions of a tile."""
+    """Make packed words opaque after each barrier between two conversions of a tile."""
     packed = {stmt.buffer.name: _elements(stmt.buffer) for stmt in walk.each(kernel.body, Alloc) if _is_packed(stmt)}
     if _fit(packed.values(), kernel):
         return kernel
@@ -61,9 +62,9 @@ def keep(kernel: Kernel) -> Kernel:
     for buffer, reads in _reads(statements).items():
         if buffer.name not in packed:
             continue
-        for barrier, read in _between(barriers, reads):
+        for barrier, read in _last_barriers(barriers, reads):
             inside = statements[barrier:read]
-            renewed[id(_behind(inside, around[id(inside[0])]))].append(buffer)
+            renewed[id(_insertion_point(inside, around[id(inside[0])]))].append(buffer)
     names = {buffer.name for buffers in renewed.values() for buffer in buffers}
     if _fit([packed[name] for name in names], kernel):
         return kernel
@@ -76,18 +77,18 @@ def keep(kernel: Kernel) -> Kernel:
 
 
 def _fit(elements: Iterable[int], kernel: Kernel) -> bool:
-    """Whether tiles of so many elements fit in a thread's registers as float32."""
-    return sum(elements) + BESIDE_TILES <= most_of_a_thread(kernel)
+    """True if these numbers of elements fit in a thread's registers as float32."""
+    return sum(elements) + OTHER_REGISTERS <= most_of_a_thread(kernel)
 
 
 def _is_packed(stmt: Alloc) -> bool:
-    """Whether it makes a tile of which two elements share a register."""
+    """True for the allocation of a tile with two elements per register."""
     buffer = stmt.buffer
     return buffer.space == "local" and buffer.dtype.is_half and not stmt.addressed and _elements(buffer) % 2 == 0
 
 
 def _reads(statements: Sequence[Stmt]) -> dict[Buffer, list[int]]:
-    """Local tiles of 16-bit floats, each with the numbers of the statements that compute with its elements."""
+    """Map each local tile of 16-bit floats to the indices of the statements that compute with its elements."""
     numbers: dict[Buffer, list[int]] = defaultdict(list)
     for number, stmt in enumerate(statements):
         if isinstance(stmt, (Store, Let)):
@@ -103,34 +104,34 @@ def _reads(statements: Sequence[Stmt]) -> dict[Buffer, list[int]]:
 
 
 def _converted(expr: Expr) -> Sequence[Load]:
-    """The loads of local 16-bit floats whose values an expression computes with."""
+    """Return the loads of local 16-bit floats whose values an expression computes with."""
     loads = [load for load in walk.loads(expr) if load is not expr]
     return [load for load in loads if load.dtype.is_half and load.place.buffer.space == "local"]
 
 
-def _between(barriers: list[int], reads: list[int]) -> Iterator[tuple[int, int]]:
-    """The last barrier in front of each read that has none between it and the one before, with the read."""
+def _last_barriers(barriers: list[int], reads: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield each read that a barrier separates from the previous read, after the last such barrier."""
     for before, after in zip(reads, reads[1:], strict=False):
         at = bisect_left(barriers, after)
         if at and barriers[at - 1] > before:
             yield barriers[at - 1], after
 
 
-def _behind(statements: Sequence[Stmt], block: Block) -> Stmt:
-    """Of a barrier and what follows it, the last that names what came through it; the barrier where nothing does.
+def _insertion_point(statements: Sequence[Stmt], block: Block) -> Stmt:
+    """Return the last definition that depends on data from across the barrier, or the barrier if there is none.
 
-    block: the barrier's.
+    statements: the barrier and those after it. block: the one around the barrier; the definition is in it, too.
     """
     barrier = statements[0]
-    beside = {id(stmt) for stmt in block}
-    last, through = barrier, set[str]()
+    same_block = {id(stmt) for stmt in block}
+    last, dependent = barrier, set[str]()
     for stmt in statements[1:]:
-        if not any(_comes_through(part, through) for part in _inputs(stmt)):
+        if not any(_depends_on_shared(part, dependent) for part in _inputs(stmt)):
             continue
-        through |= {place.buffer.root.name for place in walk.writes(stmt)}
+        dependent |= {place.buffer.root.name for place in walk.writes(stmt)}
         if isinstance(stmt, Let):
-            through.add(stmt.var.name)
-            last = stmt if id(stmt) in beside and stmt.var.dtype.bits == 32 else last
+            dependent.add(stmt.var.name)
+            last = stmt if id(stmt) in same_block and stmt.var.dtype.bits == 32 else last
     return last
 
 
@@ -146,21 +147,20 @@ def _inputs(stmt: Stmt) -> Iterator[Expr | Place]:
     yield from walk.reads(stmt)
 
 
-def _comes_through(part: Expr | Place, through: set[str]) -> bool:
-    """Whether it is read from shared memory, or computed from what was. through: names of what is."""
+def _depends_on_shared(part: Expr | Place, dependent: set[str]) -> bool:
+    """True if it is in shared memory or computed from that. dependent: names of variables and buffers that are."""
     if isinstance(part, Var):
-        return part.name in through
-    return isinstance(part, Vector) and (part.buffer.space == "shared" or part.buffer.root.name in through)
+        return part.name in dependent
+    return isinstance(part, Vector) and (part.buffer.space == "shared" or part.buffer.root.name in dependent)
 
 
 def _elements(buffer: Buffer) -> int:
-    """How many a thread has."""
     assert isinstance(buffer.layout, TileLayout)
     return buffer.layout.footprint()
 
 
 class _Zero:
-    """A zero that neither LLVM nor ptxas proves. head: what makes it, at the kernel's beginning."""
+    """An opaque zero. head: the statements at the kernel's beginning that define it."""
 
     def __init__(self, names: FreshNames) -> None:
         self.names = names
@@ -171,7 +171,7 @@ class _Zero:
         return Vector(buffer, build.const(0, int32))
 
     def renewals(self, buffers: Sequence[Buffer], stmt: Stmt) -> Iterator[Stmt]:
-        """What renews the words of tiles. stmt: that behind which it stands, a barrier or what names a value."""
+        """Yield the statements that make the words of tiles opaque. stmt: the barrier or definition before them."""
         zero = self.place
         if buffers and isinstance(stmt, Let):
             seen, zero = self._register("seen", stmt.var.dtype), self._register("zero", uint32)

@@ -1,23 +1,23 @@
-"""Registers that an asynchronous operation has yet to fill or to read, and the waits that it ends with.
+"""Registers of asynchronous work in flight, and the waits that complete it.
 
-The hardware's wait names no register, so nothing would keep LLVM from using one before it. Here every wait takes and
-returns all registers that may be pending where it stands; what is found pending at a use is the user's missing wait.
+The PTX wait instructions name no registers, so LLVM could move a use before the wait. Here every wait takes and returns
+all registers that may be pending; a pending register at a use is an error, since the user's wait is missing.
 
-Where control flow joins, LLVM may copy a register to make the values of both ways one: so branches and loops with work
-that settles at joins, or with waits for it, end with a wait of their own. These are put in first, as *joints*; then
-what may be pending is followed to a fixed point; last the waits get their registers, and joints where nothing is
-pending go.
+At joins of control flow LLVM may copy registers to merge the values of both paths, so branches and loops with work that
+"settles at joins", or with waits for it, end with a wait. These waits are inserted first, as *joint* placeholders. Then
+a dataflow analysis finds the pending registers. Last, waits get their registers, and joints where nothing is pending
+are removed.
 
-Products that go on from turn to turn of a loop have no joints: each takes and returns its sums, which LLVM leaves
-where they are. A wait carries the registers of those that it ends. Whoever uses another's has made a mistake, and
-whoever ends the kernel while one goes on.
+Products that continue from one iteration to the next have no joints: each takes and returns its accumulators, which
+LLVM leaves in place. Using registers of pending products is an error, and so is ending the kernel with products
+pending.
 
-What a loop's turns leave pending is pending only where the loop has turns: where `if steps > 0` waits for what
-`for k in range(steps)` started, its other side has nothing to wait for, nor has `if steps == 0: continue` in front of
-the wait. But ptxas takes each path for one that may be taken (C7517, C7514: it waits itself, after each product), so
-that side gets a wait too, as an *absence* at first.
+Work that a loop leaves pending is pending only if the loop ran. If `if steps > 0` waits for the work of
+`for k in range(steps)`, its other side has nothing to wait for; nor has an `if steps == 0: continue` before the wait.
+But ptxas considers every path (C7517, C7514: it waits after each product itself), so that side gets a wait too, from an
+*absence* placeholder.
 
-Which work there is, and what it does with registers, is the instruction table's to say.
+The instruction table defines the kinds of work and how they use registers.
 """
 
 from __future__ import annotations
@@ -58,28 +58,28 @@ from ..ir.walk import Block, Place
 from ..isa import ROWS, WAITS, AsyncWork
 from ..source import Span
 
-__all__ = ["carry", "unfinished"]
+__all__ = ["add_wait_registers", "unfinished"]
 
-#: groups that are told apart at least, so that an error can say how many a wait may leave unfinished
+#: least number of groups that the analysis distinguishes, for errors that say how many a wait may leave unfinished
 _GROUPS = 8
 
-#: the name of an instruction that stands for waits, where the compiler needs one if anything is pending
+#: name of the placeholder for waits at joins of control flow
 _JOINT = "joint"
 
-#: one that stands where a condition, its input, is known to hold, for waits for what can't be pending there
+#: name of the placeholder on a path where its input, a condition, proves that the work was never started
 _ABSENCE = "absence"
 
 
-def carry(kernel: Kernel) -> Kernel:
-    """The kernel at lane level, its waits carrying what may be pending.
+def add_wait_registers(kernel: Kernel) -> Kernel:
+    """Add to each wait of a kernel at lane level the registers that may be pending there.
 
-    raises: KernelTypeError where a register is used that may be pending, with the places of both.
+    raises: KernelTypeError if a register is used that may be pending, with the places of both.
     """
     instructions = walk.each(kernel.body, Instruction)
     started = {ROWS[name].starts for name in {stmt.name for stmt in instructions}}
     if not any(work is not None and work.holds_registers for work in started):
         return kernel
-    # a thread that comes to the end ends there as by a `return`
+    # the end of the kernel is checked like a `return`
     body = _with_joints(kernel.body) if any(map(_settles, instructions)) else kernel.body
     stops = frozenset(stop[0] for stop in map(_least_stop, walk.each(kernel.body, For)) if stop is not None)
     body = (*(_with_absences(body, stops) if stops else body), Return())
@@ -98,11 +98,12 @@ def carry(kernel: Kernel) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """Registers that one instruction's work fills, or else reads.
+    """Registers that the work of one instruction fills or reads.
 
-    groups: of such work, how many have been made since, that of this instruction among them.
-    settled: a wait that the user didn't write has come since.
-    least: variables with what they are at least where it is pending: the stops of the loops whose turns left it.
+    groups: number of groups of such work committed since, including that of this instruction.
+    settled: True after a wait that the compiler inserted.
+    least: lower bounds of variables that hold if the work is pending. A loop that left it pending ran at least once,
+    so its stop has a lower bound.
     """
 
     work: AsyncWork
@@ -118,17 +119,17 @@ class _Pending:
         return _range(self.vector)
 
     def is_absent(self, absence: Instruction) -> bool:
-        """Whether it can't be pending where the condition of an absence holds."""
+        """True if the condition of an absence implies that the work was never started."""
         (cond,) = absence.inputs
         return bool(self.least) and not isinstance(cond, (Vector, Descriptor)) and not _may_hold(cond, self.least)
 
 
-#: what may be pending at one point
+#: the registers that may be pending at one point
 _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
-    """most_groups: from here on it makes no difference how many there have been. stops: variables that end loops."""
+    """most_groups: counts of groups saturate here. stops: variables at which loops stop."""
 
     kinds = frozenset({Instruction, Assign, *walk.VARIABLES})
 
@@ -150,12 +151,12 @@ class _InFlight(Analysis[_State]):
     def repeat(self, loop: For | Loop, head: _State, ends: _State) -> _State:
         return _forgetting(ends, loop)
 
-    def leave(self, loop: For | Loop, turns: LoopStates[_State]) -> _State | None:
+    def leave(self, loop: For | Loop, states: LoopStates[_State]) -> _State | None:
         stop = _least_stop(loop)
         if stop is None:
-            return super().leave(loop, turns)
-        left = (turns.again or frozenset()) | (turns.breaks or frozenset())
-        return turns.before | {replace(p, least=p.least | {stop}) for p in left - turns.before}
+            return super().leave(loop, states)
+        left = (states.again or frozenset()) | (states.breaks or frozenset())
+        return states.before | {replace(p, least=p.least | {stop}) for p in left - states.before}
 
     def step(self, stmt: Simple | Jump, state: _State) -> _State:
         state = _forgetting(state, stmt)
@@ -171,14 +172,14 @@ class _InFlight(Analysis[_State]):
         return frozenset(every if committed is None else [self.grouped(p, committed) for p in every])
 
     def grouped(self, pending: _Pending, committed: AsyncWork) -> _Pending:
-        """As it is after one more group has been made of such work."""
+        """Return the pending work after one more group of `committed` work."""
         if pending.work is not committed:
             return pending
         return replace(pending, groups=min(pending.groups + 1, self.most_groups))
 
 
 def _is_of_work(stmt: Instruction) -> bool:
-    """Whether an instruction starts work that holds registers, commits it or waits for it, or stands for what does."""
+    """True if an instruction starts, commits or awaits work that holds registers, or is a placeholder."""
     if stmt.name in (_JOINT, _ABSENCE):
         return True
     row = ROWS[stmt.name]
@@ -189,7 +190,7 @@ def _is_of_work(stmt: Instruction) -> bool:
 
 
 def _forgetting(state: _State, stmt: Stmt) -> _State:
-    """The state behind a statement that may give another value to a variable of which something was known."""
+    """Return the state after a statement, without lower bounds of the variable that it defines."""
     name = _defined(stmt) if state else None
     if name is None or not [p for p in state if p.least]:
         return state
@@ -197,14 +198,13 @@ def _forgetting(state: _State, stmt: Stmt) -> _State:
 
 
 def _defined(stmt: Stmt) -> str | None:
-    """The name of the variable to which a statement gives a value."""
     return stmt.var.name if isinstance(stmt, (Assign, *walk.VARIABLES)) and stmt.var is not None else None
 
 
 def _least_stop(loop: For | Loop) -> tuple[str, int] | None:
-    """The variable at which a loop stops, and what it is at least where there was a turn; None if that tells nothing.
+    """Return the variable at which a loop stops, and its lower bound if the loop ran; None if that is unknown.
 
-    Only of a loop that begins at a constant, counts up, and leaves the variable alone.
+    It is known if the loop counts up from a constant and doesn't assign the variable.
     """
     if isinstance(loop, Loop) or not (isinstance(loop.start, Const) and isinstance(loop.stop, Var)):
         return None
@@ -215,12 +215,12 @@ def _least_stop(loop: For | Loop) -> tuple[str, int] | None:
 
 
 def _may_hold(cond: Expr, least: Iterable[tuple[str, int]]) -> bool:
-    """Whether a condition may hold where variables have at least these values."""
+    """True unless lower bounds of variables make a condition false."""
     return _decided(cond, dict(least)) is not False
 
 
 def _decided(cond: Expr, least: Mapping[str, int]) -> bool | None:
-    """What comparisons of such variables with constants say; None where they don't, or where more is asked."""
+    """Evaluate a comparison with constants, given lower bounds of variables; None if the result isn't known."""
     match cond:
         case Op(name="logical_not", args=(arg,)):
             answer = _decided(arg, least)
@@ -232,7 +232,7 @@ def _decided(cond: Expr, least: Mapping[str, int]) -> bool | None:
 
 
 def _raised(expr: Expr, least: Mapping[str, int]) -> Expr:
-    """An expression that knows what its variable is at least."""
+    """Return the expression with the lower bound of its variable added."""
     if isinstance(expr, Cast):
         return replace(expr, x=_raised(expr.x, least))
     if not isinstance(expr, Var) or expr.name not in least:
@@ -246,55 +246,54 @@ def _started(stmt: Instruction) -> list[_Pending]:
     if work is None:
         return []
     filled = stmt.outputs if work.fills else ()
-    # what is taken and returned counts as filled
+    # registers that are taken and returned count as filled
     read = [v for v in _registers(walk.reads(stmt)) if v not in filled] if work.reads else []
     return [_Pending(work, v, stmt.span, True) for v in filled] + [_Pending(work, v, stmt.span, False) for v in read]
 
 
 def _succeeds(stmt: Instruction, pending: _Pending) -> bool:
-    """Whether an instruction starts such work on the same registers, which ends no sooner."""
+    """True if an instruction starts further work of this kind on the same registers, which completes no earlier."""
     if ROWS[stmt.name].starts is not pending.work or pending.vector not in stmt.inputs:
         return False
     return pending.fills == (pending.vector in stmt.outputs)
 
 
 def _completes(stmt: Instruction, pending: _Pending) -> bool:
-    """Whether a wait is one for what is pending; one that counts groups leaves what is in none."""
+    """True if a wait completes the pending work. A wait that counts groups completes only committed work."""
     row = ROWS[stmt.name]
     return row.completes is pending.work and (row.leaves is None or pending.groups > unfinished(stmt))
 
 
 def unfinished(stmt: Instruction) -> int:
-    """How many of the latest groups a wait leaves unfinished."""
+    """Return how many of the latest groups a wait leaves unfinished."""
     leaves = ROWS[stmt.name].leaves
     count = None if leaves is None else stmt.inputs[leaves]
     return int(count.value) if isinstance(count, Const) else 0
 
 
 def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = False) -> Block:
-    """The block with joints where control flow joins or parts.
+    """Insert joints where control flow joins or splits.
 
-    in_touched_loop: the loop around has such work or waits for it. closed: the block ends with a joint, too.
+    in_touched_loop: the enclosing loop has such work, or waits for it. closed: end the block with a joint.
     """
     joined: list[Stmt] = []
     for stmt in body:
         touched = isinstance(stmt, walk.COMPOUND) and _touches(stmt)
         is_loop = isinstance(stmt, (For, Loop))
-        # not all lanes may take a jump or another turn, and the wait needs them all
+        # not all lanes may take a jump or the next iteration, and the wait needs all of them
         if (is_loop and touched) or (in_touched_loop and _jumps(stmt)):
             joined.append(Instruction(_JOINT, span=stmt.span))
-        in_turn = touched if is_loop else in_touched_loop
-        joined.append(walk.with_blocks(stmt, partial(_with_joints, in_touched_loop=in_turn, closed=touched)))
+        in_loop = touched if is_loop else in_touched_loop
+        joined.append(walk.with_blocks(stmt, partial(_with_joints, in_touched_loop=in_loop, closed=touched)))
     if closed:
         joined.append(Instruction(_JOINT, span=body[-1].span if body else None))
     return tuple(joined)
 
 
 def _with_absences(body: Block, stops: Collection[str]) -> Block:
-    """The block with an absence in front of a side of a branch that goes where the waits aren't: both have them then.
+    """Insert absences at sides of branches on `stops` that lack the waits of the other path.
 
-    The waits are on the other side; or, where this one leaves by a jump, behind the branch. Of branches on variables
-    that end loops.
+    The waits are on the other side, or, if this side leaves by a jump, after the branch.
     """
 
     def on_both_sides(stmt: Stmt) -> tuple[Stmt]:
@@ -312,29 +311,27 @@ def _with_absences(body: Block, stops: Collection[str]) -> Block:
 
 
 def _compares(cond: Expr, names: Collection[str]) -> bool:
-    """Whether a condition is about one of these variables, and reads no memory."""
+    """True if a condition depends on one of these variables, and reads no memory."""
     parts = list(walk.subexpressions(cond))
     return any(isinstance(x, Var) and x.name in names for x in parts) and not any(isinstance(x, Load) for x in parts)
 
 
 def _counts_groups(body: Block) -> bool:
-    """Whether a block itself waits for groups of work that holds registers."""
+    """True if a statement of the block itself, not of a nested one, waits for groups of work that holds registers."""
     rows = (ROWS[s.name] for s in body if isinstance(s, Instruction) and s.name in ROWS)
     return any(row.carries is not None and row.leaves is not None for row in rows)
 
 
 def _leaves(body: Block) -> bool:
-    """Whether a block ends by a jump."""
     return bool(body) and isinstance(body[-1], walk.JUMPS)
 
 
 def _touches(stmt: Stmt) -> bool:
-    """Whether one of the statements in a statement starts work that settles at joins or waits for it."""
+    """True if a statement contains an instruction that starts or awaits work that settles at joins."""
     return any(_settles(s) for s in walk.within(stmt) if isinstance(s, Instruction))
 
 
 def _settles(stmt: Instruction) -> bool:
-    """Whether an instruction starts work that settles at joins or waits for it."""
     row = ROWS[stmt.name]
     for work in (row.starts, row.completes):
         if work is not None and work.settles_at_joins:
@@ -343,19 +340,18 @@ def _settles(stmt: Instruction) -> bool:
 
 
 def _jumps(stmt: Stmt) -> bool:
-    """Whether a statement breaks or continues the loop around it."""
     if isinstance(stmt, If):
         return any(_jumps(inner) for block in walk.blocks(stmt) for inner in block)
     return isinstance(stmt, (Break, Continue))
 
 
 def _is_changed(stmt: Instruction) -> bool:
-    """Whether something else stands for an instruction even where nothing is pending."""
+    """True if an instruction is replaced even if nothing is pending."""
     return stmt.name in (_JOINT, _ABSENCE) or ROWS[stmt.name].carries is not None
 
 
 def _carrying(stmt: Instruction, pending: _State) -> Sequence[Stmt]:
-    """What stands for an instruction: a wait has its registers, a joint is waits or nothing."""
+    """Return the replacement of an instruction: a wait gets its registers, and a joint becomes waits or nothing."""
     unsettled = frozenset(p for p in pending if p.work.settles_at_joins and not p.settled)
     if stmt.name == _JOINT:
         return _waits(unsettled, stmt.span)
@@ -367,21 +363,20 @@ def _carrying(stmt: Instruction, pending: _State) -> Sequence[Stmt]:
 
 
 def _waits(state: _State, span: Span | None) -> list[Instruction]:
-    """The waits for all of a state."""
     rows = dict.fromkeys(WAITS[p.work] for p in _in_order(state))
     for_all = (build.const(0, int32),)
     return [_filled(Instruction(row.name, (), () if row.leaves is None else for_all, span), state) for row in rows]
 
 
 def _refills(stmt: Instruction, pending: _Pending) -> bool:
-    """Whether an instruction starts to fill registers that are being filled: of two loads the first may end last."""
+    """True if an instruction fills registers that are being filled: the first of two loads may complete last."""
     if not pending.fills or ROWS[stmt.name].starts is not pending.work:
         return False
-    return any(_meets(vector, pending) for vector in stmt.outputs if vector not in stmt.inputs)
+    return any(_may_overlap(vector, pending) for vector in stmt.outputs if vector not in stmt.inputs)
 
 
 def _filled(stmt: Instruction, state: _State) -> Instruction:
-    """A wait with the registers that it waits for, each once."""
+    """Return the wait with all registers that it completes, each once."""
     mine = [p for p in _in_order(state) if _completes(stmt, p)]
     vectors: list[Vector] = []
     reached: dict[str, int] = {}
@@ -400,7 +395,6 @@ def _part(vector: Vector, first: int, last: int) -> Vector:
 
 
 def _check(stmt: Stmt, state: _State) -> None:
-    """Raise KernelTypeError where a statement itself, without those in it, uses pending registers."""
     if isinstance(stmt, Return):
         _check_end(stmt, state)
         return
@@ -412,23 +406,22 @@ def _check(stmt: Stmt, state: _State) -> None:
     started = ROWS[stmt.name].starts if isinstance(stmt, Instruction) else None
     for pending in _in_order(near):
         for vector in _uses(reads, writes, pending, started):
-            if _meets(vector, pending):
+            if _may_overlap(vector, pending):
                 raise _hazard(vector, pending, stmt)
 
 
 def _uses(reads: list[Vector], writes: list[Vector], pending: _Pending, started: AsyncWork | None) -> list[Vector]:
-    """Those of a statement's registers that must not be pending. started: the work that it starts."""
+    """Return the registers of a statement that must not be pending. started: the work that it starts."""
     if not pending.fills:
         return writes
     if started is not pending.work:
         return [*reads, *writes]
-    # a second load into the same registers makes the first one useless, and gets a wait of its own before it; a second
-    # product into the same sums comes after the first
+    # A second load into the same registers makes the first one useless, and gets a wait before it. A second product
+    # with the same accumulators follows the first.
     return [vector for vector in reads if vector not in writes or vector != pending.vector]
 
 
 def _check_end(stmt: Return, state: _State) -> None:
-    """Raise KernelTypeError where the kernel may end while such work goes on as must be awaited."""
     for pending in _in_order(state):
         if pending.work.is_awaited:
             name = pending.vector.buffer.root.name
@@ -449,7 +442,7 @@ def _hazard(vector: Vector, pending: _Pending, stmt: Stmt) -> KernelTypeError:
 
 
 def _wait(pending: _Pending) -> str:
-    """The call that ends it, which leaves as many groups unfinished as it may."""
+    """Return the call that completes the work and leaves as many later groups unfinished as possible."""
     counted = WAITS[pending.work].leaves is not None
     return f"tj.{pending.work.wait}({max(pending.groups - 1, 0) if counted else ''})"
 
@@ -459,8 +452,7 @@ def _starter(pending: _Pending) -> str:
     return started if pending.span is None else f"{started} at {pending.span}"
 
 
-def _meets(vector: Vector, pending: _Pending) -> bool:
-    """Whether a vector may be in pending registers."""
+def _may_overlap(vector: Vector, pending: _Pending) -> bool:
     if vector.buffer.root.name != pending.vector.buffer.root.name:
         return False
     (first, last), (begin, end) = _range(vector), pending.range
@@ -468,7 +460,7 @@ def _meets(vector: Vector, pending: _Pending) -> bool:
 
 
 def _range(vector: Vector) -> tuple[int, int]:
-    """Bytes of the thread's registers that a vector may be in: [first, last)."""
+    """Return the bytes of a thread's registers that a vector may cover: [first, last)."""
     low, high = facts.bounds(vector.offset)
     size = vector.buffer.dtype.bytes
     first = (low or 0) * size
@@ -482,5 +474,4 @@ def _in_order(state: Collection[_Pending]) -> list[_Pending]:
 
 
 def _registers(places: Sequence[Place]) -> list[Vector]:
-    """Those of the places that are registers."""
     return [p for p in places if isinstance(p, Vector) and p.buffer.space == "local"] if places else []

@@ -1,4 +1,4 @@
-"""What one instruction moves, as a picture: the inputs' elements beside those of the destination."""
+"""Pictures of the elements that one instruction moves, for each input and for the destination."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .schedule.launch_values import launch_values
 __all__ = ["draw_issue"]
 
 _MOST_ROWS, _MOST_COLUMNS = 32, 24
-#: of which fewer columns are shown, so that a screen has room for two
+#: pixels beyond which a table shows fewer columns, so that two fit on a screen
 _WIDE, _FEWER_COLUMNS = 620, 16
-#: rows or columns in which nothing is moved, beside those in which something is, and how many there are at least
-_BESIDE, _LEAST = 2, 8
-#: of an element that several threads move, so many are said, and as many others shown
+#: empty rows or columns shown around those that are moved, and the least number shown
+_CONTEXT, _LEAST = 2, 8
+#: threads listed in a tooltip, and stripes shown, for an element that several threads move
 _MOST_COPIES = 4
 
 #: (thread, place) of one element
@@ -34,7 +34,7 @@ Visit = tuple[int, int]
 
 
 def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> Picture:
-    """The elements that a warp moves in one issue, in each of the operation's tiles, coloured by thread."""
+    """Draw the elements that a warp moves in one issue, in each tile of the operation, coloured by thread."""
     step, inner, number = _step(op, plan, issue)
     moved = MovedElements.of(step, inner, variant)
     if not 0 <= number < max(moved.issues, 1):
@@ -58,7 +58,7 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
 
 
 def _step(op: TileOp, plan: Plan, issue: int) -> tuple[TileOp, Plan, int]:
-    """The operation whose issue it is, of those that follow each other, and its number there."""
+    """Return the step of a staged plan that an issue belongs to, and the issue's index in it."""
     moves = plan.moves()
     if not isinstance(moves, Staged):
         return op, plan, issue
@@ -76,7 +76,7 @@ def _issues(plan: Plan, moved: MovedElements) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MovedElements:
-    """Each element that is moved, a row each, and its thread and place on each side, the destination first."""
+    """The moved elements, one per row, with thread and place on each side. The destination comes first."""
 
     sides: tuple[Region, ...]
     issue: Array
@@ -85,7 +85,7 @@ class MovedElements:
 
     @staticmethod
     def of(op: TileOp, plan: Plan, variant: str) -> MovedElements:
-        """raises: DispatchError where the plan doesn't move elements one by one."""
+        """raises: DispatchError if the plan doesn't move elements one by one."""
         sides = tuple(op.tiles.values())
         match plan.moves():
             case Moves() as moves:
@@ -104,7 +104,7 @@ class MovedElements:
 
 
 def _passed(passes: Passes) -> tuple[Array, Array, Array]:
-    """(issue, receiver and sender, the registers of both), one row an element."""
+    """Return (issue, receiver and sender, their registers), one row per element."""
     issue, thread, step = np.indices((*passes.sent.shape, passes.width)).reshape(3, -1)
     sender = passes.sender[issue, thread]
     places = np.stack([passes.kept[issue, thread] + step, passes.sent[issue, sender] + step], axis=1)
@@ -113,9 +113,9 @@ def _passed(passes: Passes) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One tile with what is moved to or from it.
+    """One tile and the elements moved to or from it.
 
-    visits: element -> who moves it; one that shares its place with others is moved as they are.
+    visits: element -> the threads that move it. Elements that share a place have the same visits.
     leader: the thread whose elements have borders.
     """
 
@@ -129,7 +129,7 @@ class Panel:
         held = side.held(side.keys(threads, places))
         for element, *visit in zip(held.tolist(), threads.tolist(), places.tolist(), strict=True):
             visits.setdefault(element, []).append((visit[0], visit[1]))
-        # what is held in padding, -1, is no element
+        # padding holds -1, which is no element
         named = enumerate(side.canonical().tolist())
         return Panel(side.region, {e: visits[first] for e, first in named if first in visits}, leader)
 
@@ -139,17 +139,16 @@ class Panel:
 
     @property
     def legend(self) -> str:
-        """What labels say."""
+        """The meaning of the labels."""
         space = self.region.buffer.space
-        behind = {"local": ":register", "tmem": ",lane,column"}.get(space, "")
-        return f"thread{behind} in {space} memory"
+        suffix = {"local": ":register", "tmem": ",lane,column"}.get(space, "")
+        return f"thread{suffix} in {space} memory"
 
     def table(self) -> CellTable:
         table = self._of_columns(_MOST_COLUMNS)
         return table if table.width() <= _WIDE else self._of_columns(_FEWER_COLUMNS)
 
     def _of_columns(self, most: int) -> CellTable:
-        """With at most so many columns."""
         region, (*outer, width) = self.region, self.shape
         rows = _shown([element // width for element in self.visits], prod(outer), _MOST_ROWS)
         columns = _shown([element % width for element in self.visits], width, most)
@@ -164,27 +163,25 @@ class Panel:
             return Cell("", ABSENT, f"{index}")
         visits = list(dict.fromkeys(self.visits[element]))
         (thread, place), *others = visits
-        label = f"{thread}{_behind(self.region, place)}" + "+" * bool(others)
+        label = f"{thread}{_place_suffix(self.region, place)}" + "+" * bool(others)
         title = "; ".join(f"thread {t}, {_place(self.region, p)}" for t, p in visits[:_MOST_COPIES])
         stripes = tuple(colour_of(t) for t, _ in others[:_MOST_COPIES])
         return Cell(label, colour_of(thread), f"{index}: {title}", stripes, self.leader in [t for t, _ in visits])
 
 
 def _shown(moved: Sequence[int], extent: int, most: int) -> list[int]:
-    """The rows or columns with what is moved, and some others."""
+    """Return the indices of the rows or columns to show: those with moved elements, and some others."""
     wanted = sorted(set(moved))
-    return around(wanted, extent, min(most, max(_LEAST, len(wanted) + _BESIDE)))
+    return around(wanted, extent, min(most, max(_LEAST, len(wanted) + _CONTEXT)))
 
 
-def _behind(region: Region, place: int) -> str:
-    """What a label says behind the thread."""
+def _place_suffix(region: Region, place: int) -> str:
     if region.buffer.space == "local":
         return f":{place}"
     return f",{place // TMEM_LANE},{place % TMEM_LANE}" if region.buffer.space == "tmem" else ""
 
 
 def _place(region: Region, place: int) -> str:
-    """A place in words."""
     match region.buffer.space:
         case "local":
             return f"register {place}"

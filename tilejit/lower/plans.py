@@ -1,12 +1,11 @@
-"""What a variant says of how it carries out an operation: a `Plan`.
+"""Plans: how a variant carries out an operation.
 
-It says what `explain` shows, its `Facts`, and what is moved, its `Moves`, which `proof/` compares with the layouts.
-Of a `VectorPlan` both follow from where its vectors begin.
+A plan has `Facts`, which `explain` shows, and `Moves`, which `proof/` checks against the layouts. A `VectorPlan`
+derives both from the start offsets of its vectors.
 
-    round    one pass of a loop over vectors: every thread of the scope that takes part moves or computes one
-    turn     one thread in one round: `Iterations` has them all
-    issue    an instruction that a warp carries out together, such as ldmatrix, counted along the plan
-    row      of `Moves`, a piece that one thread moves: the vector of a turn, or one of several pieces of an issue
+    iteration    one pass of the loop over vectors, in which each active thread moves or computes one vector
+    issue        one warp-wide instruction, such as ldmatrix, counted along the plan
+    row          of `Moves`: a piece that one thread moves, which is a vector or one of several pieces of an issue
 """
 
 from __future__ import annotations
@@ -30,36 +29,36 @@ Array = np.ndarray
 
 
 class Plan(ABC):
-    """How a variant carries out one operation: frozen and printable."""
+    """A variant's way to carry out one operation; immutable and printable."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(PTX mnemonic, times a thread)."""
+        """(PTX mnemonic, count per thread)."""
 
     @abstractmethod
     def facts(self) -> Facts:
-        """The figures that listings show and `require_bits` reads."""
+        """Return the figures that listings show and that `require_bits` checks."""
 
     @abstractmethod
     def moves(self) -> AllMoves:
-        """All that is moved, multiplied or combined, for `proof.prove`."""
+        """Return everything that is moved, multiplied or combined, for `proof.prove`."""
 
     @abstractmethod
     def schedule(self) -> Array:
-        """A table for users; what its columns are depends on the variant."""
+        """Return a table for users, with columns that depend on the variant."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorPlan(Plan):
-    """A plan in which each thread moves or computes vectors, one a round.
+    """A plan in which each thread moves or computes one vector per iteration.
 
-    vector_width: elements of a vector. rounds: vectors a thread, at most. threads: of the scope.
-    limit: why vectors aren't wider, "" where nothing keeps them from it.
-    A subclass that extends a method names its base, as `VectorPlan.moves(self)`: until Python 3.14 `super()` in a
-    dataclass with slots means the class before it got them, and raises TypeError.
+    vector_width: in elements. rounds: iterations, the most vectors of a thread. threads: of the scope.
+    limit: why vectors aren't wider, or "".
+    A subclass that extends a method calls it as `VectorPlan.moves(self)`: until Python 3.14 `super()` in a dataclass
+    with slots refers to the class before slots were added, and raises TypeError.
     """
 
     vector_width: int
@@ -70,28 +69,28 @@ class VectorPlan(Plan):
     @property
     @abstractmethod
     def regions(self) -> tuple[Region, ...]:
-        """The operation's tiles, the destination first."""
+        """The operation's tiles, destination first."""
 
     @abstractmethod
-    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
-        """Where the vector of a thread in a round begins in each tile: its address, swizzled, or its register."""
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        """Return the start of a thread's vector in each tile: its swizzled address, or its register."""
 
-    def takes_part(self, thread: Expr, round: Expr) -> Expr:
-        """Whether a thread moves or computes anything in a round."""
+    def is_active(self, thread: Expr, iteration: Expr) -> Expr:
+        """Return a condition: True if the thread moves or computes anything in the iteration."""
         return TRUE
 
-    def width_of(self, thread: Expr, round: Expr) -> Expr:
-        """How many elements a thread's vector in a round has."""
+    def width_of(self, thread: Expr, iteration: Expr) -> Expr:
+        """Return the number of elements of a thread's vector in an iteration."""
         return build.const(self.vector_width, int32)
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """For each tile how far a vector's elements lie apart: 1, or 0 where one element serves them all."""
+        """The distance between a vector's elements in each tile: 1, or 0 if one element is broadcast."""
         return (1,) * len(self.regions)
 
     @property
     def vector_bits(self) -> int | None:
-        """Bits of a memory access; None of work in registers."""
+        """Bits of a memory access; None for work in registers."""
         return None
 
     def facts(self) -> Facts:
@@ -99,17 +98,17 @@ class VectorPlan(Plan):
         return Facts(width, self.rounds, self.vector_bits, self.limit)
 
     def moves(self) -> Moves:
-        """What the expressions come to, for every round of every thread."""
-        turns = Iterations(self.rounds, self.threads, self.regions)
-        rows = turns.holding(self.takes_part(*turns.turn))
-        places = turns.values(*self.places(*turns.turn))[rows]
-        (width,) = turns.values(self.width_of(*turns.turn))[rows].T
-        return Moves(turns.rounds_of[rows], turns.threads_of[rows], places, width, self.steps)
+        """Evaluate the plan's expressions for every iteration of every thread."""
+        iterations = Iterations(self.rounds, self.threads, self.regions)
+        rows = iterations.holding(self.is_active(*iterations.variables))
+        places = iterations.values(*self.places(*iterations.variables))[rows]
+        (width,) = iterations.values(self.width_of(*iterations.variables))[rows].T
+        return Moves(iterations.rounds_of[rows], iterations.threads_of[rows], places, width, self.steps)
 
     def schedule(self) -> Array:
-        """One row a vector: (round, thread, place on each source ..., place on the destination).
+        """Return one row per vector: (iteration, thread, place on each source ..., place on the destination).
 
-        Run-time starts are as near to 0 as they may be; run-time strides as those of a row-major tensor.
+        Run-time starts are as near to 0 as possible; run-time strides are those of a row-major tensor.
         """
         moves = self.moves()
         return np.column_stack([moves.issue, moves.thread, moves.places[:, 1:], moves.places[:, 0]])
@@ -117,18 +116,17 @@ class VectorPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A plan's figures.
+    """A plan's figures."""
 
-    width: what one transfer moves, as text, "-" where a plan has no transfers.
-    rounds: of a loop over vectors, or instructions of a warp.
-    vector_bits: of one transfer's memory access; None where widths don't matter. limit: why it isn't wider, or "".
-    cuts: which vectors go element by element, or "".
-    """
-
+    #: text for the size of one transfer, or "-"
     width: str
+    #: iterations of the loop over vectors, or instructions of a warp
     rounds: int
+    #: of one transfer's memory access; None if widths don't matter
     vector_bits: int | None = None
+    #: why vectors aren't wider, or ""
     limit: str = ""
+    #: which vectors are moved element by element, or ""
     cuts: str = ""
 
     def __str__(self) -> str:
@@ -137,10 +135,10 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class JointAccess:
-    """What several threads read or write together, or one for all: pieces of one side's memory.
+    """Accesses to one tile's memory by several threads together, or by one for all.
 
-    side: which tile of the operation. starts: addresses in elements. width: elements of each piece.
-    align: of what each address must be a multiple, in elements.
+    side: the tile's index in the operation. starts: addresses in elements. width: elements of each access.
+    align: divides each address, in elements.
     """
 
     side: int
@@ -151,25 +149,25 @@ class JointAccess:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What the threads of one scope move or compute, a row for each piece that a thread moves.
+    """The elements that the threads of a scope move or compute, one row per piece of a thread.
 
-    issue, thread: in which round, or by which of a warp's instructions, and by which thread of the scope; each of
-    shape (rows,). An instruction that moves several pieces of a thread's has a row for each.
-    places: of shape (rows, sides), where the first element lies on each side. The sides are the operation's tiles in
-    its order, the destination first. A place in memory is an address in elements, after swizzling; in registers
-    one of the thread's, in elements; in tensor memory lane * `target.TMEM_LANE` + column, in elements.
-    width: of shape (rows,), how many elements.
-    steps: for each side how far a row's elements lie apart: 1, or 0 where one element serves them all.
-    accesses: a side's memory accesses where they aren't the rows themselves, at most one for each side.
-    Run-time starts are as near to 0 as they may be, run-time strides as `launch_values` says; what lies past a
-    tensor's edge is included.
+    Run-time starts are as near to 0 as possible, and run-time strides are those of `launch_values`. Elements past a
+    tensor's edge are included.
     """
 
+    #: the iteration, or the index of a warp's instruction, of shape (rows,)
     issue: Array
+    #: index in the scope, of shape (rows,)
     thread: Array
+    #: the first element on each side, of shape (rows, sides), destination first. In memory this is an address in
+    #: elements, after swizzling; in registers the thread's register, in elements; in tensor memory
+    #: lane * `target.TMEM_LANE` + column, in elements.
     places: Array
+    #: elements of each piece, of shape (rows,)
     width: Array
+    #: distance between a piece's elements on each side: 1, or 0 if one element is broadcast
     steps: tuple[int, ...]
+    #: memory accesses that aren't the rows themselves, at most one per side
     accesses: tuple[JointAccess, ...] = ()
 
     def __post_init__(self) -> None:
@@ -182,31 +180,30 @@ class Moves:
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """Which registers a warp's tensor instructions take, a row an instruction.
-
-    m, n, k, bits: the instruction's shape, and the bits of a factor's element. threads: of the scope.
-    acc, a, b: of shape (instructions, elements), the register of each element of a thread's fragments, in the order
-    of the instruction: the same for every thread; -1 for sums that have no register of the accumulator.
-    a_zeros, b_zeros: of shape (threads, instructions, elements), which elements count as 0, whatever the register has.
-    """
+    """The registers of a warp's tensor instructions, one row per instruction."""
 
     m: int
     n: int
     k: int
+    #: of a factor's element
     bits: int
+    #: of the scope
     threads: int
+    #: register of each element of a thread's fragments, of shape (instructions, elements) in the instruction's order.
+    #: It is the same for all threads, and -1 for sums without a register of the accumulator.
     acc: Array
     a: Array
     b: Array
+    #: elements that count as 0 whatever the register holds, of shape (threads, instructions, elements)
     a_zeros: Array
     b_zeros: Array
 
 
 @dataclass(frozen=True, slots=True)
 class SharedFactor:
-    """A factor that products read in shared memory. descriptors: of each, the buffer beginning at address 0.
+    """A factor that products read in shared memory.
 
-    is_mn_major: rows of A, or columns of B, lie together.
+    descriptors: one per instruction, for a buffer at address 0. is_mn_major: rows of A or columns of B are contiguous.
     """
 
     descriptors: Array
@@ -215,10 +212,10 @@ class SharedFactor:
 
 @dataclass(frozen=True, slots=True)
 class WarpgroupProducts:
-    """Which registers and memory a warpgroup's tensor instructions take, a row an instruction of 64 x n by k.
+    """The registers and memory of a warpgroup's tensor instructions, one row per instruction of 64 x n by k.
 
-    acc, a: of shape (instructions, elements), the register of each element of a thread's fragments, in the order of the
-    instruction: the same for every thread.
+    acc, a: the register of each element of a thread's fragments, of shape (instructions, elements) in the instruction's
+    order. It is the same for all threads.
     """
 
     n: int
@@ -230,11 +227,11 @@ class WarpgroupProducts:
 
 @dataclass(frozen=True, slots=True)
 class Reductions:
-    """Which elements a reduction combines.
+    """The elements that a reduction combines.
 
-    dst: of shape (results,), each result's register. src: of shape (results, values), the registers of which a thread
-    makes it. taken: of shape (threads, values), whether a thread takes these registers. partners: of shape
-    (threads, partners), the threads whose values become each thread's result, itself among them.
+    dst: each result's register, of shape (results,). src: the registers that a thread combines, of shape (results,
+    values). taken: True if a thread uses the register, of shape (threads, values). partners: the threads whose values
+    make up each thread's result, including itself, of shape (threads, partners).
     """
 
     dst: Array
@@ -245,11 +242,11 @@ class Reductions:
 
 @dataclass(frozen=True, slots=True)
 class Folds:
-    """Which elements a reduction combines, in which order.
+    """The elements that a reduction combines in order.
 
-    dst: of shape (values, results), each result's register of each value that is combined. src: of shape
-    (values, results, slots), the registers that it is made of. order: of shape (threads, length), for each thread what
-    its results are made of, in order: thread * slots + slot, and -1 where there is nothing.
+    dst: the register of each result, of shape (values, results). src: the registers combined for it, of shape (values,
+    results, slots). order: what each thread combines, as thread * slots + slot, of shape (threads, length), padded
+    with -1.
     """
 
     dst: Array
@@ -259,11 +256,10 @@ class Folds:
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """What the threads of warps pass to each other, a row a round.
+    """Registers that the threads of a warp send each other, one row per iteration.
 
-    sent, kept: of shape (rounds, threads), the first register of the source that each thread sends, and of the
-    destination in which each keeps what it receives. sender: of the same shape, the thread from which it receives.
-    width: elements of each.
+    sent, kept: the first register that each thread sends and receives into, of shape (rounds, threads). sender: the
+    thread that it receives from, of the same shape. width: elements per message.
     """
 
     sent: Array
@@ -274,10 +270,10 @@ class Passes:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Operations that follow each other, each with its plan: what one writes the next one reads."""
+    """Consecutive operations, each with its plan. Each step reads the destination of the previous one."""
 
     steps: tuple[tuple[TileOp, Plan], ...]
 
 
-#: all that a plan moves
+#: the possible results of `Plan.moves`
 AllMoves = Moves | Products | WarpgroupProducts | Reductions | Folds | Passes | Staged

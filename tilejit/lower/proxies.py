@@ -1,13 +1,14 @@
-"""Fences between ordinary accesses of memory and those of the asynchronous proxy: TMA, bulk copies, wgmma.
+"""Proxy fences between ordinary memory accesses and those of the async proxy: TMA, bulk copies, wgmma.
 
-The two see each other only through a fence by who made the ordinary access. Memory is *dirty* after
+Accesses of the two proxies are ordered only by a fence in the thread that made the ordinary access. Memory is *dirty*
+after
 
-    an ordinary write      where the kernel reads or writes it asynchronously, too
-    an ordinary read       where the kernel writes it asynchronously
+    an ordinary write      if the kernel also reads or writes it asynchronously
+    an ordinary read       if the kernel writes it asynchronously
 
-and until the fence, which all active threads execute in front of whatever makes their accesses known to others (a
-barrier, an arrival, a release), and in front of an asynchronous access of the same memory. So a barrier orders both
-kinds of accesses. None is needed behind the wait for an asynchronous access, nor between two of them.
+until the next fence. All active threads execute a fence before they publish their accesses (at a barrier, an arrival
+or a release), and before an asynchronous access of dirty memory. So a barrier orders accesses of both proxies. No
+fence is needed after the wait for an asynchronous access, or between two of them.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from ..ir.nodes import (
 )
 from ..ir.params import PointerParam, TensorMapParam
 from ..isa import ROWS, Direction, Kind, Row
-from ..isa.barriers import BAR_ARRIVE_NUMBERED, MEETINGS
+from ..isa.barriers import BAR_ARRIVE_NUMBERED, SYNCHRONIZING
 from ..isa.cp_async import CP_ASYNC
 from ..isa.fences import FENCE, PROXY_ASYNC_OF
 from ..isa.tma import MULTICAST_LOADS
@@ -53,17 +54,17 @@ from ..source import Span
 
 __all__ = ["acquires", "check_multicast", "releases", "with_fences"]
 
-#: memory: its space, and the name of the buffer or of the argument
+#: memory: its space, and the name of the buffer or argument
 _Memory = tuple[str, str]
 _State = frozenset[_Memory]
 
-#: the instructions that write shared memory of several CTAs; those that make a thread's accesses known to others
+#: instructions that write the shared memory of several CTAs; those that publish a thread's accesses
 _MULTICAST = frozenset(row.name for row in MULTICAST_LOADS.rows())
-_ORDERING = frozenset(row.name for row in (*MEETINGS, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
+_ORDERING = frozenset(row.name for row in (*SYNCHRONIZING, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
 
 
 def with_fences(kernel: Kernel) -> Kernel:
-    """The kernel at lane level with its fences."""
+    """Insert proxy fences into a kernel at lane level."""
     accesses = _Accesses.of(kernel)
     if not accesses.touched:
         return kernel
@@ -77,10 +78,10 @@ def with_fences(kernel: Kernel) -> Kernel:
 
 
 def check_multicast(tile: Kernel, lane: Kernel) -> None:
-    """Raise DispatchError where threads access memory themselves that other CTAs of the cluster write.
+    """Raise DispatchError if threads access memory that other CTAs of the cluster write.
 
-    What tells these that it is free orders asynchronous accesses that have been waited for, and no others. Parts of a
-    buffer that no such copy fills are the CTA's own.
+    The release of such memory to the other CTAs orders only asynchronous accesses that have been waited for. Parts of a
+    buffer that no multicast copy fills belong to the CTA.
     """
     copies = [op for op in walk.each(tile.body, TileOp) if op.attr(MULTICAST.name) is not None]
     accesses = _Accesses.of(lane) if copies else None
@@ -109,18 +110,19 @@ def _fence(space: str, span: Span | None) -> Instruction:
 
 @dataclass(frozen=True, slots=True)
 class _Accesses:
-    """What a kernel does with memory.
+    """The memory accesses of a kernel."""
 
-    issued: what each instruction accesses asynchronously that does so, by its identity. overlapping: arguments that may
-    be one another's memory. touched: what is accessed asynchronously; overwritten: of that, what is written so.
-    staged: the shared memory that cp.async writes. multicast: that which other CTAs of the cluster write.
-    """
-
+    #: id of an instruction -> the memory that it accesses asynchronously
     issued: Mapping[int, _State]
+    #: arguments that may alias each other
     overlapping: frozenset[str]
+    #: accessed asynchronously
     touched: _State
+    #: written asynchronously
     overwritten: _State
+    #: shared memory that cp.async writes
     staged: _State
+    #: shared memory that other CTAs of the cluster write
     multicast: _State
 
     @staticmethod
@@ -143,7 +145,7 @@ class _Accesses:
         return _Accesses(issued, overlapping, touched, frozenset(overwritten), frozenset(staged), frozenset(multicast))
 
     def ordinary(self, stmt: Stmt) -> list[tuple[_Memory, bool]]:
-        """The memory, no registers, that a statement accesses ordinarily, and whether it writes it."""
+        """Return the memory, not registers, that a statement accesses ordinarily, and whether it writes it."""
         if isinstance(stmt, Instruction):
             return [] if id(stmt) in self.issued else _addressed(ROWS[stmt.name], stmt)
         if not isinstance(stmt, walk.ACCESSING):
@@ -151,19 +153,19 @@ class _Accesses:
         return [((place.buffer.space, place.buffer.root.name), writes) for place, writes in walk.in_memory(stmt)]
 
     def dirtied(self, stmt: Stmt) -> _State:
-        """What is dirty behind a statement, whatever was before it."""
+        """Return the memory that a statement makes dirty."""
         dirty: set[_Memory] = set()
         for memory, writes in self.ordinary(stmt):
             dirty |= self._same(memory) & (self.touched if writes else self.overwritten)
         if isinstance(stmt, Instruction) and ROWS[stmt.name].completes is CP_ASYNC:
             dirty |= self.staged & self.touched
         if acquires(stmt):
-            # others' accesses, which come before what is acquired
+            # accesses of other threads, which precede the acquire
             dirty |= {memory for memory in self.touched if memory[0] == "global"}
         return frozenset(dirty)
 
     def fenced(self, stmt: Stmt, dirty: _State) -> _State:
-        """What of the dirty memory a fence in front of a statement is for."""
+        """Return the dirty memory that needs a fence before a statement."""
         if not dirty:
             return dirty
         if isinstance(stmt, (Sync, Arrive)) or releases(stmt):
@@ -175,7 +177,7 @@ class _Accesses:
         return dirty.intersection([memory for each in stmt.then for memory in self.issued.get(id(each), ())])
 
     def _issues(self, stmt: If) -> bool:
-        """Whether a branch is that of a leader, which starts what its instance does."""
+        """True if a branch is a leader's, which starts asynchronous work for its instance."""
         return not stmt.orelse and all(
             isinstance(each, Instruction) and (ROWS[each.name].asynchronous or ROWS[each.name].commits is not None)
             for each in stmt.then
@@ -189,7 +191,7 @@ class _Accesses:
 
 
 def _addressed(row: Row, stmt: Instruction) -> list[tuple[_Memory, bool]]:
-    """The memory whose address an instruction takes, without barriers, and whether it writes it."""
+    """Return the memory that an instruction accesses by address, except barriers, and whether it writes it."""
     vectors = [v for v in stmt.inputs if isinstance(v, Vector) and v.buffer.space != "local"]
     if not vectors:
         return []
@@ -201,9 +203,9 @@ def _addressed(row: Row, stmt: Instruction) -> list[tuple[_Memory, bool]]:
 
 
 def _described(row: Row, stmt: Instruction, arguments: Mapping[str, str]) -> list[tuple[_Memory, bool]]:
-    """The memory that an instruction takes by descriptors and tensor maps, and whether it writes it.
+    """Return the memory that an instruction accesses by descriptors and tensor maps, and whether it writes it.
 
-    arguments: the argument of each tensor map, by the map's name.
+    arguments: name of a tensor map -> the argument that it is for.
     """
     stores = any(o.space == "shared" and o.direction is Direction.IN for o in row.operands)
     accesses: list[tuple[_Memory, bool]] = []
@@ -216,27 +218,27 @@ def _described(row: Row, stmt: Instruction, arguments: Mapping[str, str]) -> lis
 
 
 def releases(stmt: Stmt) -> bool:
-    """True if a statement makes what its thread did before known to others."""
+    """True if a statement makes the thread's earlier accesses visible to others."""
     if isinstance(stmt, Instruction):
         return stmt.name in _ORDERING
     return isinstance(stmt, (Store, Atomic)) and stmt.order.startswith(("release", "acq_rel"))
 
 
 def acquires(stmt: Stmt) -> bool:
-    """True if a thread may know from a statement on what others did."""
+    """True if a statement may make other threads' accesses visible to this thread."""
     if isinstance(stmt, Let) and isinstance(stmt.value, Load):
         return stmt.value.order.startswith("acquire")
     return isinstance(stmt, Atomic) and stmt.order.startswith(("acquire", "acq_rel"))
 
 
 class _Dirty(Analysis[_State]):
-    """What may be dirty in front of a statement, behind the fences of those before."""
+    """The memory that may be dirty before a statement, given the fences before earlier ones."""
 
     kinds = frozenset({If, Sync, Arrive, Instruction, Let, Store, Move, Atomic})
 
     def __init__(self, accesses: _Accesses) -> None:
         self._accesses = accesses
-        # by the identities of statements, of those behind which something is
+        # id of a statement -> the memory that it makes dirty, if any
         self._dirtied: dict[int, _State] = {}
 
     def join(self, first: _State, second: _State) -> _State:
@@ -251,12 +253,12 @@ class _Dirty(Analysis[_State]):
         return bool(dirtied) or bool(self._accesses.fenced(stmt, self._accesses.touched))
 
     def step(self, stmt: Simple | Jump, state: _State) -> _State:
-        return self._behind_fence(stmt, state) | self._dirtied.get(id(stmt), frozenset())
+        return self._after_fence(stmt, state) | self._dirtied.get(id(stmt), frozenset())
 
     def branch(self, stmt: If, state: _State) -> tuple[_State, _State]:
-        inside = self._behind_fence(stmt, state)
+        inside = self._after_fence(stmt, state)
         return inside, inside
 
-    def _behind_fence(self, stmt: Stmt, state: _State) -> _State:
+    def _after_fence(self, stmt: Stmt, state: _State) -> _State:
         spaces = [space for space, _ in self._accesses.fenced(stmt, state)]
         return frozenset([memory for memory in state if memory[0] not in spaces]) if spaces else state

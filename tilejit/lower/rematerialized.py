@@ -1,10 +1,10 @@
-"""Masks that are computed again where they are wanted: from indices and scalars, for any element of a tile.
+"""Rematerialization of masks: any element is computed from its index and scalars at its use.
 
     cta.indices at[…]; axis=0
     cta.less mask[…], at[…], n             ─▶ element i of mask: i < n
     cta.copy Y[…], y[…], None, mask[…]
 
-So a vector's test can be that of its ends, and what nobody else reads needs no registers.
+So a vector can be tested by its ends, and masks that nothing else reads need no registers.
 """
 
 from __future__ import annotations
@@ -24,47 +24,46 @@ from .values import value_of
 
 __all__ = ["Recomputed"]
 
-#: operations of a few machine instructions on integers and bool_
+#: operations of a few machine instructions, on integers and bool_
 _CHEAP = frozenset((
     "add", "sub", "neg", "mul", "minimum", "maximum", "less", "less_equal", "greater", "greater_equal", "equal",
     "not_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", CAST.name, FILL.name, INDICES.name,
 ))
 
-#: so many operations an element cost about as much as to keep it
+#: this many operations per element cost about as much as keeping it in a register
 _MOST_OPERATIONS = 16
 
-#: extents of one element: of a slice, and of an index, which removes the dimension
+#: extents with one element: of a slice, and of an index, which removes the dimension
 _SINGLE = (1, None)
 
 
 class Recomputed:
-    """The tiles of a kernel whose elements can be computed again at the statement that is being lowered.
+    """The tiles whose elements can be recomputed at the statement that is being lowered.
 
-    None has floats. Each is written by one cheap operation, as a whole, from such tiles and from scalars that nothing
-    assigns again; the operation stands before that statement, in its block or around it.
+    Each is a tile of integers or bool_, written as a whole by one cheap operation on such tiles and on scalars that are
+    never reassigned. The operation precedes the statement, in its block or an enclosing one.
     """
 
     def __init__(self, kernel: Kernel) -> None:
         self._body = kernel.body
         self._assigned = walk.assigned(kernel.body)
-        self._made_by: dict[str, TileOp] = {}
+        self._definitions: dict[str, TileOp] = {}
         self._asked: set[str] = set()
 
     @cached_property
     def _writers(self) -> Counter[str]:
-        """How many statements write each tile, by name."""
         writing = [stmt for stmt in walk.statements(self._body) if isinstance(stmt, walk.WRITING)]
         return Counter([place.buffer.root.name for stmt in writing for place in walk.writes(stmt)])
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """What is made inside isn't there outside."""
-        before = dict(self._made_by)
+        """Forget the tiles recorded inside the context after it."""
+        before = dict(self._definitions)
         yield
-        self._made_by = before
+        self._definitions = before
 
-    def see(self, op: TileOp) -> None:
-        """The operation stands before what comes now."""
+    def record(self, op: TileOp) -> None:
+        """Record an operation that precedes the following statements."""
         if op.name not in _CHEAP:
             return
         dst = op.region("dst")
@@ -73,17 +72,17 @@ class Recomputed:
         scalars = [operand for operand in op.inputs.values() if not isinstance(operand, Region)]
         is_whole = dst.buffer.base is None and dst.extents == dst.buffer.shape
         if is_whole and self._writers[dst.buffer.name] == 1 and all(map(self._stays, scalars)):
-            self._made_by[dst.buffer.name] = op
+            self._definitions[dst.buffer.name] = op
 
     def _stays(self, scalar: Expr) -> bool:
-        """Whether a scalar has the same value wherever it is in scope."""
+        """True if a scalar has the same value wherever it is in scope."""
         parts = list(walk.subexpressions(scalar))
         return not any(isinstance(p, Load) or (isinstance(p, Var) and p.name in self._assigned) for p in parts)
 
     def element(self, region: Region, index: Sequence[Expr]) -> Expr | None:
-        """The element of a local tile at an index of the region, None where it must be read.
+        """Return an element of a local tile at an index of the region, or None if it must be read.
 
-        index: one int32 for each dimension without those of extent 1.
+        index: one int32 per dimension, except those of extent 1.
         """
         asked: dict[str, TileOp] = {}
         element = self._element(region, index, asked)
@@ -92,9 +91,9 @@ class Recomputed:
         return element
 
     def _element(self, region: Region, index: Sequence[Expr], asked: dict[str, TileOp]) -> Expr | None:
-        """asked: the tiles that it goes through."""
+        """asked: collects the tiles that the element depends on."""
         name = region.buffer.root.name
-        op = self._made_by.get(name)
+        op = self._definitions.get(name)
         if op is None or not _is_unmoved(region.buffer):
             return None
         asked[name] = op
@@ -125,13 +124,13 @@ class Recomputed:
                 values.append(operand)
         return value_of(op, values, dst.dtype)
 
-    def without_unread(self, body: Block) -> Block:
-        """The lane IR without what fills tiles that nothing reads any more, because their elements were recomputed."""
+    def remove_unread(self, body: Block) -> Block:
+        """Remove the statements that fill recomputed tiles that nothing reads any more."""
         unread = self._unread(body) if self._asked else frozenset()
         return walk.rewrite(body, partial(_without, unread)) if unread else body
 
     def _unread(self, body: Block) -> Set[str]:
-        """The tiles that were recomputed and are read at most to fill others of these."""
+        """Return the recomputed tiles that are read at most to fill each other."""
         read: set[str] = set()
         to_fill: dict[str, set[str]] = {name: set() for name in self._asked}
         for stmt in walk.statements(body):
@@ -151,7 +150,7 @@ def _without(names: Set[str], stmt: Stmt) -> tuple[Stmt, ...]:
 
 
 def _fills(stmt: Stmt, names: Set[str]) -> bool:
-    """Whether a statement does nothing but define or write these local tiles."""
+    """True if a statement only defines or writes these local tiles."""
     match stmt:
         case Alloc() | BufferView():
             return stmt.buffer.root.name in names
@@ -164,7 +163,7 @@ def _fills(stmt: Stmt, names: Set[str]) -> bool:
 
 
 def along(shape: Sequence[int], to: Sequence[int], index: Sequence[Expr]) -> list[Expr]:
-    """The index into what broadcasts to another shape, from that shape's; each without dimensions of extent 1."""
+    """Return the index of a broadcast operand for an index into the result. Both omit dimensions of extent 1."""
     numbers = iter(index)
     of_dim = [None if n == 1 else next(numbers) for n in to]
     aligned = of_dim[len(to) - len(shape):]
@@ -172,7 +171,7 @@ def along(shape: Sequence[int], to: Sequence[int], index: Sequence[Expr]) -> lis
 
 
 def _is_unmoved(buffer: Buffer) -> bool:
-    """Whether its elements without dimensions of 1 are in the order of those of the tile whose view it may be."""
+    """True if a buffer has the elements of its root tile in the same order, apart from dimensions of extent 1."""
     base = buffer.root
     return buffer == base or (
         buffer.layout == base.layout
@@ -182,5 +181,5 @@ def _is_unmoved(buffer: Buffer) -> bool:
 
 
 def _is_part_of_dimension(region: Region) -> bool:
-    """True if the region is one element of a dimension that has more."""
+    """True if the region is a single element of a longer dimension."""
     return any(e in _SINGLE and n != 1 for e, n in zip(region.extents, region.buffer.shape, strict=True))

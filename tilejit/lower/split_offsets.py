@@ -1,13 +1,12 @@
-"""Splits the offsets of accesses by the loops in which their terms change: each part begins a view.
+"""Splits offsets of memory accesses by the loops in which their terms change. Each part becomes a view.
 
     for row in …                                  for row in …
       for k in …                                    view A.1 = A + row * stride
         move r[0 +: 4] <- A[row * stride +            for k in …
                             k * 64 + 128 +: 4]            move r[0 +: 4] <- A.1[k * 64 + 128 +: 4]
 
-What changes in inner loops is added last, so that what changes in outer ones is added in front of them (`hoist` moves
-it there), and the constant is a part of the access's instruction. Turns that were unrolled share the view of all that
-they have in common.
+Terms that change in inner loops are added last, so that the sum of the others is invariant and `hoist` can move it. The
+constant becomes part of the access instruction. Unrolled iterations share the view of their common terms.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ __all__ = ["split_offsets"]
 
 
 def split_offsets(kernel: Kernel) -> Kernel:
-    """The kernel at lane level whose accesses name views, what changes most often, and a constant."""
+    """Split the offsets in a kernel at lane level into views, the terms that change most often, and a constant."""
     body = _Splitting(kernel).block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)
 
@@ -66,12 +65,10 @@ _Key = tuple[str, int]
 
 
 class _Splitting:
-    """depth: of the loop in which the present statement stands. made: of the present block.
+    """Splits in one walk over a kernel. `_depth` counts enclosing loops; `_made` collects the current block.
 
-    sums: what variables stand for that change in a loop by some terms and not by others; inexact: those of them that
-    may wrap around.
-    views: by the base's name and the offset's identity. places: by the same, of which view an offset is what. What a
-    block adds to both is taken out behind it.
+    `_sums` maps variables to sums whose terms change in several loops; those in `_inexact` may wrap around. `_views`
+    and `_places` are keyed by a buffer's name and an offset's identity. A block's entries are dropped after it.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -172,7 +169,7 @@ class _Splitting:
         if stmt.var is not None:
             self._changes_here(stmt.var)
         for item in stmt.inputs:
-            # most are registers
+            # most operands are registers at constant offsets
             if type(item) is not Vector or type(item.offset) is not Const:
                 break
         else:
@@ -188,7 +185,6 @@ class _Splitting:
         return stmt if all(map(is_, inputs, stmt.inputs)) else replace(stmt, inputs=tuple(inputs))
 
     def _vector(self, vector: Element | Vector) -> Vector:
-        """The vector as one of a view."""
         assert isinstance(vector, Vector), "lowering leaves no Element"
         offset, buffer = vector.offset, vector.buffer
         if type(offset) is Const or not self._is_split(buffer):
@@ -202,14 +198,14 @@ class _Splitting:
         return vector if left is offset else Vector(view, left, vector.width, vector.span)
 
     def _is_split(self, buffer: Buffer) -> bool:
-        """Whether the buffer is memory with addresses in bytes."""
+        """True if the buffer is in memory that is addressed in bytes."""
         return buffer.space in ("global", "shared") or buffer.root.name in self._addressed
 
     def _split(self, buffer: Buffer, offset: Expr) -> tuple[Buffer, Expr]:
-        """The view that begins where all turns of an inner loop begin, and what of an offset is left."""
+        """Return a view at the offset that all iterations of the innermost loop share, and the remaining offset."""
         dtype = offset.dtype
         if dtype.bits < 64 and not (self._depth and self._is_exact(offset)):
-            # outside loops a sum of 32 bits is one term
+            # outside loops a 32-bit sum is one term
             return buffer, offset
         terms, constant = summands(offset, self._sums)
         if not self._depth and len(terms) == 1:
@@ -221,16 +217,16 @@ class _Splitting:
             left.append(stages.pop())
         if constant or not left:
             left.append(integer(constant, dtype))
-        behind = added(left)
-        if dtype.bits < 64 and not all(map(self._is_exact, (*stages, behind))):
-            # added up in another order, what lies in the middle may wrap around
+        rest = added(left)
+        if dtype.bits < 64 and not all(map(self._is_exact, (*stages, rest))):
+            # reassociated, an intermediate sum may wrap around
             return buffer, offset
         for stage in stages:
             buffer = self._view(buffer, stage)
-        return buffer, behind
+        return buffer, rest
 
     def _is_exact(self, expr: Expr) -> bool:
-        """Whether no sum in an offset may wrap around: addresses have 64 bits."""
+        """True if no sum in an offset can wrap around before it is extended to a 64-bit address."""
         if isinstance(expr, Var):
             return expr.name not in self._inexact
         if not isinstance(expr, Op) or expr.name != "add":
@@ -238,10 +234,10 @@ class _Splitting:
         return bounds(expr) != full_range(expr.dtype) and all(map(self._is_exact, expr.args))
 
     def _stages(self, groups: Sequence[tuple[int, Sequence[Expr]]], bits: int) -> list[Expr]:
-        """The numbers to add to an address, those first that change in outer loops. groups: their terms, as these do.
+        """Return the values to add to an address, outer loops first. groups: the terms that change in each loop.
 
-        Of 64-bit terms that change together the last is added by itself: that costs the same one addition, and the sum
-        of the others is the same for all turns of an unrolled loop.
+        The last of several 64-bit terms is added separately. That costs no more, and unrolled iterations share the sum
+        of the others.
         """
         stages: list[Expr] = []
         for depth, group in groups:

@@ -1,7 +1,7 @@
-"""Which of a buffer's barriers a place names, as far as variables still are what they were.
+"""Stages: which barrier of a buffer a statement names, for analyses that compare them.
 
-A stage is a variable, `int32(uint32(i) % 4)`, and `i` changes. So whoever compares two stages says which variables are
-*current*: nothing that they follow from has been defined again since.
+A stage such as `int32(uint32(i) % 4)` changes with `i`. So a comparison is given the *current* variables: those whose
+definitions still hold, because nothing that they depend on has been redefined since.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..ir.nodes import (
 
 __all__ = ["CHANGING", "Stages", "stage_of"]
 
-#: the classes of statements and loops that give a variable a value
+#: classes of statements, loops among them, that define or assign a variable
 CHANGING: frozenset[type[Assign | Let | Declare | For | Atomic | Instruction | WaitPhase]] = frozenset({
     Assign, *walk.VARIABLES,
 })
@@ -41,10 +41,10 @@ CHANGING: frozenset[type[Assign | Let | Declare | For | Atomic | Instruction | W
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """values: the definitions of variables that stages follow from.
+    """The variables that stages in a kernel depend on.
 
-    changes: of statements and loops, by identity: the variables of stages that aren't what they were, where one of
-    these defines a variable that a stage names or follows from.
+    values: their definitions. changes: id of a statement or loop that redefines such a variable -> the variables whose
+    definitions no longer hold afterwards.
     """
 
     values: Mapping[str, Expr]
@@ -52,7 +52,7 @@ class Stages:
 
     @staticmethod
     def of(kernel: Kernel) -> Stages:
-        """The stages in a kernel at lane level."""
+        """Collect the stages in a kernel at lane level."""
         lets = {stmt.var.name: stmt.value for stmt in walk.each(kernel.body, Let)}
         values: dict[str, Expr] = {}
         waiting = [stage_of(stmt) for stmt in walk.each(kernel.body, Arrive)]
@@ -61,12 +61,12 @@ class Stages:
         while waiting:
             for name in names_in(waiting.pop()) - effects.keys():
                 effects[name] = {name}
-                # what is loaded may be another value the next time
+                # a load may return another value the next time
                 if name in lets and not walk.loads(lets[name]):
                     values[name] = lets[name]
                     waiting.append(lets[name])
         causes: dict[str, frozenset[str]] = {}
-        # in the order of the text, which defines a variable before those that follow from it
+        # in program order: a definition precedes those that depend on it
         for name in (name for name in lets if name in values):
             direct = names_in(values[name])
             causes[name] = direct.union(*(causes.get(cause, frozenset()) for cause in direct))
@@ -80,20 +80,20 @@ class Stages:
         return Stages(values, changes)
 
     def changed(self, stmt: Stmt) -> frozenset[str]:
-        """The variables of stages that aren't what they were, where a statement, or a loop's next turn, defines one."""
+        """Return the variables whose definitions a statement, or the next iteration of a loop, invalidates."""
         return self.changes.get(id(stmt), frozenset())
 
     def current(self, stmt: Stmt, before: frozenset[str]) -> frozenset[str]:
-        """The current ones behind a statement."""
+        """Return the variables that are current after a statement."""
         after = before - self.changed(stmt)
         return after | {stmt.var.name} if isinstance(stmt, Let) and stmt.var.name in self.values else after
 
     def same(self, first: Expr, second: Expr, current: frozenset[str]) -> bool:
-        """Whether two stages are certainly one."""
+        """True if two stages are certainly equal."""
         return self._defined(first, current) == self._defined(second, current)
 
     def differ(self, first: Expr, second: Expr, current: frozenset[str]) -> bool:
-        """Whether two stages are certainly two: those of steps that aren't a multiple of all stages apart."""
+        """True if two stages certainly differ, as `step % stages` does for steps whose distance isn't a multiple."""
         x, y = self._defined(first, current), self._defined(second, current)
         match x, y:
             case Const(a), Const(b):
@@ -104,7 +104,7 @@ class Stages:
         return False
 
     def _defined(self, stage: Expr, current: frozenset[str]) -> Expr:
-        """What a stage is defined as; it is small enough for any integer type."""
+        """Return a stage's definition. Casts are dropped, since stages fit in any integer type."""
         while True:
             match stage:
                 case Var(name) if name in current:
@@ -116,6 +116,6 @@ class Stages:
 
 
 def stage_of(stmt: Arrive | WaitPhase) -> Expr:
-    """Which of its buffer's barriers a statement names."""
+    """Return the index of the barrier that a statement names in its buffer."""
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     return stmt.place.offset

@@ -1,6 +1,6 @@
-"""Decides where buffers live: bytes of shared memory, columns of tensor memory, numbers of the CTA's barriers.
+"""Allocation of shared memory, of columns of tensor memory, and of the CTA's numbered barriers.
 
-What it decides stands in `Kernel.memory`, by name; nothing else computes a place.
+The result is in `Kernel.memory`, by name.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from ..target import STATIC_SHARED_BYTES
 
 __all__ = ["placed", "placements"]
 
-#: name of an instruction by which threads vote -> their scope
+#: name of a vote instruction -> its scope
 _VOTES = {row.name: row.scope.name for row in VOTES.values()}
 
 
 def placed(kernel: Kernel) -> Kernel:
-    """The kernel at lane level with a place for each shared and tmem buffer, and numbers for scopes' barriers."""
+    """Assign places to the shared and tmem buffers of a kernel at lane level, and numbers to scopes' barriers."""
     buffers = [stmt.buffer for stmt in walk.each(kernel.body, Alloc)]
-    meeting = [(number, stmt.scope) for number, stmt in walk.numbered(kernel.body, Sync)]
+    barriers = [(number, stmt.scope) for number, stmt in walk.numbered(kernel.body, Sync)]
     voting = walk.numbered(kernel.body, Instruction)
-    meeting += [(number, _VOTES[stmt.name]) for number, stmt in voting if stmt.name in _VOTES]
-    # in the order of the text
-    scopes = dict.fromkeys([scope for _, scope in sorted(meeting)])
+    barriers += [(number, _VOTES[stmt.name]) for number, stmt in voting if stmt.name in _VOTES]
+    # in program order
+    scopes = dict.fromkeys([scope for _, scope in sorted(barriers)])
     return replace(kernel, memory=(*placements(buffers), *_barriers(scopes, kernel.threads)))
 
 
 def placements(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
-    """Where those of the buffers live that are in shared or tensor memory."""
+    """Return the places of the buffers that are in shared or tensor memory."""
     in_order = tuple(buffers)
     return (*_shared(in_order), *_columns(in_order))
 
 
 def _shared(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
-    """One after the other, each aligned as it asks, and dynamic where all together are more than a PTX may declare.
+    """Place shared buffers one after another; dynamically if they exceed what PTX may declare.
 
-    Those of the widest alignment come first, so that nothing lies between them; barriers come last.
+    The widest alignments come first, so that there are no gaps, and barriers last.
     """
     shared = [buffer for buffer in buffers if buffer.space == "shared"]
     shared.sort(key=lambda b: (b.dtype == barrier, -b.align))
@@ -57,7 +57,7 @@ def _shared(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
 
 
 def _columns(buffers: Iterable[Buffer]) -> Iterator[MemoryPlacement]:
-    """Side by side, in the order of the text."""
+    """Place tensor memory buffers side by side, in program order."""
     end = 0
     for buffer in buffers:
         if buffer.space == "tmem":
@@ -66,7 +66,7 @@ def _columns(buffers: Iterable[Buffer]) -> Iterator[MemoryPlacement]:
 
 
 def _barriers(scopes: Iterable[str], threads: int) -> Iterator[MemoryPlacement]:
-    """One for each instance of a scope whose barrier has a number."""
+    """Number the barriers of each scope that has numbered barriers, one per instance."""
     first = OF_WARPGROUPS
     for scope in map(SCOPES.__getitem__, scopes):
         if scope in BARRIERS and BARRIERS[scope].arguments:

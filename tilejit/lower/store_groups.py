@@ -1,7 +1,7 @@
-"""Waits for all but the latest stores from shared memory: what they count must be of one scope.
+"""Check of waits that leave the latest stores from shared memory unfinished.
 
-A leader makes its instance's stores, and each thread counts its own: a warp's leader may be a CTA's, too, or another
-thread. So which stores are the latest is known only where all that may be pending are of one scope.
+A leader issues the stores of its instance, and each thread counts only its own. A warp's leader may be the CTA's or
+another thread. So the latest stores are known only if all that may be pending have one scope.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["check"]
 
 
 def check(kernel: Kernel, verdicts: Iterable[Verdict[Any]]) -> None:
-    """Looks at the waits of a kernel at tile level; verdicts: on its operations.
+    """Check the waits of a kernel at tile level.
 
-    raises: KernelTypeError for one that leaves some unfinished, where stores of several scopes may be pending.
+    raises: KernelTypeError if a wait leaves stores unfinished, and stores of several scopes may be pending.
     """
     stores = frozenset(v.op for v in verdicts if BULK_STORES in v.chosen.starts and "barrier" not in v.op.options)
     if len({op.scope for op in stores}) < 2:
@@ -40,7 +40,7 @@ def check(kernel: Kernel, verdicts: Iterable[Verdict[Any]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _PendingStore:
-    """A store that may be pending. is_read: its source has been waited for."""
+    """A store that may be pending. is_read: a wait for reading its source has passed."""
 
     scope: str
     span: Span | None
@@ -48,7 +48,7 @@ class _PendingStore:
 
 
 class _StoresInFlight(Analysis[frozenset[_PendingStore]]):
-    """stores: the operations that are such stores."""
+    """The stores that may be pending. stores: the operations that start them."""
 
     def __init__(self, stores: frozenset[TileOp]) -> None:
         self._stores = stores
@@ -65,9 +65,8 @@ class _StoresInFlight(Analysis[frozenset[_PendingStore]]):
 
 
 def _check(stmt: Instruction, state: frozenset[_PendingStore]) -> None:
-    """Raise KernelTypeError where a wait may count stores of several scopes."""
     counted = [s for s in state if not (stmt.name == BULK_WAIT_READ.name and s.is_read)]
-    # of each scope the first one
+    # the first store of each scope
     counted.sort(key=lambda s: (s.scope, s.span.line if s.span is not None else 0))
     places = {s.scope: s.span for s in reversed(counted)}
     if len(places) < 2:
@@ -75,8 +74,8 @@ def _check(stmt: Instruction, state: frozenset[_PendingStore]) -> None:
     call, count = ROWS[stmt.name].spelling, unfinished(stmt)
     listed = " and ".join(f"tj.{scope}" + (f" at {places[scope]}" if places[scope] else "") for scope in sorted(places))
     raise KernelTypeError(
-        f"tj.{call}({count}) counts the stores of one thread, and those of {listed} may be pending: their leaders may "
-        "be one thread or several",
+        f"tj.{call}({count}) counts the stores of one thread, but those of {listed} may be pending, and their "
+        "leaders may be different threads",
         span=stmt.span,
         hint=f"start them on one scope, or wait for all of them with tj.{call}(0)",
     )

@@ -1,17 +1,18 @@
-"""Which arrivals at barriers must have their instances meet first, and which needn't.
+"""Finds the arrivals at barriers before which the arriving instance must synchronize.
 
-Whoever waits for a phase goes by what all threads of the instances that arrived did: so these meet before their leader
-arrives. They needn't where, since they met last, they have done nothing but wait for phases, issue products, which are
-no thread's own, or copies, by the leader's warp; and where the leader can't come ahead of a thread that still stands at
-a wait, as far as that this one finds a later phase of the same parity, and waits for ever. It can't where
+A waiter relies on the work of every thread in the arriving instance, so the instance synchronizes before its leader
+arrives. That is unnecessary if, since their last synchronization, the threads have only waited for phases, issued
+products (which belong to no single thread), or issued copies from the leader's warp; and if the leader can't get ahead
+of a thread that still waits. That thread could find a later phase of the same parity, and wait forever. The leader
+can't get ahead if
 
-- the leader knows that all have passed: behind `elect.sync`, by which a warp's leader is found, all lanes have; and a
-  product is complete only when all warps of a warpgroup have issued it, each behind its waits;
-- the barrier waited for can't come round: each of its arrivals is behind a wait for another barrier, its *guard*, whose
-  phases take an arrival of every instance that waits, and this isn't that arrival. So it is in a ring:
+- it knows that all threads have passed the wait: after `elect.sync`, which finds a warp's leader, all lanes have; and a
+  product completes only when all warps of the warpgroup have issued it, each after its waits;
+- the awaited phase can't wrap: each arrival at the barrier follows a wait for another barrier, its *guard*, whose
+  phases need an arrival of every waiting instance, and this arrival isn't that one. A ring is an example:
 
       consumer   full[s].wait     ...   arrive empty[s]
-      producer   empty[s].wait    ...   arrive full[s]       full[s] comes round only when all consumers arrived
+      producer   empty[s].wait    ...   arrive full[s]       full[s] wraps only when all consumers have arrived
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from ..ir.nodes import (
     WaitPhase,
 )
 from ..isa import ROWS, Row
-from ..isa.barriers import BARRIERS, MEETINGS
+from ..isa.barriers import BARRIERS, SYNCHRONIZING
 from ..isa.mbarrier import EXPECT
 from ..isa.warp import ELECT
 from ..isa.wgmma import PRODUCTS
@@ -51,11 +52,11 @@ from .guards import guards
 from .pending import unfinished
 from .stages import CHANGING, Stages, stage_of
 
-__all__ = ["meetings"]
+__all__ = ["synchronizing_arrivals"]
 
 
-def meetings(kernel: Kernel) -> frozenset[int]:
-    """The arrivals of a kernel at lane level, by identity, before which their instances meet."""
+def synchronizing_arrivals(kernel: Kernel) -> frozenset[int]:
+    """Return the ids of the arrivals in a kernel at lane level before which the instance synchronizes."""
     scopes = _ALL.intersection([SCOPES[stmt.scope] for stmt in walk.each(kernel.body, Arrive)])
     if not scopes:
         return frozenset()
@@ -67,63 +68,61 @@ def meetings(kernel: Kernel) -> frozenset[int]:
         for number, stmt in walk.numbered(kernel.body, kind):
             coming[id(stmt)] = coming.get(id(stmt), 0) | comers_to[number]
     stages = Stages.of(kernel)
-    analysis = _Meetings(stages, guards(kernel, stages, coming), coming, scopes, kernel.threads)
-    states = solve(analysis, kernel.body, _Since())
-    meeting: set[int] = set()
+    analysis = _SynchronizationAnalysis(stages, guards(kernel, stages, coming), coming, scopes, kernel.threads)
+    states = solve(analysis, kernel.body, _SinceBarrier())
+    found: set[int] = set()
     for number, arrive in walk.numbered(kernel.body, Arrive):
         state = states[number]
-        if state is not None and analysis.must_meet(arrive, state):
-            meeting.add(id(arrive))
-    return frozenset(meeting)
+        if state is not None and analysis.must_synchronize(arrive, state):
+            found.add(id(arrive))
+    return frozenset(found)
 
 
 _ALL = frozenset(BARRIERS)
 
-#: scope -> itself and the scopes within it
+#: scope -> the scopes within it, including itself
 _WITHIN = {scope: frozenset(s for s in _ALL if s.level <= scope.level) for scope in SCOPES.values()}
 
-#: name of an instruction at which threads meet -> their scope
-_MEETINGS = {row.name: row.scope for row in MEETINGS}
+#: name of a barrier instruction -> its scope
+_BARRIER_SCOPES = {row.name: row.scope for row in SYNCHRONIZING}
 
-#: products since a wait, from where on it makes no difference how many: a wait for products leaves fewer unfinished
+#: counts of products since a wait saturate here: waits for products leave fewer unfinished
 _MOST_PRODUCTS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """A wait that some threads of an instance of `scope` may still stand at while its leader is here.
+    """A wait at which threads of an instance of `scope` may still be while its leader is here.
 
-    barrier: the buffer. stage: which of its barriers, as long as that can be said.
-    products: started since by the warpgroup.
+    barrier: the buffer. stage: the index of the barrier, or None if it is no longer known.
+    products: issued by the warpgroup since the wait.
     """
 
     scope: Scope
     barrier: str
-    # a hash walks over an expression, and few waits at a barrier differ in it
+    # not hashed: that would walk the expression, and few waits at a barrier differ in it
     stage: Expr | None = field(hash=False)
     products: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Since:
-    """What instances have done since they met last.
+class _SinceBarrier:
+    """The effects and waits of instances since they last synchronized.
 
-    acted: the scopes whose threads have done what others must know of. current: the variables that are, of those that
-    stages follow from.
+    pending_effects: scopes whose threads have done something that others rely on. current: the variables of stages
+    whose definitions still hold.
     """
 
-    acted: frozenset[Scope] = frozenset()
+    pending_effects: frozenset[Scope] = frozenset()
     waits: frozenset[_Wait] = frozenset()
     current: frozenset[str] = frozenset()
 
 
-class _Meetings(Analysis[_Since]):
-    """The analysis for a CTA of so many `threads`.
+class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
+    """The analysis for a CTA.
 
-    guards: a barrier's, both by their buffers. coming: the threads that may come to a statement, by its identity.
-    scopes: of which instances arrive. What those of others do makes no difference.
-    has_leaders: leaders are found by `elect.sync`, behind which all lanes of their warp have passed their waits.
-    leading: the threads of the warps of a scope's leaders, thread i as bit i.
+    guards: barrier -> guard, by buffer name. coming: the threads that may execute a statement, by its id. scopes: those
+    of arrivals; effects in others don't matter.
     """
 
     kinds = frozenset({Sync, WaitPhase, Arrive, Instruction, Store, Move, *CHANGING})
@@ -132,21 +131,23 @@ class _Meetings(Analysis[_Since]):
         self, stages: Stages, guards: Mapping[str, str], coming: Mapping[int, int], scopes: Set[Scope], threads: int
     ) -> None:
         self.stages, self.guards, self.coming, self.scopes = stages, guards, coming, scopes
+        #: leaders are found by `elect.sync`
         self.has_leaders = threads % WARP_THREADS == 0
+        #: the threads in the warps of each scope's leaders, thread i as bit i
         self.leading = {scope: _leading(scope, threads) for scope in scopes}
 
-    def must_meet(self, stmt: Arrive, since: _Since) -> bool:
+    def must_synchronize(self, stmt: Arrive, since: _SinceBarrier) -> bool:
         scope = SCOPES[stmt.scope]
         if scope not in BARRIERS:
             return False
-        if scope in since.acted:
+        if scope in since.pending_effects:
             return True
         if scope is WARP and self.has_leaders:
             return False
         return any(wait.scope is scope and self.may_miss(wait, stmt, since.current) for wait in since.waits)
 
     def may_miss(self, wait: _Wait, stmt: Arrive, current: frozenset[str]) -> bool:
-        """Whether a thread at a wait may miss the end of its phase once an arrival is made."""
+        """True if a thread at a wait may miss the end of its phase after an arrival."""
         guard = self.guards.get(wait.barrier)
         if guard is None:
             return True
@@ -154,42 +155,42 @@ class _Meetings(Analysis[_Since]):
             return False
         return wait.stage is None or not self.stages.differ(wait.stage, stage_of(stmt), current)
 
-    def join(self, first: _Since, second: _Since) -> _Since:
+    def join(self, first: _SinceBarrier, second: _SinceBarrier) -> _SinceBarrier:
         if first is second:
             return first
         waits = _fewest_products((*first.waits, *second.waits))
-        return _Since(first.acted | second.acted, waits, first.current & second.current)
+        return _SinceBarrier(first.pending_effects | second.pending_effects, waits, first.current & second.current)
 
     def concerns(self, stmt: Simple | If | For) -> bool:
         if isinstance(stmt, (Sync, WaitPhase, Arrive)) or id(stmt) in self.stages.changes:
             return True
         if isinstance(stmt, Instruction):
-            return stmt.name in _MEETINGS or _tells_of_waits(ROWS[stmt.name]) or bool(self.acting(stmt))
+            row = ROWS[stmt.name]
+            return stmt.name in _BARRIER_SCOPES or _proves_waits_passed(row) or bool(self.effect_scopes(stmt))
         return isinstance(stmt, walk.ACCESSING) and bool(walk.in_memory(stmt))
 
-    def step(self, stmt: Simple | Jump, state: _Since) -> _Since:
+    def step(self, stmt: Simple | Jump, state: _SinceBarrier) -> _SinceBarrier:
         if id(stmt) in self.stages.changes:
             state = self.defined(stmt, state)
         match stmt:
             case Sync(scope):
-                return _met(SCOPES[scope], state)
+                return _synchronized(SCOPES[scope], state)
             case WaitPhase():
                 return replace(state, waits=_fewest_products((*state.waits, *self.waits(stmt))))
             case Arrive(scope=name):
                 arriving = SCOPES[name]
                 if arriving not in BARRIERS:
                     return state
-                met = _met(arriving, state) if self.must_meet(stmt, state) else state
-                return _passed(met, WARP) if self.has_leaders else met
+                cleared = _synchronized(arriving, state) if self.must_synchronize(stmt, state) else state
+                return _passed(cleared, WARP) if self.has_leaders else cleared
             case Instruction(name):
                 return self.instructed(stmt, state)
-        # other threads may have to do with what lies in memory
-        return _acted(state, self.scopes) if walk.in_memory(stmt) else state
+        # other threads may rely on a memory access
+        return _with_effects(state, self.scopes) if walk.in_memory(stmt) else state
 
-    def instructed(self, stmt: Instruction, state: _Since) -> _Since:
-        """The state after an instruction."""
-        if stmt.name in _MEETINGS:
-            return _met(_MEETINGS[stmt.name], state)
+    def instructed(self, stmt: Instruction, state: _SinceBarrier) -> _SinceBarrier:
+        if stmt.name in _BARRIER_SCOPES:
+            return _synchronized(_BARRIER_SCOPES[stmt.name], state)
         row = ROWS[stmt.name]
         if row is ELECT:
             return _passed(state, WARP)
@@ -197,53 +198,53 @@ class _Meetings(Analysis[_Since]):
             return _with_a_product(state)
         if row.completes is PRODUCTS:
             return _passed(state, WARPGROUP, unfinished(stmt))
-        return _acted(state, self.acting(stmt))
+        return _with_effects(state, self.effect_scopes(stmt))
 
-    def acting(self, stmt: Instruction) -> Collection[Scope]:
-        """The scopes whose threads do by an instruction what others must know of."""
+    def effect_scopes(self, stmt: Instruction) -> Collection[Scope]:
+        """Return the scopes in which other threads rely on the effects of an instruction."""
         row = ROWS[stmt.name]
         if row.scope is THREAD and (row.asynchronous or row is EXPECT):
-            return [s for s in self.scopes if self.comes_beside_leader(stmt, s)]
+            return [s for s in self.scopes if self.may_run_outside_leader_warp(stmt, s)]
         return () if row.elides_sync or not row.memory else self.scopes
 
-    def comes_beside_leader(self, stmt: Stmt, scope: Scope) -> bool:
-        """Whether threads may come to a statement whom `elect.sync` doesn't keep together with a scope's leader."""
+    def may_run_outside_leader_warp(self, stmt: Stmt, scope: Scope) -> bool:
+        """True if threads may execute a statement that `elect.sync` doesn't synchronize with a scope's leader."""
         return not self.has_leaders or bool(self.coming[id(stmt)] & ~self.leading[scope])
 
     def waits(self, stmt: WaitPhase) -> Iterator[_Wait]:
-        """The waits at which threads of other warps than the leader's may stand, one for each scope that has such."""
+        """Yield the wait for each scope whose leader may get ahead of threads at it."""
         for scope in self.scopes:
-            if scope is WARP or self.comes_beside_leader(stmt, scope):
+            if scope is WARP or self.may_run_outside_leader_warp(stmt, scope):
                 yield _Wait(scope, stmt.place.buffer.name, stage_of(stmt))
 
-    def defined(self, stmt: Stmt, state: _Since) -> _Since:
-        """The state with what is still known of stages, where a statement defines a variable."""
+    def defined(self, stmt: Stmt, state: _SinceBarrier) -> _SinceBarrier:
+        """Return the state after a definition that may invalidate stages."""
         changed = self.stages.changed(stmt)
         if not changed:
             return state
         known = [_known(wait, changed) for wait in state.waits]
         waits = state.waits if all(map(is_, known, state.waits)) else _fewest_products(known)
-        return _Since(state.acted, waits, self.stages.current(stmt, state.current))
+        return _SinceBarrier(state.pending_effects, waits, self.stages.current(stmt, state.current))
 
-    def enter(self, loop: For | Loop, before: _Since) -> _Since:
+    def enter(self, loop: For | Loop, before: _SinceBarrier) -> _SinceBarrier:
         return before if isinstance(loop, Loop) else self.defined(loop, before)
 
-    def repeat(self, loop: For | Loop, head: _Since, ends: _Since) -> _Since:
+    def repeat(self, loop: For | Loop, head: _SinceBarrier, ends: _SinceBarrier) -> _SinceBarrier:
         return ends if isinstance(loop, Loop) else self.defined(loop, ends)
 
 
-def _tells_of_waits(row: Row) -> bool:
-    """Whether threads that have come past an instruction have passed waits, or will have once it is complete."""
+def _proves_waits_passed(row: Row) -> bool:
+    """True if executing or completing an instruction proves that threads have passed their waits."""
     return row is ELECT or row.starts is PRODUCTS or row.completes is PRODUCTS
 
 
 def _leading(scope: Scope, threads: int) -> int:
-    """The threads of the warps of a scope's leaders in a CTA, thread i as bit i."""
+    """Return the threads in the warps of a scope's leaders, thread i as bit i."""
     return sum([(1 << WARP_THREADS) - 1 << first for first in range(0, threads, scope.threads(threads))])
 
 
 def _fewest_products(waits: Iterable[_Wait]) -> frozenset[_Wait]:
-    """The waits, of those at one barrier the latest: once it is passed, so are the others."""
+    """Return the waits, but only the latest at each barrier: passing it implies passing the others."""
     latest: dict[tuple[str, str], list[_Wait]] = {}
     for wait in waits:
         others = latest.setdefault((wait.scope.name, wait.barrier), [])
@@ -257,29 +258,30 @@ def _fewest_products(waits: Iterable[_Wait]) -> frozenset[_Wait]:
 
 
 def _known(wait: _Wait, changed: frozenset[str]) -> _Wait:
-    """The wait without its stage where that follows from variables that have changed."""
+    """Return the wait, without its stage if that depends on changed variables."""
     return replace(wait, stage=None) if wait.stage is not None and names_in(wait.stage) & changed else wait
 
 
-def _with_a_product(state: _Since) -> _Since:
+def _with_a_product(state: _SinceBarrier) -> _SinceBarrier:
     if not [wait for wait in state.waits if wait.products < _MOST_PRODUCTS]:
         return state
     later = [replace(wait, products=min(wait.products + 1, _MOST_PRODUCTS)) for wait in state.waits]
-    return _Since(state.acted, frozenset(later), state.current)
+    return _SinceBarrier(state.pending_effects, frozenset(later), state.current)
 
 
-def _acted(state: _Since, scopes: Collection[Scope]) -> _Since:
-    """The state in which the threads of some scopes have done what others must know of."""
-    return state if state.acted.issuperset(scopes) else _Since(state.acted.union(scopes), state.waits, state.current)
+def _with_effects(state: _SinceBarrier, scopes: Collection[Scope]) -> _SinceBarrier:
+    if state.pending_effects.issuperset(scopes):
+        return state
+    return _SinceBarrier(state.pending_effects.union(scopes), state.waits, state.current)
 
 
-def _met(scope: Scope, state: _Since) -> _Since:
+def _synchronized(scope: Scope, state: _SinceBarrier) -> _SinceBarrier:
     within = _WITHIN[scope]
-    met = [wait for wait in state.waits if wait.scope in within]
-    return _Since(state.acted - within, state.waits.difference(met), state.current)
+    cleared = [wait for wait in state.waits if wait.scope in within]
+    return _SinceBarrier(state.pending_effects - within, state.waits.difference(cleared), state.current)
 
 
-def _passed(state: _Since, scope: Scope, products: int = -1) -> _Since:
-    """The state in which all threads of an instance have passed its waits, but those with so many products since."""
+def _passed(state: _SinceBarrier, scope: Scope, products: int = -1) -> _SinceBarrier:
+    """Return the state after all threads have passed waits that more than this number of products follow."""
     passed = [wait for wait in state.waits if wait.scope is scope and wait.products > products]
-    return _Since(state.acted, state.waits.difference(passed), state.current) if passed else state
+    return _SinceBarrier(state.pending_effects, state.waits.difference(passed), state.current) if passed else state

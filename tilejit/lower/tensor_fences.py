@@ -1,11 +1,11 @@
-"""Fences of tensor memory that one warpgroup hands over to another by a barrier, a ring or a flag.
+"""Fences for tensor memory that one warpgroup hands over to another by a barrier, a ring or a flag.
 
     tcgen05.fence::before_thread_sync       directly before an arrival or a release (and its implicit synchronization)
     tcgen05.fence::after_thread_sync        directly after a wait or an acquire
 
-Only threads that access tensor memory execute them, and only where a CTA has several warpgroups: the warps of one reach
-different lanes. Where one thread arrives or waits for others, the barrier between them hands over, too. The barrier of
-the CTA gets its fences in code generation.
+Only threads that access tensor memory execute them, and only in CTAs of several warpgroups, because the warps of one
+warpgroup access different lanes. A barrier of a smaller scope gets both fences, since one of its threads may arrive or
+wait for the others. Code generation adds the fences of the CTA's barrier.
 
 source: PTX ISA, "tcgen05.fence".
 """
@@ -16,7 +16,7 @@ from ..dataclass import replace
 from ..ir import walk
 from ..ir.analyses.thread_values import ThreadValues, comers
 from ..ir.nodes import Arrive, Instruction, Kernel, Stmt, Sync, WaitPhase
-from ..isa.barriers import MEETINGS
+from ..isa.barriers import SYNCHRONIZING
 from ..isa.tcgen05 import FENCE_AFTER, FENCE_BEFORE, LD, ST
 from ..scopes import CTA
 from ..target import WARPGROUP
@@ -25,11 +25,11 @@ from .proxies import acquires, releases
 __all__ = ["with_tensor_fences"]
 
 _ACCESSES = frozenset(row.name for row in (*LD.rows(), *ST.rows()))
-_MEETINGS = frozenset(row.name for row in MEETINGS)
+_BARRIERS = frozenset(row.name for row in SYNCHRONIZING)
 
 
 def with_tensor_fences(kernel: Kernel) -> Kernel:
-    """The kernel at lane level, with fences where threads hand tensor memory over."""
+    """Insert fences into a kernel at lane level where threads hand over tensor memory."""
     if kernel.threads <= WARPGROUP or not any(i.name in _ACCESSES for i in walk.each(kernel.body, Instruction)):
         return kernel
     values = ThreadValues(kernel.threads)
@@ -51,14 +51,14 @@ def with_tensor_fences(kernel: Kernel) -> Kernel:
 
 
 def _hands_over(stmt: Stmt) -> bool:
-    """True if other threads may go by what this thread did before."""
+    """True if other threads may rely on this thread's earlier accesses."""
     return isinstance(stmt, Arrive) or _is_partial_barrier(stmt) or releases(stmt)
 
 
 def _takes_over(stmt: Stmt) -> bool:
-    """True if this thread may go by what other threads did before."""
+    """True if this thread may rely on other threads' earlier accesses."""
     if isinstance(stmt, Instruction):
-        return stmt.name in _MEETINGS
+        return stmt.name in _BARRIERS
     return isinstance(stmt, WaitPhase) or _is_partial_barrier(stmt) or acquires(stmt)
 
 

@@ -1,10 +1,10 @@
-"""Writes unrolled loops out: each turn by itself, with a constant for the loop's variable.
+"""Unrolls loops: each iteration is emitted with a constant for the loop variable.
 
     unrolled for turn in 0 .. 2         move r[0 +: 4] <- A[first +: 4]
       move r[turn * 4 +: 4] <- …        move r[4 +: 4] <- A[first + 512 +: 4]
 
-What a turn decides isn't asked: a branch is one of its sides, a move happens or fills. What turns define has another
-name in each.
+Conditions that become constant are folded: a branch is replaced by one of its sides, and a predicated move becomes
+unconditional or a fill. Definitions get a fresh name in each iteration.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from ..ir.rewriting import Rewriting
 from ..ir.walk import Block
 from .builder import filled
 
-__all__ = ["written_out"]
+__all__ = ["unroll_loops"]
 
 
-def written_out(kernel: Kernel) -> Kernel:
-    """The kernel at lane level without unrolled loops."""
+def unroll_loops(kernel: Kernel) -> Kernel:
+    """Unroll the loops of a kernel at lane level that are marked as unrolled."""
     if not any(loop.unrolled for loop in walk.each(kernel.body, For)):
         return kernel
-    return replace(kernel, body=_Turns(kernel).outside(kernel.body))
+    return replace(kernel, body=_Unrolling(kernel).outside(kernel.body))
 
 
-#: what gives the statements of one turn
+#: emits the statements of one iteration
 Write = Callable[[], Sequence[Stmt]]
 
 
-class _Turns(Rewriting):
-    """The statements of turns: what each becomes is prepared once, and written with what each turn's variables are."""
+class _Unrolling(Rewriting):
+    """Compiles each statement once to a function that emits it for the current values of the loop variables."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__({})
@@ -71,22 +71,22 @@ class _Turns(Rewriting):
         return self._values.expr(expr)
 
     def defined(self, var: Var) -> Var:
-        """What every turn defines anew."""
+        """Give the variable a fresh name in each iteration."""
         made = replace(var, name=self._names.name(var.name))
         self._values.value(var.name, made)
         return made
 
     def outside(self, body: Block) -> Block:
-        """Statements that no unrolled loop holds."""
+        """Process statements outside unrolled loops."""
         made: list[Stmt] = []
         for stmt in body:
             if not isinstance(stmt, walk.COMPOUND):
                 made.append(stmt)
             elif isinstance(stmt, For) and stmt.unrolled:
-                # what lives as long as the kernel is made once
+                # allocations live as long as the kernel, so they are emitted once
                 made += [each for each in walk.within(stmt) if isinstance(each, (Alloc, BufferView))]
                 made += self._prepared(stmt)()
-                # what it holds refers to it, so that all would wait for the cyclic collector
+                # break the reference cycles between this object and its functions, for the garbage collector's sake
                 self._writes.clear()
             else:
                 made.append(walk.with_blocks(stmt, self.outside))
@@ -96,10 +96,10 @@ class _Turns(Rewriting):
         return tuple([made for stmt in body for made in self._prepared(stmt)()])
 
     def _prepared(self, stmt: Stmt) -> Write:
-        """What writes a statement; those of its blocks are prepared after what they use is known."""
+        """Return the function that emits a statement. Nested blocks are compiled after what they use is known."""
         write = self._writes.get(id(stmt))
         if write is None:
-            write = self._writes[id(stmt)] = _PREPARE.get(type(stmt), _Turns._other)(self, stmt)
+            write = self._writes[id(stmt)] = _PREPARE.get(type(stmt), _Unrolling._other)(self, stmt)
         return write
 
     def _other(self, stmt: Stmt) -> Write:
@@ -173,8 +173,8 @@ class _Turns(Rewriting):
         def write() -> Sequence[Stmt]:
             test = cond()
             if isinstance(test, Const):
-                return _written(then if test.value else orelse)
-            return (If(test, tuple(_written(then)), tuple(_written(orelse)), stmt.span),)
+                return _run(then if test.value else orelse)
+            return (If(test, tuple(_run(then)), tuple(_run(orelse)), stmt.span),)
 
         return write
 
@@ -196,17 +196,17 @@ class _Turns(Rewriting):
 
         return write
 
-    def _lasting(self, stmt: Alloc | BufferView) -> Write:
-        """It stands in front of the turns."""
+    def _hoisted(self, stmt: Alloc | BufferView) -> Write:
+        """Emit nothing: `outside` has moved it before the loop."""
         return lambda: ()
 
 
-def _written(writes: Sequence[Write]) -> list[Stmt]:
+def _run(writes: Sequence[Write]) -> list[Stmt]:
     return [stmt for write in writes for stmt in write()]
 
 
-#: how a statement is prepared; others are with their parts written again
-_PREPARE: dict[type, Callable[[_Turns, Any], Write]] = {
-    Store: _Turns._store, Instruction: _Turns._instruction, Let: _Turns._let, If: _Turns._branch, For: _Turns._for,
-    Move: _Turns._move, Alloc: _Turns._lasting, BufferView: _Turns._lasting,
+#: compiles statements of a class; all others are rebuilt with their operands
+_PREPARE: dict[type, Callable[[_Unrolling, Any], Write]] = {
+    Store: _Unrolling._store, Instruction: _Unrolling._instruction, Let: _Unrolling._let, If: _Unrolling._branch,
+    For: _Unrolling._for, Move: _Unrolling._move, Alloc: _Unrolling._hoisted, BufferView: _Unrolling._hoisted,
 }

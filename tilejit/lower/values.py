@@ -1,4 +1,4 @@
-"""What a tile operation computes of each element, wherever its operands live."""
+"""The value of one element of an elementwise operation, for operands in any memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["value_of"]
 
 
 def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:
-    """The operation in the type in which it computes, rounded once: to the destination's type."""
+    """Compute in the operation's type, and round once, to the type of the destination."""
     if op.name not in ELEMENTWISE:
         return build.cast(values[0], dtype, op.attr("saturate") is not False)
     rule = result_type(op.name, tuple([v.dtype for v in values]))

@@ -1,13 +1,13 @@
-"""What a variant is: one way to carry out a tile operation.
+"""Variants: ways to carry out a tile operation.
 
     operation ─▶ operands ─▶ when ─▶ plan ─▶ a Plan ─▶ emit ─▶ lane IR
-                 `- conditions -´    |                 `- writes statements with a Builder
-                    each says None   `- layout arithmetic; LayoutError, or a Decline,
-                    or a reason         where it doesn't fit
+                 `- conditions -´    |                 `- appends statements to a Builder
+                    each returns     `- layout arithmetic; LayoutError or a Decline
+                    None or a reason    if the operation doesn't fit
 
 A file of `variants/` has a docstring (*accepts*, *emits*, *source*), its `Plan`, `plan`, `emit` and `VARIANT`. The
-engine takes the variant of the highest priority that no condition has a reason against and that doesn't decline.
-What a plan is stands in `plans`. Conditions that several variants share stand at the end.
+engine takes the variant of the highest priority for which no condition returns a reason and whose plan doesn't decline.
+Conditions that several variants share are at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..isa import AsyncWork, Capability, Family
 from ..isa.row import ANOTHER_TARGET
 from ..ops.copies import MULTICAST
 from ..ops.record import TILE
-from ..scopes import SCOPES, THREAD, WARP
+from ..scopes import SCOPES, THREAD, WARP, WARPGROUP
 from ..target import Target
 from .builder import Builder
 from .plans import Plan
@@ -33,38 +33,37 @@ from .rematerialized import Recomputed
 __all__ = [
     "COPY_CONDITIONS", "FILLS_ONE", "KINDS", "PRODUCT_CONDITIONS", "SCOPE", "SHAPES", "TYPES", "WHOLE_WARPS",
     "Condition", "Decline", "DispatchContext", "Variant", "among", "between", "copy_sides", "from_to", "lead_of",
-    "local_side", "needs", "outside",
+    "local_side", "needs", "on_warpgroup", "outside",
 ]
 
 P = TypeVar("P", bound=Plan)
 
 
-# without slots: `Variant[SomePlan](...)` sets an attribute, which slotted dataclasses refuse with a TypeError
+# without slots: `Variant[SomePlan](...)` sets an attribute, for which slotted dataclasses raise TypeError
 @dataclass(frozen=True, kw_only=True)
 class Variant(Generic[P]):
-    """One way to carry out some tile operations.
-
-    operations: names of the tile operations. priority: a multiple of ten, the highest that accepts wins;
-    None for a variant that is chosen by name only.
-    operands: conditions on the operands' kinds, number and spaces. when: conditions that are tested where those hold
-    and may assume them. Who asks for the reasons gets those of all.
-    honours: the optional operands that it carries out, by name; it declines an operation that has another.
-    starts: the asynchronous work that it starts, for which users wait by a call of its own.
-    plan: layout arithmetic, run when all hold; where it raises LayoutError it declines. emit: writes lane IR; it can't.
-    """
+    """One way to carry out some tile operations."""
 
     name: str
+    #: names of the tile operations
     operations: tuple[str, ...]
+    #: a multiple of ten; the highest wins. None if the variant is chosen by name only.
     priority: int | None
+    #: conditions on the kinds, number and memory spaces of operands
     operands: tuple[Condition, ...]
+    #: conditions that are tested if those hold, and may assume them
     when: tuple[Condition, ...]
+    #: layout arithmetic, run if all conditions hold; LayoutError means a decline
     plan: Callable[[TileOp, DispatchContext], P | Decline]
+    #: emits lane IR; it can't decline
     emit: Callable[[P, TileOp, Builder], None]
+    #: names of the optional operands that it supports; operations with others are declined
     honours: tuple[str, ...] = ()
+    #: asynchronous work that it starts, and that users wait for by a separate call
     starts: tuple[AsyncWork, ...] = ()
 
     def accepts(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> bool:
-        """Whether `op` meets all conditions; tested: as of `reasons`, which takes longer."""
+        """True if all conditions hold. tested: as for `reasons`, which is slower."""
         if not _hold(self.operands, op, context, tested):
             return False
         for name in op.options:
@@ -73,9 +72,9 @@ class Variant(Generic[P]):
         return _hold(self.when, op, context, tested)
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
-        """Why `op` doesn't meet the conditions: all reasons of the first tier in which there are any.
+        """Return the reasons of all failed conditions, of the first tier that has any.
 
-        tested: what the conditions say that other variants of the operation have, too; each is tested once.
+        tested: results of conditions, shared between variants so that each condition is tested once.
         """
         failed = _failed(self.operands, op, context, tested)
         for name in op.options:
@@ -84,11 +83,10 @@ class Variant(Generic[P]):
         return tuple(failed or _failed(self.when, op, context, tested))
 
     def is_elsewhere(self, op: TileOp, context: DispatchContext) -> bool:
-        """True if it carries out operations on operands in other memory spaces."""
+        """True if the variant is for operands in other memory spaces."""
         return any(condition is not KINDS and condition.test(op, context) is not None for condition in self.operands)
 
     def _refusal(self, op: TileOp, option: str) -> str:
-        """Why it doesn't carry out an optional operand."""
         operand = op.operand(option)
         if not self.starts or not isinstance(operand, Region) or operand.dtype != barrier:
             return f"takes no {option}; one is given"
@@ -96,7 +94,7 @@ class Variant(Generic[P]):
         return f"completes on {waits}; needs no barrier, got {operand.buffer.name}"
 
     def planned(self, op: TileOp, context: DispatchContext) -> P | Decline:
-        """How `op`, which meets all conditions, is carried out, or why it isn't."""
+        """Return the plan for `op`, for which all conditions hold, or a decline."""
         try:
             plan = self.plan(op, context)
         except LayoutError as error:
@@ -106,10 +104,10 @@ class Variant(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class DispatchContext:
-    """What an operation is dispatched for.
+    """The context of an operation.
 
-    threads: of the CTA. recomputed: the masks that can be computed again where it stands; None where it stands alone.
-    cluster: CTAs of a cluster in each dimension; None where the kernel has none.
+    threads: of the CTA. recomputed: the masks that can be recomputed at the operation; None without a kernel.
+    cluster: CTAs in each dimension of a cluster; None without clusters.
     """
 
     target: Target
@@ -118,15 +116,14 @@ class DispatchContext:
     cluster: Cluster | None = None
 
     def count(self, scope: str) -> int:
-        """Threads of one scope that carry out an operation together."""
         return SCOPES[scope].threads(self.threads)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Condition:
-    """One thing that a variant needs, or several do.
+    """A condition on operations.
 
-    test: the reason why an operation doesn't meet it, or None. hint: what to change then.
+    test: returns the reason why it fails, or None. hint: the remedy.
     """
 
     name: str
@@ -137,7 +134,7 @@ class Condition:
 def _hold(
     tier: tuple[Condition, ...], op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]
 ) -> bool:
-    """Whether all conditions hold; `tested` has what is known of them already."""
+    """True if all conditions hold. tested: cache of results."""
     for condition in tier:
         if condition not in tested:
             tested[condition] = condition.test(op, context)
@@ -149,7 +146,7 @@ def _hold(
 def _failed(
     tier: tuple[Condition, ...], op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]
 ) -> list[str]:
-    """Why conditions don't hold; `tested` has what is known of them already."""
+    """Return the reasons of failed conditions. tested: cache of results."""
     reasons = []
     for condition in tier:
         if condition not in tested:
@@ -162,14 +159,14 @@ def _failed(
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """Why a variant can't carry out an operation. hint: what to change."""
+    """The reasons why a variant can't carry out an operation. hint: the remedy."""
 
     reasons: tuple[str, ...]
     hint: str | None = None
 
 
 def _too_narrow(plan: Plan, op: TileOp) -> Decline | None:
-    """Why a plan moves fewer bits at a time than the call requires, or None."""
+    """Return a decline if a plan moves fewer bits at a time than `require_bits`."""
     required = op.attr("require_bits")
     if not isinstance(required, int):
         return None
@@ -180,11 +177,11 @@ def _too_narrow(plan: Plan, op: TileOp) -> Decline | None:
     why = f": {facts.limit}" if facts.limit else ""
     return Decline(
         (f"moves {bits} bits at a time; require_bits={required}{why}",),
-        "change what the reason names, or require fewer bits",
+        "remove the stated cause, or require fewer bits",
     )
 
 
-#: one instruction, or a family of which one form is enough
+#: an instruction, or a family of which one form suffices
 _Needed = Capability | Family[Any]
 
 
@@ -238,62 +235,68 @@ def _shapes(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def outside(op: TileOp, *spaces: str) -> str:
-    """The tiles that live in none of `spaces`, as a list for a reason."""
-    strangers: list[str] = []
+    """List the tiles in none of `spaces`, for a reason."""
+    found: list[str] = []
     for tile in op.tiles.values():
         if tile.buffer.space not in spaces:
-            strangers.append(f"{tile.buffer.name} is {tile.buffer.space}")
-    return ", ".join(strangers)
+            found.append(f"{tile.buffer.name} is {tile.buffer.space}")
+    return ", ".join(found)
 
 
 def copy_sides(op: TileOp) -> tuple[Region, Region]:
-    """Destination and source of a copy."""
+    """Return the destination and the source of a copy."""
     return op.region("dst"), op.region("src")
 
 
 def local_side(op: TileOp) -> tuple[Region, Region, bool]:
-    """Of a copy with one local side: that, the other, and whether it loads; then the destination is local."""
+    """Return (local side, other side, whether the local side is the destination) of a copy with one local side."""
     dst, src = copy_sides(op)
     loads = dst.buffer.space == "local"
     return (dst, src, loads) if loads else (src, dst, loads)
 
 
 def _whole_warps(op: TileOp, context: DispatchContext) -> str | None:
-    """Why the scope isn't made of whole warps, or None."""
     if op.scope == THREAD.name:
         return "needs whole warps; called on one thread"
     threads = context.count(op.scope)
     return f"needs whole warps; the {op.scope} has {threads} threads" if WARP.left_over(threads) else None
 
 
+def on_warpgroup(op: TileOp, context: DispatchContext) -> str | None:
+    """Return why the scope isn't a warpgroup, or None."""
+    if op.scope == WARPGROUP.name:
+        return None
+    return f"needs the scope {WARPGROUP.name}, {WARPGROUP.size} threads; called on {op.scope}"
+
+
 def lead_of(src: Region) -> str:
-    """Whose order a copy follows: the global side's, for coalescing."""
+    """Return the side whose order a copy follows: a global source for coalescing, otherwise the destination."""
     return "src" if src.buffer.space == "global" else "dst"
 
 
 def from_to(src: str, dst: str) -> Condition:
-    """Needs a source in one space and a destination in the other."""
+    """Require a source and a destination in these spaces."""
     return _memory_pair(f"{src} -> {dst}", {(src, dst)})
 
 
 def between(one: str, *others: str) -> Condition:
-    """Needs one side in a space and the other side in one of the other spaces."""
+    """Require one side in `one` and the other in one of `others`."""
     pairs = {pair for other in others for pair in ((one, other), (other, one))}
     return _memory_pair(f"{one} <-> {' or '.join(others)}", pairs)
 
 
 def among(*spaces: str) -> Condition:
-    """Needs both sides in some of the spaces."""
+    """Require both sides in some of the spaces."""
     *first, last = spaces
     return _memory_pair(f"among {', '.join(first)} and {last}", {(src, dst) for src in spaces for dst in spaces})
 
 
 def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
-    """Needs (source, destination) in one of `pairs` of spaces. text: these, for the reason."""
+    """Require (source, destination) in one of `pairs`. text: the pairs, for the reason."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         tiles = op.tiles
-        # a scalar is for the condition on kinds to refuse
+        # scalars are refused by the condition on kinds
         if "dst" not in tiles or "src" not in tiles:
             return None
         src, dst = tiles["src"].buffer.space, tiles["dst"].buffer.space
@@ -305,9 +308,9 @@ def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
 def needs(
     instruction: _Needed | Callable[[TileOp], _Needed], what: str = "", hint: str = ANOTHER_TARGET
 ) -> Condition:
-    """Needs a target that has an instruction, which may depend on the operation.
+    """Require a target that has an instruction, which may depend on the operation.
 
-    what: how the reason calls it, where that isn't the instruction's name.
+    what: the text for it in the reason, if not the instruction's name.
     """
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
@@ -325,21 +328,21 @@ def _fills_one(op: TileOp, context: DispatchContext) -> str | None:
 
 SCOPE = Condition("scope", _scope)
 
-#: what every asynchronous copy needs that goes to one CTA
+#: for asynchronous copies that write the memory of one CTA
 FILLS_ONE = Condition("one CTA", _fills_one)
 WHOLE_WARPS = Condition("whole warps", _whole_warps)
 
-#: the operands are what the table of tile operations says: regions or scalars, as many
+#: number and kinds of operands (region or scalar) follow the table of tile operations
 KINDS = Condition("operands", _kinds)
 
-#: the operands' types are what the operation's rule says
+#: the operands' types follow the operation's rule
 TYPES = Condition("types", _types)
 
-#: the operands' shapes are what the operation's rule says
+#: the operands' shapes follow the operation's rule
 SHAPES = Condition("shapes", _rule_shapes)
 
-#: what every product needs
+#: conditions of every product
 PRODUCT_CONDITIONS = (SCOPE, TYPES, SHAPES)
 
-#: what every copy needs of two regions
+#: conditions of every copy between two regions
 COPY_CONDITIONS = (SCOPE, Condition("dtype", _dtypes), Condition("shape", _shapes))

@@ -1,1 +1,1 @@
-"""Arrays, signatures and the two devices: from a call in Python to a kernel that runs."""
+"""Launches, devices and caches: from a call in Python to a kernel that runs."""

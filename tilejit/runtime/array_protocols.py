@@ -1,7 +1,7 @@
-"""The protocols of arrays on a device: NumPy's, and the names that users of other libraries try.
+"""NumPy's array protocols for device arrays, and errors for names of other libraries.
 
-NumPy gets copies in host memory. A name of NumPy's, CuPy's or torch's that a `DeviceArray` does not have raises an
-AttributeError that says what to write instead.
+NumPy gets copies in host memory. A name that arrays of NumPy, CuPy or torch have and a `DeviceArray` does not raises an
+AttributeError with the replacement.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOVE = "tj.to_device(a, 'cuda:1'), a copy on another device"
 _CONVERT = "tj.to_device(a.numpy().astype(...))"
 _OVERWRITE = "a.copy_from(array)"
 
-#: name in another library -> what to write instead
+#: name in another library -> its replacement
 _INSTEAD = {
     **{name: f"a.numpy().{name}" for name in dir(np.ndarray) if not name.startswith("_")},
     **dict.fromkeys(("bfloat16", "double", "float", "half", "int", "long", "type"), _CONVERT),
@@ -39,14 +39,14 @@ _INSTEAD = {
 
 
 class _Listing(type):
-    """Leaves the names that only raise out of `dir` and `help`."""
+    """Hides names that only raise from `dir` and `help`."""
 
     def __dir__(cls) -> Iterable[str]:
         return [name for name in super().__dir__() if hasattr(cls, name)]
 
 
 class ArrayProtocols(metaclass=_Listing):
-    """Lets NumPy take an array on a device for an array: `np.asarray(a)`, `len(a)`, `a == b`."""
+    """Lets NumPy treat a device array as an array: `np.asarray(a)`, `len(a)`, `a == b`."""
 
     __slots__ = ()
 
@@ -54,15 +54,15 @@ class ArrayProtocols(metaclass=_Listing):
 
     @abstractmethod
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy in host memory."""
+        """Return a copy in host memory."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """The values as NumPy wants them.
+        """Return a copy of the values as a NumPy array.
 
-        raises: ValueError where it must not be a copy.
+        raises: ValueError for copy=False.
         """
         if copy is False:
-            raise ValueError("the values of a DeviceArray lie on a device and have to be copied: leave copy=False out")
+            raise ValueError("the values of a DeviceArray must be copied from its device: leave copy=False out")
         values = self.numpy()
         return values if dtype is None else values.astype(dtype, copy=False)
 
@@ -72,7 +72,7 @@ class ArrayProtocols(metaclass=_Listing):
         return self.shape[0]
 
     def __bool__(self) -> bool:
-        """The value of a single element; NumPy's ValueError for several."""
+        """The truth value of a single element; NumPy's ValueError for several."""
         return bool(self.numpy())
 
     def __eq__(self, other: object) -> Any:
@@ -82,7 +82,7 @@ class ArrayProtocols(metaclass=_Listing):
     def __ne__(self, other: object) -> Any:
         return self.numpy() != np.asarray(other)
 
-    # sets and dicts hold arrays by identity, because contents change
+    # hash by identity, because the contents can change
     __hash__ = object.__hash__
 
     def __dir__(self) -> Iterable[str]:
@@ -90,9 +90,9 @@ class ArrayProtocols(metaclass=_Listing):
 
 
 class _Missing:
-    """A name that arrays of other libraries have.
+    """A descriptor that raises an AttributeError with a hint.
 
-    A `__getattr__` would make the interpreter look up all attributes more slowly, which each launch does.
+    A `__getattr__` would slow down every attribute access, which each launch does.
     """
 
     def __init__(self, name: str, instead: str) -> None:

@@ -1,8 +1,8 @@
-"""How the launch path sees an array, whoever owns it.
+"""Array arguments of a launch, regardless of the library that owns them.
 
-An array becomes a pointer and its `ArrayFacts`: what dtype, shape, strides and device alone say, computed once for each
-combination and looked up afterwards. Attributes are read directly where an object has them (a torch tensor takes
-0.7 us that way, `__cuda_array_interface__` 3.2, DLPack 5.3 on an H100 host).
+An array becomes a pointer and its `ArrayFacts`, which are computed once for each dtype, shape, strides and device, and
+looked up afterwards. Attributes are read directly if an object has them (on an H100 host, reading a torch tensor takes
+0.7 us this way, 3.2 us by `__cuda_array_interface__`, 5.3 us by DLPack).
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from ..wording import with_article
 from . import dlpack, interface
 from .array_protocols import ArrayProtocols
 
-#: the device of an array in the simulator's memory; CUDA devices are 0, 1, …; None is host memory
+#: the device number of arrays in the simulator's memory; CUDA devices are 0, 1, …; None is host memory
 SIMULATOR = -1
 
-#: what a notebook shows of an array on a device: values of arrays up to so many bytes, all of them or the outermost
+#: a notebook shows values of device arrays up to this many bytes; above this many values only the outermost
 _SHOWN_BYTES = 1 << 20
 _SHOWN_VALUES = 64
 
-#: bytes: the largest alignment that a signature tells
+#: bytes: the largest alignment that a signature states
 MAX_ALIGN = 32
 
 
 def device_name(number: int | None) -> str:
-    """`cuda:0`, `sim`, or `host memory`."""
+    """Return `cuda:0`, `sim`, or `host memory`."""
     if number is None:
         return "host memory"
     return "sim" if number == SIMULATOR else f"cuda:{number}"
@@ -44,41 +44,40 @@ def device_name(number: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ArrayFacts:
-    """What dtype, shape, strides and device say of an array without its address.
-
-    strides: elements. passed_strides: as kernels get them, which may take all but that of unit_dim for multiples of
-    stride_align: along a dimension of one element nothing lies, so its stride is rounded up to `MAX_ALIGN`.
-    device: CUDA ordinal, `SIMULATOR` or None for host memory.
-    low_bytes, high_bytes: from the address of the first element to the lowest byte and past the highest.
-    stride_align, extent_align: bytes, see `ArrayType`, up to `MAX_ALIGN`.
-    number: another for each combination of all of the above. kind: another for each combination of dtype, rank,
-    unit_dim and extent_align, a multiple of 64 so that an alignment can be added.
-    """
+    """Properties of an array that follow from its dtype, shape, strides and device, without its address."""
 
     dtype: DType
     shape: tuple[int, ...]
+    #: in elements
     strides: tuple[int, ...]
+    #: strides as kernels get them. Kernels may assume that all but unit_dim's are multiples of stride_align, so the
+    #: stride of a dimension of extent 1, which is never used, is rounded up to `MAX_ALIGN`
     passed_strides: tuple[int, ...]
+    #: CUDA ordinal, `SIMULATOR`, or None for host memory
     device: int | None
     unit_dim: int | None
+    #: bytes, up to `MAX_ALIGN`; see `ArrayType`
     stride_align: int
     extent_align: int
+    #: offset in bytes of the lowest byte from the first element, and of the end of the highest one
     low_bytes: int
     high_bytes: int
+    #: unique for each combination of the fields above
     number: int
+    #: unique for each combination of dtype, rank, unit_dim and extent_align; a multiple of 64, with room for an align
     kind: int
 
     @property
     def is_dense(self) -> bool:
-        """Whether the elements fill all bytes between the lowest and the highest."""
+        """True if the elements fill all bytes between the lowest and the highest."""
         return self.high_bytes - self.low_bytes == math.prod(self.shape) * self.dtype.bytes
 
 
 class ArrayView(NamedTuple):
-    """An array argument: where it begins, what is known of it, who owns it.
+    """An array argument: its address, facts and owner.
 
-    host: the array as NumPy sees it, where it lies in host memory.
-    producer: the stream handle whose work the array's content waits for, where its owner tells.
+    host: a NumPy view of it, if it is in host memory.
+    producer: handle of the stream that still writes the array, if its owner reports one.
     """
 
     pointer: int
@@ -90,34 +89,39 @@ class ArrayView(NamedTuple):
 
     @property
     def align(self) -> int:
-        """Bytes: the largest power of two up to `MAX_ALIGN` that divides the address and the strides."""
+        """The largest power of two up to `MAX_ALIGN` that divides the address and the strides, in bytes."""
         together = self.pointer | self.facts.stride_align
         return together & -together
 
     @property
     def pointer_align(self) -> int:
-        """Bytes: the largest power of two up to `MAX_ALIGN` that divides the address."""
+        """The largest power of two up to `MAX_ALIGN` that divides the address, in bytes."""
         together = self.pointer | MAX_ALIGN
         return together & -together
 
 
-#: the view of a tuple of all its fields, in 0.1 us where the class takes 0.3
+#: makes a view from a tuple of its fields in 0.1 us; calling the class takes 0.3
 _quick_view: Callable[[tuple[Any, ...]], ArrayView] = partial(tuple.__new__, ArrayView)
 
-#: an argument as the devices see it: constexprs are None
+#: an argument as the devices see it; constexprs are None
 Argument = ArrayView | bool | int | float | None
+
+
+def is_host(argument: Argument) -> bool:
+    """True for an array in host memory."""
+    return type(argument) is ArrayView and argument.facts.device is None
 
 
 _FACTS_LIMIT = 8192
 _facts: dict[tuple[Any, ...], ArrayFacts] = {}
 _kinds: dict[tuple[Any, ...], int] = {}
-#: how an array of this type is read, once one was
+#: readers by type, for types of arrays that were passed before
 readers: dict[type, Callable[[Any], ArrayView]] = {}
 _numbers = itertools.count()
 
 
 def facts_of(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], device: int | None) -> ArrayFacts:
-    """The facts of an array; strides in elements."""
+    """Return the facts of an array, cached; strides in elements."""
     key = (dtype.name, shape, strides, device)
     found = _facts.get(key)
     return found if found is not None else _remember(key, _new_facts(dtype, shape, strides, device))
@@ -134,7 +138,7 @@ def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], d
     shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
     item = dtype.bytes
     if 0 in shape and 1 not in strides:
-        # NumPy says 0 for all; nothing lies at them, so they may be what kernels are written for
+        # NumPy's strides are 0 here; no element uses them, so choose those that kernels are specialized for
         strides = (*[MAX_ALIGN] * (len(shape) - 1), 1)
     units = [d for d, s in enumerate(strides) if s == 1]
     unit_dim = units[-1] if units else None
@@ -159,7 +163,7 @@ def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], d
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides in elements of an array without gaps whose last dimension has stride 1."""
+    """Return the strides, in elements, of a dense row-major array."""
     strides = [1] * len(shape)
     for d in range(len(shape) - 2, -1, -1):
         strides[d] = strides[d + 1] * max(shape[d + 1], 1)
@@ -167,12 +171,12 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def is_array(value: object) -> bool:
-    """Whether `view_of` can read it: an array rather than a scalar."""
+    """True if `view_of` treats the value as an array rather than a scalar."""
     if type(value) in readers or isinstance(value, (ArrayView, DeviceArray, np.ndarray)):
         return True
     if isinstance(value, (np.generic, int, float)):
         return False
-    # asking for the interface computes it, so it comes last
+    # last, because reading the interface computes it
     return _has(value, "data_ptr") or _has(value, "__dlpack__") or _has(value, interface.NAME)
 
 
@@ -180,16 +184,16 @@ def _has(value: object, name: str) -> bool:
     try:
         return hasattr(value, name)
     except Exception:
-        # the object's own code computes it, and may raise anything; reading it says what is wrong
+        # the object's own code can raise anything; reading the array reports it
         return True
 
 
 def view_of(value: Any) -> ArrayView:
-    """The array as the launch sees it.
+    """Return the view of an array argument.
 
     accepts: NumPy arrays; objects with `data_ptr`, `shape`, `stride`, `dtype` and `device`; `DeviceArray`;
     anything with `__cuda_array_interface__` or DLPack.
-    raises: LaunchError for anything else, and for a dtype or strides that tilejit has no word for.
+    raises: LaunchError for anything else, and for unsupported dtypes or strides.
     """
     reader = readers.get(type(value))
     if reader is not None:
@@ -212,7 +216,7 @@ def view_of(value: Any) -> ArrayView:
     if value is None:
         raise LaunchError(
             "None is not an array",
-            hint="annotate a parameter that may be None `tj.Tensor | None`: then the kernel can ask whether it is",
+            hint="annotate a parameter that may be None as `tj.Tensor | None`; the kernel can then test it",
         )
     raise LaunchError(
         f"{type(value).__name__} is not an array",
@@ -221,7 +225,6 @@ def view_of(value: Any) -> ArrayView:
 
 
 def _remembered(value: Any, reader: Callable[[Any], ArrayView]) -> ArrayView:
-    """The view, and the way to it for the next array of this type."""
     if len(readers) >= _FACTS_LIMIT:
         readers.clear()
     readers[type(value)] = reader
@@ -237,11 +240,11 @@ def _view_of_numpy(array: np.ndarray[Any, Any]) -> ArrayView:
 def numpy_facts(
     dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: tuple[int, ...], device: int | None
 ) -> ArrayFacts:
-    """The facts of an array of NumPy's kind by its attributes."""
+    """Return the facts of an array from its NumPy attributes."""
     if not dtype.isnative and dtype.isbuiltin == 0 and from_numpy(dtype.newbyteorder("=")) is not None:
         native = dtype.newbyteorder("=").name
         raise LaunchError(
-            f"an array of dtype {dtype!r} can't be passed: its bytes are in the other order",
+            f"an array of dtype {dtype!r} can't be passed: its byte order is not native",
             hint=f"pass a.astype(np.{native})",
         )
     found = from_numpy(dtype) if dtype.isnative else None
@@ -249,24 +252,23 @@ def numpy_facts(
         raise LaunchError(f"an array of dtype {dtype!r} can't be passed", hint=f"one of {', '.join(DTYPES)}")
     if any(s % found.bytes for s in strides_bytes):
         raise LaunchError(
-            f"an array has strides of {strides_bytes} bytes, no multiples of its {found.bytes}-byte elements",
+            f"an array has strides of {strides_bytes} bytes, not multiples of its {found.bytes}-byte elements",
             hint="pass a copy: np.ascontiguousarray(a)",
         )
     return facts_of(found, shape, tuple(s // found.bytes for s in strides_bytes), device)
 
 
 def unreadable(value: Any, why: str | Exception) -> LaunchError:
-    """The refusal of an array whose memory a kernel can't use, or whose own library raises an error."""
+    """Return the error for an array whose memory a kernel can't use, or whose library raised an error."""
     if isinstance(why, Exception):
         why = f"{type(why).__name__}: {str(why).partition(chr(10))[0]}"
     return LaunchError(
         f"{with_article(type(value).__name__)} can't be passed: {why}",
-        hint="pass a dense array that has memory of its own, outside of what traces or maps functions",
+        hint="pass a dense array that owns memory, outside of transformations that trace or map functions",
     )
 
 
 def _refuse_bits(tensor: Any) -> None:
-    """Refuse a torch tensor whose values differ from its memory by a sign."""
     if getattr(tensor, "is_neg", bool)():
         raise LaunchError(
             "a tensor has its negative bit set: its memory holds the negatives of its values",
@@ -288,7 +290,7 @@ def _view_of_tensor(tensor: Any) -> ArrayView:
     except LaunchError:
         raise
     except Exception as error:
-        # the tensor's own library may raise anything
+        # the tensor's library can raise anything
         raise unreadable(tensor, error) from error
     if not pointer and facts.high_bytes:
         raise unreadable(tensor, "it has no memory")
@@ -298,12 +300,11 @@ def _view_of_tensor(tensor: Any) -> ArrayView:
 
 
 def tensor_facts(dtype: Any, shape: Any, strides: Any, device: Any) -> ArrayFacts:
-    """The facts of a tensor of PyTorch's kind by its attributes; strides in elements."""
+    """Return the facts of an array from its torch attributes; strides in elements."""
     return facts_of(_dtype_of_name(str(dtype)), tuple(shape), tuple(strides), _ordinal(device))
 
 
 def _dtype_of_name(text: str) -> DType:
-    """`torch.float32` -> float32: by the name's last part, so that no framework need be imported."""
     name = text.rsplit(".", 1)[-1]
     found = DTYPES.get("bool_" if name == "bool" else name)
     if found is None:
@@ -312,7 +313,6 @@ def _dtype_of_name(text: str) -> DType:
 
 
 def _ordinal(device: Any) -> int | None:
-    """The CUDA ordinal of a tensor's `device`, None for host memory; ROCm, MPS and the rest are refused."""
     kind, _, index = str(device).partition(":")
     if kind == "cpu":
         return None
@@ -324,7 +324,7 @@ def _ordinal(device: Any) -> int | None:
 def _view_of_interface(value: Any, found: Any) -> ArrayView:
     pointer, read_only, dtype, shape, strides = interface.read(value, found)
     if dtype.kind == "V" or from_numpy(dtype) is None:
-        # bfloat16 and fp8 have no typestr of their own: the object's own dtype says what they are
+        # bfloat16 and fp8 have no typestr, so read the object's dtype
         dtype = np.dtype(getattr(value, "dtype", dtype))
     if found.get("mask") is not None:
         raise LaunchError("a masked array can't be passed", hint="pass the data and the mask as two arrays")
@@ -338,9 +338,9 @@ def _view_of_interface(value: Any, found: Any) -> ArrayView:
 
 
 def _ordinal_at(pointer: int) -> int:
-    """The ordinal of the GPU in whose memory an address lies, by the driver; 0 if it does not know."""
+    """Return the ordinal of the GPU that owns an address, as the driver reports it; 0 if unknown."""
     try:
-        # cuda-python may be missing where no GPU is used
+        # cuda-python may be missing if no GPU is used
         from .cuda_driver import ordinal_at
     except ImportError:
         return 0
@@ -348,14 +348,15 @@ def _ordinal_at(pointer: int) -> int:
 
 
 def _is_immutable(value: Any) -> bool:
-    """True for JAX's arrays, which share memory because no one may write them; they do not say that themselves."""
+    """True for JAX arrays, which share memory and must not be written, although their interface doesn't say so."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(value, jax.Array)
 
 
 def interface_facts(dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: Any, ordinal: int) -> ArrayFacts:
-    """The facts of an array by what its interface says; strides_bytes: None for row-major."""
-    return numpy_facts(dtype, shape, tuple(strides_bytes or _row_major_bytes(shape, dtype.itemsize)), ordinal)
+    """Return the facts of an array from its interface; strides_bytes: None for row-major."""
+    dense = [stride * dtype.itemsize for stride in row_major(shape)]
+    return numpy_facts(dtype, shape, tuple(strides_bytes or dense), ordinal)
 
 
 def _view_of_dlpack(value: Any) -> ArrayView:
@@ -364,7 +365,7 @@ def _view_of_dlpack(value: Any) -> ArrayView:
     except LaunchError:
         raise
     except Exception as error:
-        # the array's own library may raise anything
+        # the array's library can raise anything
         raise unreadable(value, error) from error
     strides = row_major(tensor.shape) if tensor.strides is None else tensor.strides
     facts = facts_of(tensor.dtype, tensor.shape, strides, tensor.device)
@@ -378,20 +379,14 @@ def _view_of_dlpack(value: Any) -> ArrayView:
     return ArrayView(tensor.pointer, facts, writable, tensor, host)
 
 
-def _row_major_bytes(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    return tuple(s * itemsize for s in row_major(shape))
-
-
 class _HostMemory:
-    """Host memory of another owner, as NumPy's array interface tells it."""
-
     def __init__(self, pointer: int, size: int, owner: object) -> None:
         self.owner = owner
         self.__array_interface__ = {"data": (pointer, False), "shape": (size,), "typestr": "|u1", "version": 3}
 
 
 def offset_in_base(view: ArrayView) -> int:
-    """Bytes from where an array in host memory was allocated, as far as NumPy knows, to the lowest that it reaches."""
+    """Return the offset in bytes of an array's lowest byte in its host allocation, as far as NumPy knows it."""
     root = view.host
     while root is not None and isinstance(root.base, np.ndarray):
         root = root.base
@@ -400,13 +395,12 @@ def offset_in_base(view: ArrayView) -> int:
 
 
 def host_bytes(pointer: int, size: int, owner: object) -> np.ndarray[Any, Any]:
-    """Someone else's host memory as bytes."""
+    """Return host memory of another owner as bytes."""
     found: np.ndarray[Any, Any] = np.asarray(_HostMemory(pointer, size, owner))
     return found
 
 
 def _host_array(pointer: int, facts: ArrayFacts, owner: object) -> np.ndarray[Any, Any]:
-    """Someone else's host memory as a NumPy array."""
     size = facts.high_bytes - facts.low_bytes
     if size == 0:
         return np.empty(facts.shape, facts.dtype.numpy)
@@ -418,7 +412,7 @@ def _host_array(pointer: int, facts: ArrayFacts, owner: object) -> np.ndarray[An
 
 
 class DeviceMemory(Protocol):
-    """Memory of a device that a `DeviceArray` owns."""
+    """Device memory that a `DeviceArray` owns."""
 
     @property
     def pointer(self) -> int: ...
@@ -437,9 +431,9 @@ class DeviceMemory(Protocol):
 
 
 class DeviceArray(ArrayProtocols):
-    """A row-major array in a device's memory, from `tj.to_device` or `tj.empty`.
+    """A row-major array in device memory, made by `tj.to_device` or `tj.empty`.
 
-    Its memory goes back when it is freed or no longer referred to.
+    Its memory is released by `free`, or when it is garbage-collected.
 
     Example:
         with tj.use_device("sim"):
@@ -457,7 +451,7 @@ class DeviceArray(ArrayProtocols):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements from one index to the next, for each dimension."""
+        """The distance between neighbours along each dimension, in elements."""
         return self._facts.strides
 
     @property
@@ -466,7 +460,7 @@ class DeviceArray(ArrayProtocols):
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -475,46 +469,45 @@ class DeviceArray(ArrayProtocols):
 
     @property
     def device(self) -> str:
-        """`cuda:0`, `sim`, …"""
+        """The name of the device: `cuda:0`, `sim`, …"""
         return device_name(self._facts.device)
 
     @property
     def memory(self) -> DeviceMemory:
-        """What it owns; a LaunchError once it has been freed."""
+        """The memory; raises LaunchError if it was freed."""
         if self._memory is None:
             raise LaunchError(f"{self!r} was freed", hint="make another with tj.to_device or tj.empty")
         return self._memory
 
     def check(self) -> None:
-        """Raises LaunchError once it has been freed."""
+        """Raise LaunchError if the array was freed."""
         _ = self.memory
 
     def view(self) -> ArrayView:
-        """The array as the launch sees it."""
-        # not `self.memory`: this runs for each array of each launch
+        # not `self.memory`: a property is too slow for each array of each launch
         memory = self._memory or self.memory
         host = memory.host
         shaped = None if host is None else host.view(self.dtype.numpy).reshape(self.shape)
         return _quick_view((memory.pointer, self._facts, True, self, shaped, None))
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy in host memory; waits for what runs on the device and raises what it found."""
+        """Return a copy in host memory, after waiting for the device; raises the errors that it reports."""
         out = np.empty(self.shape, self.dtype.numpy)
         self.memory.copy_out(out)
         return out
 
     def copy_from(self, array: Any) -> None:
-        """Overwrites the content by that of a NumPy array of the same shape and dtype."""
+        """Overwrite the contents with a NumPy array of the same shape and dtype."""
         source = np.asarray(array)
         if source.shape != self.shape or from_numpy(source.dtype) != self.dtype:
             raise LaunchError(
                 f"{source.dtype}{list(source.shape)} doesn't fit into {self!r}",
-                hint="convert or reshape it first; tj.to_device(array) makes a new one as the array is",
+                hint="convert or reshape it first; tj.to_device(array) makes a new array",
             )
         self.memory.copy_in(np.ascontiguousarray(source))
 
     def free(self) -> None:
-        """Gives the memory back now; a later use is a LaunchError."""
+        """Release the memory now; later uses raise LaunchError."""
         memory, self._memory = self._memory, None
         if memory is not None:
             memory.free()
@@ -523,7 +516,6 @@ class DeviceArray(ArrayProtocols):
         return f"DeviceArray({list(self.shape)}, {self.dtype.name}, {self.device!r})"
 
     def _repr_html_(self) -> str:
-        """Its facts and, of one that is copied in no time, its first and last values."""
         facts = {"shape": list(self.shape), "type": self.dtype, "device": self.device, "bytes": f"{self.nbytes:,}"}
         if self._memory is None:
             return box("<b>DeviceArray</b>, freed", facts_table(facts))

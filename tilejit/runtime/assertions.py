@@ -1,7 +1,7 @@
-"""What a failed assertion in a kernel leaves behind, and the error it becomes.
+"""The record of a failed assertion in a kernel, and the error that it becomes.
 
-The kernel gets the address of a record (`AssertionsParam`), which the first thread that failed has filled. Besides
-the `assert`s of a kernel's author there are those of checked builds.
+The kernel gets the address of a record (`AssertionsParam`), which the first failing thread fills. Assertions come from
+`assert` statements and, in checked builds, from checks that the compiler inserts.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _SIMULATED: dict[str, type[SimulationError]] = {
 }
 
 
-#: what to do about it, by rule
+#: hints by rule
 _HINTS: dict[str, str] = {
     "bounds": "test the index before it is used; only regions of whole global tensors may pass the edge",
-    "front": "store the part that lies inside, or by tj.cta.copy, which masks it; a GPU ends the kernel there",
-    "overlap": "copy what is read to a local tile first: then all of it is read before anything is written",
+    "front": "store only the part inside, or use tj.cta.copy, which masks it; on a GPU the kernel fails there",
+    "overlap": "copy the source to a local tile first, so that everything is read before anything is written",
     "unwritten": "write it on every path, for example by a fill at the beginning",
     "division": "test the divisor first: q = m // n if n != 0 else 0; without checks the result is 0",
     "uniform": "give it a value that all threads of the scope share",
@@ -52,7 +52,7 @@ _HINTS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FailedAssertion:
-    """What a record tells. thread: in its CTA. values: as many as the record keeps."""
+    """A decoded record. thread: its index in its CTA. values: all that the record has room for."""
 
     assertion: Assertion
     thread: int
@@ -61,33 +61,31 @@ class FailedAssertion:
 
     @property
     def message(self) -> str:
-        told, cta = self.assertion.message, f"CTA ({', '.join(map(str, self.cta))})"
+        text, cta = self.assertion.message, f"CTA ({', '.join(map(str, self.cta))})"
         if self.assertion.rule != "assert":
             warp, lane = divmod(self.thread, WARP_THREADS)
-            return f"{told.format(*self.values)}, in thread {self.thread} (warp {warp}, lane {lane}) of {cta}"
+            return f"{text.format(*self.values)}, in thread {self.thread} (warp {warp}, lane {lane}) of {cta}"
         where = f"thread {self.thread} of {cta}"
-        return f"assert failed in {where}: {told}" if told else f"assert failed in {where}"
+        return f"assert failed in {where}: {text}" if text else f"assert failed in {where}"
 
     def simulated(self, launch: Launch) -> SimulationError:
-        """The error on the simulator."""
         (x, y, z), (width, height, _) = self.cta, launch.grid
         thread = (x + width * (y + height * z)) * launch.threads + self.thread
         rule = self.assertion.rule
         return _SIMULATED[rule](self.message, span=self.assertion.span, hint=_HINTS.get(rule), threads=(thread,))
 
     def on_a_gpu(self) -> DeviceCheckError:
-        """The error on a GPU."""
         error = DeviceAssertionError if self.assertion.rule == "assert" else DeviceCheckError
         return error(self.message, span=self.assertion.span, hint=_HINTS.get(self.assertion.rule))
 
 
 def takes_record(executable: Executable) -> bool:
-    """Whether the kernel has assertions compiled in."""
+    """True if the kernel contains assertions."""
     return any(isinstance(p, AssertionsParam) for p in executable.params)
 
 
 def failed(executable: Executable, record: np.ndarray[Any, Any]) -> FailedAssertion | None:
-    """The assertion of which a record tells, None where all held. record: its bytes."""
+    """Decode a record's bytes; None if no assertion failed."""
     size = AssertionsParam.WORDS_BYTES
     words = dict(zip(AssertionsParam.WORDS, record[:size].view(np.int32).tolist(), strict=True))
     if words["code"] == 0:

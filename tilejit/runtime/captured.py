@@ -1,7 +1,7 @@
-"""Whether the values that a kernel reads from outside have changed since its last launch.
+"""Detects changes of the global and closure values that a kernel reads.
 
-`frontend.captures` makes a key of them, which takes long. So every launch compares only the objects by identity, and
-the key is made again where one is another object.
+Computing a key of the values (`frontend.captures`) is slow. So every launch compares the objects by identity, and the
+key is recomputed only if an object was replaced.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from ..forks import renewed_at_fork
 from ..frontend import KernelSource, captures, changes
 from ..frontend.language import Function
 
-#: what a name or a cell without a value holds
+#: placeholder for the value of an undefined name or an empty cell
 MISSING = object()
 
 
 class CapturedPlaces(NamedTuple):
-    """Where a kernel's captured values come from. names: namespaces, each with a name in it. cells: of a closure."""
+    """The sources of a kernel's captured values. names: (namespace, name) pairs. cells: closure cells."""
 
     names: tuple[tuple[dict[str, Any], str], ...]
     cells: tuple[CellType, ...]
 
     def are(self, others: CapturedPlaces) -> bool:
-        """Whether both are the same places."""
         return self._ids() == others._ids()
 
     def _ids(self) -> tuple[object, ...]:
@@ -34,9 +33,9 @@ class CapturedPlaces(NamedTuple):
 
 
 class CapturedValues(NamedTuple):
-    """The captured values of one moment, with their places.
+    """The captured values at one moment, with their places.
 
-    number: equal numbers mean equal values. is_fixed: that each place holds the same object means equal values.
+    number: equal for equal values. is_fixed: while each place holds the same object, the values are equal.
     """
 
     number: int
@@ -52,11 +51,11 @@ class CapturedValues(NamedTuple):
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """In the order of the places, the names first."""
+        """The values in the order of the places, names first."""
         return *(value for _, _, value in self.names), *(value for _, value in self.cells)
 
     def hold(self) -> bool:
-        """Whether no place holds another object now."""
+        """True if each place still holds the same object and this implies equal values."""
         for namespace, name, value in self.names:
             if namespace.get(name, MISSING) is not value:
                 return False
@@ -66,7 +65,7 @@ class CapturedValues(NamedTuple):
         return self.is_fixed
 
     def watch(self) -> Callable[[], bool]:
-        """What `hold` says, sooner where there is one name or none."""
+        """Return a function equivalent to `hold` that is faster for a single name or none."""
         if self.cells or not self.is_fixed:
             return self.hold
         if not self.names:
@@ -79,7 +78,7 @@ class CapturedValues(NamedTuple):
 
 
 class Captured:
-    """The captured values of a kernel, as a number that changes whenever one of them does."""
+    """The captured values of a kernel, identified by a number that changes whenever one of them does."""
 
     def __init__(self, source: KernelSource) -> None:
         self._source = source
@@ -88,12 +87,11 @@ class Captured:
         self._lock = renewed_at_fork(threading.RLock())
 
     def number(self) -> int:
-        """Equal numbers mean equal values, now and before."""
+        """The number of the current values; equal values have equal numbers."""
         return self.current().number
 
     def current(self) -> CapturedValues:
-        """The values as they are."""
-        # read once, because another thread may set it meanwhile
+        # read it once, because another thread may set it concurrently
         current = self._current
         if current is None or not current.hold():
             with self._lock:
@@ -101,7 +99,6 @@ class Captured:
         return current
 
     def changes(self, old: int, new: int) -> list[str]:
-        """What differs between the values of two numbers, in words."""
         tokens = list(self._numbers)
         return changes(tokens[old], tokens[new])
 
@@ -113,15 +110,15 @@ class Captured:
             number = self._numbers.setdefault(token, len(self._numbers))
             names = tuple((namespace, name, value) for (_, name), (namespace, value) in watched.places.items())
             current = CapturedValues(number, names, tuple(watched.cells.values()), watched.is_fixed)
-            # another thread may have changed a value between the two readings
+                # retry if another thread changed a value between the two reads
             if not current.is_fixed or current.hold():
                 return current
 
 
 class _Watched:
-    """The places that a kernel's captured values come from, with what they hold now.
+    """Collects the places of a kernel's captured values, with their contents.
 
-    is_fixed: comparing these objects by identity tells every change.
+    is_fixed: comparing the objects by identity detects every change.
     """
 
     def __init__(self) -> None:
@@ -130,7 +127,7 @@ class _Watched:
         self.is_fixed = True
 
     def source(self, source: KernelSource, inside: list[KernelSource]) -> None:
-        """Everything that one function reads, and the functions among it."""
+        """Collect everything that a function reads, including through the functions that it calls."""
         if source in inside:
             return
         for chain in source.references:
@@ -140,7 +137,7 @@ class _Watched:
                 if not isinstance(value, ModuleType) or value.__name__.partition(".")[0] == "tilejit":
                     break
                 value = self._name(vars(value), name)
-                # a module that computes its attributes may compute another one next time
+                # a module's `__getattr__` may return another object next time
                 self.is_fixed &= value is not MISSING
             self._value(value, [*inside, source])
         for value in source.defaults.values():
@@ -167,10 +164,10 @@ class _Watched:
         elif isinstance(value, Function):
             self.source(value.source, inside)
         elif isinstance(value, ModuleType):
-            # asking tilejit for an attribute imports all that its language names
+            # accessing attributes of tilejit would import the whole language
             return
         elif getattr(value, "shape", None) == () and hasattr(value, "__setitem__"):
-            # a number that changes in place
+            # a zero-dimensional array can change in place
             self.is_fixed = False
 
 

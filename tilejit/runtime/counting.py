@@ -1,4 +1,4 @@
-"""What a launch on the simulator costs, counted instead of timed: the same on every run."""
+"""A deterministic cost of a launch on the simulator, which replaces its time."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .signature import Call
 if TYPE_CHECKING:
     from ..simulator import Report
 
-#: cycles that one multiprocessor of an H100 takes for each: its four schedulers issue an instruction for 32 threads
-#: each; shared memory delivers one wavefront of 128 bytes; global memory one sector of 32 bytes in 2.2 (3,350 GB/s for
-#: 132 multiprocessors at 1.755 GHz). Nothing is taken to overlap, which ranks kernels by their work and not by how
-#: they hide latency.
+#: cycles of one H100 multiprocessor for each event. Four schedulers issue one instruction for 32 threads per cycle;
+#: shared memory delivers one wavefront of 128 bytes per cycle; global memory one sector of 32 bytes in 2.2 cycles
+#: (3,350 GB/s for 132 multiprocessors at 1.755 GHz). Assumes no overlap, so kernels are ranked by their work and not by
+#: how well they hide latency.
 THREAD_INSTRUCTION = 1 / 128
 WAVEFRONT = 1.0
 SECTOR = 2.2
 
 
 def cost(report: Report) -> float:
-    """Cycles, by the weights above, of a launch that was profiled."""
+    """Return the cost in cycles of a launch that was profiled."""
     traffic = [line.traffic for line in report.lines.values()]
     return (
         THREAD_INSTRUCTION * report.thread_instructions
@@ -35,7 +35,7 @@ def cost(report: Report) -> float:
 
 
 class Ledger:
-    """What the launches of one thread have cost since `clear`."""
+    """The cost of one thread's launches since `clear`."""
 
     def __init__(self) -> None:
         self.cycles = 0.0
@@ -47,12 +47,12 @@ class Ledger:
         self.cycles += cost(report)
 
 
-#: where launches on the simulator are counted now, which then run the plain build as a GPU does
+#: the ledger of launches in this context, or None; if set, launches run the plain build, as a GPU does
 ledger: ContextVar[Ledger | None] = ContextVar("tilejit_ledger", default=None)
 
 
 class CountingBench:
-    """Counts what work costs on the simulator; see `device.Bench`."""
+    """Counts the cost of work on the simulator; see `device.Bench`."""
 
     unit = "cycles (counted)"
     is_exact = True
@@ -80,7 +80,7 @@ class CountingBench:
 
 @contextmanager
 def counting(call: Call | None, kept: Sequence[int]) -> Iterator[CountingBench]:
-    """A bench on the simulator. kept: positions of the arrays that are restored before each timing and at the end."""
+    """Yield a bench on the simulator. kept: positions of arrays to restore before each run and at the end."""
     entries = Ledger()
     token = ledger.set(entries)
     try:
@@ -95,6 +95,5 @@ def counting(call: Call | None, kept: Sequence[int]) -> Iterator[CountingBench]:
 
 
 def _bytes(view: ArrayView) -> np.ndarray[Any, Any]:
-    """The bytes of host memory that an array reaches."""
     facts = view.facts
     return host_bytes(view.pointer + facts.low_bytes, facts.high_bytes - facts.low_bytes, view.owner)

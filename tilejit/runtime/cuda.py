@@ -1,4 +1,4 @@
-"""The CUDA device: its context, its memory, and what is loaded on it."""
+"""The CUDA device: its context, its memory and loading of kernels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def problem() -> str | None:
-    """Why no GPU can be used, or None where one answers."""
+    """Return the reason why no GPU can be used, or None."""
     try:
         (error,) = driver.cuInit(0)
     except RuntimeError:
@@ -36,22 +36,23 @@ def problem() -> str | None:
     if error == cuda_driver.NOT_INITIALIZED:
         return f"{cuda_driver.FORKED}: {cuda_driver.SPAWN}"
     if error != cuda_driver.SUCCESS:
-        return f"the CUDA driver says {cuda_driver.name(error)}"
+        return f"the CUDA driver reports {cuda_driver.name(error)}"
     return None if device_count() else "the CUDA driver has no device"
 
 
 def device_count() -> int:
-    """Number of GPUs."""
+    """Return the number of GPUs."""
     return int(call(driver.cuDeviceGetCount))
 
 
 class CudaDevice:
-    """A GPU through its primary context, which other frameworks use too."""
+    """A GPU, used through its primary context, which it shares with other frameworks."""
 
     def __init__(self, ordinal: int) -> None:
         if not 0 <= ordinal < device_count():
             raise DeviceError(f"no device cuda:{ordinal}", hint=f"there are {device_count()}, from cuda:0")
         self.number = ordinal
+        self.name = f"cuda:{ordinal}"
         self.checks = False
         self._device = call(driver.cuDeviceGet, ordinal)
         self._preparation: Preparation | None = None
@@ -62,13 +63,9 @@ class CudaDevice:
         self.target = for_capability(major, minor)
         self._asserting: weakref.WeakSet[CudaFunction] = weakref.WeakSet()
 
-    @property
-    def name(self) -> str:
-        return f"cuda:{self.number}"
-
     @cached_property
     def context(self) -> Any:
-        """The primary context; making it takes the driver a quarter of a second, where no framework has."""
+        """The primary context. Creating it takes 0.25 s, unless a framework already has."""
         if self._preparation is not None:
             self._preparation.wait()
         return call(driver.cuDevicePrimaryCtxRetain, self._device)
@@ -86,13 +83,11 @@ class CudaDevice:
 
     @property
     def product(self) -> str:
-        """The GPU's name."""
         text = call(driver.cuDeviceGetName, 256, self._device)
         return str(text.split(b"\0", 1)[0].decode())
 
     @property
     def multiprocessors(self) -> int:
-        """How many there are."""
         return self._attribute(driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
 
     def _attribute(self, attribute: Any) -> int:
@@ -114,7 +109,7 @@ class CudaDevice:
         return function
 
     def machine_code(self, executable: Executable) -> MachineCode:
-        """What the driver makes of a kernel's PTX for this GPU."""
+        """Compile a kernel's PTX for this GPU with the driver's linker."""
         self.check(executable.target)
         with cuda_driver.current(self.context):
             return cuda_code.link(executable, self.capability)
@@ -124,11 +119,10 @@ class CudaDevice:
 
     @property
     def identity(self) -> str:
-        """Product, compute capability and driver."""
         return f"{self.product} {self.capability} driver {cuda_driver.driver_version()}"
 
     def stream(self, stream: Any, call: Call | None) -> int:
-        """The handle of a launch's stream: the user's, else that of the framework that owns the first device array."""
+        """Return the handle of a launch's stream: the given one, else that of the first device array's framework."""
         if stream is not None:
             return stream_handle(stream)
         if call is not None:
@@ -141,18 +135,16 @@ class CudaDevice:
         return cuda_bench.timing(self, call, self.stream(stream, call), kept)
 
     def synchronize(self) -> None:
-        """Waits for all streams; raises what asserts recorded."""
         with cuda_driver.current(self.context):
             call(driver.cuCtxSynchronize)
         self.check_assertions()
 
     def check_assertions(self) -> None:
-        """Raises for an assert that failed in a launch that has ended."""
         for function in tuple(self._asserting):
             function.check_assertions()
 
     def is_current(self) -> bool:
-        """Whether the calling thread's context is this device's; a thread that has none gets it."""
+        """True if the calling thread's context is this device's. A thread without a context gets this one."""
         error, context = driver.cuCtxGetCurrent()
         if error != cuda_driver.SUCCESS:
             raise cuda_driver.failure(error, "cuCtxGetCurrent")

@@ -1,4 +1,4 @@
-"""Timing on a CUDA device: by events on the stream, each time with a cold L2 cache."""
+"""Timing on a CUDA device by events on the stream, with a cold L2 cache."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .signature import Call
 if TYPE_CHECKING:
     from .cuda import CudaDevice
 
-#: bytes that are written before each timing: five times the largest L2 cache. It takes an H100 90 us, in which the
-#: launch that is timed gets there, so that no time of Python's is counted.
+#: bytes that are written before each timing: five times the largest L2 cache. Writing them takes 90 us on an H100,
+#: which hides the time that Python takes to enqueue the launch.
 _FLUSH_BYTES = 256 << 20
 _LEAST_BYTES = 16 << 20
 
 
 class CudaBench:
-    """Times work that is enqueued on one stream; see `device.Bench`."""
+    """Times work on one stream; see `device.Bench`."""
 
     unit = "ms"
     is_exact = False
@@ -41,12 +41,11 @@ class CudaBench:
             assert isinstance(view, ArrayView)
             size = view.facts.high_bytes - view.facts.low_bytes
             if size:
-                saved = CudaMemory(size, device.number, device.context, _nothing)
+                saved = CudaMemory(size, device.number, device.context)
                 self._kept.append((view.pointer + view.facts.low_bytes, saved, size))
                 call(driver.cuMemcpyDtoDAsync, saved.pointer, self._kept[-1][0], size, stream)
 
     def staged(self, launched: Call) -> Call:
-        """The call with copies on the device for its host arrays."""
         if not launched.has_host:
             return launched
         moved = copy(launched)
@@ -74,7 +73,7 @@ class CudaBench:
             call(driver.cuMemcpyDtoDAsync, at, saved.pointer, size, self._stream)
 
     def close(self) -> None:
-        """Restores what is kept, and gives back memory and events once the stream has done its work."""
+        """Restore the kept arrays, wait for the stream, and release the events."""
         try:
             self.restore()
             call(driver.cuStreamSynchronize, self._stream)
@@ -85,16 +84,16 @@ class CudaBench:
 
 @contextmanager
 def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequence[int]) -> Iterator[CudaBench]:
-    """A bench on a stream. launched: whose host arrays get copies on the device while it lasts.
+    """Yield a bench on a stream. launched: a call whose host arrays are copied to the device for the duration.
 
-    kept: positions of the arrays that are restored before each timing and at the end.
-    raises: LaunchError while the stream is captured.
+    kept: positions of arrays to restore before each timing and at the end.
+    raises: LaunchError if the stream is being captured.
     """
     with current(device.context):
         if is_capturing(stream):
             raise LaunchError(
                 "nothing can be timed while a graph is being captured",
-                hint="launch once before, with arguments like these",
+                hint="launch the kernel with such arguments before the capture",
             )
         with staged(launched.arguments if launched else (), (), stream) as arguments:
             bench = CudaBench(device, stream, arguments, kept)
@@ -105,16 +104,12 @@ def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequenc
 
 
 def _flush_memory(device: CudaDevice) -> tuple[CudaMemory, int]:
-    """As much as there is, down to what no longer fills a cache, with its bytes."""
+    """Allocate memory that fills the L2 cache, less if it doesn't fit; return it with its size in bytes."""
     size = _FLUSH_BYTES
     while True:
         try:
-            return CudaMemory(size, device.number, device.context, _nothing), size
+            return CudaMemory(size, device.number, device.context), size
         except LaunchError:
             size //= 2
             if size < _LEAST_BYTES:
                 raise
-
-
-def _nothing() -> None:
-    """What moves is ordered by the stream."""

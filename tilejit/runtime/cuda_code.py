@@ -1,4 +1,4 @@
-"""Machine code of kernels: saved with them, or made of their PTX by the driver."""
+"""Loads kernels from machine code or PTX, and compiles PTX to machine code."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .cuda_driver import Loaded, call
 
 
 def load(executable: Executable, capability: int) -> Loaded:
-    """The module and its kernel in the current context, of a GPU of this capability.
+    """Load a kernel in the current context, of a GPU with this compute capability.
 
-    raises: DeviceError with the driver's log where it refuses the PTX.
+    raises: DeviceError with the driver's log if it rejects the PTX.
     """
     code = executable.machine_code
     loaded = None if code is None or code.capability != capability else _loaded(code, executable.entry)
-    # of PTX the driver keeps what it made in a cache of its own
+    # the driver caches the code that it compiles from PTX
     return loaded or cuda_driver.load(executable.ptx, executable.entry)
 
 
 def link(executable: Executable, capability: int) -> MachineCode:
-    """What the driver's linker makes of the PTX for the GPU of the current context, whose capability this is.
+    """Compile PTX for the GPU of the current context, which has this compute capability, with the driver's linker.
 
-    It is code that could be linked with other code: `runtime/disk.py` says what that costs.
-    raises: DeviceError as `load`.
+    The code is relocatable, which makes it slower: see `runtime/disk.py`.
+    raises: DeviceError if the driver rejects the PTX.
     """
     log = bytearray(cuda_driver.LOG_BYTES)
     options, values = cuda_driver.error_log(log)
@@ -39,13 +39,13 @@ def link(executable: Executable, capability: int) -> MachineCode:
             error, place, size = driver.cuLinkComplete(state)
         if error != cuda_driver.SUCCESS:
             raise cuda_driver.refusal(error, log, executable.ptx)
-        # the driver's memory, until the state is destroyed
+        # the image belongs to the driver until the state is destroyed
         return MachineCode(ctypes.string_at(int(place), size), capability)
     finally:
         call(driver.cuLinkDestroy, state)
 
 
 def _loaded(code: MachineCode, entry: str) -> Loaded | None:
-    """The module of a cubin and its kernel; None where this driver doesn't take it."""
+    """Load a cubin; None if the driver rejects it."""
     error, module = driver.cuModuleLoadData(code.image)
     return Loaded(module, cuda_driver.function_of(module, entry)) if error == cuda_driver.SUCCESS else None

@@ -1,4 +1,4 @@
-"""Calls of the CUDA driver: errors by their names, contexts, streams, loading of PTX."""
+"""Calls of the CUDA driver, its errors, contexts and streams, and loading of PTX."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..register_usage import Usage, notes_in
 
 SUCCESS = driver.CUresult.CUDA_SUCCESS
 
-#: what the driver says in a process that was forked from one that uses it: all others initialize it first
+#: the driver's error in a process that was forked after its parent initialized it
 NOT_INITIALIZED = driver.CUresult.CUDA_ERROR_NOT_INITIALIZED
 FORKED = "this process was forked from one that uses a GPU, and CUDA contexts do not survive a fork"
 SPAWN = 'start processes with multiprocessing.get_context("spawn"), or use the GPU in the forked processes only'
@@ -25,7 +25,7 @@ LOG_BYTES = 16384
 
 _PTX_VERSION = re.compile(r"^\.version (\S+)", re.MULTILINE)
 
-#: stream objects that are kept
+#: the size limit of caches of stream objects
 _STREAMS = 1024
 _INVALID_PTX = (
     driver.CUresult.CUDA_ERROR_INVALID_PTX,
@@ -36,16 +36,16 @@ _INVALID_PTX = (
 
 
 def call(function: Callable[..., tuple[Any, ...]], *args: Any) -> Any:
-    """The result of a driver call: None, a value or a tuple of values.
+    """Call the driver and return its result: None, a value or a tuple of values.
 
-    raises: LaunchError with CUDA's name for what went wrong; DeviceError where the driver has no such function.
+    raises: LaunchError with CUDA's name of the error; DeviceError if the driver lacks the function.
     """
     try:
         error, *values = function(*args)
     except RuntimeError as missing:
         raise DeviceError(
-            f"{missing}: cuda-bindings {bindings_version} asks for it, and the driver is for CUDA {driver_version()}",
-            hint="update the driver, or install a cuda-python that is no newer than it",
+            f"{missing}: cuda-bindings {bindings_version} needs it, and the driver supports CUDA {driver_version()}",
+            hint="update the driver, or install a cuda-python that isn't newer than the driver",
         ) from None
     if error != SUCCESS:
         raise failure(error, function.__name__)
@@ -53,31 +53,28 @@ def call(function: Callable[..., tuple[Any, ...]], *args: Any) -> Any:
 
 
 def failure(error: Any, doing: str) -> LaunchError:
-    """What a driver call's status says. doing: the call's name."""
+    """Return the error for a driver call's status. doing: the name of the call."""
     if error == NOT_INITIALIZED:
         return LaunchError(f"{name(error)} from {doing}: {FORKED}", hint=SPAWN)
     if error == driver.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS:
-        hint = "a kernel read or wrote outside its arrays: run it with TILEJIT_DEVICE=sim, which says where"
+        hint = "a kernel accessed memory outside its arrays: run it with TILEJIT_DEVICE=sim, which shows the statement"
     elif error == driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
         hint = "free arrays, or work on smaller ones"
     else:
-        hint = "an earlier launch may have caused it: CUDA reports late"
-    return LaunchError(f"{name(error)} from {doing}: {_text(error)}", hint=hint)
+        hint = "an earlier launch may have caused it: CUDA reports errors late"
+    status, text = driver.cuGetErrorString(error)
+    description = text.decode() if status == SUCCESS and text else "no description"
+    return LaunchError(f"{name(error)} from {doing}: {description}", hint=hint)
 
 
 def name(error: Any) -> str:
-    """`CUDA_ERROR_INVALID_VALUE`."""
+    """Return CUDA's name of an error: `CUDA_ERROR_INVALID_VALUE`."""
     return str(getattr(error, "name", error))
-
-
-def _text(error: Any) -> str:
-    status, text = driver.cuGetErrorString(error)
-    return text.decode() if status == SUCCESS and text else "no description"
 
 
 @contextmanager
 def current(context: Any) -> Iterator[None]:
-    """Makes a context the calling thread's for a while."""
+    """Make a context current for the calling thread."""
     call(driver.cuCtxPushCurrent, context)
     try:
         yield
@@ -86,7 +83,7 @@ def current(context: Any) -> Iterator[None]:
 
 
 class Loaded(NamedTuple):
-    """A module and its kernel; notes: what the driver's compiler said that costs speed."""
+    """A loaded module and its kernel. notes: the driver's warnings about lost performance."""
 
     module: Any
     function: Any
@@ -94,19 +91,19 @@ class Loaded(NamedTuple):
 
 
 def load(ptx: str, entry: str) -> Loaded:
-    """The module and its kernel, compiled by the driver for the current context.
+    """Compile PTX with the driver and load it in the current context.
 
-    raises: DeviceError with the driver's log where it refuses the PTX.
+    raises: DeviceError with the driver's log if it rejects the PTX.
     """
-    log, said = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
+    log, info = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
     options, values = error_log(log)
     kinds = driver.CUjit_option
     options += [kinds.CU_JIT_INFO_LOG_BUFFER, kinds.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, kinds.CU_JIT_LOG_VERBOSE]
-    values += [said, len(said), 1]
+    values += [info, len(info), 1]
     error, module = driver.cuModuleLoadDataEx(ptx.encode() + b"\0", len(options), options, values)
     if error != SUCCESS:
         raise refusal(error, log, ptx)
-    return Loaded(module, function_of(module, entry), notes_in(_text_of(said)))
+    return Loaded(module, function_of(module, entry), notes_in(_text_of(info)))
 
 
 def _text_of(log: bytearray) -> str:
@@ -114,21 +111,21 @@ def _text_of(log: bytearray) -> str:
 
 
 def error_log(log: bytearray) -> tuple[list[Any], list[Any]]:
-    """Options of a compilation, and their values, by which the driver writes what it refuses into `log`."""
+    """Return compilation options, and their values, that make the driver write errors to `log`."""
     options = driver.CUjit_option
     return [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES], [log, len(log)]
 
 
 def function_of(module: Any, entry: str) -> Any:
-    """A module's kernel, with its code on the device."""
+    """Return a module's kernel, with its code loaded on the device."""
     function = call(driver.cuModuleGetFunction, module, entry.encode())
-    # under lazy loading the code comes with the first use; asking for an attribute makes that now, before a capture
+    # lazy loading loads the code at the first use, which may be during a capture; reading an attribute loads it now
     call(driver.cuFuncGetAttribute, driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, function)
     return function
 
 
 def usage(function: Any, local_bytes: int) -> Usage:
-    """What a thread of a loaded kernel needs. local_bytes: of buffers that live in local memory."""
+    """Return the register usage of a loaded kernel. local_bytes: of buffers that live in local memory."""
     attributes = driver.CUfunction_attribute
     registers = call(driver.cuFuncGetAttribute, attributes.CU_FUNC_ATTRIBUTE_NUM_REGS, function)
     local = call(driver.cuFuncGetAttribute, attributes.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function)
@@ -136,7 +133,7 @@ def usage(function: Any, local_bytes: int) -> Usage:
 
 
 def refusal(error: Any, log: bytearray, ptx: str) -> DeviceError | LaunchError:
-    """What a driver says that compiles PTX and doesn't take it."""
+    """Return the error for PTX that the driver rejects."""
     if error not in _INVALID_PTX:
         return failure(error, "the compilation of PTX")
     text = _text_of(log)
@@ -144,20 +141,20 @@ def refusal(error: Any, log: bytearray, ptx: str) -> DeviceError | LaunchError:
     wanted = _PTX_VERSION.search(ptx) if is_newer else None
     needs = f": the kernel needs PTX {wanted[1]}" if wanted else ""
     return DeviceError(
-        f"the driver (CUDA {driver_version()}) refused the PTX: {name(error)}{needs}" + (f"\n{text}" if text else ""),
+        f"the driver (CUDA {driver_version()}) rejected the PTX: {name(error)}{needs}" + (f"\n{text}" if text else ""),
         hint="update the driver, or choose an older target",
     )
 
 
 def driver_version() -> str:
-    """The CUDA version that the driver supports: `13.0`."""
+    """Return the CUDA version that the driver supports: `13.0`."""
     version = int(driver.cuDriverGetVersion()[1])
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
 @contextmanager
 def uncaptured() -> Iterator[None]:
-    """Inside, calls that are no stream operations, such as loading a module, work while a stream is captured."""
+    """Allow calls that aren't stream operations, such as loading a module, while a stream is being captured."""
     mode = call(driver.cuThreadExchangeStreamCaptureMode, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
     try:
         yield
@@ -166,7 +163,7 @@ def uncaptured() -> Iterator[None]:
 
 
 class StreamObjects(dict[int, Any]):
-    """Streams as the driver's binding has them, by their handles: a launch takes one in 0.2 us less than a number."""
+    """Stream objects of the bindings by handle. A launch with an object is 0.2 us faster than with an integer."""
 
     def __missing__(self, handle: int) -> Any:
         if len(self) >= _STREAMS:
@@ -176,7 +173,7 @@ class StreamObjects(dict[int, Any]):
 
 
 class LaunchConfigs(dict[int, Any]):
-    """What launches a grid, as the driver's binding has it, by the streams' handles; none of them changes."""
+    """Launch configurations of one grid by stream handle, as objects of the bindings."""
 
     def __init__(self, grid: tuple[int, int, int], threads: int, dynamic_bytes: int) -> None:
         super().__init__()
@@ -194,24 +191,20 @@ class LaunchConfigs(dict[int, Any]):
 
 
 def stream_of_framework(owner: Any) -> Callable[[int], int]:
-    """Tells a device's current stream of the framework that made `owner`; 0, the legacy stream, if none did."""
+    """Return the function that returns a device's current stream in `owner`'s framework; 0 is the legacy stream."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(owner, torch.Tensor):
-        # what torch.compile's own kernels use: 0.1 us, where current_stream() takes 1.5
+        # used by torch.compile's own kernels: 0.1 us, while current_stream() takes 1.5
         raw: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
         return raw or (lambda ordinal: int(torch.cuda.current_stream(ordinal).cuda_stream))
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(owner, cupy.ndarray):
         return lambda ordinal: int(cupy.cuda.get_current_stream(ordinal).ptr)
-    return _legacy_stream
-
-
-def _legacy_stream(ordinal: int) -> int:
-    return 0
+    return lambda ordinal: 0
 
 
 def current_stream(ordinal: int) -> int:
-    """The current stream of the framework that is in use; 0, the legacy stream, if none is."""
+    """Return the current stream of the framework in use; 0, the legacy stream, if none is."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return int(torch.cuda.current_stream(ordinal).cuda_stream)
@@ -220,19 +213,19 @@ def current_stream(ordinal: int) -> int:
 
 
 def ordinal_at(pointer: int) -> int:
-    """The ordinal of the GPU to which an address belongs; 0 if the driver does not know the address."""
+    """Return the ordinal of the GPU that owns an address; 0 if the driver doesn't know the address."""
     try:
         error, ordinal = driver.cuPointerGetAttribute(
             driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer
         )
     except RuntimeError:
-        # there is no driver
+        # no driver is installed
         return 0
     return int(ordinal) if error == SUCCESS else 0
 
 
 def is_capturing(stream: int) -> bool:
-    """Whether work on a stream goes into a graph, or a framework's current stream does."""
+    """True if the stream, or the current stream of torch, is being captured into a graph."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         return True
@@ -241,7 +234,7 @@ def is_capturing(stream: int) -> bool:
 
 
 def wait_for(stream: int, producer: int) -> None:
-    """Makes what `stream` gets from now on wait for what `producer` has now."""
+    """Make later work of `stream` wait for the current work of `producer`."""
     event = call(driver.cuEventCreate, int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
     try:
         call(driver.cuEventRecord, event, producer)

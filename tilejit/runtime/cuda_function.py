@@ -1,4 +1,4 @@
-"""A kernel on a CUDA device: loaded through the driver and launched with parameters packed ahead."""
+"""Kernels loaded on a CUDA device."""
 
 from __future__ import annotations
 
@@ -33,19 +33,18 @@ if TYPE_CHECKING:
 _STATIC_SHARED_BYTES = 48 * 1024
 _RECORD_BYTES = AssertionsParam.RECORD_BYTES
 
-#: words of barriers that the launches of one kernel have in turn, and the bytes from one to the next: so many launches
-#: that wait for their grids never run at the same time, and no two words share a sector
+#: the number of grid-barrier words that launches of one kernel use in rotation, and their distance in bytes. Fewer such
+#: launches than words can run concurrently, and no two words share a sector
 _BARRIERS, _BARRIER_BYTES = 256, 32
 
 
 def _check_registers(executable: Executable, registers: int) -> None:
-    """Refuses a kernel whose threads don't start with as many registers as its warpgroups count on."""
     wanted = executable.entry_registers
     if wanted is None or registers // THREAD_UNIT * THREAD_UNIT == wanted:
         return
     raise ResourceError(
-        f"{executable.name} sets the registers of warpgroups, and counts on {wanted} for each thread at its entry; the "
-        f"driver's compiler gives it {registers}: the pool has another size, and waiting for it may never end",
+        f"{executable.name} sets the registers of warpgroups, and assumes {wanted} per thread at its entry; the "
+        f"driver's compiler allocates {registers}: the pool has another size, and waiting for it may never end",
         hint=f"write max_registers={wanted}, or leave tj.set_registers out",
     )
 
@@ -72,16 +71,16 @@ class CudaFunction:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             call(driver.cuFuncSetAttribute, self._function, attribute, 1)
         self._is_cooperative = executable.cooperative
-        self._record = CudaMemory(_RECORD_BYTES if self.asserts else 0, device.number, device.context, _nothing)
+        self._record = CudaMemory(_RECORD_BYTES if self.asserts else 0, device.number, device.context)
         self._record.copy_in(np.zeros(_RECORD_BYTES if self.asserts else 0, np.uint8))
         words = _BARRIERS if any(isinstance(p, BarrierParam) for p in executable.params) else 0
-        self._barriers = CudaMemory(words * _BARRIER_BYTES, device.number, device.context, _nothing)
+        self._barriers = CudaMemory(words * _BARRIER_BYTES, device.number, device.context)
         self._barriers.copy_in(np.zeros(words * _BARRIER_BYTES, np.uint8))
-        turns = itertools.cycle(range(words))
+        word_numbers = itertools.cycle(range(words))
         mapped = [p for p in executable.params if isinstance(p, TensorMapParam)]
         maps = {param: ParameterMaps(param, self._encode) for param in mapped}
         workspace = Workspace(
-            self._record.pointer, lambda: self._barriers.pointer + _BARRIER_BYTES * next(turns), maps.__getitem__
+            self._record.pointer, lambda: self._barriers.pointer + _BARRIER_BYTES * next(word_numbers), maps.__getitem__
         )
         index = executable.positions
         self._getters = tuple([getter(p, index, workspace) for p in executable.params])
@@ -94,7 +93,7 @@ class CudaFunction:
 
     def launch(self, launch: Launch, call: Call) -> None:
         self._check_written(call.arguments)
-        stream = self._stream(launch, call)
+        stream = self.device.stream(launch.stream, call)
         if self.device.is_current():
             self._launch(launch, call, stream)
             return
@@ -103,7 +102,7 @@ class CudaFunction:
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
         self._check_written(call.arguments)
-        # arrays live as long as this refers to them, unless they are freed or deleted by name
+        # references keep the arrays alive, unless they are freed or deleted explicitly
         owners = [view.owner for view in call.arguments if type(view) is arrays.ArrayView]
         owned = [owner for owner in owners if isinstance(owner, arrays.DeviceArray)]
         deletable = [a for a in owners if callable(getattr(a, "is_deleted", None))]
@@ -120,14 +119,14 @@ class CudaFunction:
             self.launch(launch, call)
 
         if call.has_host or self._is_cooperative or 0 in launch.grid:
-            # each launch that waits for its grid has a barrier of its own
+            # each launch with a grid barrier needs its own barrier word
             return PreparedRun(lambda: False, again)
         packed = Packed(self._packing)
         packed.fill(self._values(call.arguments))
 
         def run() -> None:
             check()
-            stream = self._stream(launch, call)
+            stream = self.device.stream(launch.stream, call)
             if self.device.is_current():
                 enqueue(stream)
                 return
@@ -147,7 +146,7 @@ class CudaFunction:
     def _quick(
         self, launch: Launch, call: Call, packed: Packed, owned: Sequence[arrays.DeviceArray]
     ) -> Callable[[], bool]:
-        """Launches in the thread's context, whichever that is: the driver refuses where it is another one."""
+        """Return a function that launches in the thread's current context and returns False if it can't."""
         if call.first is None or launch.stream is not None:
             return lambda: False
         waited = None if not call.waits else _streams_of(call.arguments)
@@ -157,7 +156,7 @@ class CudaFunction:
 
         def quick() -> bool:
             for array in owned:
-                # not a property: this runs at each launch
+                # not the property, which is slower
                 if array._memory is None:
                     return False
             stream = stream_of(ordinal)
@@ -181,12 +180,12 @@ class CudaFunction:
         )
 
     def _encode(self, spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
-        """A tensor map; the driver makes none without a context."""
+        """Encode a tensor map, for which the driver needs a context."""
         with cuda_driver.current(self.device.context):
             return cuda_tensor_map.encode(spec, address, array)
 
     def check_assertions(self) -> None:
-        """Raises for a failed assert, once."""
+        """Raise a failed assertion, once."""
         record = np.zeros(_RECORD_BYTES, np.uint8)
         self._record.copy_out(record)
         failed = assertions.failed(self.compiled.executable, record)
@@ -194,9 +193,6 @@ class CudaFunction:
             return
         self._record.copy_in(np.zeros_like(record))
         raise failed.on_a_gpu()
-
-    def _stream(self, launch: Launch, call: Call) -> int:
-        return self.device.stream(launch.stream, call)
 
     def _launch(self, launch: Launch, call: Call, stream: int) -> None:
         if call.waits:
@@ -210,17 +206,16 @@ class CudaFunction:
             self._enqueue(launch, stream, self._packed)
 
     def _launch_staged(self, launch: Launch, call: Call, stream: int) -> None:
-        """With copies of the host arrays."""
         if cuda_driver.is_capturing(stream):
             raise LaunchError(
-                "a NumPy array can't be an argument while a graph is being captured: its copies would not be in it",
+                "a NumPy array can't be an argument while a graph is being captured: the graph can't copy it",
                 hint="pass device arrays, such as tj.to_device(a)",
             )
         with staged(call.arguments, self._written, stream) as moved:
             packed = Packed(self._packing)
             packed.fill(self._values(moved))
             self._enqueue(launch, stream, packed)
-        if self.asserts and any(_is_host(call.arguments[p]) for p in self._written):
+        if self.asserts and any(arrays.is_host(call.arguments[p]) for p in self._written):
             self.check_assertions()
 
     def _values(self, arguments: Sequence[arrays.Argument]) -> list[Any]:
@@ -229,7 +224,7 @@ class CudaFunction:
     def _enqueue(self, launch: Launch, stream: int, packed: Packed) -> None:
         x, y, z = launch.grid
         if 0 in launch.grid:
-            # the driver refuses it
+            # the driver would reject it
             return
         if self._is_cooperative:
             self._enqueue_cooperative(launch, stream, packed)
@@ -251,7 +246,6 @@ class CudaFunction:
             raise cuda_driver.failure(error, "cuLaunchCooperativeKernel")
 
     def _too_many(self, launch: Launch) -> LaunchError:
-        """That a grid's CTAs don't run at the same time."""
         each = int(call(
             driver.cuOccupancyMaxActiveBlocksPerMultiprocessor, self._function, launch.threads, self._dynamic_bytes
         ))
@@ -260,12 +254,12 @@ class CudaFunction:
             f"the {math.prod(launch.grid):,} CTAs of a cooperative launch must run at the same time; "
             f"{self.device.name} runs {each * count:,} of {name} with {launch.threads} threads: "
             f"{each} on each of {count} multiprocessors",
-            hint="launch fewer CTAs, each of which does more, or let a CTA take less shared memory and fewer registers",
+            hint="launch fewer CTAs that do more work each, or reduce a CTA's shared memory and registers",
         )
 
 
 class Packed:
-    """Kernel parameters in memory, and the array of their addresses that the driver reads."""
+    """Packed kernel parameters, and the array of their addresses that the driver reads."""
 
     __slots__ = ("_block", "_pack_into", "_pointers", "_start", "address")
 
@@ -282,7 +276,6 @@ class Packed:
 
 
 def _order(stream: int, arguments: Sequence[arrays.Argument]) -> None:
-    """Makes the stream wait for the streams that still write the arguments."""
     for producer in _producers(arguments) - _same_stream(stream):
         cuda_driver.wait_for(stream, producer)
 
@@ -297,15 +290,7 @@ def _same_stream(stream: int) -> set[int]:
 
 
 def _streams_of(arguments: Sequence[arrays.Argument]) -> set[int]:
-    """The streams that needn't wait for another one that still writes the arguments."""
+    """Return the streams that need no wait: those on which all producers run, if they are the same stream."""
     producers = _producers(arguments)
     same = _same_stream(min(producers))
     return same if producers <= same else set()
-
-
-def _is_host(argument: arrays.Argument) -> bool:
-    return type(argument) is arrays.ArrayView and argument.facts.device is None
-
-
-def _nothing() -> None:
-    """The record is read after a synchronisation."""

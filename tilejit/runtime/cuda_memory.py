@@ -1,4 +1,4 @@
-"""Memory of a CUDA device, and the copies of host arrays that a launch works on."""
+"""CUDA device memory, and staging of host arrays for launches."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import numpy as np
 from cuda.bindings import driver
 
 from ..dataclass import dataclass
-from .arrays import MAX_ALIGN, Argument, ArrayView
+from .arrays import MAX_ALIGN, Argument, ArrayView, is_host
 from .cuda_driver import SUCCESS, call, current
 
 
 class CudaMemory:
-    """Device memory that goes back when it is freed or no longer referred to.
+    """Device memory that is released when it is freed or garbage-collected.
 
-    synchronize: called before content moves, so that what runs on any stream has ended.
+    synchronize: called before copies, to wait for work on all streams; None if the caller orders them.
     """
 
-    def __init__(self, size: int, device: int, context: Any, synchronize: Callable[[], None]) -> None:
+    def __init__(self, size: int, device: int, context: Any, synchronize: Callable[[], None] | None = None) -> None:
         self.device = device
         self.host = None
         self._context = context
-        self._synchronize = synchronize
+        self._synchronize = synchronize or (lambda: None)
         self.pointer = _allocated(size, context) if size else 0
         self._finalizer = weakref.finalize(self, _free, driver, self.pointer, context)
-        # the process's end frees everything; the driver may be gone before Python is
+        # the end of the process frees everything, and the driver may be unloaded before Python exits
         self._finalizer.atexit = False
 
     def copy_in(self, array: np.ndarray[Any, Any]) -> None:
@@ -53,10 +53,10 @@ def _allocated(size: int, context: Any) -> int:
 
 
 def _free(allocator: Any, pointer: int, context: Any) -> None:
-    """Frees memory. allocator: the driver that it came from."""
+    """Free memory. allocator: the driver that allocated it."""
     if not pointer:
         return
-    # a finalizer can't raise: after a broken context nothing can be freed, and the next call says so
+    # finalizers can't raise; if the context is broken, the next call reports it
     if allocator.cuCtxPushCurrent(context)[0] == SUCCESS:
         allocator.cuMemFree(pointer)
         allocator.cuCtxPopCurrent()
@@ -64,7 +64,7 @@ def _free(allocator: Any, pointer: int, context: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StagedRange:
-    """A range of host memory and where its copy lies on the device.
+    """A range of host memory and its copy on the device.
 
     low, high: host addresses. base: device address of the allocation. at: device address of the byte at `low`.
     """
@@ -77,11 +77,11 @@ class StagedRange:
 
 @contextmanager
 def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -> Iterator[list[Argument]]:
-    """Copies host arrays to the current device; at the end waits for the stream and copies the written ones back.
+    """Copy host arrays to the current device; at the end wait for the stream and copy the written ones back.
 
-    Host arrays that overlap share one copy. Nothing is copied back after a launch that failed.
+    Overlapping host arrays share one copy. Nothing is copied back after a failed launch.
     written: positions of arrays that the kernel writes.
-    returns: the arguments with host addresses replaced by device addresses.
+    yields: the arguments with host addresses replaced by device addresses.
     """
     blocks: list[StagedRange] = []
     try:
@@ -91,7 +91,7 @@ def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -
         yield moved
         for position in written:
             _copy_back(arguments[position], moved[position], stream)
-        if any(_is_host(arguments[p]) for p in written):
+        if any(is_host(arguments[p]) for p in written):
             call(driver.cuStreamSynchronize, stream)
     finally:
         for block in blocks:
@@ -99,8 +99,8 @@ def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -
 
 
 def merged(arguments: Sequence[Argument]) -> list[tuple[int, int]]:
-    """The ranges of host memory that the arrays cover: disjoint, in order."""
-    ranges = sorted(_range(a) for a in arguments if _is_host(a) and type(a) is ArrayView and a.facts.high_bytes)
+    """Return the disjoint ranges of host memory that the arrays span, in order."""
+    ranges = sorted(_range(a) for a in arguments if is_host(a) and type(a) is ArrayView and a.facts.high_bytes)
     found: list[tuple[int, int]] = []
     for low, high in ranges:
         if found and low < found[-1][1]:
@@ -114,12 +114,8 @@ def _range(view: ArrayView) -> tuple[int, int]:
     return view.pointer + view.facts.low_bytes, view.pointer + view.facts.high_bytes
 
 
-def _is_host(argument: Argument) -> bool:
-    return type(argument) is ArrayView and argument.facts.device is None
-
-
 def _copied(low: int, high: int, stream: int) -> StagedRange:
-    # the signature promises the host address's alignment, so the copy keeps it
+    # keep the host address's alignment, which the signature promises
     base = int(call(driver.cuMemAllocAsync, high - low + MAX_ALIGN, stream))
     at = base + low % MAX_ALIGN
     call(driver.cuMemcpyHtoDAsync, at, low, high - low, stream)
@@ -135,7 +131,7 @@ def _moved(argument: Argument, blocks: Sequence[StagedRange]) -> Argument:
 
 
 def _copy_back(original: Argument, moved: Argument, stream: int) -> None:
-    """Copies a written array's own elements back, and nothing between them."""
+    """Copy a written array's elements back, and nothing between them."""
     if type(original) is not ArrayView or type(moved) is not ArrayView or original.facts.device is not None:
         return
     facts = original.facts

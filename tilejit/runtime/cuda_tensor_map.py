@@ -1,4 +1,4 @@
-"""Tensor maps as the CUDA driver makes them."""
+"""Encoding of tensor maps by the CUDA driver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TYPE = driver.CUtensorMapDataType
 _SWIZZLE = driver.CUtensorMapSwizzle
 _LONG, _SHORT = driver.cuuint64_t, driver.cuuint32_t
 
-#: by name of the element type, for others by their bytes: what copies move they don't look at
+#: by element type, other types by size: copies don't interpret the elements
 _TYPES = {
     "float16": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT16, "bfloat16": _TYPE.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
     "float32": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT32, "float64": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
@@ -32,9 +32,9 @@ _SWIZZLES = {
 
 
 def encode(spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
-    """The 128 bytes of an array at `address`; what lies outside of it reads as 0.
+    """Return the 128-byte tensor map of an array at `address`; elements outside the array read as 0.
 
-    raises: LaunchError where the driver refuses it.
+    raises: LaunchError if the driver rejects it.
     """
     made = call(
         driver.cuTensorMapEncodeTiled,

@@ -1,4 +1,4 @@
-"""What the CUDA device and the simulator device have in common."""
+"""The interface shared by the CUDA device and the simulator device."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from ..executable import Executable
 
 
-#: why no GPU can be used where its driver's library isn't there
+#: the reason if the driver's library can't be loaded
 NO_DRIVER = "no CUDA driver was found"
 
 
 class Launch(NamedTuple):
-    """How one launch runs. grid: CTAs in each dimension. stream: as the user gave it, None for the default."""
+    """The configuration of a launch. grid: CTAs per dimension. stream: as the user passed it, None for the default."""
 
     grid: tuple[int, int, int]
     threads: int
@@ -32,12 +32,12 @@ class Launch(NamedTuple):
 
 
 class DirectLaunch(NamedTuple):
-    """What launches a loaded kernel where nothing but its parameters has to be written.
+    """Everything needed to launch a loaded kernel directly, for kernels that need nothing but packed parameters.
 
-    launch: takes handle, the grid's x, y and z, the CTA's, dynamic_bytes, a stream, the address of the parameters'
-    addresses and 0; returns a tuple of one status, which is false where all went well. It launches in the calling
-    thread's context, whichever that is; `launch_in_context` in the device's own. is_current: whether that is the
-    thread's. streams: by their handles. workspace: see `Workspace`.
+    launch: takes the handle, grid x, y, z, CTA x, y, z, dynamic_bytes, a stream, the address of the array of parameter
+    addresses, and 0. Returns a tuple of one status, which is falsy on success. It uses the calling thread's context.
+    launch_in_context: the same in the device's context. is_current: True if that is the thread's context.
+    streams: stream objects by handle.
     """
 
     launch: Callable[..., tuple[Any, ...]]
@@ -50,7 +50,7 @@ class DirectLaunch(NamedTuple):
 
 
 class PreparedRun(NamedTuple):
-    """A launch that has been resolved. quick: tells whether it launched, without a word where not. run: launches."""
+    """A resolved launch. quick: launches and returns True, or returns False without an error. run: launches."""
 
     quick: Callable[[], bool]
     run: Callable[[], None]
@@ -59,105 +59,81 @@ class PreparedRun(NamedTuple):
 class LoadedKernel(Protocol):
     """A compiled kernel on a device, ready to launch."""
 
-    @property
-    def compiled(self) -> Compiled: ...
-
-    @property
-    def direct(self) -> DirectLaunch | None:
-        """What launches it with parameters that are packed elsewhere; None where a launch takes more than that."""
-        ...
+    compiled: Compiled
+    #: the means to launch it with parameters packed by the caller; None if a launch needs more
+    direct: DirectLaunch | None
 
     def launch(self, launch: Launch, call: Call) -> None:
-        """Runs the kernel; arguments in the order of its Python parameters."""
-        ...
+        """Run the kernel; arguments are in the order of its Python parameters."""
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
-        """What runs the kernel with these arguments at each call."""
-        ...
+        """Return functions that run the kernel with these arguments at each call."""
 
 
 class Bench(Protocol):
-    """Where work is timed on a device. unit: of its numbers. is_exact: the same work gives the same number."""
+    """Times work on a device. unit: of its numbers. is_exact: True if the same work always yields the same number."""
 
-    @property
-    def unit(self) -> str: ...
-
-    @property
-    def is_exact(self) -> bool: ...
+    unit: str
+    is_exact: bool
 
     def staged(self, call: Call) -> Call:
-        """A call of the same arrays as the bench's, ready to be launched often: its arrays lie on the device."""
-        ...
+        """Return a call for repeated launches: arrays that the bench copied to the device replace the host arrays."""
 
     def round(self, works: Sequence[Callable[[], object]]) -> list[float]:
-        """What each piece of work takes, once, one after the other, with a cold cache."""
-        ...
+        """Run each piece of work once, with a cold cache, and return their times."""
 
 
 class Device(Protocol):
-    """Where kernels run."""
+    """A device that runs kernels."""
+
+    #: the CUDA ordinal, or `SIMULATOR`
+    number: int
 
     @property
     def name(self) -> str:
-        """`cuda:0`, `sim`, `sim:sm_100a`."""
-        ...
-
-    @property
-    def number(self) -> int:
-        """CUDA ordinal, or `SIMULATOR`."""
-        ...
+        """The device's name: `cuda:0`, `sim`, `sim:sm_100a`."""
 
     @property
     def target(self) -> Target:
-        """What kernels are compiled for unless they say otherwise."""
-        ...
+        """The default target of kernels."""
 
     @property
     def multiprocessors(self) -> int:
-        """How many CTAs run side by side, at least."""
-        ...
+        """The number of multiprocessors; at least this many CTAs run concurrently."""
 
     @property
     def checks(self) -> bool:
-        """Whether launches run checked builds, whatever their kernels say."""
-        ...
+        """True if all launches run checked builds."""
 
     def check(self, target: Target) -> None:
-        """Raises DeviceError where it can't run code for `target`."""
-        ...
+        """Raise DeviceError if the device can't run code for `target`."""
 
     def prepare(self) -> None:
-        """Begins with what `load` will wait for; returns at once."""
-        ...
+        """Start the work that `load` will wait for, and return at once."""
 
     def open(self) -> None:
-        """Raises what would keep every launch from running here."""
-        ...
+        """Raise any error that would prevent all launches on this device."""
 
     def load(self, compiled: Compiled) -> LoadedKernel: ...
 
     def allocate(self, size: int) -> DeviceMemory:
-        """size: bytes."""
-        ...
+        """Allocate memory; size in bytes."""
 
     @property
     def identity(self) -> str:
-        """What must be the same for times that were taken before to hold."""
-        ...
+        """A text that changes when earlier timings become invalid."""
 
     def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:
-        """What times work on a stream, None for the current one.
+        """Return a bench on a stream, None for the current one.
 
-        call: the launch whose arguments work is about. kept: positions of its arrays that are restored before each
-        timing, and in the end.
+        call: the launch to time. kept: positions of its arrays to restore before each timing and at the end.
         """
-        ...
 
     def synchronize(self) -> None: ...
 
 
 class WriteCheck:
-    """Refuses read-only arrays where a kernel writes."""
+    """Raises LaunchError if a kernel would write a read-only array."""
 
     __slots__ = ("_written",)
 
@@ -171,7 +147,7 @@ class WriteCheck:
             if not view.writable:
                 raise LaunchError(
                     f"{name} is a read-only array and the kernel writes it",
-                    hint="pass a copy, or an array that can be written; JAX's arrays never can be",
+                    hint="pass a copy, or a writable array; JAX arrays are never writable",
                 )
 
 
@@ -179,17 +155,16 @@ _CHECKS: dict[str, bool | Literal["strict"]] = {"0": False, "1": True, "strict":
 
 
 def checks_wanted() -> bool | Literal["strict"]:
-    """What `TILEJIT_SIM_CHECKS` leaves of the simulator's checks: 0 nothing, "strict" more than without it.
+    """Return the simulator checks that `TILEJIT_SIM_CHECKS` enables; none while costs are counted, as on a GPU.
 
-    Nothing while costs are counted, which are those of what a GPU runs.
-    raises: LaunchError where it says something else.
+    raises: LaunchError if the value is unknown.
     """
     if counting.ledger.get() is not None:
         return False
     wanted = os.environ.get("TILEJIT_SIM_CHECKS") or "1"
     if wanted not in _CHECKS:
         raise LaunchError(
-            f"TILEJIT_SIM_CHECKS={wanted!r} is none of {', '.join(_CHECKS)}",
-            hint="write 0 for no checks, 1 for the usual ones, strict for more",
+            f"TILEJIT_SIM_CHECKS={wanted!r} is not one of {', '.join(_CHECKS)}",
+            hint="write 0 for no checks, 1 for the default ones, strict for more",
         )
     return _CHECKS[wanted]

@@ -1,7 +1,7 @@
-"""Which device a launch runs on.
+"""Selection of the device on which a launch runs.
 
-Arrays in a device's memory decide; else `use_device`, else `TILEJIT_DEVICE`, else `cuda:0` when a driver and a GPU
-answer, else the simulator.
+Arrays in device memory decide; otherwise `use_device`, then `TILEJIT_DEVICE`, then `cuda:0` if a driver and a GPU are
+found, then the simulator.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from .signature import Call
 
 _chosen: ContextVar[str | None] = ContextVar("tilejit_device", default=None)
 
-#: the GPUs that were used so far, by ordinal
+#: the GPUs used so far, by ordinal
 _used: dict[int, Device] = {}
 
 _PACKAGE = __name__.partition(".")[0]
 
-#: what compiles, in parts of some 10 ms: whoever asks for a GPU is about to launch a kernel
+#: modules of the compiler, each some 10 ms to import: a program that asks for a GPU is about to launch a kernel
 _COMPILER = (
     "isa", "ops.tile", "ir.nodes", "ir.verify", "frontend.vocabulary", "frontend.values", "frontend.kernel",
     "lower.variant", "lower.variants", "lower", "codegen", "pipeline",
@@ -51,9 +51,9 @@ _SYNTAX = "write cuda, cuda:1, sim or sim:sm_100a"
 
 @contextmanager
 def use_device(name: str) -> Iterator[None]:
-    """Launches inside run on this device: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
+    """Run launches inside on this device: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
 
-    raises: DeviceError at once where there is no such device.
+    raises: DeviceError if the device does not exist.
 
     Example:
         @tj.kernel(threads=32)
@@ -72,7 +72,7 @@ def use_device(name: str) -> Iterator[None]:
 
 
 def device() -> str:
-    """The name of the device on which a launch without device arrays runs now.
+    """Return the name of the device on which a launch without device arrays runs now.
 
     Example:
         with tj.use_device("sim"):
@@ -84,9 +84,9 @@ def device() -> str:
 
 
 def num_sms() -> int:
-    """How many multiprocessors the device has on which a launch without device arrays runs now; 4 on the simulator.
+    """Return the number of multiprocessors of the device on which a launch without device arrays runs now.
 
-    A kernel whose CTAs go through tiles in a loop is launched with as many.
+    Useful as the grid of a kernel whose CTAs loop over tiles. The simulator has 4.
 
     Example:
         with tj.use_device("sim"):
@@ -98,24 +98,24 @@ def num_sms() -> int:
 
 
 def default() -> Device:
-    """The device of a launch whose arguments don't decide."""
+    """Return the device of a launch without device arrays."""
     name = _chosen.get() or os.environ.get("TILEJIT_DEVICE")
     return named(name) if name else _best()
 
 
 def reason() -> str:
-    """Why `default` is what it is."""
+    """Return the reason for the choice of `default`."""
     if _chosen.get():
-        return "tj.use_device says so"
+        return "set by tj.use_device"
     name = os.environ.get("TILEJIT_DEVICE")
     if name:
         return f"TILEJIT_DEVICE={name}"
     problem = cuda_problem()
-    return "a driver and a GPU answer" if problem is None else problem
+    return "a driver and a GPU were found" if problem is None else problem
 
 
 def gpus() -> list[str]:
-    """Every GPU in a line of its own, and the driver's version; empty where none can be used."""
+    """Return a line for each GPU, with the driver's version; empty if no GPU can be used."""
     if cuda_problem() is not None:
         return []
     from . import cuda, cuda_driver
@@ -129,9 +129,9 @@ def gpus() -> list[str]:
 
 
 def of(call: Call) -> Device:
-    """The device on which these arguments run.
+    """Return the device on which a launch with these arguments runs.
 
-    raises: LaunchError for a GPU's array where the simulator is asked for by name.
+    raises: LaunchError if an array is on a GPU while `use_device` or `TILEJIT_DEVICE` selects the simulator.
     """
     if call.first is None:
         return default()
@@ -142,16 +142,16 @@ def of(call: Call) -> Device:
         return chosen if chosen.number == SIMULATOR else named("sim")
     opened = _used.get(number)
     chosen_name = _chosen.get()
-    # the environment takes 1 us to read, so it isn't asked at every launch
+    # reading the environment takes 1 us, so it isn't read at every launch
     if opened is None or chosen_name is not None:
         _refuse_simulator(number, chosen_name)
     return _cuda(number) if opened is None else opened
 
 
 def check_environment(call: Call) -> None:
-    """Whether the environment asks for the simulator, which `of` doesn't look at because it runs at every launch.
+    """Check `TILEJIT_DEVICE` against the arguments, which `of` does only at a GPU's first launch to save time.
 
-    raises: LaunchError as `of`.
+    raises: LaunchError like `of`.
     """
     number = None if call.first is None else call.first.facts.device
     if number is not None and number != SIMULATOR:
@@ -159,17 +159,16 @@ def check_environment(call: Call) -> None:
 
 
 def _refuse_simulator(number: int, chosen: str | None) -> None:
-    """An array in a GPU's memory while the simulator is asked for by name."""
     name = chosen or os.environ.get("TILEJIT_DEVICE")
     if name and is_simulator(name):
         raise LaunchError(
-            f"an array lies on cuda:{number}, and the simulator can't read a GPU's memory",
+            f"an array is on cuda:{number}, and the simulator can't read a GPU's memory",
             hint="copy it to host memory first (.cpu(), cupy.asnumpy), or leave the simulator",
         )
 
 
 def is_simulator(name: str) -> bool:
-    """Whether that is what a device's name says."""
+    """True if the name is a simulator's."""
     return name.partition(":")[0] == "sim"
 
 
@@ -179,7 +178,7 @@ chosen = _chosen.get
 
 @cache
 def named(name: str) -> Device:
-    """The device called `name`; a DeviceError where there is none."""
+    """Return the device with this name; raises DeviceError if it does not exist."""
     if not isinstance(name, str):
         raise DeviceError(f"unknown device {shown(name)}", hint=_SYNTAX)
     kind, colon, rest = name.partition(":")
@@ -192,7 +191,7 @@ def named(name: str) -> Device:
 
 @gc_paused
 def _simulated(target: Target | None) -> Device:
-    # the simulator takes 40 ms to import, which a program on a GPU needn't wait for
+    # the simulator takes 40 ms to import, so programs on a GPU don't import it
     with importing:
         from .simulated import SimulatedDevice
     return SimulatedDevice(target)
@@ -205,7 +204,7 @@ def _best() -> Device:
 
 @cache
 def cuda_problem() -> str | None:
-    """Why no GPU can be used, or None where one answers."""
+    """Return the reason why no GPU can be used, or None."""
     try:
         if find_spec("cuda.bindings") is not None and not _has_driver():
             return NO_DRIVER
@@ -213,14 +212,14 @@ def cuda_problem() -> str | None:
     except ImportError as missing:
         return f"the package {missing.name or 'cuda'} isn't installed"
     initialization = Preparation(cuda.problem)
-    # the driver takes 0.1 s, in which Python is free
+    # initializing the driver takes 0.1 s and releases the GIL
     import_during(initialization, [f"{_PACKAGE}.{module}" for module in _COMPILER])
     initialization.wait()
     return cuda.problem()
 
 
 def _has_driver() -> bool:
-    """Whether the driver's library can be loaded; `cuda.bindings`, which loads the same one, takes 40 ms to import."""
+    """True if the driver's library can be loaded. `cuda.bindings`, which loads it too, takes 40 ms to import."""
     try:
         ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:
@@ -242,7 +241,7 @@ def _cuda(ordinal: int) -> Device:
 
 @entry_point
 def to_device(array: Any, device: str | None = None) -> DeviceArray:
-    """A copy of an array in a device's memory, row-major; `device` else the one in use.
+    """Return a row-major copy of an array in a device's memory, by default the current device's.
 
     Example:
         with tj.use_device("sim"):
@@ -256,7 +255,7 @@ def to_device(array: Any, device: str | None = None) -> DeviceArray:
 
 @entry_point
 def empty(shape: int | Sequence[int], dtype: DType | DTypeLike, device: str | None = None) -> DeviceArray:
-    """An array in a device's memory that nothing has been written to; `device` else the one in use.
+    """Return an uninitialized array in a device's memory, by default the current device's.
 
     Example:
         with tj.use_device("sim"):
@@ -278,21 +277,21 @@ def empty(shape: int | Sequence[int], dtype: DType | DTypeLike, device: str | No
     except MemoryError:
         raise ResourceError(
             f"an array of {size:,} bytes doesn't fit in the memory of {where.name}",
-            hint=f"shape {extents} of {kind} is too large: work on it part by part",
+            hint=f"shape {extents} of {kind} is too large: process it in parts",
         ) from None
     return DeviceArray(memory, kind, extents)
 
 
 def machine_code(executable: Executable) -> MachineCode:
-    """What the driver of the GPU in use makes of a kernel's PTX.
+    """Compile a kernel's PTX with the driver of the current GPU.
 
-    raises: DeviceError where no GPU is in use, or one that doesn't run code for the kernel's target.
+    raises: DeviceError if the current device is no GPU, or can't run code for the kernel's target.
     """
     number = default().number
     if number == SIMULATOR:
         raise DeviceError(
-            f"machine code of {executable.name} is made by a GPU's driver, and {default().name} is in use: {reason()}",
-            hint="save PTX, which every driver compiles when it loads it, or save where there is a GPU",
+            f"machine code of {executable.name} needs a GPU's driver, and {default().name} is in use: {reason()}",
+            hint="save PTX, which every driver compiles when it loads it, or save on a machine with a GPU",
         )
     from . import cuda
 
@@ -302,7 +301,7 @@ def machine_code(executable: Executable) -> MachineCode:
 
 
 def synchronize() -> None:
-    """Waits until every device has done its work, and raises what asserts and the driver report.
+    """Wait until all devices are idle, and raise errors that assertions and the driver report.
 
     Example:
         @tj.kernel(threads=32)

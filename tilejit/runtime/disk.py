@@ -1,17 +1,16 @@
-"""What is kept on disk of kernels: what a launch needs of them, and which arguments they write.
+"""The on-disk kernel cache.
 
 ```
 program:     kernel text, captured values, signature, target, options, compiler ─▶ PTX and its record
-decisions:   the same, and the names of its files ─▶ what `explain` tells of it
-written:     the same, with all arrays that overlap ─▶ names of the arguments that the kernel writes
-tuning:      the same, with all configurations, and the device ─▶ how long each takes
-source:      sizes and times of the compiler's files ─▶ the digest of what they hold
+decisions:   the same, and the names of its files ─▶ the decisions that `explain` shows
+written:     the same, with all arrays overlapping ─▶ names of the arguments that the kernel writes
+tuning:      the same, with all configurations, and the device ─▶ the time of each configuration
+source:      sizes and times of the compiler's files ─▶ the digest of their contents
 ```
-The names that a kernel reads from outside are known when its decorator runs, so that their values stand in the key.
+The names that a kernel reads from outside are known when its decorator runs, so that the key contains their values.
 
-Machine code is kept by the driver, in a cache of its own. What it gives away, through `cuLink`, is compiled to be
-linked with other code, and slower: the matmul example takes 254 registers instead of 240, and 45 µs instead of 38.5
-(H100, 2048³).
+Machine code is cached by the driver. Code from its linker (`cuLink`) is relocatable and slower: the matmul example uses
+254 registers instead of 240, and takes 45 µs instead of 38.5 (H100, 2048³).
 """
 
 from __future__ import annotations
@@ -41,22 +40,20 @@ from .store import DiskStore, current
 if TYPE_CHECKING:
     from ..explanation import Decisions
 
-__all__ = ["CacheEntry", "KernelCache"]
-
 
 class _NoKey(Exception):
-    """A value that only this process has."""
+    """A part of a key has no representation that other processes share."""
 
 
 class KernelCache:
-    """What is kept of one kernel. options: what else its decorator was told."""
+    """The cache of one kernel. options: further arguments of its decorator."""
 
     def __init__(self, source: KernelSource, options: Hashable) -> None:
         self._source = source
         self._options = options
 
-    def place(self, typed: Signature, target: Target, threads: int, debug: bool) -> CacheEntry | None:
-        """Where one variant is kept; None where the cache is off, or something in its key can't be written."""
+    def entry(self, typed: Signature, target: Target, threads: int, debug: bool) -> CacheEntry | None:
+        """Return the entry of one variant; None if the cache is off or a part of the key can't be encoded."""
         store = current()
         if store is None:
             return None
@@ -66,7 +63,7 @@ class KernelCache:
         values = [kind.value for _, kind in typed.arguments if isinstance(kind, ConstexprType)]
         sources = functions(self._source, values)
         files = [source.file for source in sources]
-        # their lines are in the PTX; their files' names are changed when it is read
+        # PTX contains their line numbers; file names are replaced when it is read
         places = tuple([(source.function.__code__.co_firstlineno, files.index(source.file)) for source in sources])
         try:
             arguments = tuple([(name, _argument(kind)) for name, kind in typed.arguments])
@@ -83,19 +80,19 @@ class KernelCache:
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """Where one variant of a kernel is kept. files: those of the kernel and its helpers, in their order."""
+    """The entry of one variant. files: source files of the kernel and its helpers, in order."""
 
     store: DiskStore = field(compare=False)
     digest: str
     files: tuple[str, ...]
 
     def put(self, key: str, payload: bytes) -> None:
-        """Keeps what was found out of this variant, unless another version of the compiler has."""
+        """Store a result, unless the compiler's files have changed since it was imported."""
         if still_holds(self.store):
             self.store.put(key, payload)
 
     def executable(self, typed: Signature) -> Executable | None:
-        """What was kept here, for a kernel that may stand in other files now."""
+        """Return the stored executable, adapted to the current names of its source files; None if it isn't stored."""
         from ..executable.encoding import executable_from_json, moved_ptx
 
         payload = self.store.get(EntryKind.PROGRAM.key(self.digest))
@@ -108,7 +105,6 @@ class CacheEntry:
         return executable_from_json(parts, typed, moved_ptx(ptx.decode(), parts["files"], files), files)
 
     def keep(self, executable: Executable) -> None:
-        """Keeps what a launch needs."""
         from ..executable.encoding import executable_to_json
 
         record = executable_to_json(executable)
@@ -118,7 +114,6 @@ class CacheEntry:
         self.put(EntryKind.PROGRAM.key(self.digest), text + b"\n" + executable.ptx.encode())
 
     def decisions(self) -> Decisions | None:
-        """What the compiler decided, where that was kept for a kernel in files of these names."""
         from ..explanation import Decisions
 
         payload = self.store.get(self._decisions)
@@ -129,12 +124,12 @@ class CacheEntry:
 
     @property
     def _decisions(self) -> str:
-        """The key, in which the files stand as what was decided names them."""
+        """The key, which contains the file names that the decisions mention."""
         names = [os.path.basename(shown_file(file)) for file in self.files]
         return EntryKind.DECISIONS.key(f"{self.digest} {json.dumps(names)}")
 
     def written(self) -> frozenset[str] | None:
-        """The arguments that the kernel writes, where that was kept."""
+        """Return the stored names of the arguments that the kernel writes, or None."""
         payload = self.store.get(EntryKind.WRITTEN.key(self.digest))
         return None if payload is None else frozenset(json.loads(payload))
 
@@ -143,7 +138,6 @@ class CacheEntry:
 
 
 def _argument(kind: ArgumentType) -> Hashable:
-    """An argument's type; a compile-time one's value as a captured value counts."""
     if isinstance(kind, ConstexprType):
         return kind.type_name, _constexpr(kind.value)
     return type(kind).__name__, _text(kind)
@@ -151,7 +145,7 @@ def _argument(kind: ArgumentType) -> Hashable:
 
 @lru_cache(maxsize=256)
 def _text(kind: ArgumentType) -> str:
-    """What a type says of itself: arguments of one kernel are mostly of few types."""
+    """Return the type's `repr`, cached because arguments of a kernel have few types."""
     return repr(kind)
 
 
@@ -164,7 +158,7 @@ def _constexpr(value: Any) -> Hashable:
 
 
 def _is_importable(cls: type) -> bool:
-    """True if a class is found by its module and qualified name, so that another process has it, too."""
+    """True if the class can be found by module and qualified name, also by another process."""
     found: Any = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -172,7 +166,7 @@ def _is_importable(cls: type) -> bool:
 
 
 def _written(part: Hashable) -> Any:
-    """A part of a key as JSON, in which parts of different types differ."""
+    """Encode a part of a key as JSON; parts of different types have different encodings."""
     if part is None or type(part) in (bool, int, str):
         return part
     if type(part) is float:
@@ -183,7 +177,7 @@ def _written(part: Hashable) -> Any:
         return {type(part).__name__: repr(part)}
     if isinstance(part, EnumMeta) and _is_importable(part):
         return {"enum": [part.__module__, part.__qualname__]}
-    # numbers and texts of a class of the user's, such as an IntEnum
+    # instances of user-defined subclasses, such as an IntEnum's members
     if isinstance(part, int):
         return {type(part).__qualname__: int(part)}
     if isinstance(part, str):

@@ -1,4 +1,4 @@
-"""Reads DLPack capsules.
+"""A reader of DLPack capsules.
 
 source: DLPack 1.1, `dlpack.h`; Python Array API standard, "`__dlpack__`".
 """
@@ -14,10 +14,10 @@ from ..errors import LaunchError
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
 LEGACY_STREAM = 1
 
-#: flags of memory that must not be written, and of a copy, in which no one would see what was written
+#: flags of memory that must not be written, and of a copy, in which writes would be lost
 _READ_ONLY, _IS_COPIED = 1, 2
 
-#: type code -> the name's beginning; the whole name where the code alone says the width
+#: type code -> prefix of the dtype's name; the whole name if the code determines the width
 _CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool_", 10: "float8_e4m3fn", 12: "float8_e5m2"}
 
 
@@ -61,9 +61,9 @@ _is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 class DLPackTensor(NamedTuple):
-    """What a capsule says. strides: elements, None for row-major. device: CUDA ordinal or None for host memory.
+    """The contents of a capsule. strides: elements, None for row-major. device: CUDA ordinal or None for host memory.
 
-    capsule: keeps the memory alive; it is never consumed, so it frees what it holds when it goes.
+    capsule: keeps the memory alive. It is never consumed, so its destructor releases the memory.
     """
 
     pointer: int
@@ -76,22 +76,22 @@ class DLPackTensor(NamedTuple):
 
 
 def read(value: Any) -> DLPackTensor:
-    """The tensor that `value.__dlpack__()` exports, in the order of the legacy stream.
+    """Return the tensor that `value.__dlpack__()` exports, ordered on the legacy stream.
 
-    raises: LaunchError for a device that isn't host memory or CUDA, and for types without a name here.
+    raises: LaunchError if the memory is neither host nor CUDA memory, or the type is unsupported.
     """
     device_type = value.__dlpack_device__()[0]
     if device_type not in (_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED):
         raise LaunchError(
-            f"{type(value).__name__} lies on DLPack device type {int(device_type)}",
-            hint="tilejit takes host memory and CUDA devices",
+            f"{type(value).__name__} is on DLPack device type {int(device_type)}",
+            hint="tilejit supports host memory and CUDA devices",
         )
     capsule = _export(value, LEGACY_STREAM if device_type == _CUDA else None)
     if _is_valid(capsule, b"dltensor_versioned"):
         managed = _Versioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
         if managed.major != 1:
             raise LaunchError(
-                f"{type(value).__name__} exports DLPack {managed.major}, and version 1 can be read",
+                f"{type(value).__name__} exports DLPack {managed.major}; only version 1 is supported",
                 hint="update tilejit, or pass a NumPy array",
             )
         return _read(managed.tensor, not managed.flags & (_READ_ONLY | _IS_COPIED), capsule)
@@ -99,7 +99,7 @@ def read(value: Any) -> DLPackTensor:
 
 
 def _export(value: Any, stream: int | None) -> object:
-    """Asks for DLPack 1 and takes what older exporters give."""
+    """Request DLPack 1, and fall back to the unversioned protocol of older exporters."""
     try:
         return value.__dlpack__(stream=stream, max_version=(1, 0))
     except TypeError:

@@ -1,26 +1,23 @@
-"""The kinds of what is kept on disk."""
+"""The kinds of entries in the on-disk cache."""
 
 from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["EntryKind"]
-
 
 class EntryKind(Enum):
-    """One kind of entries, with what they hold."""
+    """A kind of cache entry. Its value describes the contents."""
 
-    PROGRAM = "what a launch needs of a kernel: its PTX and how its parameters are packed"
-    DECISIONS = "what explain tells of a kernel"
-    WRITTEN = "which arguments a kernel writes, where arrays overlap"
-    TUNING = "how long a kernel takes in each configuration"
+    PROGRAM = "what a launch needs of a kernel: its PTX and the packing of its parameters"
+    DECISIONS = "the decisions of the compiler that explain shows"
+    WRITTEN = "the arguments that a kernel writes, for launches with overlapping arrays"
+    TUNING = "the time that a kernel takes in each configuration"
     SOURCE = "a digest of this package's own files, by their sizes and times"
 
     @property
     def label(self) -> str:
-        """What keys begin with, and entries' names end in."""
+        """The prefix of keys and the suffix of entries' names."""
         return self.name.lower()
 
     def key(self, of: str) -> str:
-        """The key of one of them."""
         return f"{self.label}:{of}"

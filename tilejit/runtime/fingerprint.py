@@ -1,4 +1,4 @@
-"""What decides what a kernel becomes, besides the kernel: this package's own source, and what it is built on."""
+"""The fingerprint of the compiler: this package's source and the libraries that it depends on."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ import numpy as np
 from .entry_kinds import EntryKind
 from .store import DiskStore
 
-__all__ = ["IMPORTED", "fingerprint", "is_as_imported", "source_digest", "still_holds"]
-
 _PACKAGE = Path(__file__).parent.parent
 
 #: when this process began to import the package, in seconds since the epoch
 IMPORTED: float = vars(sys.modules[__name__.partition(".")[0]])["_IMPORTED"]
 
-#: seconds after which a file that is written again has another time, on any file system
+#: seconds after which rewriting a file changes its time on any file system
 _TICK = 10
 
-#: how many modules of the package had been imported when its files were last found as they were at the beginning
+#: the number of the package's modules that were imported when its files were last found unchanged
 _parts = 0
 
 _PREFIX = __name__.partition(".")[0] + "."
@@ -36,9 +34,9 @@ _COMPILED = (".so", ".pyd", ".dll", ".dylib")
 
 @lru_cache(maxsize=8)
 def fingerprint(store: DiskStore) -> str | None:
-    """Equal where equal kernels are compiled to equal PTX. store: keeps what takes long to find out.
+    """Return a text that is equal if equal kernels compile to equal PTX. store: caches the digest of the sources.
 
-    None where nobody can tell: the files have changed since they were imported, or are in no folder but in a zip.
+    None if it is unknown: files have changed since they were imported, or the package is in a zip file.
     """
     try:
         sources = _kept_digest(_PACKAGE, store)
@@ -46,41 +44,41 @@ def fingerprint(store: DiskStore) -> str | None:
     except OSError:
         return None
     if sources is None:
-        _tell_of_change(store)
+        _warn_of_change(store)
         return None
     return " ".join(map(str, (sources, *libraries, np.__version__, sys.implementation.cache_tag)))
 
 
 def still_holds(store: DiskStore) -> bool:
-    """Whether the fingerprint is that of what compiled just now: parts of the compiler are imported when it is needed.
+    """True if the compiler's files are still those of the fingerprint; parts of it are imported lazily.
 
-    It looks at the files again where more of the package was imported since it last did.
+    The files are checked only if more of the package was imported since the last check.
     """
     global _parts
     parts = len([name for name in tuple(sys.modules) if name.startswith(_PREFIX)])
     if parts == _parts:
         return True
     if not is_as_imported(IMPORTED):
-        _tell_of_change(store)
+        _warn_of_change(store)
         return False
     _parts = parts
     return True
 
 
-def _tell_of_change(store: DiskStore) -> None:
-    # making or removing a link to a file changes its time, too
+def _warn_of_change(store: DiskStore) -> None:
+    # adding or removing a hard link changes a file's time, too
     store.warn(
-        "tilejit's files were changed, or touched, after this process imported them: it keeps nothing on disk",
-        hint="start Python again, which then imports what is installed now",
+        "tilejit's files were changed or touched after this process imported them: nothing is kept on disk",
+        hint="restart Python, which then imports the installed version",
     )
 
 
 def is_as_imported(imported: float) -> bool:
-    """Whether the package's files are those that a process imported then, in seconds since the epoch."""
+    """True if no file of the package changed after this time, in seconds since the epoch."""
     try:
         _, latest = _state(_PACKAGE)
     except NotADirectoryError:
-        # a zip, of which there is nothing to be told
+        # in a zip file, changes can't be detected
         return True
     except OSError:
         # it is being replaced
@@ -89,9 +87,9 @@ def is_as_imported(imported: float) -> bool:
 
 
 def source_digest(package: Path) -> str:
-    """Of every Python file in a folder and those below; 530 files take 5 to 15 ms.
+    """Return a digest of all Python files below a folder; 530 files take 5 to 15 ms.
 
-    Of their contents, because an installer may give the files of two versions equal times.
+    It covers contents, because an installer may give the files of two versions equal times.
     """
     digest = hashlib.blake2b(digest_size=32)
     for name, entry in _sources(package):
@@ -103,10 +101,10 @@ def source_digest(package: Path) -> str:
 
 
 def _kept_digest(package: Path, store: DiskStore) -> str | None:
-    """As `source_digest`, which is kept for files of these sizes and times: a quarter of the time.
+    """Return `source_digest`, cached by the files' sizes and times, which takes a quarter of the time.
 
-    Of the times one is the system's own, when a file was last changed in any way, which nobody sets; Windows has none.
-    None where files have changed since they were imported.
+    One of the times is the inode's change time, which users can't set; Windows lacks it, so nothing is cached there.
+    None if files have changed since they were imported.
     """
     state, latest = _state(package)
     if latest > IMPORTED:
@@ -124,18 +122,18 @@ def _kept_digest(package: Path, store: DiskStore) -> str | None:
 
 
 def _state(package: Path) -> tuple[str, float]:
-    """A digest of the sizes and times of every Python file, and when the last of them was changed, in seconds."""
+    """Return a digest of the sizes and times of all Python files, and the latest change, in seconds."""
     lines, latest = [], 0.0
     for name, entry in _sources(package):
         facts = entry.stat()
         lines.append(f"{name} {facts.st_size} {facts.st_mtime_ns} {facts.st_ctime_ns} {facts.st_ino}")
-        # on Windows the former is when it was made
+        # on Windows, st_ctime is the creation time
         latest = max(latest, facts.st_ctime, facts.st_mtime if os.name == "nt" else 0.0)
     return hashlib.blake2b("\n".join(lines).encode(), digest_size=32).hexdigest(), latest
 
 
 def _sources(folder: str | Path, prefix: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Every Python file in a folder and those below, in an order of their own: its name from there, with `/`."""
+    """Yield all Python files below a folder in a fixed order, with their paths relative to it, separated by `/`."""
     with os.scandir(folder) as listed:
         entries = sorted(listed, key=lambda entry: entry.name)
     for entry in entries:
@@ -146,7 +144,7 @@ def _sources(folder: str | Path, prefix: str = "") -> Iterator[tuple[str, os.Dir
 
 
 def _library(name: str) -> str:
-    """What tells a version of a library: where it is written, and the sizes of its compiled files.
+    """Return a text that identifies a library's version: a digest of its version files, and its binaries' sizes.
 
     Importing llvmlite would take 60 ms, ml_dtypes 9.
     """
@@ -154,7 +152,7 @@ def _library(name: str) -> str:
     if spec is None or spec.origin is None:
         return "none"
     package = Path(spec.origin).parent
-    # llvmlite has its own in a folder
+    # llvmlite's binaries are in a subfolder
     files = sorted(file for folder in (package, package / "binding") for file in folder.glob("*.*"))
     facts = [f"{file.name} {file.stat().st_size}" for file in files if file.suffix in _COMPILED]
     text = b"".join([file.read_bytes() for file in files if file.name in ("__init__.py", "_version.py")])

@@ -1,4 +1,4 @@
-"""What users write between the brackets of `k[...]`: grid, threads, stream."""
+"""Launch configurations: the grid, threads and stream in the brackets of `k[...]`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..target import MAX_GRID, MAX_REGISTERS, MAX_THREADS
 from ..wording import shown
 
 _LONG_GRID = "axis 0 may be the longest: put the largest extent there, or give each CTA more work"
-_THREADS = "threads and a stream stand behind a tuple: k[(4,), 128, stream]"
+_THREADS = "threads and a stream follow a tuple: k[(4,), 128, stream]"
 
 
 def split(configuration: Any) -> tuple[Any, Any, Any]:
-    """Grid, threads or None, and stream or None of `k[...]`.
+    """Split the brackets of `k[...]` into the grid, threads or None, and stream or None.
 
-    Python gives `k[4, 4]` and `k[(4, 4)]` the same value, so a tuple of integers alone is a grid: with threads the
-    grid is written as a tuple of its own, `k[(4,), 64]`.
+    Python passes `k[4, 4]` and `k[(4, 4)]` the same value, so a tuple of integers alone is a grid. With threads, the
+    grid is a nested tuple, `k[(4,), 64]`.
     """
     if type(configuration) is not tuple or all(_is_integer(n) for n in configuration):
         return configuration, None, None
@@ -38,15 +38,14 @@ def split(configuration: Any) -> tuple[Any, Any, Any]:
 
 
 def _is_integer(value: Any) -> bool:
-    # NumPy's bools are indices before version 2
+    # before version 2, NumPy's bools have `__index__`
     is_bool = isinstance(value, (bool, np.bool_))
     return hasattr(value, "__index__") and not is_bool and getattr(value, "ndim", 0) == 0
 
 
 def check_grid(grid: Any) -> tuple[int, int, int]:
-    """The grid in three dimensions.
+    """Return the grid in three dimensions. A grid with an extent of 0 launches nothing.
 
-    A size of 0 makes a launch that runs nothing.
     raises: LaunchError for anything but one to three integers from 0 to CUDA's limits.
     """
     if type(grid) is int and 0 < grid <= MAX_GRID[0]:
@@ -71,7 +70,7 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
 
 
 class GridArguments(dict[str, Any]):
-    """A launch's arguments by name, as a grid function of one parameter gets them; attributes name them too."""
+    """A launch's arguments by name, also as attributes; the argument of grid functions with one parameter."""
 
     def __missing__(self, name: str) -> NoReturn:
         raise LaunchError(f"the launch has no argument {name!r}", hint=f"its arguments: {', '.join(self)}")
@@ -85,8 +84,8 @@ class GridArguments(dict[str, Any]):
 class GridFunction:
     """A function that returns a grid.
 
-    names: of the parameters that are arguments of the launch, each with whether it has no default; None where the first
-    parameter is the mapping of all, because no other one needs an argument.
+    names: (name, is required) for each parameter that is an argument of the launch; None if the function takes a
+    mapping of all arguments, because at most one parameter lacks a default.
     """
 
     __slots__ = ("function", "names")
@@ -97,7 +96,7 @@ class GridFunction:
         try:
             parameters = tuple(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):
-            # a builtin that doesn't tell
+            # a builtin without a signature
             return
         plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         needed = [p for p in plain if p.default is p.empty]
@@ -105,9 +104,9 @@ class GridFunction:
             self.names = tuple((p.name, p.default is p.empty) for p in plain)
 
     def __call__(self, names: Sequence[str], values: Sequence[Any]) -> tuple[int, int, int]:
-        """The grid for a launch's arguments.
+        """Return the grid for a launch's arguments.
 
-        raises: LaunchError, also for what the function raises.
+        raises: LaunchError, also if the function raises an error.
         """
         named = GridArguments(zip(names, values, strict=True))
         try:
@@ -118,7 +117,7 @@ class GridFunction:
         except LaunchError:
             raise
         except Exception as error:
-            # the user's function may raise anything
+            # the user's function can raise anything
             name = getattr(self.function, "__name__", type(self.function).__name__)
             raise LaunchError(
                 f"the grid function {name} raised {type(error).__name__}: {error}",
@@ -129,15 +128,15 @@ class GridFunction:
 
 def check_threads(threads: Any) -> int:
     if not _is_integer(threads) or operator.index(threads) < 1:
-        raise LaunchError(f"{shown(threads)} is not a number of threads", hint=_split(threads))
+        raise LaunchError(f"{shown(threads)} is not a number of threads", hint=_threads_hint(threads))
     count = operator.index(threads)
     if count > MAX_THREADS:
         raise ResourceError(f"a CTA of {count} threads; at most {MAX_THREADS} fit", hint="use more CTAs")
     return count
 
 
-def _split(threads: Any) -> str:
-    """What to write for threads; for several extents, how a kernel makes several indices of one."""
+def _threads_hint(threads: Any) -> str:
+    """Return the hint for invalid threads; for several extents, show how to compute several indices from one."""
     if not isinstance(threads, (tuple, list)) or not 1 <= len(threads) <= 3 or not all(map(_is_integer, threads)):
         return f"from 1 to {MAX_THREADS}"
     sizes = [operator.index(n) for n in threads]
@@ -154,8 +153,7 @@ def _split(threads: Any) -> str:
 def check_registers(limit: Any) -> int:
     if not _is_integer(limit) or not 1 <= operator.index(limit) <= MAX_REGISTERS:
         raise ResourceError(
-            f"max_registers={shown(limit)}; a thread has 1 to {MAX_REGISTERS}",
-            hint="leave it out for no limit of your own",
+            f"max_registers={shown(limit)}; a thread has 1 to {MAX_REGISTERS}", hint="leave it out for no limit"
         )
     return operator.index(limit)
 
@@ -168,19 +166,19 @@ def check_cluster(cluster: Any) -> tuple[int, int, int]:
 
 
 def check_clustered(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> None:
-    """Raises LaunchError where the grid isn't made of whole clusters."""
+    """Raise LaunchError if the grid is not a multiple of the cluster."""
     if any(n % c for n, c in zip(grid, cluster, strict=True)):
         raise LaunchError(
-            f"grid {grid} isn't made of whole clusters of {cluster} CTAs", hint="round each size up to a multiple"
+            f"grid {grid} is not a multiple of the cluster of {cluster} CTAs", hint="round each extent up to a multiple"
         )
 
 
-def warn_of_equals(name: str, grid: tuple[int, int, int], axes: Sequence[int]) -> None:
-    """Warns where a grid has several CTAs, or none, along an axis that the kernel never asks for.
+def warn_of_unused_axes(name: str, grid: tuple[int, int, int], axes: Sequence[int]) -> None:
+    """Warn if a grid has several CTAs, or none, along an axis whose index the kernel never reads.
 
-    Numba's `k[4, 256]` is one, and CUDA's `k[4, 256, 0]` with a stream of 0.
+    Likely mistakes are Numba's `k[4, 256]`, and CUDA's `k[4, 256, 0]` with a stream of 0.
 
-    axes: those that it asks for. A kernel that asks for none is meant to do the same in each CTA.
+    axes: those that the kernel reads. A kernel that reads none is meant to do the same in each CTA.
     """
     if grid[1:] == (1, 1) or 0 not in axes:
         return
@@ -190,7 +188,7 @@ def warn_of_equals(name: str, grid: tuple[int, int, int], axes: Sequence[int]) -
         threads = f"for {grid[1]} threads write {name}[({grid[0]},), {grid[1]}]; else " if len(sizes) == 2 else ""
         work = "nothing is launched" if is_empty else f"the same work is done {grid[axis]} times"
         warnings.warn(
-            f"{name}{list(sizes)} starts {' x '.join(map(str, sizes))} CTAs, and {name} never asks for "
+            f"{name}{list(sizes)} starts {' x '.join(map(str, sizes))} CTAs, and {name} never reads "
             f"tj.cta_id({axis}): {work}\n"
             f"help: {f'{_THREADS}; else ' if is_empty else threads}leave that axis of the grid out",
             GridWarning, stacklevel=stack_level(),
@@ -203,15 +201,15 @@ def _three(sizes: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def stream_handle(stream: Any) -> int:
-    """The handle of a stream that a user gave.
+    """Return the handle of a stream that a user passed.
 
     accepts: an int, or an object with `__cuda_stream__` (cuda.core, CuPy) or `.cuda_stream` (PyTorch).
-    raises: LaunchError for anything else, and for a stream that was closed.
+    raises: LaunchError for anything else, and for a closed stream.
     """
     if isinstance(stream, int) and not isinstance(stream, bool):
         return stream
     if getattr(stream, "is_closed", False):
-        raise LaunchError("the stream was closed", hint="make another one")
+        raise LaunchError("the stream was closed", hint="create another one")
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         _, handle = protocol() if callable(protocol) else protocol

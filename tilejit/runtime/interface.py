@@ -1,4 +1,4 @@
-"""Reads `__cuda_array_interface__`.
+"""A reader of `__cuda_array_interface__`.
 
 source: Numba's documentation, "CUDA Array Interface (Version 3)".
 """
@@ -20,22 +20,22 @@ NAME = "__cuda_array_interface__"
 def of(value: Any) -> Any:
     """Return an object's `__cuda_array_interface__`, or None if it has none.
 
-    raises: LaunchError where asking for it fails.
+    raises: LaunchError if reading the attribute fails.
     """
     try:
         return getattr(value, NAME, None)
     except Exception as error:
-        # the object's own code computes it, and may raise anything
+        # the object's own code can raise anything
         raise LaunchError(
             f"{NAME} of {with_article(type(value).__name__)} can't be read: {type(error).__name__}: {error}",
-            hint="pass an array that tells its address, shape and type",
+            hint="pass an array that reports its address, shape and type",
         ) from error
 
 
 def read(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[int, ...], Any]:
-    """(address, whether it may only be read, type, shape, strides in bytes or None) of an interface.
+    """Return (address, is read-only, type, shape, strides in bytes or None) of an interface.
 
-    raises: LaunchError with the entry that is missing, or isn't what CUDA's array interface says.
+    raises: LaunchError that names an entry that is missing or invalid.
     """
     def refused(name: str, wanted: str) -> LaunchError:
         entry = f"{name} is {interface[name]!r}" if name in interface else f"{name} is missing"
@@ -46,20 +46,20 @@ def read(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[in
     if not isinstance(interface, Mapping):
         raise LaunchError(
             f"{NAME} of {with_article(type(value).__name__)} is {interface!r}",
-            hint="it is a dict with data, shape, typestr",
+            hint="it must be a dict with data, shape, typestr",
         )
     data: Any = interface.get("data")
     shape: Any = interface.get("shape")
     strides: Any = interface.get("strides")
     if not isinstance(data, (tuple, list)) or len(data) != 2 or not isinstance(data[0], (int, np.integer, NoneType)):
-        raise refused("data", "a tuple of the address and whether it may only be read")
+        raise refused("data", "a tuple of the address and a read-only flag")
     pointer = int(data[0] or 0)
     if not 0 <= pointer < 2**64:
-        raise refused("data", "a tuple of the address, from 0 to 2**64 - 1, and whether it may only be read")
-    if not _is_extents(shape):
-        raise refused("shape", "a tuple of integers that aren't negative")
+        raise refused("data", "a tuple of the address, from 0 to 2**64 - 1, and a read-only flag")
+    if not _is_integers(shape) or any(n < 0 for n in shape):
+        raise refused("shape", "a tuple of non-negative integers")
     if strides is not None and not (_is_integers(strides) and len(strides) == len(shape)):
-        raise refused("strides", "None, or a tuple of as many integers as shape")
+        raise refused("strides", "None or a tuple with one integer per dimension")
     try:
         if not isinstance(interface.get("typestr"), str):
             raise TypeError
@@ -71,7 +71,3 @@ def read(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[in
 
 def _is_integers(values: Any) -> bool:
     return isinstance(values, (tuple, list)) and all(hasattr(n, "__index__") for n in values)
-
-
-def _is_extents(values: Any) -> bool:
-    return _is_integers(values) and all(n >= 0 for n in values)

@@ -1,4 +1,4 @@
-"""Values that are made once, however many threads ask for them at the same time."""
+"""Thread-safe memoization: concurrent callers share one computation."""
 
 from __future__ import annotations
 
@@ -10,96 +10,95 @@ from typing import Generic, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 
-class _Making:
-    """A value that one thread of a process is making. error: what it ended with, for those who wait."""
+
+class _Computation:
+    """A computation in progress in one thread. error: its outcome, for the waiting threads."""
 
     __slots__ = ("done", "error", "process", "thread")
 
     def __init__(self) -> None:
         self.process = os.getpid()
         self.thread = threading.get_ident()
-        # A plain lock, free once the thread has left. An interrupt inside an `Event` can leave its own lock taken.
+        # A plain lock, held until the thread is finished. An interrupt inside an `Event` can leave its lock held.
         self.done = threading.Lock()
         self.done.acquire()
         self.error: Exception | None = None
 
 
 class Once(Generic[K, V]):
-    """Values by their keys. Different ones are made side by side; of one key all threads get the same value.
+    """Values by key. Values of different keys are computed concurrently; all threads get the same value for a key.
 
-    peek: the value of a key, or None where there is none yet.
+    peek: returns the value of a key, or None if it isn't computed yet.
     """
 
-    __slots__ = ("_making", "_values", "peek")
+    __slots__ = ("_running", "_values", "peek")
 
     def __init__(self) -> None:
         self._values: dict[K, V] = {}
-        self._making: dict[K, _Making] = {}
+        self._running: dict[K, _Computation] = {}
         self.peek: Callable[[K], V | None] = self._values.get
 
     def get(self, key: K, make: Callable[[], V], allow: Callable[[], object] | None = None) -> V:
-        """The value of a key, made now if there is none.
+        """Return the value of a key, computed now if necessary.
 
-        allow: called before this thread makes it; what it raises is for this thread alone. What `make` raises, all
-        threads get that wait for it, and the next call makes the value anew. A thread that is interrupted leaves
-        the value to one of those that wait.
+        allow: called before this thread computes the value; its errors are raised in this thread only. An error of
+        `make` is raised in all waiting threads, and the next call tries again. If the computing thread is interrupted,
+        a waiting thread takes over.
         """
         while True:
             value = self._values.get(key)
             if value is not None:
                 return value
-            making = _Making()
+            computation = _Computation()
             try:
-                # one step of the interpreter, so that of two threads one is first
-                first = self._making.setdefault(key, making)
-                if first is making:
-                    return self._make(key, making, make, allow)
+                # atomic under the GIL, so that exactly one of several threads is first
+                first = self._running.setdefault(key, computation)
+                if first is computation:
+                    return self._make(key, computation, make, allow)
             finally:
-                # first, because an interrupt may arrive when a call has returned; the next caller then does the rest
-                making.done.release()
-                self._forget(key, making)
-            if first.process != making.process or not first.done.locked():
-                # this process was forked from the one that was making it, or an interrupt came before it was forgotten
+                # first, because an interrupt may arrive after a call returns; the next caller does the rest
+                computation.done.release()
+                self._forget(key, computation)
+            if first.process != computation.process or not first.done.locked():
+                # this process was forked during the computation, or an interrupt kept the entry from being removed
                 self._forget(key, first)
                 continue
-            if first.thread == making.thread:
-                # what is made asks for itself, as a finalizer may that runs in between
+            if first.thread == computation.thread:
+                # `make` requested its own value, as a finalizer that runs during it may do
                 return make()
             with first.done:
                 self._forget(key, first)
             if first.error is not None:
                 raise first.error
 
-    def _forget(self, key: K, making: _Making) -> None:
-        """No thread is making the value any more, if it was this one."""
-        if self._making.get(key) is making:
-            del self._making[key]
+    def _forget(self, key: K, computation: _Computation) -> None:
+        """Remove a computation, unless another one has replaced it."""
+        if self._running.get(key) is computation:
+            del self._running[key]
 
-    def _make(self, key: K, making: _Making, make: Callable[[], V], allow: Callable[[], object] | None) -> V:
+    def _make(self, key: K, computation: _Computation, make: Callable[[], V], allow: Callable[[], object] | None) -> V:
         value = self._values.get(key)
         if value is not None:
-            # another thread was ready between the two looks
+            # another thread finished after `get` looked
             return value
         if allow is not None:
             allow()
         try:
             value = make()
         except Exception as error:
-            # whatever it is, who waits for the value gets it too; an interrupt is for one thread, and another makes it
-            making.error = error
+            # waiting threads get the error too, but not an interrupt, after which one of them tries again
+            computation.error = error
             raise
         return self._values.setdefault(key, value)
 
     def put(self, key: K, value: V) -> V:
-        """The value of a key from now on: this one, unless there is one."""
+        """Store the value of a key unless it has one, and return the stored value."""
         return self._values.setdefault(key, value)
 
     @property
     def keys(self) -> tuple[K, ...]:
-        """Of the values that are made, oldest first."""
         return tuple(self._values)
 
     @property
     def values(self) -> tuple[V, ...]:
-        """All that are made, oldest first."""
         return tuple(self._values.values())

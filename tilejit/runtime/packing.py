@@ -1,4 +1,4 @@
-"""Kernel parameters in the memory that a GPU reads them from: one block, each kind in its own size and alignment.
+"""Kernel parameters packed into one block of memory, each with its own size and alignment.
 
 ```
 parameter   pointer A   scalar n: int8        extent A 0   tensor map
@@ -44,16 +44,16 @@ _CODES = {
 
 
 class Field(NamedTuple):
-    """One parameter in the block: its code of `struct`, and the bytes that divide its address."""
+    """A parameter in the block: its `struct` code and alignment."""
 
     code: str
     align_bytes: int
 
 
 class Packing:
-    """Where each of a kernel's parameters stands in the block.
+    """The layout of a kernel's parameter block.
 
-    offsets: bytes from its start. align_bytes: what must divide its address. pack_into: writes the values.
+    offsets: of the parameters, in bytes. align_bytes: of the block. pack_into: writes all values.
     """
 
     def __init__(self, fields: Sequence[Field]) -> None:
@@ -71,49 +71,43 @@ class Packing:
 
 
 def field_of(param: Param) -> Field:
-    """What a parameter takes of the block."""
-    return Field(_code(param), param.align_bytes)
-
-
-def field_of_scalar(dtype: DType) -> Field:
-    """What a number takes of the block."""
-    return Field(_CODES[dtype.name], dtype.bytes)
-
-
-def _code(param: Param) -> str:
+    """Return the field of a parameter."""
     match param:
         case PointerParam() | AssertionsParam() | BarrierParam():
-            return "Q"
+            return Field("Q", param.align_bytes)
         case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
-            return field_of_scalar(var.dtype).code
+            return Field(_CODES[var.dtype.name], param.align_bytes)
         case TensorMapParam():
-            return f"{param.size_bytes}s"
+            return Field(f"{param.size_bytes}s", param.align_bytes)
         case _:
             return assert_never(param)
 
 
-def argument_of(param: Param) -> str | None:
-    """The argument by whose address or number it changes; None where it is the same for all arrays of one shape.
+def field_of_scalar(dtype: DType) -> Field:
+    """Return the field of a scalar."""
+    return Field(_CODES[dtype.name], dtype.bytes)
 
-    A generated launcher writes the former at each launch, the latter once.
+
+def argument_of(param: Param) -> str | None:
+    """Return the argument whose address or value determines the parameter, or None if shapes and strides do.
+
+    A generated launcher packs the former at each launch, the latter once.
     """
     match param:
         case PointerParam() | AddressParam() | ScalarParam() | TensorMapParam():
             return param.of
-        case ExtentParam() | StrideParam() | AssertionsParam():
-            return None
-        case BarrierParam():
-            # another one at each launch: no kernel that has it is launched directly
+        case ExtentParam() | StrideParam() | AssertionsParam() | BarrierParam():
+            # barriers change at each launch, but kernels that use them are never launched directly
             return None
         case _:
             return assert_never(param)
 
 
 class Workspace(NamedTuple):
-    """What a kernel gets besides its arguments.
+    """Parameters of a kernel that aren't arguments.
 
-    record: the address of the assertions' record. barrier: gives the address of a word for the next launch's barrier.
-    maps: those of a parameter.
+    record: address of the assertion record. barrier: returns the address of the next launch's barrier word.
+    maps: returns the tensor maps of a parameter.
     """
 
     record: int
@@ -122,7 +116,7 @@ class Workspace(NamedTuple):
 
 
 def getter(param: Param, positions: Mapping[str, int], workspace: Workspace) -> Getter:
-    """What takes a parameter's value from a launch's arguments."""
+    """Return a function that takes the parameter's value from a launch's arguments."""
     match param:
         case PointerParam() | AddressParam():
             array = positions[param.of]
@@ -152,7 +146,7 @@ def _scalar_getter(index: int, dtype: DType) -> Getter:
 
 
 def encoder(dtype: DType) -> Callable[[float], int] | None:
-    """What makes the bits of a number whose type `struct` has no code for; None where it has one."""
+    """Return a function that encodes a number as bits if `struct` has no code for its type, else None."""
     if dtype.name not in _AS_BITS:
         return None
     kind = dtype.numpy

@@ -1,54 +1,45 @@
-"""Work that is done beside something else, ahead of who needs it."""
+"""Background work started before it is needed."""
 
 from __future__ import annotations
 
 import importlib
 import threading
 from collections.abc import Callable, Sequence
-
-__all__ = ["Preparation", "import_during"]
+from contextlib import suppress
 
 
 class Preparation:
-    """Runs `work` in a thread of its own, once.
+    """Runs `work` once in a thread.
 
-    It only makes ready: who needs the result waits, and then does the work itself, which is quick where it succeeded
-    and raises there where it didn't. So errors come from where the result is needed, and nothing depends on a thread
-    that couldn't be started (the interpreter is ending) or that a fork has left behind in the parent.
+    It is an optimization only: a caller that needs the result waits, and then does the work itself, which is quick if
+    it succeeded and raises there if it failed. So errors are raised where the result is needed, and a thread that
+    couldn't be started (at interpreter exit), or that exists only in the parent of a fork, does no harm.
     """
 
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
-        # Python waits for it at its exit: the driver must not be torn down under a call
+        # not a daemon: Python waits for it at exit, because the driver must not be unloaded during a call
         self._thread = threading.Thread(target=self._run, name="tilejit-preparation", daemon=False)
-        try:
+        with suppress(RuntimeError):
             self._thread.start()
-        except RuntimeError:
-            self._work = _nothing
 
     def _run(self) -> None:
-        try:
+        # the caller that needs the result gets the same error
+        with suppress(Exception):
             self._work()
-        except Exception:
-            # the work may be anything; who needs it meets the same error
-            return
 
     @property
     def is_running(self) -> bool:
         return self._thread.is_alive()
 
     def wait(self) -> None:
-        """Returns when the work is done, or can't be."""
+        """Wait until the work is done or can't be done."""
         if self._thread.ident is not None:
             self._thread.join()
 
 
-def _nothing() -> None:
-    """What is left to do where no thread can be started."""
-
-
 def import_during(preparation: Preparation, modules: Sequence[str]) -> None:
-    """Imports modules, one after the other, for as long as something else is being prepared."""
+    """Import modules in order while the preparation is running."""
     for module in modules:
         if not preparation.is_running:
             return

@@ -1,4 +1,4 @@
-"""Numbers that a launch rounds to float32 although its kernel computes with them in float64."""
+"""Warnings about numbers that are passed as float32 although the kernel computes with them in float64."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FLOAT32 = struct.Struct("f")
 
 
 def is_rounded(value: Any) -> bool:
-    """True for a number that float32 does not represent exactly; false for NaN."""
+    """True if float32 can't represent the number exactly; False for NaN."""
     number = value.item() if isinstance(value, np.generic) else value
     if not isinstance(number, (int, float)):
         return False
@@ -28,7 +28,7 @@ def is_rounded(value: Any) -> bool:
 
 
 def warn_of_rounding(executable: Executable, values: Sequence[Any], warned: set[str]) -> None:
-    """Warn of arguments that are rounded to float32 and widened by the kernel, each once. warned: their names."""
+    """Warn about arguments that are rounded to float32 and widened by the kernel, once per name. warned: the names."""
     for name in executable.widened:
         _warn(executable.name, name, values[executable.positions[name]], warned)
 
@@ -36,7 +36,7 @@ def warn_of_rounding(executable: Executable, values: Sequence[Any], warned: set[
 def checked_packer(
     pack: Callable[..., None], executable: Executable, of_arguments: dict[int, int], warned: set[str]
 ) -> Callable[..., None]:
-    """Return a packer that also warns as `warn_of_rounding` does. of_arguments: argument -> number of its value."""
+    """Return a packer that also warns as `warn_of_rounding` does. of_arguments: argument -> index of its value."""
     watched = [(name, of_arguments[executable.positions[name]]) for name in executable.widened]
 
     def packed(memory: Any, at: int, *values: Any) -> None:

@@ -1,7 +1,7 @@
-"""From a call's arguments to the key under which its compiled kernel is found.
+"""Signatures of launches, and the keys under which compiled kernels are found.
 
-There are two keys. The *quick key* is a flat tuple of small numbers, made at every launch. Only where it is new, the
-`Signature` is made, which says exactly what the compiler may know. Several quick keys may lead to one signature.
+The *quick key*, a flat tuple of small numbers, is computed at every launch. Only if it is new, the `Signature` is made,
+which contains exactly what the compiler may know. Several quick keys may have the same signature.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from .arrays import Argument, ArrayView, device_name, facts_of, is_array, reader
 
 _NO_ARGUMENT = object()
 
-# every launch compares with these
-_ARRAY, _ANY, _CONSTEXPR = ParameterKind.ARRAY, ParameterKind.ANY, ParameterKind.CONSTEXPR
+# constants for comparisons at every launch
+_ANY, _ARRAY, _CONSTEXPR, _SCALAR = (
+    ParameterKind.ANY, ParameterKind.ARRAY, ParameterKind.CONSTEXPR, ParameterKind.SCALAR
+)
 
-#: codes of NumPy scalars that are no real numbers and equal a Python value: bytes, text, complex64 and complex128
+#: codes of NumPy scalars that aren't real numbers but equal a Python value: bytes, text, complex64 and complex128
 _TEXT_AND_COMPLEX = "SUFD"
 
-#: what `struct` packs without complaint
+#: the largest values that `struct` packs without an error
 _LARGEST = {"float16": 65504.0, "float32": float(np.finfo(np.float32).max)}
 
-#: (Python type, dtype) -> least and greatest value that is passed as it is
+#: (Python type, dtype) -> least and greatest value that is passed unchanged
 _PLAIN: dict[tuple[type, DType], tuple[float, float]] = {
     (int, int32): (-(2**31), 2**31 - 1),
     (int, int64): (-(2**63), 2**63 - 1),
@@ -42,9 +44,9 @@ _PLAIN: dict[tuple[type, DType], tuple[float, float]] = {
 
 
 def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The call's values in the order of the parameters, as Python binds them.
+    """Bind a call's arguments to the parameters as Python does, and return them in order.
 
-    raises: LaunchError that names what is missing, unknown or given twice.
+    raises: LaunchError that names arguments that are missing, unknown or passed twice.
     """
     if not kwargs and len(args) == len(parameters):
         return list(args)
@@ -59,7 +61,7 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
     if unknown is not None:
         hint = TRITON_OPTIONS.get(unknown, f"its parameters: {', '.join(names)}")
         raise LaunchError(f"{name} has no parameter {unknown!r}", hint=hint)
-    # in the order of the parameters, because a generated launcher doesn't see that of the keywords
+    # in the order of the parameters, because a generated launcher doesn't know the order of the keywords
     for i, parameter in enumerate(parameters):
         is_named = parameter.name in kwargs
         if is_named and values[i] is not _NO_ARGUMENT:
@@ -70,16 +72,26 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
             values[i] = parameter.default
     missing = [p.name for p, v in zip(parameters, values, strict=True) if v is _NO_ARGUMENT]
     if missing:
-        raise LaunchError(f"{name} misses {', '.join(missing)}", hint="pass every parameter that has no default")
+        raise LaunchError(f"{name} is missing {', '.join(missing)}", hint="pass every parameter that has no default")
     return values
 
 
-class Call:
-    """What one pass over a launch's arguments finds.
+def kind_with(parameter: Parameter, value: Any) -> ParameterKind:
+    """Return how a parameter's argument is passed: as an array, as a scalar, or as a compile-time value."""
+    kind = parameter.kind
+    if kind is not _ANY:
+        return kind
+    if is_array(value):
+        return _ARRAY
+    return _CONSTEXPR if value is None else _SCALAR
 
-    arguments: as the devices see them, None for a compile-time value. key: the quick key.
-    overlaps: pairs of arrays whose byte ranges meet. first: the first array in a device's memory.
-    has_host: some array is in host memory. waits: some array's content has yet to be made on its producer's stream.
+
+class Call:
+    """The arguments of a launch, read in one pass.
+
+    arguments: as the devices see them; None for a compile-time value. key: the quick key.
+    overlaps: pairs of arrays whose byte ranges overlap. first: the first array in device memory.
+    has_host: True if an array is in host memory. waits: True if an array's producer stream may still write it.
     """
 
     __slots__ = ("arguments", "first", "has_host", "key", "overlaps", "waits")
@@ -91,10 +103,10 @@ class Call:
         key: list[Any] = []
         ranges: list[tuple[int, int, int]] = []
         for parameter, value in zip(parameters, values, strict=True):
-            kind = parameter.kind
-            if kind is _ARRAY or (kind is _ANY and is_array(value)):
+            kind = kind_with(parameter, value)
+            if kind is _ARRAY:
                 key.append(self._add_array(parameter, value, ranges))
-            elif kind is _CONSTEXPR or value is None and kind is _ANY:
+            elif kind is _CONSTEXPR:
                 self.arguments.append(None)
                 key.append(freeze(value, parameter.name))
             else:
@@ -107,13 +119,17 @@ class Call:
         self.key = (self.overlaps, *key)
 
     def _add_array(self, parameter: Parameter, value: Any, ranges: list[tuple[int, int, int]]) -> int:
-        """Its part of the quick key."""
+        """Add an array and return its part of the quick key."""
         arguments = self.arguments
         try:
             reader = readers.get(type(value))
             view = reader(value) if reader is not None else view_of(value)
         except LaunchError as error:
-            _refuse_number(parameter, value)
+            if isinstance(value, (int, float, np.generic)):
+                raise LaunchError(
+                    f"{parameter.name} is an array parameter; got {typed(value)}",
+                    hint=f"annotate it, `{parameter.name}: tj.int32` or `tj.constexpr`, to pass a number",
+                ) from None
             raise LaunchError(f"{parameter.name}: {error.message}", hint=error.hint) from None
         pointer, facts, _, _, _, producer = view
         if facts.high_bytes:
@@ -126,7 +142,7 @@ class Call:
             self.first = view
         elif first.facts.device != device:
             raise LaunchError(
-                f"the arguments lie on two devices, {device_name(first.facts.device)} and {device_name(device)}",
+                f"the arguments are on two devices, {device_name(first.facts.device)} and {device_name(device)}",
                 hint="copy them to one device first",
             )
         if producer is not None:
@@ -134,38 +150,34 @@ class Call:
         if parameter.spec is None:
             together = pointer | facts.stride_align
             return facts.kind + (together & -together)
-        # a pinned array is checked once for each combination of shape and strides, so these are in its key
+        # the check of a pinned array depends on its shape and strides, so they are in the key
         return -64 * (facts.number + 1) + view.pointer_align
 
 
 def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
-    """The pairs of arrays whose byte ranges meet; ranges: (low, high, position)."""
+    """Return the pairs of arrays whose byte ranges overlap; ranges: (low, high, position)."""
     ranges.sort()
     reached = 0
     for low, high, _ in ranges:
         if low < reached:
-            return _all_pairs(ranges)
+            break
         reached = high
-    return ()
-
-
-def _all_pairs(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
-    pairs = [
-        (min(a[2], b[2]), max(a[2], b[2])) for n, a in enumerate(ranges) for b in ranges[n + 1 :] if b[0] < a[1]
-    ]
+    else:
+        return ()
+    pairs = [(min(a[2], b[2]), max(a[2], b[2])) for n, a in enumerate(ranges) for b in ranges[n + 1 :] if b[0] < a[1]]
     return tuple(sorted(pairs))
 
 
 def freeze(value: Any, name: str) -> Any:
-    """A constexpr as a key in which `1`, `1.0`, `True` and `-0.0` differ, in tuples too.
+    """Return a constexpr as a key in which `1`, `1.0`, `True` and `-0.0` differ, also in tuples.
 
-    raises: LaunchError for what can't be a key.
+    raises: LaunchError if the value isn't hashable.
     """
     try:
         return _frozen(value, name)
     except RecursionError:
         raise LaunchError(
-            f"{name} is a constexpr of tuples several hundred levels deep, deeper than Python recurses",
+            f"{name} is a constexpr of tuples several hundred levels deep, beyond Python's recursion limit",
             hint="pass a flat tuple",
         ) from None
 
@@ -175,7 +187,7 @@ def _frozen(value: Any, name: str) -> Any:
     if kind is int or kind is str:
         return value
     if isinstance(value, np.generic) and not _is_number(value.dtype) and value.dtype.char not in _TEXT_AND_COMPLEX:
-        raise LaunchError(f"{name} is a constexpr; got {typed(value)}", hint="pass a number, or text")
+        raise LaunchError(f"{name} is a constexpr; got {typed(value)}", hint="pass a number or a string")
     if isinstance(value, (np.generic, np.dtype, type)):
         plain = compile_time(value)
         if plain is not value:
@@ -198,33 +210,23 @@ def _frozen(value: Any, name: str) -> Any:
     return (kind, value)
 
 
-def _refuse_number(parameter: Parameter, value: Any) -> None:
-    if isinstance(value, (int, float, np.generic)):
-        raise LaunchError(
-            f"{parameter.name} is an array parameter; got {typed(value)}",
-            hint=f"annotate it, `{parameter.name}: tj.int32` or `tj.constexpr`, to pass a number",
-        ) from None
-
-
 def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
-    """What stands for an argument where nothing is launched: a spec for an array, a dtype for a scalar."""
+    """Return a placeholder for an argument of a hypothetical launch; value: may be a spec or a dtype."""
     if isinstance(value, Spec):
-        # as aligned as an array can be, and apart from every other
-        return ArrayView(
-            (position + 1) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value
-        )
+        # with the largest alignment, and far from all other arrays
+        return ArrayView((position + 1) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value)
     dtype = None if parameter.kind is _CONSTEXPR or isinstance(value, str) else as_dtype(value)
     if dtype is None:
         return value
-    if parameter.kind is ParameterKind.SCALAR and parameter.dtype is None and dtype.is_integer:
-        # an `int` has the type that the greatest value needs
+    if parameter.kind is _SCALAR and parameter.dtype is None and dtype.is_integer:
+        # an `int` parameter gets the type that its greatest value needs
         return min(int(np.iinfo(dtype.numpy).max), 2**63 - 1)
     return dtype.numpy.type(0)
 
 
 def scalar_dtype(parameter: Parameter, value: Any) -> DType:
-    """The type of a scalar whose annotation leaves it open: none, or `int`."""
-    if parameter.kind is ParameterKind.SCALAR:
+    """Return the type of a scalar whose parameter has no annotation, or `int`."""
+    if parameter.kind is _SCALAR:
         number = value.item() if isinstance(value, np.generic) else value
         return int32 if not isinstance(number, int) or -(2**31) <= number < 2**31 else int64
     if isinstance(value, (bool, np.bool_)):
@@ -239,29 +241,29 @@ def scalar_dtype(parameter: Parameter, value: Any) -> DType:
         return float32
     hint = f"pass an array or a number, or annotate it: `{parameter.name}: tj.constexpr`"
     if isinstance(value, list):
-        hint = f"pass np.array(...), or a tuple where it is annotated: `{parameter.name}: tj.constexpr`"
+        hint = f"pass np.array(...), or a tuple for a parameter annotated `{parameter.name}: tj.constexpr`"
     elif isinstance(value, dict):
-        hint = "pass its values, each as an argument"
+        hint = "pass its values as separate arguments"
     raise LaunchError(f"{parameter.name} can't be {with_article(type(value).__name__)}", hint=hint)
 
 
 def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float:
-    """The value as a plain number that `dtype` can hold.
+    """Convert the value to a plain number that `dtype` can hold.
 
-    raises: LaunchError where it can't.
+    raises: LaunchError if it can't.
     """
     if isinstance(value, np.generic) and not _is_number(value.dtype):
         return _no_number(parameter, value, dtype)
     number = value.item() if isinstance(value, np.generic) else value
     if not isinstance(number, (bool, int, float)):
-        # ml_dtypes scalars have no Python counterpart in `item`
+        # `item` returns ml_dtypes scalars unchanged
         number = float(number) if isinstance(value, np.generic) else _no_number(parameter, value, dtype)
     if dtype.is_float:
         try:
             return _rounded(float(number), dtype)
         except OverflowError:
             raise LaunchError(
-                f"{parameter.name} is {dtype.name}; got an integer of {number.bit_length()} bits, which no float holds",
+                f"{parameter.name} is {dtype.name}; got an integer of {number.bit_length()} bits, too large for it",
                 hint="pass a smaller number, or float('inf') for infinity",
             ) from None
     if isinstance(number, float):
@@ -281,12 +283,12 @@ def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
-    """True for NumPy's real numbers and those of ml_dtypes: no text, bytes, records, dates or complex numbers."""
+    """True for real numbers of NumPy and ml_dtypes; False for text, bytes, records, dates and complex numbers."""
     return dtype.isbuiltin != 0 and "complex" not in dtype.name
 
 
 def _rounded(number: float, dtype: DType) -> float:
-    """The number, or infinity where NumPy rounds it to that."""
+    """Return the number, or infinity if NumPy rounds it to that."""
     if not _LARGEST.get(dtype.name, math.inf) < abs(number) < math.inf:
         return number
     with np.errstate(over="ignore"):
@@ -308,11 +310,11 @@ def signature(
     target: Target,
     aliased: frozenset[int],
 ) -> Signature:
-    """What the compiler may know of the arguments.
+    """Return the signature, which contains what the compiler may know about the arguments.
 
-    values: as the user gave them. arguments: what `Call` made of them; None for a compile-time value.
+    values: as the user passed them. arguments: of the `Call`; None for a compile-time value.
     aliased: positions of arrays with the overlap bit.
-    raises: LaunchError for an array that doesn't match what its parameter pins.
+    raises: LaunchError for an array that doesn't match its parameter's spec.
     """
     types: list[tuple[str, ArgumentType]] = []
     for i, (parameter, value, argument) in enumerate(zip(parameters, values, arguments, strict=True)):
@@ -330,7 +332,7 @@ def _array_type(parameter: Parameter, view: ArrayView, target: Target, aliased: 
     facts = view.facts
     if view.align < facts.dtype.bytes:
         raise LaunchError(
-            f"{parameter.name} starts at an address that is no multiple of its {facts.dtype.bytes}-byte elements",
+            f"{parameter.name} starts at an address that is not a multiple of its {facts.dtype.bytes}-byte elements",
             hint="pass a copy, such as a.copy()",
         )
     spec = parameter.spec
@@ -339,7 +341,7 @@ def _array_type(parameter: Parameter, view: ArrayView, target: Target, aliased: 
         facts.dtype,
         len(facts.shape),
         facts.unit_dim,
-        # pinned strides speak for themselves
+        # pinned strides are known, so only the address counts
         min(view.align if spec is None else view.pointer_align, most),
         min(facts.extent_align, most),
         aliased,
@@ -349,7 +351,6 @@ def _array_type(parameter: Parameter, view: ArrayView, target: Target, aliased: 
 
 
 def _pinned(name: str, spec: Spec, view: ArrayView) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shape and strides that a parameter pins, once the array has them."""
     facts = view.facts
     hint = f"pass an array like that, or annotate `{name}: tj.Tensor` without a spec"
     if facts.dtype != spec.dtype:
@@ -357,7 +358,7 @@ def _pinned(name: str, spec: Spec, view: ArrayView) -> tuple[tuple[int, ...], tu
     shape, strides = spec.shape, spec.strides
     if facts.shape != shape:
         raise LaunchError(f"{name} is pinned to shape {shape}; got {facts.shape}", hint=hint)
-    # the stride of a dimension of one element is never used, and NumPy leaves it arbitrary
+    # the stride of a dimension of extent 1 is never used, and NumPy leaves it arbitrary
     differs = any(n != 1 and a != b for n, a, b in zip(shape, facts.strides, strides, strict=True))
     if differs and 0 not in shape:
         wanted = "row-major, strides" if strides == row_major(shape) else "strides"
@@ -366,12 +367,12 @@ def _pinned(name: str, spec: Spec, view: ArrayView) -> tuple[tuple[int, ...], tu
 
 
 def describe(signature: Signature) -> str:
-    """A signature as one line: `A: float32[:, :1] align 16, N = 8`."""
+    """Return a signature as one line: `A: float32[:, :1] align 16, N = 8`."""
     return ", ".join(describe_one(name, kind) for name, kind in signature.arguments)
 
 
 def describe_one(name: str, kind: ArgumentType) -> str:
-    """One argument of a signature: `A: float32[:, :1] align 16`."""
+    """Return one argument of a signature as text: `A: float32[:, :1] align 16`."""
     if isinstance(kind, ConstexprType):
         return f"{name} = {kind.value!r}"
     if isinstance(kind, ScalarType):

@@ -1,4 +1,4 @@
-"""The simulator as a device: runs the PTX on host memory, in place."""
+"""The simulator as a device, which runs PTX on host memory."""
 
 from __future__ import annotations
 
@@ -40,17 +40,19 @@ if TYPE_CHECKING:
 _DEFAULT_TARGET = "sm_90a"
 _POISON = 0xFF
 
-#: of what the simulator gives a kernel none has an address of the host's
+#: parameters that the simulator creates itself
 _NO_WORKSPACE = Workspace(0, lambda: 0, dict[TensorMapParam, tensor_maps.ParameterMaps]().__getitem__)
 
 
 class SimulatedMemory:
-    """Host memory that stands for a device's; all ones at first, which floats read as NaN.
+    """Host memory that represents device memory. It is filled with ones, which floats read as NaN.
 
-    initialized: something was copied in, or a kernel wrote it; until then its reads are reported.
+    initialized: True once data is copied in or a kernel writes it. Before, reads are reported.
     """
 
     __slots__ = ("host", "initialized")
+
+    device = SIMULATOR
 
     def __init__(self, size: int) -> None:
         self.host: np.ndarray[Any, Any] = np.full(size, _POISON, np.uint8)
@@ -59,10 +61,6 @@ class SimulatedMemory:
     @property
     def pointer(self) -> int:
         return self.host.ctypes.data
-
-    @property
-    def device(self) -> int:
-        return SIMULATOR
 
     def copy_in(self, array: np.ndarray[Any, Any]) -> None:
         self.host[:] = array.reshape(-1).view(np.uint8)
@@ -75,11 +73,13 @@ class SimulatedMemory:
         self.host = np.empty(0, np.uint8)
 
 
-_MULTIPROCESSORS = 4
-
 
 class SimulatedDevice:
-    """The simulator; chosen: the architecture it is asked to be, or None for whatever a kernel needs."""
+    """The simulator. chosen: the architecture that the user selected; None for any that a kernel needs."""
+
+    number = SIMULATOR
+    #: few, so that small kernels that loop over tiles still run several iterations
+    multiprocessors = 4
 
     def __init__(self, chosen: Target | None) -> None:
         self.chosen = chosen
@@ -89,17 +89,8 @@ class SimulatedDevice:
         return "sim" if self.chosen is None else f"sim:{self.chosen}"
 
     @property
-    def number(self) -> int:
-        return SIMULATOR
-
-    @property
     def target(self) -> Target:
         return self.chosen or find_target(_DEFAULT_TARGET)
-
-    @property
-    def multiprocessors(self) -> int:
-        """Few: so loops over tiles make several turns, as on a GPU, in kernels that are small enough to simulate."""
-        return _MULTIPROCESSORS
 
     @property
     def checks(self) -> bool:
@@ -113,10 +104,10 @@ class SimulatedDevice:
             )
 
     def prepare(self) -> None:
-        """There is nothing to wait for."""
+        """Do nothing; there is nothing to wait for."""
 
     def open(self) -> None:
-        """It always runs."""
+        """Do nothing; the simulator always runs."""
 
     def load(self, compiled: Compiled) -> SimulatedFunction:
         return SimulatedFunction(compiled)
@@ -126,18 +117,18 @@ class SimulatedDevice:
 
     @property
     def identity(self) -> str:
-        """Costs are counted, whatever machine it runs on."""
+        """The name; modelled costs don't depend on the machine."""
         return self.name
 
     def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:
         return counting.counting(call, kept)
 
     def synchronize(self) -> None:
-        """Launches have ended when they return."""
+        """Do nothing; launches are synchronous."""
 
 
 class SimulatedFunction:
-    """A kernel on the simulator."""
+    """A kernel loaded on the simulator."""
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
@@ -150,7 +141,7 @@ class SimulatedFunction:
 
     def launch(self, launch: Launch, call: Call) -> None:
         if launch.stream is not None:
-            # launches run one after the other here, but what a GPU would refuse is refused
+            # streams have no effect here, but reject what a GPU would reject
             stream_handle(launch.stream)
         entries = counting.ledger.get()
         report = self.simulate(launch, call.arguments, checks=checks_wanted(), profile=entries is not None)
@@ -161,12 +152,11 @@ class SimulatedFunction:
         self, launch: Launch, arguments: Sequence[Argument], *, checks: Checks, profile: bool = False,
         on_finding: Literal["raise", "collect"] = "raise", schedule: int = 0, delivery: str = "late",
     ) -> Report:
-        """Runs the kernel and returns what the simulator saw."""
         executable = self.compiled.executable
         self._check_written(arguments)
         record = np.zeros(AssertionsParam.RECORD_BYTES, np.uint8)
         values = [parameter_value(param, self._positions, arguments, record, profile) for param in executable.params]
-        places = SourceLines(executable.spans)
+        lines = SourceLines(executable.spans)
         try:
             report = run(
                 executable.ptx,
@@ -180,30 +170,30 @@ class SimulatedFunction:
                 schedule=schedule,
                 delivery=delivery,
                 dynamic_shared_bytes=executable.shared_bytes if executable.dynamic_shared else 0,
-                locate=places.locate,
+                locate=lines.locate,
                 capability=executable.target.number,
                 may_be_empty=True,
                 shared_map=[(p.name, p.variable, p.first, p.bytes) for p in executable.shared_map],
             )
         except SimulationError as error:
-            # a thread that ended at an assertion may be what others wait for
+            # other threads may wait for one that ended at an assertion
             failed = assertions.failed(executable, record)
             if failed is not None:
                 raise failed.simulated(launch) from None
-            error.span = error.span or places.first_in(error)
+            error.span = error.span or lines.first_in(error)
             raise
         self._note_written(arguments)
         failed = assertions.failed(executable, record)
         if failed is not None:
             if on_finding == "raise":
                 raise failed.simulated(launch)
-            report.note(failed.simulated(launch), places.location(failed.assertion.span))
+            report.note(failed.simulated(launch), lines.location(failed.assertion.span))
         report.regions = tuple(_counted(region, report.events) for region in executable.watched)
         self._warn_of_outside(report, arguments)
         return report
 
     def _warn_of_outside(self, report: Report, arguments: Sequence[Argument]) -> None:
-        """Warn of each tensor that has elements and of which every region that was used lay wholly outside."""
+        """Warn about non-empty tensors if every region of one that was used was entirely outside it."""
         executable = self.compiled.executable
         by_tensor: dict[str, list[tuple[WatchedRegion, RegionCount]]] = {}
         for watched, counted in zip(executable.watched, report.regions, strict=True):
@@ -214,14 +204,13 @@ class SimulatedFunction:
             if isinstance(view, ArrayView) and 0 not in view.facts.shape and not any(c.inside for _, c in regions):
                 lines = dict.fromkeys(f"  {w.span.called if w.span else '-'}: {w.text}" for w, _ in regions)
                 warnings.warn(
-                    f"every region of {name} that {executable.name} used lay wholly outside it, in all instances of "
+                    f"every region of {name} that {executable.name} used was entirely outside it, in all instances of "
                     f"the launch; its shape is {view.facts.shape}\n{chr(10).join(lines)}\n"
-                    "help: check where these regions start; what lies outside reads as fill and is not written",
+                    "help: check where these regions start; elements outside read as fill and are not written",
                     OutsideWarning, stacklevel=stack_level(),
                 )
 
     def _note_written(self, arguments: Sequence[Argument]) -> None:
-        """What a kernel wrote may be read from now on."""
         for position in self.compiled.executable.written.values():
             view = arguments[position]
             if isinstance(view, ArrayView) and isinstance(view.owner, DeviceArray):
@@ -231,17 +220,17 @@ class SimulatedFunction:
 
 
 class SourceLines:
-    """Turns a `.loc` into its Python line, and finds the one that an error is about."""
+    """Maps `.loc` directives to Python lines, and finds the line that an error is about."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         self._spans = spans
-        self._told: dict[str, Span] = {}
+        self._located: dict[str, Span] = {}
 
     def locate(self, file: int, line: int, column: int) -> str:
-        """The line as text, with the calls through which it was inlined."""
+        """Return the line as text, with the calls through which it was inlined."""
         if not 0 < column <= len(self._spans):
             return f"line {line}"
-        # where LLVM made one instruction of several lines, its line is 0, and its column that of the instruction before
+        # where LLVM merges instructions of several lines, the line is 0 and the column that of the previous instruction
         near = "" if line else "near "
         span: Span | None = self._spans[column - 1]
         texts = []
@@ -249,28 +238,26 @@ class SourceLines:
             texts.append(f"{span}: {span.text.strip()}" if span.text else str(span))
             span = span.caller
         text = near + "\n      called from ".join(texts)
-        self._told[text] = self._spans[column - 1]
+        self._located[text] = self._spans[column - 1]
         return text
 
     def location(self, span: Span | None) -> Location | None:
-        """A place in the kernel as findings name it."""
         if span is None:
             return None
         column = self._spans.index(span) + 1 if span in self._spans else 0
         return Location(1, span.line, column, self.locate(1, span.line, column) if column else str(span))
 
     def first_in(self, error: SimulationError) -> Span | None:
-        """Return the place that a message names first; of several in one line, that of the first party."""
-        named = [text for text in self._told if text in error.message]
+        """Return the span that a message names first; if several are on one line, the span of the first thread."""
+        named = [text for text in self._located if text in error.message]
         if not named:
             return None
         first = min(named, key=error.message.index)
         is_party = 0 < error.column <= len(self._spans) and self.locate(1, 1, error.column) in first
-        return self._spans[error.column - 1] if is_party else self._told[first]
+        return self._spans[error.column - 1] if is_party else self._located[first]
 
 
 def _counted(region: WatchedRegion, events: Mapping[int, int]) -> RegionCount:
-    """How often a region was used, and how often it lay at least partly inside."""
     instances, inside = (events.get(event, 0) // region.threads for event in (region.instances, region.inside))
     return RegionCount(region.span.called.line if region.span else 0, region.text, instances, inside)
 
@@ -279,7 +266,7 @@ def parameter_value(
     param: Param, positions: Mapping[str, int], arguments: Sequence[Argument], record: np.ndarray[Any, Any],
     profile: bool,
 ) -> Pointer | TensorMap | bytes | np.generic:
-    """A parameter's value as the simulator takes it. record: what a failed assertion leaves."""
+    """Return a parameter's value for the simulator. record: memory for failed assertions."""
     match param:
         case PointerParam():
             return _pointer(arguments[positions[param.of]], param.of, param.written, profile)
@@ -301,13 +288,13 @@ def parameter_value(
 
 
 def _tensor_map(view: Argument, param: TensorMapParam, profile: bool) -> TensorMap | bytes:
-    """What the simulator makes a map of; zeros for an array without elements, as on a GPU."""
+    """Return the tensor map of an array; zeros for an empty array, as on a GPU."""
     assert isinstance(view, ArrayView)
     spec, array = param.map, tensor_maps.mapped(param.map, view.facts)
     if array is None:
         return bytes(param.size_bytes)
     memory = _pointer(view, param.of, param.written, profile)
-    # where copies share in several ways, a box doesn't say which one it is of
+    # if copies split boxes in several ways, a box doesn't tell which split applies
     shares = [Share(share.coordinates, share.bytes) for share in param.shares]
     return TensorMap(
         memory, array.dims, array.strides, spec.box, spec.dtype.bytes, spec.dtype.name, spec.swizzle, spec.axes,
@@ -316,16 +303,16 @@ def _tensor_map(view: Argument, param: TensorMapParam, profile: bool) -> TensorM
 
 
 def _pointer(view: Argument, of: str, written: bool, profile: bool) -> Pointer:
-    """The bytes that the array reaches, for a kernel that gets the address of its first element."""
+    """Return a pointer to the array's memory. It points at the first element, which isn't always the lowest byte."""
     assert isinstance(view, ArrayView)
     if view.host is None:
         raise LaunchError(
-            f"{of} lies on {device_name(view.facts.device)}, and the simulator can't read a GPU's memory",
+            f"{of} is on {device_name(view.facts.device)}, and the simulator can't read a GPU's memory",
             hint="copy it to host memory first (.cpu(), cupy.asnumpy)",
         )
     facts = view.facts
     memory = host_bytes(view.pointer + facts.low_bytes, facts.high_bytes - facts.low_bytes, view.owner)
-    # only the profile asks where an array lies in its base
+    # only profiles use the array's offset in its allocation
     counted_at = offset_in_base(view) if profile else 0
     return Pointer(memory, -facts.low_bytes, of, written, _is_initialized(view), counted_at)
 

@@ -1,13 +1,13 @@
-"""Bytes on disk by key, for many processes at once: a key gives what was put there, whole, or nothing.
+"""An on-disk key-value store that many processes can use concurrently.
 
 ```
 FOLDER/tilejit-<digest of the key>.<kind of the key>    an entry: mark, digest, key, payload
 FOLDER/tilejit-….tmp                                    an entry that is being written
 ```
-An entry is written beside its place and renamed, so that no reader sees half of one and nobody waits for a lock. It
-carries a digest of its key and payload, which guards against damage; permissions guard against others: only a folder
-and files of this user that no other may write are read. On Windows the rights of the profile's folder are trusted.
-Nothing goes wrong for want of the disk: what can't be read isn't there, and what can't be written is a warning.
+An entry is written to a temporary file and renamed, so that readers never see partial entries and no locks are needed.
+A digest of key and payload detects damage. To guard against other users, only folders and files that belong to this
+user and that no other user can write are read; on Windows the permissions of the profile's folder are trusted.
+Disk problems never cause errors: entries that can't be read count as missing, and failed writes only cause a warning.
 """
 
 from __future__ import annotations
@@ -26,39 +26,37 @@ from typing import NamedTuple
 from ..callers import stack_level
 from ..errors import CacheWarning
 
-__all__ = ["DEFAULT_LIMIT", "Asked", "DiskStore", "Entry", "Unsound", "asked", "current"]
-
-#: bytes that the cache takes unless `TILEJIT_CACHE_MAXSIZE` says otherwise: some 10,000 kernels
+#: the size limit without `TILEJIT_CACHE_MAXSIZE`: some 10,000 kernels
 DEFAULT_LIMIT = 512 * 2**20
 
 _MARK = b"tilejit entry 1\n"
 _DIGEST_BYTES = 32
-#: of the names of files, because somebody may name a folder in which there are others
+#: of file names, because the user may choose a folder that contains other files
 _PREFIX = "tilejit-"
 _TEMPORARY = ".tmp"
 
-#: names of files that aren't UTF-8 have them, and keys may hold such names
+#: file names that aren't UTF-8 contain surrogates, and keys contain file names
 _SURROGATES = "surrogatepass"
 
-#: seconds after which nobody is still writing a file, and by which clocks of one machine don't differ
+#: seconds after which a temporary file is abandoned, and a bound on the difference between clocks of one machine
 _ABANDONED, _SKEW = 3600, 24 * 3600
 
-#: seconds for which an entry's time of use may be wrong, so that reading seldom writes
+#: the precision of an entry's time of use in seconds, so that most reads don't write it
 _RECENT = 60
 
-#: writings of which one, on average, looks at all entries: 30 us for each that is there
+#: one of this many writes, on average, examines all entries, which takes 30 us per entry
 _SWEEP_EVERY = 64
 
 _BINARY = getattr(os, "O_BINARY", 0)
-#: a link may lead to a file of others, and opening a pipe waits for its writer
+#: don't follow links, which may lead to other users' files, and don't block on opening a pipe
 _READING = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
 
-_HINT = "TILEJIT_CACHE_DIR names another folder, TILEJIT_CACHE=0 turns the cache off"
+_HINT = "set TILEJIT_CACHE_DIR to another folder, or TILEJIT_CACHE=0 to turn the cache off"
 
 
 class Entry(NamedTuple):
-    """A file of the store. kind: what its key says in front of the colon. used: seconds since the epoch."""
+    """A file of the store. kind: the part of its key before the colon. used: seconds since the epoch."""
 
     path: Path
     kind: str
@@ -67,7 +65,7 @@ class Entry(NamedTuple):
 
 
 class Unsound(NamedTuple):
-    """An entry that would never be used. is_removed: else it is another user's, or can't be removed."""
+    """An entry that would never be used. is_removed: False if it is another user's or can't be removed."""
 
     name: str
     problem: str
@@ -75,7 +73,7 @@ class Unsound(NamedTuple):
 
 
 class _Foreign(Exception):
-    """A file or folder that others may have written."""
+    """A file or folder that other users may have written."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path} {problem}")
@@ -83,22 +81,22 @@ class _Foreign(Exception):
 
 
 class DiskStore:
-    """Bytes by key in one folder, which is made when something is put there.
+    """Bytes by key in one folder, which is created by the first write.
 
-    A key is text, `kind:anything`. limit_bytes: past it, what was used longest ago goes.
+    Keys are strings, `kind:anything`. limit_bytes: above it, the least recently used entries are removed.
     """
 
     def __init__(self, folder: Path, limit_bytes: int = DEFAULT_LIMIT) -> None:
         self.folder = folder
         self.limit_bytes = limit_bytes
-        # None until the folder was looked at
+        # None until the folder is checked
         self._is_trusted: bool | None = None
         self._is_writable = True
         self._is_quiet = False
         self._unswept = 0
 
     def get(self, key: str) -> bytes | None:
-        """What was put under this key, or None. What is damaged is removed."""
+        """Return the payload of a key, or None. Damaged entries are removed."""
         if not self._trusts_folder():
             return None
         path = self._path(key)
@@ -113,13 +111,13 @@ class DiskStore:
         if payload is None:
             _remove(path)
         elif abs(time.time() - used) > _RECENT:
-            # what can't be written can be read
+            # read-only entries can still be used
             with suppress(OSError):
                 os.utime(path)
         return payload
 
     def put(self, key: str, payload: bytes) -> None:
-        """Keeps the payload under this key, in place of what was there; where it can't, warns once."""
+        """Store the payload under a key, replacing an earlier one; on failure warn once."""
         if not self._is_writable or not self._trusts_folder(make=True):
             return
         path, head = self._path(key), _head(key)
@@ -131,30 +129,29 @@ class DiskStore:
             os.replace(temporary, path)
         except OSError as error:
             _remove(temporary)
-            # on Windows nobody replaces what another process reads, and that is the same entry
+            # on Windows a file that another process reads can't be replaced, but it has the same contents
             if os.name != "nt" or not isinstance(error, PermissionError) or not path.exists():
                 self._cannot_write(error)
             return
         except BaseException:
-            # an interrupt, too, leaves no part of a file
+            # also after an interrupt, remove the partial file
             _remove(temporary)
             raise
         self._unswept += len(payload)
-        # most processes write little
+        # most processes write little, so some of them sweep at random
         if self._unswept > self.limit_bytes // 32 or random[0] % _SWEEP_EVERY == 0:
             self.sweep()
 
     def entries(self) -> Iterator[Entry]:
-        """Every entry that is there, in no order."""
         return (entry for entry in self._files() if entry.path.suffix != _TEMPORARY)
 
     def clear(self) -> int:
-        """Removes this user's entries, and what was left of writing them; returns how many entries went."""
+        """Remove this user's entries and temporary files; return the number of entries removed."""
         removed = [entry for entry in self._files() if _is_own(entry.path) and _remove(entry.path)]
         return sum(entry.path.suffix != _TEMPORARY for entry in removed)
 
     def verify(self) -> list[Unsound]:
-        """The entries that are never used; those of this user are removed."""
+        """Return the entries that can't be used; those of this user are removed."""
         found = []
         for entry in self.entries():
             try:
@@ -172,7 +169,7 @@ class DiskStore:
         return found
 
     def problem(self) -> str | None:
-        """Why the folder isn't used; None where it is, or would be made."""
+        """Return the reason why the folder isn't used; None if it is used or would be created."""
         try:
             _check(os.stat(self.folder), self.folder, stat.S_ISDIR)
         except FileNotFoundError:
@@ -185,12 +182,12 @@ class DiskStore:
 
     @property
     def is_writable(self) -> bool:
-        """Whether this user has the right to add entries, or to make the folder."""
+        """True if this user may add entries, or create the folder."""
         there = (folder for folder in (self.folder, *self.folder.parents) if os.path.exists(folder))
         return os.access(next(there, self.folder), os.W_OK)
 
     def sweep(self) -> None:
-        """Removes what was used longest ago where all takes more than the limit, and what nobody goes on writing."""
+        """Remove abandoned temporary files and, above the size limit, the least recently used entries."""
         self._unswept = 0
         now, total, entries = time.time(), 0, []
         for entry in self._files():
@@ -199,7 +196,7 @@ class DiskStore:
                     _remove(entry.path)
                 continue
             total += entry.size_bytes
-            # a time that has yet to come says nothing
+            # a time in the future is meaningless
             entries.append((entry.used if entry.used < now + _SKEW else 0.0, entry))
         if total <= self.limit_bytes:
             return
@@ -215,7 +212,7 @@ class DiskStore:
         except OSError:
             return
         for file in listed:
-            # others remove files too
+            # other processes may remove files concurrently
             with suppress(OSError):
                 facts = file.stat(follow_symlinks=False)
                 path = Path(file.path)
@@ -230,7 +227,7 @@ class DiskStore:
         return self.folder / f"{_PREFIX}{name}.{key.partition(':')[0]}"
 
     def _trusts_folder(self, make: bool = False) -> bool:
-        """Whether the folder is there, and no other may write into it."""
+        """True if the folder exists and no other user can write to it."""
         if self._is_trusted is None:
             try:
                 if make:
@@ -253,44 +250,44 @@ class DiskStore:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
         except FileExistsError:
-            # something else is there, and is told of
+            # not a folder, which the caller reports
             return
         except FileNotFoundError as error:
-            # so /proc says that it takes no folders
+            # /proc, for example, reports that it can't contain folders
             self._give_up(error)
 
     def _cannot_write(self, error: OSError) -> None:
         if isinstance(error, FileNotFoundError):
-            # somebody removed the folder
+            # the folder was removed
             self._is_trusted = None
         else:
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
         self._is_writable = False
-        self.warn(f"{self.folder} can't be written ({error.strerror}): what is compiled now is not kept on disk")
+        self.warn(f"{self.folder} can't be written ({error.strerror}): compiled kernels are not kept on disk")
 
     def warn(self, message: str, hint: str = _HINT) -> None:
-        """Says, once, why something isn't kept or read."""
+        """Warn, once, that something isn't stored or read."""
         if not self._is_quiet:
             self._is_quiet = True
             _warn(f"{message}\nhelp: {hint}")
 
 
 class Asked(NamedTuple):
-    """What the environment asks for. problem: why there is no store, or what else can't be as it was asked for."""
+    """The store that the environment selects. problem: why there is no store, or which setting is invalid."""
 
     store: DiskStore | None
     problem: str | None = None
 
     @property
     def unused(self) -> str | None:
-        """Why nothing is kept on disk; None where something is."""
+        """The reason why nothing is kept on disk, or None."""
         return self.problem if self.store is None else self.store.problem()
 
 
 def current() -> DiskStore | None:
-    """The store that the environment asks for; None where it asks for none, and with a warning where it can't be."""
+    """Return the store that the environment selects, or None; warn if a setting is invalid."""
     if os.environ.get("TILEJIT_CACHE") == "0":
         return None
     store, problem = asked()
@@ -300,11 +297,11 @@ def current() -> DiskStore | None:
 
 
 def asked() -> Asked:
-    """What the environment asks for, without a warning."""
+    """Return the store that the environment selects, without a warning."""
     environment = os.environ
     switch = environment.get("TILEJIT_CACHE") or "1"
     if switch != "1":
-        return Asked(None, "TILEJIT_CACHE=0" if switch == "0" else f"TILEJIT_CACHE={switch!r} is none of 0, 1")
+        return Asked(None, "TILEJIT_CACHE=0" if switch == "0" else f"TILEJIT_CACHE={switch!r} is not one of 0, 1")
     return _store(environment.get("TILEJIT_CACHE_DIR") or None, environment.get("TILEJIT_CACHE_MAXSIZE") or None)
 
 
@@ -312,46 +309,44 @@ def asked() -> Asked:
 def _store(folder: str | None, limit: str | None) -> Asked:
     if folder is None:
         try:
-            # it takes 5 ms to import
+            # takes 5 ms to import
             import platformdirs
         except ImportError:
             return Asked(None, "platformdirs isn't installed")
         folder = platformdirs.user_cache_dir("tilejit", appauthor=False)
     try:
-        # a program may change to another directory
+        # absolute, because the program may change its directory
         path = Path(folder).expanduser().absolute()
     except (RuntimeError, OSError) as error:
-        # nobody has that home, or the directory in which the program runs was removed
-        return Asked(None, f"{folder} is no folder that can be found ({error})")
+        # the user has no home directory, or the current directory was removed
+        return Asked(None, f"{folder} can't be resolved to a folder ({error})")
     if limit is None or limit.isdecimal():
         return Asked(DiskStore(path, DEFAULT_LIMIT if limit is None else int(limit)))
     return Asked(
-        DiskStore(path), f"TILEJIT_CACHE_MAXSIZE={limit!r} is no number of bytes: at most {DEFAULT_LIMIT:,} are kept"
+        DiskStore(path), f"TILEJIT_CACHE_MAXSIZE={limit!r} is not a number of bytes: at most {DEFAULT_LIMIT:,} are kept"
     )
 
 
 @lru_cache(maxsize=8)
 def _tell(problem: str) -> None:
-    """Warns, once."""
     _warn(f"{problem}\nhelp: {_HINT}")
 
 
 def _warn(message: str) -> None:
-    """A warning at the line of the user's that led here."""
     warnings.warn(message, CacheWarning, stacklevel=stack_level())
 
 
 def _read(path: Path) -> tuple[bytes, float]:
-    """A file's content and time of use.
+    """Return a file's contents and time of use.
 
-    raises: _Foreign for one that others may have written.
+    raises: _Foreign if other users may have written it.
     """
     opened = os.open(path, _READING)
     try:
         facts = os.fstat(opened)
         _check(facts, path, stat.S_ISREG)
     except BaseException:
-        # an interrupt, too; a file object, which would close it, refuses to be made of a folder
+        # also after an interrupt; `os.fdopen`, which would close the file, refuses folders
         os.close(opened)
         raise
     with os.fdopen(opened, "rb") as file:
@@ -359,9 +354,9 @@ def _read(path: Path) -> tuple[bytes, float]:
 
 
 def _check(facts: os.stat_result, path: Path, is_right_kind: Callable[[int], bool]) -> None:
-    """Raises _Foreign for what isn't of this kind, or what others may have written."""
+    """Raise _Foreign if it is of another kind, or if other users may have written it."""
     if not is_right_kind(facts.st_mode):
-        raise _Foreign(path, f"is no {'folder' if is_right_kind is stat.S_ISDIR else 'file'}")
+        raise _Foreign(path, f"is not a {'folder' if is_right_kind is stat.S_ISDIR else 'file'}")
     if not hasattr(os, "geteuid"):
         return
     if facts.st_uid != os.geteuid():
@@ -371,7 +366,7 @@ def _check(facts: os.stat_result, path: Path, is_right_kind: Callable[[int], boo
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a file is this user's; on Windows all that are in the profile's folder."""
+    """True if a file belongs to this user; on Windows, for all files."""
     if not hasattr(os, "geteuid"):
         return True
     try:
@@ -381,7 +376,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _payload(content: bytes, key: str) -> bytes | None:
-    """What an entry holds for a key; None where it is damaged, or stands in another's place."""
+    """Return the payload of an entry; None if it is damaged or belongs to another key."""
     head = _head(key)
     start = len(_MARK) + _DIGEST_BYTES
     if content[: len(_MARK)] != _MARK or content[start : start + len(head)] != head:
@@ -391,7 +386,7 @@ def _payload(content: bytes, key: str) -> bytes | None:
 
 
 def _key(content: bytes) -> str | None:
-    """The key of an entry, None of one that is damaged."""
+    """Return the key of an entry; None if it is damaged."""
     length, _, rest = content[len(_MARK) + _DIGEST_BYTES :].partition(b"\n")
     if not length.isdigit():
         return None
@@ -403,7 +398,7 @@ def _key(content: bytes) -> str | None:
 
 
 def _head(key: str) -> bytes:
-    """The key as it stands in an entry, behind its length."""
+    """Return the key as entries store it, with its length first."""
     name = key.encode("utf-8", _SURROGATES)
     return b"%d\n%b" % (len(name), name)
 

@@ -1,7 +1,7 @@
-"""Tensor maps: what a launch makes of an array for copies of its boxes, and those that were made.
+"""Tensor maps of array arguments, for TMA copies.
 
-A map depends on where the array lies. So each is kept by its parameter, the array's facts and its address: a launch
-with arrays that were there before looks its maps up.
+A map contains the array's address. Maps are cached by parameter, array facts and address, so repeated launches with the
+same arrays only look them up.
 """
 
 from __future__ import annotations
@@ -16,31 +16,29 @@ from ..forks import renewed_at_fork
 from ..ir.params import TensorMapParam, TensorMapSpec
 from .arrays import ArrayFacts
 
-__all__ = ["Encode", "MappedArray", "ParameterMaps", "mapped"]
-
-#: maps of one parameter that are kept
+#: the maximum number of cached maps per parameter
 _MOST = 256
 
 
 class MappedArray(NamedTuple):
-    """An array in the order of the hardware, the dimension with stride 1 first.
+    """An array in the hardware's order, the dimension with stride 1 first.
 
-    dims: elements. strides: bytes from one element to the next along each dimension but the first.
+    dims: extents in elements. strides: bytes along each dimension but the first.
     """
 
     dims: tuple[int, ...]
     strides: tuple[int, ...]
 
 
-#: makes the 128 bytes of an array at an address
+#: encodes the 128-byte map of an array at an address
 Encode = Callable[[TensorMapSpec, int, MappedArray], bytes]
 
 
 def mapped(spec: TensorMapSpec, facts: ArrayFacts) -> MappedArray | None:
-    """An array as a map tells of it; None for one without elements, of which there is no map.
+    """Return the description of an array for its map; None for an empty array, which has no map.
 
-    A dimension of extent 1 counts as packed, because nothing lies a stride further.
-    raises: LaunchError for an extent or a stride that a map can't tell.
+    The stride of a dimension of extent 1 is never used and is replaced by the packed one.
+    raises: LaunchError for an extent or a stride that a map can't represent.
     """
     if 0 in facts.shape:
         return None
@@ -51,22 +49,22 @@ def mapped(spec: TensorMapSpec, facts: ArrayFacts) -> MappedArray | None:
         extent = 1 if axis is None else facts.shape[axis]
         stride = packed if axis is None or extent == 1 else facts.strides[axis] * facts.dtype.bytes
         if extent >= spec.EXTENT_END or stride >= spec.STRIDE_END_BYTES or stride < 0:
-            raise _too_far(spec, axis, extent, stride)
+            raise _unmappable(spec, axis, extent, stride)
         dims.append(extent)
         strides.append(stride)
         packed = -(-max(stride * extent, 1) // spec.UNIT_BYTES) * spec.UNIT_BYTES
     return MappedArray(tuple(dims), tuple(strides[1:]))
 
 
-def _too_far(spec: TensorMapSpec, axis: int | None, extent: int, stride: int) -> LaunchError:
+def _unmappable(spec: TensorMapSpec, axis: int | None, extent: int, stride: int) -> LaunchError:
     what = f"dimension {axis} of {spec.of}"
     hint = "give the copy variant=... of another kind, or pass a part of the array"
     if extent >= spec.EXTENT_END:
-        return LaunchError(f"{what} has {extent:,} elements; TMA counts to {spec.EXTENT_END - 1:,}", hint=hint)
+        return LaunchError(f"{what} has {extent:,} elements; TMA supports at most {spec.EXTENT_END - 1:,}", hint=hint)
     if stride < 0:
-        return LaunchError(f"{what} has its elements {stride:,} bytes apart; TMA goes forward only", hint=hint)
+        return LaunchError(f"{what} has a stride of {stride:,} bytes; TMA supports no negative strides", hint=hint)
     return LaunchError(
-        f"{what} has its elements {stride:,} bytes apart; TMA goes less than {spec.STRIDE_END_BYTES:,}", hint=hint
+        f"{what} has a stride of {stride:,} bytes; TMA supports less than {spec.STRIDE_END_BYTES:,}", hint=hint
     )
 
 
@@ -81,27 +79,26 @@ class ParameterMaps:
         self._lock = renewed_at_fork(threading.Lock())
 
     def of(self, facts: ArrayFacts) -> EncodedMaps:
-        """Those of arrays with these facts, by address."""
         maps = self._by_facts.get(facts.number)
         return maps if maps is not None else self._by_facts.setdefault(facts.number, EncodedMaps(self, facts))
 
     def make(self, maps: EncodedMaps, facts: ArrayFacts, address: int) -> bytes:
-        """Another one; the oldest is forgotten where there are too many."""
+        """Encode a map and cache it, evicting the oldest if there are too many."""
         array = mapped(self.spec, facts)
         made = bytes(TensorMapParam.size_bytes) if array is None else self._encode(self.spec, address, array)
         with self._lock:
             self._order.append((maps, address))
             maps[address] = made
             if len(self._order) > _MOST:
-                oldest, forgotten = self._order.popleft()
-                oldest.pop(forgotten, None)
+                oldest, oldest_address = self._order.popleft()
+                oldest.pop(oldest_address, None)
                 if not oldest:
                     self._by_facts.pop(oldest.facts.number, None)
         return made
 
 
 class EncodedMaps(dict[int, bytes]):
-    """The maps of arrays with the same facts, by address; one that isn't there is made."""
+    """The maps of arrays with the same facts, by address; missing ones are encoded."""
 
     def __init__(self, parameter: ParameterMaps, facts: ArrayFacts) -> None:
         self._parameter = parameter

@@ -1,4 +1,4 @@
-"""Which of several pieces of work is the fastest: rounds in which each is timed once, and which clear losers leave."""
+"""Races between functions: each function is timed repeatedly, in rotation, and clear losers drop out."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..errors import LaunchError, entry_point
 from . import devices
 from .device import Bench
 
-#: rounds after which work is out whose fastest time is so many times the median of the best
+#: (timings, factor): after this many timings, work whose fastest time exceeds the best median by the factor drops out
 OUT_AFTER = ((2, 2.0), (4, 1.1))
 
-#: timings that a median needs at least
+#: the minimum number of timings for a median
 LEAST = 5
 
 
 @dataclass(slots=True)
 class Contender:
-    """A piece of work with what it took so far. is_out: it is clearly slower than another, and timed no more."""
+    """A piece of work with its times. is_out: it is clearly slower than another one and no longer timed."""
 
     work: Callable[[], object]
     samples: list[float] = field(default_factory=list)
@@ -31,21 +31,18 @@ class Contender:
         return median(self.samples)
 
 
-def _nothing() -> None:
-    pass
-
-
 def race(
-    bench: Bench, contenders: Sequence[Contender], most: int, enough: float, after: Callable[[], object] = _nothing
+    bench: Bench, contenders: Sequence[Contender], most: int, enough: float, after: Callable[[], object] = lambda: None
 ) -> None:
-    """Times the contenders in turn, each with the next one as neighbour in time, because clocks drift.
+    """Time the contenders in rotation, so that drifting clocks affect all of them.
 
-    most: timings of each. enough: sum of its times from which on `LEAST` timings do. after: called behind each round.
+    most: the maximum number of timings of each. enough: a contender's total time after which `LEAST` timings suffice.
+    after: called after each round.
     """
-    turn = 0
+    first = 0
     while running := [c for c in contenders if not (c.is_out or _is_known(bench, c, contenders, most, enough))]:
-        turn = (turn + 1) % len(running)
-        order = running[turn:] + running[:turn]
+        first = (first + 1) % len(running)
+        order = running[first:] + running[:first]
         for contender, time in zip(order, bench.round([c.work for c in order]), strict=True):
             contender.samples.append(time)
         _drop_losers(contenders, running)
@@ -53,7 +50,7 @@ def race(
 
 
 def _is_known(bench: Bench, contender: Contender, contenders: Sequence[Contender], most: int, enough: float) -> bool:
-    """Whether more timings would tell nothing that matters."""
+    """True if more timings wouldn't change the result."""
     count = len(contender.samples)
     if bench.is_exact or count >= most:
         return count > 0
@@ -67,10 +64,10 @@ def _drop_losers(contenders: Sequence[Contender], running: Sequence[Contender]) 
     best = min(c.median for c in contenders if c.samples)
     for contender in running:
         fastest, count = min(contender.samples), len(contender.samples)
-        contender.is_out = any(count >= rounds and fastest > limit * best for rounds, limit in OUT_AFTER)
+        contender.is_out = any(count >= least and fastest > limit * best for least, limit in OUT_AFTER)
 
 
-#: timings of each piece of work of `do_bench` at most
+#: the maximum number of timings per function in `do_bench`
 _MOST = 1000
 
 
@@ -86,18 +83,18 @@ def do_bench(work: Sequence[Callable[[], object]], *, warmup: float = 25.0, rep:
 def do_bench(
     work: Callable[[], object] | Sequence[Callable[[], object]], *, warmup: float = 25.0, rep: float = 100.0
 ) -> float | list[float]:
-    """The median time of a function that launches kernels, in milliseconds by the GPU's clock, with a cold L2 cache.
+    """Return the median time of a function that launches kernels, in ms of the GPU's clock, with a cold L2 cache.
 
-    Of several functions a list: they are timed in turn, and one that is clearly slower than another is timed less.
-    What they launch runs on the current stream. On the simulator a function runs once, and the number is what it costs
-    as the simulator counts it, in cycles of one multiprocessor (`tilejit/runtime/counting.py` has the weights).
-    warmup, rep: milliseconds of warming up, and of timing each.
-    raises: LaunchError for what can't be called.
+    For several functions, return a list; they are timed in rotation, and clearly slower ones are timed less often.
+    The functions should launch on the current stream. On the simulator each function runs once, and the result is its
+    modelled cost in cycles of one multiprocessor (`tilejit/runtime/counting.py` has the weights).
+    warmup, rep: milliseconds of warming up, and of timing each function.
+    raises: LaunchError for anything that can't be called.
     """
     works = [work] if callable(work) else list(work)
     if not works or not all(map(callable, works)):
         raise LaunchError(
-            "do_bench times functions without arguments, and got none",
+            "do_bench times functions without arguments, and none was passed",
             hint="write do_bench(lambda: k[grid](...)), or a list of such functions",
         )
     contenders = [Contender(each) for each in works]

@@ -1,8 +1,8 @@
-"""How a variant of a kernel is made: from the disk where it was kept there, else compiled.
+"""Builds variants of a kernel: loads them from disk, or compiles them.
 
 ```
-signature, target, threads ─▶ CacheEntry ─ kept? ─▶ Compiled, whose derivation is made when somebody asks for it
-                               └─ no: frontend ─▶ TileDraft ─ pipeline ─▶ Compiled, which is kept
+signature, target, threads ─▶ CacheEntry ─ stored? ─▶ Compiled, whose derivation is recomputed on demand
+                               └─ no: frontend ─▶ TileDraft ─ pipeline ─▶ Compiled, which is stored
 ```
 """
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from ..compiled import Compiled
     from ..ir.nodes import Kernel as TileKernel
 
-#: reads a kernel's source into tile IR: build(signature, target, threads, debug)
+#: translates a kernel's source to tile IR: build(signature, target, threads, debug)
 Build = Callable[[Signature, Target, int, bool], "TileKernel"]
 
 
-#: compiles tile IR that was verified
+#: compiles verified tile IR
 Compiler = Callable[["TileKernel", Signature, Target], "Compiled"]
 
 
 class BuildRequest(NamedTuple):
-    """What a variant is made for. debug: the checked build."""
+    """The inputs of a build. debug: build the checked variant."""
 
     signature: Signature
     target: Target
@@ -50,121 +50,119 @@ class BuildRequest(NamedTuple):
 
 
 class TileDraft(NamedTuple):
-    """A kernel's tile IR, which may still assume more overlaps than there are. ms: what it took."""
+    """A kernel's tile IR, which may still assume more overlaps than exist. ms: the time that it took."""
 
     tile: TileKernel
     ms: float
 
 
 class VariantBuilder:
-    """Makes the variants of one kernel; it keeps none of them.
+    """Builds the variants of one kernel; caches nothing in memory.
 
-    build: makes its tile IR. options: what its decorator was told that isn't in an order.
+    build: translates its source to tile IR. options: arguments of its decorator that aren't in a request.
     """
 
     def __init__(self, source: KernelSource, captured: Captured, build: Build, options: Hashable) -> None:
         self._source = source
         self._captured = captured
         self._build = build
-        self._shelf = KernelCache(source, options)
+        self._cache = KernelCache(source, options)
 
-    def make(self, order: BuildRequest, draft: TileDraft | None = None, compiler: Compiler | None = None) -> Compiled:
-        """The variant. draft: its tile IR, where that was needed before. compiler: else `pipeline.compile`."""
+    def make(self, request: BuildRequest, draft: TileDraft | None = None, compiler: Compiler | None = None) -> Compiled:
+        """Build a variant. draft: its tile IR, if already known. compiler: replaces `pipeline.compile`."""
         captured = self._captured.current()
-        place = self._shelf.place(*order)
-        compiled = None if place is None else self._kept(place, order)
+        entry = self._cache.entry(*request)
+        compiled = None if entry is None else self._kept(entry, request)
         if compiled is None:
-            compiled = self._compile(order, draft, compiler)
-            if place is not None and self._belongs(place, order, captured):
-                place.keep(compiled.executable_to_keep)
-                compiled.shelf = place
-                if order.debug and not compiled.executable.is_checked:
-                    self._keep_plain(order, compiled)
+            compiled = self._compile(request, draft, compiler)
+            if entry is not None and self._belongs(entry, request, captured):
+                entry.keep(compiled.executable_to_keep)
+                compiled.shelf = entry
+                if request.debug and not compiled.executable.is_checked:
+                    self._keep_plain(request, compiled)
         return compiled
 
-    def written(self, order: BuildRequest) -> tuple[frozenset[str], TileDraft | None]:
-        """The arguments that the variant writes, and its tile IR where that had to be made."""
+    def written(self, request: BuildRequest) -> tuple[frozenset[str], TileDraft | None]:
+        """Return the arguments that the variant writes, and its tile IR if it had to be built."""
         captured = self._captured.current()
-        place = self._shelf.place(*order)
-        names = None if place is None else place.written()
+        entry = self._cache.entry(*request)
+        names = None if entry is None else entry.written()
         if names is not None:
             return names, None
-        draft = self._draft(order)
+        draft = self._draft(request)
         names = written_arguments(draft.tile.params)
-        if place is not None and self._belongs(place, order, captured):
-            place.keep_written(names)
+        if entry is not None and self._belongs(entry, request, captured):
+            entry.keep_written(names)
         return names, draft
 
-    def _belongs(self, place: CacheEntry, order: BuildRequest, captured: CapturedValues) -> bool:
-        """Whether what was made meanwhile belongs there: a captured value may have changed.
+    def _belongs(self, entry: CacheEntry, request: BuildRequest, captured: CapturedValues) -> bool:
+        """True if a result belongs to this entry, which it doesn't if a captured value has changed meanwhile.
 
-        captured: the values when the place was found.
+        captured: the values when the entry was determined.
         """
-        # a function that is a compile-time value captures others
-        passes_values = any(isinstance(kind, ConstexprType) for _, kind in order.signature.arguments)
+        # a function passed as a compile-time value captures further values
+        passes_values = any(isinstance(kind, ConstexprType) for _, kind in request.signature.arguments)
         if not passes_values and self._captured.current() is captured:
             return True
-        return place == self._shelf.place(*order)
+        return entry == self._cache.entry(*request)
 
-    def _keep_plain(self, order: BuildRequest, compiled: Compiled) -> None:
-        """Keeps a checked build in which nothing is checked as the plain one, too."""
-        place = self._shelf.place(*order._replace(debug=False))
-        if place is not None:
-            place.keep(compiled.executable_to_keep)
+    def _keep_plain(self, request: BuildRequest, compiled: Compiled) -> None:
+        """Store a checked build without any checks as the plain build, too."""
+        entry = self._cache.entry(*request._replace(debug=False))
+        if entry is not None:
+            entry.keep(compiled.executable_to_keep)
 
-    def _kept(self, place: CacheEntry, order: BuildRequest) -> Compiled | None:
-        """The variant from the disk; None where it isn't there."""
+    def _kept(self, entry: CacheEntry, request: BuildRequest) -> Compiled | None:
         from ..compiled import Compiled
 
         began = time.perf_counter()
-        executable = place.executable(order.signature)
+        executable = entry.executable(request.signature)
         if executable is None:
             return None
-        derive = partial(self._derivation, order, self._captured.number())
+        derive = partial(self._derivation, request, self._captured.number())
         timings = {"disk": 1e3 * (time.perf_counter() - began)}
-        return Compiled(executable, timings, derive, assemble=machine_code, shelf=place)
+        return Compiled(executable, timings, derive, assemble=machine_code, shelf=entry)
 
-    def _derivation(self, order: BuildRequest, captured: int) -> Derivation:
-        """How a variant that came from the disk was made, by compiling it now."""
+    def _derivation(self, request: BuildRequest, captured: int) -> Derivation:
+        """Return the derivation of a variant that came from disk, by compiling it now."""
         self._check_unchanged(captured)
-        derivation = self._compile(order, None, None).derivation
+        derivation = self._compile(request, None, None).derivation
         self._check_unchanged(captured)
         return derivation
 
     def _check_unchanged(self, captured: int) -> None:
-        """Raises LaunchError where a captured value has changed since a variant came from the disk."""
         if self._captured.number() != captured:
             changes = " and ".join(self._captured.changes(captured, self._captured.number()))
             raise LaunchError(
                 f"{self._source.name} came from the disk, and what it captures has changed since: {changes}",
-                hint="ask how it was made before that, or compile it again",
+                hint="explain it before changing these values, or compile it again",
             )
 
-    # What was remembered of the compiled kernels is forgotten, so that there is less to traverse. A compilation of the
-    # matmul kernel took 8 % longer with the collector, and leaves nothing in cycles but its buffers, 59 objects.
+    # Memo tables of the compiler are cleared first, so that the collector has less to traverse. With the collector, the
+    # matmul kernel took 8 % longer to compile, although only its buffers, 59 objects, are in cycles.
     @gc_paused_until(forget)
-    def _compile(self, order: BuildRequest, draft: TileDraft | None, compiler: Compiler | None) -> Compiled:
-        # the compiler and llvmlite take 100 ms to import, so they wait until something is compiled
+    def _compile(self, request: BuildRequest, draft: TileDraft | None, compiler: Compiler | None) -> Compiled:
+        # the compiler and llvmlite take 100 ms to import, so import them only to compile
         with importing:
             from .. import pipeline
             from ..frontend.ir_params import with_overlaps
 
         with Progress(f"compiling {self._source.name}", 1 + len(pipeline.PASSES)):
-            draft = draft or self._draft(order)
-            tile = with_overlaps(draft.tile, order.signature)
+            draft = draft or self._draft(request)
+            tile = with_overlaps(draft.tile, request.signature)
             with self._recursion_named():
                 if compiler is None:
-                    compiled = pipeline.compile(tile, order.signature, order.target, sound=True)
+                    compiled = pipeline.compile(tile, request.signature, request.target, sound=True)
                 else:
-                    compiled = compiler(tile, order.signature, order.target)
+                    compiled = compiler(tile, request.signature, request.target)
         compiled.timings = {"frontend": draft.ms, **compiled.timings}
         compiled.assemble = machine_code
         return compiled
 
-    def _draft(self, order: BuildRequest) -> TileDraft:
+    def _draft(self, request: BuildRequest) -> TileDraft:
         started = time.perf_counter()
         with self._recursion_named():
-            tile = self._build(*order)
+            tile = self._build(*request)
         return TileDraft(tile, 1e3 * (time.perf_counter() - started))
 
     @contextmanager
@@ -174,7 +172,7 @@ class VariantBuilder:
         except RecursionError:
             raise KernelSyntaxError(
                 f"{self._source.name} has an expression, an elif chain or a tuple of several hundred levels, "
-                "deeper than Python recurses",
+                "beyond Python's recursion limit",
                 span=self._source.span(self._source.node),
-                hint="give parts of it names of their own",
+                hint="assign parts of it to variables",
             ) from None

@@ -1,4 +1,4 @@
-"""The compiled variants of a kernel: which one a launch needs, when one is made, and what a recompilation would change.
+"""The compiled variants of a kernel: lookup, compilation and `no_recompile`.
 
 ```
 arguments ─ Call ─▶ Request ─ overlaps ─▶ Key ─ known? ─▶ CompiledVariant
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from ..compiled import Compiled
 
 
-#: where nothing may be compiled now, in words, or None
+#: the place, in words, in which nothing may be compiled now, or None
 _frozen: ContextVar[str | None] = ContextVar("tilejit_frozen", default=None)
 
 
 @contextmanager
 def without_compiling(where: str) -> Iterator[None]:
-    """Inside, a launch that would compile raises a LaunchError. where: for its message, in words."""
+    """Make launches that would compile raise a LaunchError inside. where: for its message, in words."""
     token = _frozen.set(where)
     try:
         yield
@@ -44,14 +44,14 @@ def without_compiling(where: str) -> Iterator[None]:
 
 
 def refuse_compiling(what: str) -> None:
-    """Raises a LaunchError where nothing may be compiled now. what: would be done."""
+    """Raise LaunchError if nothing may be compiled now. what: the refused action, for the message."""
     where = _frozen.get()
     if where is not None:
-        raise LaunchError(f"{what} {where}", hint="launch it once before")
+        raise LaunchError(f"{what} {where}", hint="launch it once before that")
 
 
 class Request(NamedTuple):
-    """What a variant is compiled for; values in the order of the parameters. debug: the checked build."""
+    """The inputs of a variant; values in the order of the parameters. debug: the checked build."""
 
     target: Target
     threads: int
@@ -61,10 +61,9 @@ class Request(NamedTuple):
 
 
 class Key(NamedTuple):
-    """What two launches of one compiled variant have in common.
+    """Cache key: launches with equal keys share a compiled variant.
 
-    constexprs: the compile-time values as `freeze` makes them, which tells -0.0 from 0.0. target: its name.
-    captured: the number of the captured values.
+    constexprs: frozen compile-time values, in which -0.0 and 0.0 differ. captured: the number of the captured values.
     """
 
     signature: Signature
@@ -79,8 +78,9 @@ class Key(NamedTuple):
 class CompiledVariant:
     """One compiled variant of a kernel, as `Kernel.signatures` lists it.
 
-    debug: it is a checked build. made: seconds since the epoch. call: `file:line` of the call that made it.
-    timings: ms by stage. captured: number of the captured values that it was made with.
+    debug: it is a checked build.
+    made: time of its compilation, in seconds since the epoch. call: `file:line` of the call that compiled it.
+    timings: ms per stage. captured: number of the captured values.
     """
 
     signature: Signature
@@ -105,41 +105,38 @@ class CompiledVariant:
 
 
 class _Overtaken(Exception):
-    """A captured value has changed while something was made of it."""
+    """A captured value has changed during compilation."""
 
 
 class VariantCache:
-    """The compiled variants of one kernel, by their keys. name: of the kernel."""
+    """The compiled variants of one kernel by key. name: of the kernel."""
 
-    def __init__(
-        self, name: str, parameters: Sequence[Parameter], captured: Captured, maker: VariantBuilder
-    ) -> None:
+    def __init__(self, name: str, parameters: Sequence[Parameter], captured: Captured, builder: VariantBuilder) -> None:
         self._name = name
         self._parameters = parameters
         self._captured = captured
-        self._maker = maker
+        self._builder = builder
         self._variants: Once[Key, CompiledVariant] = Once()
-        # the arguments that the kernel writes, by a key in which every overlapping array has the overlap bit
+        # the arguments that the kernel writes; in the key every overlapping array has the overlap bit
         self._written: Once[Key, frozenset[str]] = Once()
 
     @property
     def all(self) -> tuple[CompiledVariant, ...]:
-        """Every compiled variant, oldest first; one in which nothing is checked has two keys."""
+        """All compiled variants, oldest first. A checked build without any checks has two keys."""
         return tuple({id(v): v for v in self._variants.values}.values())
 
     def variant(self, request: Request, compiler: Compiler | None = None) -> CompiledVariant:
-        """The compiled variant that a request needs, made now if there is none.
+        """Return the compiled variant for a request, compiled now if necessary.
 
-        compiler: what makes it of tile IR, else `pipeline.compile`.
-        raises: LaunchError where it would be made inside `without_compiling`.
+        compiler: replaces `pipeline.compile`.
+        raises: LaunchError if it would be compiled inside `without_compiling`.
         """
         while True:
-            # another thread may change a captured value at any time
+            # repeat if another thread changed a captured value
             with suppress(_Overtaken):
-                return self._get(request, compiler)
+                return self._get(*self._key_and_draft(request), request, compiler)
 
-    def _get(self, request: Request, compiler: Compiler | None) -> CompiledVariant:
-        key, draft = self._key_and_draft(request)
+    def _get(self, key: Key, draft: TileDraft | None, request: Request, compiler: Compiler | None) -> CompiledVariant:
         return self._variants.get(
             key,
             lambda: self._plain_twin(key) or self._new(key, request, draft, compiler),
@@ -154,12 +151,11 @@ class VariantCache:
         return variant
 
     def _check_captured(self, key: Key) -> None:
-        """Raises _Overtaken where what was made now may not be this key's."""
         if self._captured.number() != key.captured:
             raise _Overtaken
 
     def _plain_twin(self, key: Key) -> CompiledVariant | None:
-        """The plain build where that is all that the checked build of this key would be; None where it isn't made."""
+        """Return the plain build if the checked build for this key would equal it; None if unknown."""
         plain = self._variants.peek(key._replace(debug=False)) if key.debug else None
         if plain is None or not plain.compiled.is_derived:
             return None
@@ -170,13 +166,13 @@ class VariantCache:
         return plain
 
     def compile_signature(self, typed: Signature, target: Target, threads: int, debug: bool) -> Compiled:
-        """Compiles for a signature that another target's variant has; not kept."""
-        return self._maker.make(BuildRequest(typed, target, threads, debug))
+        """Compile for a signature that another target's variant has, without caching."""
+        return self._builder.make(BuildRequest(typed, target, threads, debug))
 
     def _key_and_draft(self, request: Request) -> tuple[Key, TileDraft | None]:
-        """The request's key; and the kernel's tile IR, where the key could not be known without it.
+        """Return the request's key, and the kernel's tile IR if the key depends on it.
 
-        Overlapping arrays have the overlap bit only where one of them is written, which the tile IR tells. It is made
+        Overlapping arrays get the overlap bit only if one of them is written, which the tile IR determines. It is built
         once for each key in which all overlapping arrays have the bit.
         """
         overlaps = request.call.overlaps
@@ -188,7 +184,7 @@ class VariantCache:
         drafts: list[TileDraft | None] = [None]
 
         def read() -> frozenset[str]:
-            names, drafts[0] = self._maker.written(_order(cautious.signature, request))
+            names, drafts[0] = self._builder.written(_build_request(cautious.signature, request))
             self._check_captured(cautious)
             return names
 
@@ -199,7 +195,7 @@ class VariantCache:
         return key, drafts[0]
 
     def _key(self, request: Request, aliased: frozenset[int], captured: int) -> Key:
-        """aliased: positions of arrays with the overlap bit. captured: number of the captured values."""
+        """Return a key. aliased: positions of arrays with the overlap bit. captured: number of the captured values."""
         target, threads, values, call, debug = request
         typed = signature(self._parameters, values, call.arguments, target, aliased)
         constexprs = tuple(
@@ -209,49 +205,46 @@ class VariantCache:
         )
         return Key(typed, constexprs, threads, target.name, captured, debug)
 
-    def _make(
-        self, key: Key, request: Request, draft: TileDraft | None, compiler: Compiler | None
-    ) -> CompiledVariant:
+    def _make(self, key: Key, request: Request, draft: TileDraft | None, compiler: Compiler | None) -> CompiledVariant:
         call, made = call_site(), time.time()
-        compiled = self._maker.make(_order(key.signature, request), draft, compiler)
+        compiled = self._builder.make(_build_request(key.signature, request), draft, compiler)
         return CompiledVariant(
             key.signature, request.threads, request.target, request.debug, made, call, compiled.timings, compiled,
             key.captured,
         )
 
     def _refuse_recompilation(self, key: Key) -> None:
-        """Refuses another signature, but not the other build of one that is compiled."""
+        """Raise LaunchError for a new signature, but not for the other build of a compiled one."""
         where, name, keys = _frozen.get(), self._name, self._variants.keys
         if where is None or key._replace(debug=not key.debug) in keys:
             return
         if not keys:
-            raise LaunchError(f"{name} would be compiled for the first time {where}", hint="launch it once before")
+            raise LaunchError(f"{name} would be compiled for the first time {where}", hint="launch it once before that")
         nearest = min((_differences(old, key, self._captured) for old in keys), key=len)
         raise LaunchError(
             f"{name} would be compiled again {where}: {'; '.join(nearest)}",
-            hint="launch once with arguments like these before, or pass arrays of a compiled signature",
+            hint="launch it with such arguments before that, or pass arrays of a compiled signature",
         )
 
 
-def _order(typed: Signature, request: Request) -> BuildRequest:
+def _build_request(typed: Signature, request: Request) -> BuildRequest:
     return BuildRequest(typed, request.target, request.threads, request.debug)
 
 
 def _differences(old: Key, new: Key, captured: Captured) -> list[str]:
-    """What a new variant's key has that an old one hasn't, in words."""
     differences = [
-        f"{describe_one(name, now)}, compiled was {describe_one(name, was)}"
+        f"{describe_one(name, now)} instead of {describe_one(name, was)}"
         for (name, was), (_, now) in zip(old.signature.arguments, new.signature.arguments, strict=True)
         if was != now
     ]
     if old.constexprs != new.constexprs and not differences:
-        differences.append(f"constexprs {new.constexprs}, compiled was {old.constexprs}")
+        differences.append(f"constexprs {new.constexprs} instead of {old.constexprs}")
     if old.threads != new.threads:
-        differences.append(f"threads {new.threads}, compiled was {old.threads}")
+        differences.append(f"threads {new.threads} instead of {old.threads}")
     if old.target != new.target:
-        differences.append(f"target {new.target}, compiled was {old.target}")
+        differences.append(f"target {new.target} instead of {old.target}")
     if old.captured != new.captured:
         differences.append("captured " + " and ".join(captured.changes(old.captured, new.captured)))
     if old.debug != new.debug:
-        differences.append(f"debug {new.debug}, compiled was {old.debug}")
+        differences.append(f"debug {new.debug} instead of {old.debug}")
     return differences

@@ -1,10 +1,10 @@
-"""Processes that compile, so that several kernels are compiled at the same time.
+"""Worker processes that compile kernels in parallel.
 
-Threads can't: Python's part of the compiler holds the interpreter's lock, and llvmlite lets one thread into LLVM at a
-time. A process gets tile IR and gives what was made of it. It imports nothing of the user's, so that kernels of
-notebooks and of programs without `if __name__ == "__main__"` can be compiled there, too; and where LLVM ends it, only
-that one kernel is lost. What can't be sent, or fails there, is compiled in this process, which tells of errors as ever,
-and so is all where no process comes up: what runs Python here may be another program that starts itself again.
+Threads can't: Python's part of the compiler holds the GIL, and llvmlite lets one thread into LLVM at a time. A worker
+receives tile IR and returns the compiled kernel. It imports no user modules, so that kernels of notebooks and of
+programs without `if __name__ == "__main__"` can be compiled. If LLVM crashes, only one kernel is lost. Kernels that
+can't be sent, or fail there, are compiled in this process, which reports their errors. So are all kernels if no worker
+starts, because the executable may be another program that embeds Python.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: what a process made of a kernel, and milliseconds by stage; None where it could make nothing
+#: a compiled kernel, and milliseconds by stage; None if the worker failed
 Answer = tuple["Executable", dict[str, float]] | None
 
-#: what a process runs. All that it imports, of Python's own too, is looked up where this process finds it. Ctrl-C is
-#: for this process, which then ends the other. What anybody prints there is no answer.
+#: the worker's program. It imports all modules, Python's own too, from where this process finds them, ignores Ctrl-C,
+#: which this process handles by killing it, and redirects other output from the answers' pipe to stderr
 _PROGRAM = """
 import sys
 sys.path[:] = sys.argv[2:]
@@ -61,37 +61,37 @@ from tilejit.runtime.workers import serve
 serve(sys.stdin.buffer, answers, float(sys.argv[1]))
 """
 
-#: a process's first line of its own; what its start prints, such as a `sitecustomize`, comes before
+#: the worker's first line; output of its startup, such as a `sitecustomize`, may precede it
 _READY = b"this is tilejit, which compiles\n"
 
-#: seconds that a process has to say so
+#: seconds to wait for that line
 _READY_SECONDS = 30.0
 
-#: set in the processes that are started: none of them starts others, whatever it runs
+#: set in the environment of workers, which never start workers themselves
 _MARK = "TILEJIT_WORKER"
 
-#: the programs that run Python here and of which one didn't come up
+#: executables of which a worker didn't start
 _unable: set[str] = set()
 
-#: seconds that a process takes until it compiles; where less is left to do, none is started
+#: seconds that a worker takes to start; workers are started only if much more work than that is left
 START_SECONDS = 0.5
 
-#: of a message's length in front of it
+#: size of the length that precedes a message
 _HEAD_BYTES = 8
 
-#: processes of one pool: the frontend, a fifth of the work, stays in this one, one kernel after the other
+#: the maximum number of workers: the frontend, a fifth of the work, runs serially in this process
 _MOST = 8
 
-#: seconds that a process has to end by itself
+#: seconds to wait for a worker to exit
 _PATIENCE = 2.0
 
 
 class WorkerError(TilejitError):
-    """A process that compiles has ended."""
+    """A worker process has ended."""
 
 
 def processors() -> int:
-    """How many this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -99,7 +99,7 @@ def processors() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
-    """What became of one task. number: its place among the tasks. error: None where there is a result."""
+    """The result of a task. number: its index. error: None if there is a result."""
 
     number: int
     result: T | None
@@ -107,25 +107,22 @@ class Outcome(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The result.
-
-        raises: the error.
-        """
+        """The result; raises the error if there is one."""
         if self.error is not None:
             raise self.error
         assert self.result is not None
         return self.result
 
 
-#: what is done with a way to compile, which may be None for `pipeline.compile`
+#: a function of a compiler, which is None for `pipeline.compile`
 Task = Callable[[Compiler | None], T]
 
 
 def run_all(tasks: Sequence[Task[T]], workers: int | None = None) -> Generator[Outcome[T], None, None]:
-    """Does the tasks and gives each one's outcome as soon as it is known.
+    """Run the tasks and yield the outcome of each as soon as it is known.
 
-    workers: processes that compile; 0 for none; None for one for each processor, up to `_MOST`, once what is left takes
-    longer than starting them, by the last task that ended well.
+    workers: the number of worker processes; None for one per processor, up to `_MOST`, but only if the remaining work,
+    estimated from the last successful task, takes longer than starting them.
     """
     remaining = deque(enumerate(tasks))
     most, pays = _most(workers), workers is not None
@@ -136,17 +133,16 @@ def run_all(tasks: Sequence[Task[T]], workers: int | None = None) -> Generator[O
         pays = pays or (outcome.error is None and expected > 2 * START_SECONDS)
         yield outcome
     if remaining:
-        with Workers(min(most, len(remaining))) as crew:
-            yield from crew.run(tuple(remaining))
+        with Workers(min(most, len(remaining))) as pool:
+            yield from pool.run(tuple(remaining))
 
 
 def _most(workers: int | None) -> int:
-    """How many processes may be started. workers: as `run_all` has it."""
     if not sys.executable or getattr(sys, "frozen", False) or sys.executable in _unable or _MARK in os.environ:
         return 0
     if workers is not None:
         return workers
-    # on a single processor they would only take turns with this one
+    # on a single processor they would only compete with this process
     return min(processors(), _MOST) if processors() > 1 else 0
 
 
@@ -154,12 +150,12 @@ def _here(number: int, task: Task[T]) -> Outcome[T]:
     try:
         return Outcome(number, task(None), None)
     except Exception as error:
-        # whatever a task raises is what came of it
+        # an error is a task's outcome
         return Outcome(number, None, error)
 
 
 class Workers:
-    """Processes, each with a thread of this process that waits for it."""
+    """A pool of worker processes, each served by a thread."""
 
     def __init__(self, count: int) -> None:
         self._threads = ThreadPoolExecutor(count, "tilejit-compile")
@@ -172,7 +168,7 @@ class Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends the processes; what they were doing is lost."""
+        """Kill the workers; unfinished work is lost."""
         with self._lock:
             self._is_over = True
             processes, self._processes = self._processes, []
@@ -181,16 +177,15 @@ class Workers:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def run(self, tasks: Sequence[tuple[int, Task[T]]]) -> Iterator[Outcome[T]]:
-        """The tasks' outcomes, as they come."""
         numbers: dict[Future[T], int] = {}
         refused = []
         with called_from(call_site()):
             for number, task in tasks:
                 try:
-                    # each with the caller's device and other settings
+                    # with the caller's device and other context variables
                     numbers[self._threads.submit(copy_context().run, task, self._compile)] = number
                 except RuntimeError:
-                    # no thread can be started: the interpreter is ending
+                    # no thread can be started at interpreter exit
                     refused.append((number, task))
         yield from (_here(number, task) for number, task in refused)
         for future in as_completed(numbers):
@@ -207,7 +202,7 @@ class Workers:
         from ..compiled import Compiled
 
         executable, timings = answer
-        # its derivation, which has functions in it, is made again where somebody asks
+        # a derivation contains functions and can't be sent, so recompute it on demand
         derive = lambda: _compile_here(kernel, signature, target).derivation  # noqa: E731
         return Compiled(replace(executable, signature=signature, target=target), timings, derive)
 
@@ -218,14 +213,14 @@ class Workers:
         try:
             answer = process.ask(question, name)
         except BaseException:
-            # it has ended, or an answer may be on its way that nobody would take
+            # the worker has ended, or may still send an answer that nothing would read
             process.end()
             raise
         self._free.put(process)
         return answer
 
     def _take(self) -> WorkerProcess | None:
-        """One that waits, else a new one; None where none comes up."""
+        """Return an idle worker, or a new one; None if no worker starts."""
         with contextlib.suppress(queue.Empty):
             return self._free.get_nowait()
         if sys.executable in _unable:
@@ -237,25 +232,25 @@ class Workers:
         with self._lock:
             is_wanted = not self._is_over
             if is_wanted:
-                # so that it is ended, too, while it starts
+                # so that `__exit__` also kills it while it starts
                 self._processes.append(process)
         if is_wanted and process.is_ready():
             return process
         process.end()
         if self._is_over:
-            raise WorkerError("compiling was stopped")
+            raise WorkerError("compilation was stopped")
         _unable.add(sys.executable)
         return None
 
 
 class WorkerProcess:
-    """A process that compiles one kernel after the other.
+    """A worker process, which compiles kernels one by one.
 
-    raises: OSError where none can be started.
+    raises: OSError if it can't be started.
     """
 
     def __init__(self) -> None:
-        # Python itself skips what is no text
+        # Python ignores entries that aren't strings
         paths, folder = [path for path in sys.path if isinstance(path, str)], str(Path(__file__).parents[2])
         if folder not in paths:
             paths.insert(0, folder)
@@ -263,30 +258,30 @@ class WorkerProcess:
             [sys.executable, "-c", _PROGRAM, repr(IMPORTED), *paths], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, _MARK: "1"},
         )
-        self._said = b""
-        # it has said what it says at its start, or has ended
+        self._output = b""
+        # set when the worker is ready or has ended
         self._has_started = threading.Event()
         threading.Thread(target=self._listen, name="tilejit-start", daemon=True).start()
 
     def _listen(self) -> None:
-        """Reads until it is ready, in a thread that nobody waits for: what it has started may keep the pipe open."""
+        """Read until the worker is ready, in a daemon thread, because a child of the worker may keep the pipe open."""
         assert self._process.stdout is not None
         with contextlib.suppress(OSError, ValueError):
-            # past the file's buffer, which would be locked meanwhile
+            # bypass the file's buffer, whose lock would be held meanwhile
             number = self._process.stdout.fileno()
-            while not self._said.endswith(_READY) and (more := os.read(number, 1 << 12)):
-                self._said += more
+            while not self._output.endswith(_READY) and (more := os.read(number, 1 << 12)):
+                self._output += more
         self._has_started.set()
 
     def is_ready(self) -> bool:
-        """Whether it compiles, once it has said so, and as this process would: with the same files of this package."""
+        """Wait for the worker; return True if it is ready and has the same files of this package."""
         self._has_started.wait(_READY_SECONDS)
-        return self._said.endswith(_READY)
+        return self._output.endswith(_READY)
 
     def ask(self, question: bytes, name: str) -> Answer:
-        """What becomes of a kernel; None where it can make nothing of it. name: its name.
+        """Send a kernel and return the answer. name: the kernel's.
 
-        raises: WorkerError where the process ends.
+        raises: WorkerError if the worker ends.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
         broken: Exception | None = None
@@ -297,19 +292,19 @@ class WorkerProcess:
             # the pipe is broken, or `end` has closed it
             answer, broken = None, error
         if answer is not None:
-            return _made(answer)
+            return _unpickled(answer)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_PATIENCE)
         raise WorkerError(
             f"the process that compiled {name} {_ending(self._process.returncode)}",
-            hint="compile it in this process (workers=0) to see more",
+            hint="compile it in this process (workers=0) to see the cause",
         ) from broken
 
     def end(self) -> None:
-        """Ends the process, and whoever waits for its answer."""
+        """Kill the worker, which also wakes the thread that waits for its answer."""
         self._process.kill()
         self._process.wait()
-        # another descriptor may get the number of a pipe that is still listened to
+        # leave a pipe open while `_listen` reads it, because another file could get its descriptor
         pipes = [self._process.stdin, self._process.stdout if self._has_started.is_set() else None]
         self._has_started.set()
         for pipe in pipes:
@@ -325,7 +320,6 @@ def _compile_here(kernel: TileKernel, signature: Signature, target: Target) -> C
 
 
 def _ending(status: int | None) -> str:
-    """How a process ended, by its status; None while it runs."""
     if status is None:
         return "closed its end of the pipe"
     if status >= 0:
@@ -334,38 +328,38 @@ def _ending(status: int | None) -> str:
 
 
 def _question(kernel: TileKernel, target: Target) -> bytes | None:
-    """A kernel as a process gets it; None where it can't be sent."""
+    """Pickle a kernel for a worker; None if it can't be pickled."""
     try:
         return pickle.dumps((kernel, target.name), pickle.HIGHEST_PROTOCOL)
     except Exception:
-        # it is deeper than pickle recurses, or has a number or a text of a class of the user's that has no name
+        # nested deeper than pickle's recursion limit, or contains an instance of a class without a global name
         return None
 
 
 def serve(questions: IO[bytes], answers: IO[bytes], imported: float) -> None:
-    """Compiles one kernel after the other, until none comes. imported: when who asks had imported this package."""
+    """Compile kernels until the stream ends. imported: when the parent process imported this package."""
     if not is_as_imported(imported):
         return
     answers.write(_READY)
     answers.flush()
-    # it would go through what compilations remember, again and again: a sixth of the time of compiling the examples
+    # the collector would repeatedly traverse memo tables: a sixth of the time of compiling the examples
     gc.disable()
     while (question := _received(questions)) is not None:
         answer = _answer(question)
         try:
             _send(answers, answer)
         except BrokenPipeError:
-            # nobody waits for it any more; Python would try again, and complain, when it closes the pipe
+            # the parent has closed the pipe; a normal exit would flush it again and complain
             os._exit(1)
         forget()
-        # what the kernel left in cycles; what is older was looked at before
+        # collect the kernel's cycles only; older objects were examined before
         gc.collect(0)
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads what consists of this package's classes.
+    """Reads instances of this package's classes only.
 
-    A class of the user's, such as an IntEnum that is a shape's extent, would import the user's modules.
+    User-defined classes, such as an IntEnum that is an extent of a shape, would import the user's modules.
     """
 
     def find_class(self, module: str, name: str) -> Any:
@@ -375,7 +369,6 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _answer(question: bytes) -> bytes:
-    """An `Answer`, pickled."""
     answer: Answer = None
     try:
         kernel, target = _Unpickler(io.BytesIO(question)).load()
@@ -383,17 +376,16 @@ def _answer(question: bytes) -> bytes:
         answer = compiled.executable_to_keep, compiled.timings
         return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
     except Exception:
-        # whoever asked compiles it again, and tells of what happens then with all that is known there
+        # the parent compiles it again and reports the error with everything that it knows
         return pickle.dumps(None)
 
 
-def _made(answer: bytes) -> Answer:
-    try:
-        made: Answer = pickle.loads(answer)
-    except Exception:
-        # it is of classes that are others here, whose files were changed meanwhile
-        return None
-    return made
+def _unpickled(answer: bytes) -> Answer:
+    # fails if classes have changed here since the worker started
+    with contextlib.suppress(Exception):
+        unpickled: Answer = pickle.loads(answer)
+        return unpickled
+    return None
 
 
 def _send(stream: IO[bytes], message: bytes) -> None:
@@ -403,7 +395,7 @@ def _send(stream: IO[bytes], message: bytes) -> None:
 
 
 def _received(stream: IO[bytes]) -> bytes | None:
-    """The next message; None where the stream ends first."""
+    """Return the next message; None if the stream ends first."""
     head = stream.read(_HEAD_BYTES)
     if len(head) < _HEAD_BYTES:
         return None

@@ -1,4 +1,4 @@
-"""The embedded device: executes emitted PTX text on NumPy and checks it."""
+"""The simulator: executes PTX on NumPy, and checks every memory access."""
 
 from .checks.findings import Finding
 from .checks.places import Location

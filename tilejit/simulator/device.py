@@ -1,4 +1,4 @@
-"""A simulated GPU for PTX of any compiler: memory that lives across launches, modules, launches."""
+"""A simulated GPU for PTX of any compiler: memory that outlives launches, modules, launches."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ Bytes = NDArray[np.uint8]
 
 
 class DeviceArray:
-    """An array in a device's memory. array: what it holds, as NumPy sees it; address: where it lies."""
+    """An array in a device's memory."""
 
     def __init__(self, array: NDArray[Any], address: int, initialized: bool) -> None:
+        #: the contents, as a NumPy array
         self.array = array
+        #: the device address
         self.address = address
         self._initialized = initialized
 
@@ -37,7 +39,7 @@ class DeviceArray:
 
     def allocation(self) -> PlacedMemory:
         memory = self.array.reshape(-1).view(np.uint8)
-        # what was written, by the host or a kernel, is no longer all poison
+        # memory that the host or a kernel has written differs from poison
         self._initialized = self._initialized or bool((memory != _POISON).any())
         return PlacedMemory(memory, self.address, repr(self), self._initialized)
 
@@ -45,8 +47,8 @@ class DeviceArray:
 class Device:
     """A simulated GPU: its memory, and the modules loaded onto it.
 
-    A kernel gets arrays, which it uses in place; NumPy scalars; and bytes, for structures. Pointers inside structures
-    or arrays must be addresses of the device's own arrays:
+    A kernel takes arrays, which it uses in place, NumPy scalars, and bytes for structures. Pointers inside structures
+    or arrays must be addresses of arrays of the device:
 
     ```python
     device = Device()
@@ -54,15 +56,15 @@ class Device:
     x = np.arange(1000, dtype=np.float32)
     module.launch("scale", grid=(8,), block=(128,), args=[x, np.float32(2), np.int32(x.size)])
 
-    y = device.array(x)                               # a copy, at an address of its own
+    y = device.array(x)                               # a copy, in the device's memory
     task = struct.pack("QQi4x", y.address, y.address, y.array.size)
     module.launch("scale_tasks", (1,), (128,), [task])
-    y.array                                           # what it holds now
+    y.array                                           # its contents now
     module.variable("counter").view(np.int32)         # a __device__ or __constant__ variable, to read and to set
     ```
 
-    Everything is checked as in all launches on the simulator: addresses, races, barriers, reads of what was never
-    written. A kernel that does wrong raises a SimulationError that names the thread and the PTX line.
+    All checks apply as in other launches on the simulator: addresses, races, barriers, reads of unwritten memory. An
+    incorrect kernel raises a SimulationError that names the thread and the PTX line.
     """
 
     def __init__(self) -> None:
@@ -70,21 +72,21 @@ class Device:
         self._next = _FIRST_ADDRESS
 
     def array(self, values: ArrayLike) -> DeviceArray:
-        """A copy of an array in the device's memory."""
+        """Copy an array to the device's memory."""
         return self._place(np.array(values, order="C"), True)
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
-        """An array whose elements must be written before a kernel reads them."""
+        """Allocate an array whose elements must be written before a kernel reads them."""
         dtype = np.dtype(dtype)
         count = int(np.prod(shape))
         return self._place(np.full(count * dtype.itemsize, _POISON, np.uint8).view(dtype).reshape(shape), False)
 
     def free(self, array: DeviceArray) -> None:
-        """Take an array out of memory: kernels that still use it are out of bounds."""
+        """Free an array. Kernels that still use it are out of bounds."""
         self._arrays.remove(array)
 
     def load(self, ptx: str) -> DeviceModule:
-        """Load PTX. Its kernels are parsed when they are launched."""
+        """Load PTX. Kernels are parsed when they are launched."""
         return DeviceModule(self, ptx)
 
     def allocations(self) -> tuple[PlacedMemory, ...]:
@@ -98,7 +100,7 @@ class Device:
 
 
 class DeviceModule:
-    """PTX that is loaded onto a device; its variables keep their values from one launch to the next."""
+    """PTX loaded onto a device. Its variables keep their values between launches."""
 
     def __init__(self, device: Device, ptx: str) -> None:
         self._device = device
@@ -111,11 +113,11 @@ class DeviceModule:
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The names of the kernels, as PTX has them."""
+        """The names of the kernels in the PTX."""
         return tuple(self._module.kernels)
 
     def variable(self, name: str) -> Bytes:
-        """The bytes of a global or constant variable, in place."""
+        """Return the bytes of a global or constant variable, in place."""
         if name not in self._variables:
             raise LaunchError(f"the PTX has no variable {name}; it has: {', '.join(self._variables) or 'none'}")
         return self._variables[name]
@@ -134,12 +136,12 @@ class DeviceModule:
         profile: bool = False,
         write: Callable[[str], object] | None = None,
     ) -> Report:
-        """Run a kernel; when this returns, it has ended.
+        """Run a kernel to its end.
 
         args: one per parameter: an array of NumPy or of the device, a NumPy scalar, an int, or the parameter's bytes.
-        shared_bytes: of dynamic shared memory.
-        write: takes what the kernel prints; standard output if None.
-        raises: SimulationError for what the kernel does wrong, LaunchError for arguments that don't fit,
+        shared_bytes: size of dynamic shared memory.
+        write: called with the text that the kernel prints; None for standard output.
+        raises: SimulationError for errors of the kernel, LaunchError for arguments that don't fit,
             UnsupportedInstructionError for PTX that the simulator doesn't know.
         """
         values = [_parameter_value(x, i) for i, x in enumerate(args)]
@@ -158,12 +160,12 @@ def _parameter_value(value: Any, position: int) -> ParameterValue:
     if isinstance(value, bytes | np.generic | int):
         return value
     if isinstance(value, float):
-        raise LaunchError(f"argument {position} is a Python float: pass np.float32 or np.float64, which say its width")
+        raise LaunchError(f"argument {position} is a Python float: pass np.float32 or np.float64 to specify its width")
     raise LaunchError(f"argument {position}, {value!r}, is neither an array, nor a NumPy scalar, nor bytes")
 
 
 def _pointer(array: NDArray[Any], name: str) -> Pointer:
-    """An array's first element, and all bytes between its lowest and its highest."""
+    """Return a pointer to an array's first element, and to all bytes between its lowest and highest address."""
     if not array.size:
         return Pointer(np.zeros(0, np.uint8), 0, name)
     reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]

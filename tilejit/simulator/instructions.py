@@ -52,7 +52,7 @@ def instruction_rows() -> dict[str, list[InstructionRow]]:
 def instruction_table(emitted: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
     """Yield the lines of the table.
 
-    emitted: opcodes and modifiers that a compiler may emit; those that the simulator doesn't know are listed last.
+    emitted: opcodes and modifiers that a compiler may emit; those unknown to the simulator are listed last.
     """
     yield HEADER
     for title, rows in instruction_rows().items():
@@ -67,7 +67,7 @@ def instruction_table(emitted: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
 
 
 def _broken(text: str) -> list[str]:
-    """Return an instruction as lines of a column, broken between modifiers, or in long ones between alternatives."""
+    """Split an instruction into lines of a column, between modifiers, or in long modifiers between alternatives."""
     lines = [""]
     modifiers = re.findall(r"\{(?:[^{}]|\{[^{}]*\})*\}|\.*(?:\((?:[^()]|\([^()]*\))*\)|[^.{(])+", text)
     for modifier in modifiers:
@@ -79,10 +79,10 @@ def _broken(text: str) -> list[str]:
 
 
 def _notation(pattern: str) -> str:
-    """Return a pattern of modifiers in the notation of the table."""
+    """Convert a pattern of modifiers to the notation of the table."""
     text = re.sub(r"\(\?P<(\w)>\\d\+\)", lambda m: m[1].upper(), pattern)
     text = re.sub(r"\(\?P<(?!part\d)\w+>", "(?:", text)
-    # parts of `any_order`: a look-ahead excludes a second one of each, and conditions at the end list the needed ones
+    # parts of `any_order`: a look-ahead excludes duplicates, and conditions at the end list the required parts
     needed = re.findall(r"\(\?\(part(\d+)\)\|\(\?!\)\)", text)
     text = re.sub(
         r"\(\?P<part(\d+)>(.+?)\)\(\?!\.\*\2\(\?!\[\\w:\]\)\)",
@@ -96,7 +96,7 @@ def _notation(pattern: str) -> str:
 
 
 def _group(match: re.Match[str]) -> str:
-    """Return a group without groups inside, in braces if it may be left out; "<" and ">" become parentheses."""
+    """Convert an innermost group: in braces if optional. "<" and ">" will become parentheses."""
     text = re.sub(r"^<([^<>]*)>$", r"\1", match[1])
     if match[2]:
         return "{" + text + "}"

@@ -1,4 +1,4 @@
-"""Where what a launch is given lies: arguments, tensor maps, variables, shared and local memory."""
+"""Placement of a launch's memory: arguments, tensor maps, variables, shared and local memory."""
 
 from __future__ import annotations
 
@@ -20,48 +20,50 @@ from .opcodes.move import WINDOWS
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """An array argument: bytes that the kernel uses in place.
+    """An array argument: bytes that the kernel uses in place."""
 
-    memory: one-dimensional uint8 view of all bytes that may be accessed.
-    offset_bytes: where in it the argument points.
-    initialized: False for an output whose elements must be written before they are read.
-    counted_at: where the profile counts `memory` as placed, in bytes from a multiple of 256.
-    """
-
+    #: one-dimensional uint8 view of all bytes that may be accessed
     memory: NDArray[np.uint8]
+    #: the offset of the argument in `memory`
     offset_bytes: int = 0
     name: str = ""
     writable: bool = True
+    #: False for an output whose elements must be written before they are read
     initialized: bool = True
+    #: the address of `memory` that the profile assumes, modulo 256
     counted_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """An argument for 128 opaque bytes, which say how TMA copies boxes of an array; innermost dimension first.
+    """A tensor map, an argument of 128 opaque bytes that describes TMA copies of boxes of an array.
 
-    array: what it is a map of: the tensor begins at its `offset_bytes`. dims: elements. strides: bytes from one element
-    to the next along each dimension but the innermost. box: elements of a copy. swizzle: "none", "32B", "64B" or
-    "128B", of boxes in shared memory. element_type: "float16", …; what lies outside the tensor reads as zero.
-    axes: which dimension of the array each is, for messages; empty where they lie as in the array.
-    share: how CTAs of a cluster divide each copy to all of them, which must be of one region then; None where they copy
-    what they like, or divide it in several ways. A coordinate of -2^31, or from 2^31 - 16 on, isn't compared.
+    Dimensions are listed innermost first. Elements outside the tensor read as zero.
     """
 
+    #: the array; the tensor begins at its `offset_bytes`
     array: Pointer
+    #: elements
     dims: tuple[int, ...]
+    #: bytes between elements, without the innermost dimension
     strides: tuple[int, ...]
+    #: elements of a copy
     box: tuple[int, ...]
     element_bytes: int
+    #: "float16", ...
     element_type: str
+    #: of boxes in shared memory: "none", "32B", "64B" or "128B"
     swizzle: str = "none"
+    #: the array's dimensions in the map's order, for messages; empty if the orders are equal
     axes: tuple[int, ...] = ()
+    #: how the CTAs of a cluster divide each multicast copy, which must then be of one region; None for no such check.
+    #: Coordinates of -2^31, or from 2^31 - 16 on, aren't compared.
     share: Share | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedMemory:
-    """Memory at an address of its own, which a kernel reaches through any pointer to it."""
+    """Memory at a fixed address, which a kernel may access through any pointer."""
 
     memory: NDArray[np.uint8]
     address: int
@@ -71,18 +73,19 @@ class PlacedMemory:
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """What was there before a launch and stays. variables: the module's memory by name; those left out start anew."""
+    """Memory that outlives a launch."""
 
     allocations: tuple[PlacedMemory, ...] = ()
+    #: by name of the module's variable; others are initialized by the launch
     variables: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
 
-#: what a kernel takes for a parameter
+#: the values of a kernel's parameters
 ParameterValue = Pointer | TensorMap | bytes | np.generic | int
 
 
 class Placing:
-    """The memory of a launch of a kernel. params: the bytes of its parameters. arrays: what it may use in place."""
+    """The memory of a kernel launch. params: the bytes of its parameters. arrays: the arrays that it uses in place."""
 
     def __init__(self, program: Program, resident: Resident) -> None:
         self.program = program
@@ -120,7 +123,6 @@ class Placing:
         self.arrays = [*pointers, *self.resident.allocations]
 
     def place_maps(self, args: Sequence[ParameterValue], addresses: dict[int, int]) -> None:
-        """Encode the tensor maps among the arguments."""
         for param, arg in zip(self.program.function.params, args, strict=True):
             if isinstance(arg, bytes) and arg == bytes(MAP_BYTES):
                 self.memory.empty_maps.add(WINDOWS["param"] + param.offset)
@@ -161,7 +163,7 @@ class Placing:
             self.memory.add(MemoryRegion(variable.space, at, variable.size_bytes, memory, [part], writable=writable))
 
     def chunk_memory(self, lanes: Lanes, shared_map: Sequence[SharedName]) -> list[MemoryRegion]:
-        """Shared and local memory for the CTAs of one chunk. shared_map: names of buffers in shared memory."""
+        """Return shared and local memory for the CTAs of a chunk. shared_map: names of buffers in shared memory."""
         regions = []
         program = self.program
         shared = _round_up(program.shared_bytes, 256)
@@ -178,7 +180,7 @@ class Placing:
             if variable.external:
                 size = max(program.shared_bytes + SHARED_BASE - at, 0)
             start = at - base
-            # A slice keeps one copy per owner `stride` bytes apart; the last one may be shorter.
+            # the copies of the owners are `stride` bytes apart; the slice may shorten the last one
             part = memory[start:]
             parts = parts_of(shared_map, variable.name) if variable.space == "shared" else []
             parts.append(MemoryPart(variable.name, 0, size))

@@ -1,4 +1,4 @@
-"""Launches a kernel on the simulator: places its arguments, runs the grid chunk by chunk, reports."""
+"""Launches on the simulator: place the arguments, run the grid chunk by chunk, report."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .machine.printf import Printer
 from .machine.settings import Settings
 from .placing import ParameterValue, PlacedMemory, Placing, Pointer, Resident
 
-# Past 24 K to 32 K threads temporaries leave a second-level cache of 1 to 2 MiB; below, calls cost more than work.
+# Above 24 K to 32 K threads temporaries exceed an L2 cache of 1 to 2 MiB; below, calls cost more than the arithmetic.
 CHUNK_THREADS = 24576
 CHUNK_BYTES = 1 << 28
-# source: PTX ISA, "Cluster of Cooperative Thread Arrays"; more than 8 are up to the GPU
+# source: PTX ISA, "Cluster of Cooperative Thread Arrays"; support for more than 8 depends on the GPU
 MOST_RANKS = 16
 
 Checks = bool | Literal["strict"]
@@ -56,22 +56,22 @@ def run(
 ) -> Report:
     """Execute kernel `entry` of a PTX text on NumPy.
 
-    args: one per parameter; scalars are written into the parameter's bytes as they are.
-    checks: "strict" takes shuffles, votes and matches for no memory barriers, as the PTX ISA does.
+    args: one per parameter; scalars are copied into the parameter's bytes unchanged.
+    checks: with "strict", shuffles, votes and matches don't order memory accesses, as in the PTX ISA.
     on_finding: "raise" the first error, or "collect" all in the report.
-    schedule: another number is another legal order of the threads.
-    delivery: when asynchronous operations land: "late", "early", or "random:" and a number, each a legal order too.
+    schedule: seed of a legal order of the threads.
+    delivery: when asynchronous operations land: "late", "early", or "random:" and a seed. All are legal.
     shared_map: names for messages: (name, variable of the PTX, first byte there, bytes).
-    locate: turns a `.loc` (file, line, column) into text for messages.
-    write: takes what the kernel prints; standard output if None.
+    locate: converts a `.loc` (file, line, column) to text for messages.
+    write: called with the text that the kernel prints; None for standard output.
     resident: memory that outlives the launch.
-    may_be_empty: a grid with a 0 runs nothing; a driver refuses it.
-    raises: SimulationError for what the kernel does wrong, LaunchError for arguments that don't fit.
+    may_be_empty: accept a grid with a 0, which runs nothing, and which a driver would reject.
+    raises: SimulationError for errors of the kernel, LaunchError for arguments that don't fit.
     """
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)
     if on_finding not in ("raise", "collect"):
-        raise LaunchError(f"on_finding is 'raise' or 'collect', got {on_finding!r}")
+        raise LaunchError(f"on_finding must be 'raise' or 'collect', got {on_finding!r}")
     grid, block = _three(grid, "grid", 0 if may_be_empty else 1), _three(block, "block")
     launch = _GridRun(program, grid, block, checks, profile, locate, write, resident or Resident())
     launch.findings.collect = on_finding == "collect"
@@ -92,9 +92,9 @@ def run(
 
 @lru_cache(maxsize=1)
 def _keep_freed_memory() -> None:
-    """Make the C library keep freed memory: giving it back costs a page fault per 4 KiB when it is needed again.
+    """Make the C library keep freed memory, because memory returned to the system costs a page fault per 4 KiB later.
 
-    source: mallopt(3), M_MMAP_THRESHOLD: freeing a large block raises the sizes from which memory is given back.
+    source: mallopt(3), M_MMAP_THRESHOLD: freeing a large block raises the size from which memory is returned.
     """
     np.empty(31 << 20, np.uint8)
 
@@ -109,7 +109,7 @@ def _three(extents: Sequence[int], what: str, least: int = 1) -> tuple[int, int,
 
 
 def _cluster_of(cluster: tuple[int, int, int], grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The extents of a kernel's clusters, which must divide a grid's."""
+    """Check that the extents of a kernel's clusters divide the grid's, and return them."""
     if not 0 < prod(cluster) <= MOST_RANKS:
         raise LaunchError(f"a cluster has 1 to {MOST_RANKS} CTAs, got .reqnctapercluster {cluster}")
     if any(extent % of for extent, of in zip(grid, cluster, strict=True)):
@@ -118,7 +118,6 @@ def _cluster_of(cluster: tuple[int, int, int], grid: tuple[int, int, int]) -> tu
 
 
 def _instruction_limit() -> int:
-    """How many thread instructions a launch may execute."""
     return _number_of(os.environ.get("TILEJIT_SIM_LIMIT") or "1e11")
 
 
@@ -151,7 +150,7 @@ class _GridRun:
         self.findings = Findings(False, self.places)
         self.settings = Settings(0, "late", ())
         self.limit = _instruction_limit()
-        # asynchronous operations, of all chunks
+        # number of asynchronous operations in all chunks
         self.issued = 0
         self.placing = Placing(program, resident)
         self.memory = self.placing.memory
@@ -161,16 +160,16 @@ class _GridRun:
         self.per_chunk = self.chunk_ctas()
 
     def chunk_ctas(self) -> int:
-        """CTAs per chunk, whole clusters; all of them if the kernel may wait for other CTAs."""
+        """Return the CTAs per chunk: whole clusters, or the entire grid if the kernel may wait for other CTAs."""
         program = self.program
-        if program.courses.waits_for_ctas:
+        if program.control_flow.waits_for_ctas:
             return self.ctas
         bytes_per_cta = program.shared_bytes * 5 + program.local_bytes * self.threads + 1
         ranks = prod(self.cluster)
         return max(1, min(self.ctas, CHUNK_THREADS // self.threads, CHUNK_BYTES // bytes_per_cta) // ranks) * ranks
 
     def shadow_globals(self, watch: Watch, arrays: Sequence[Pointer | PlacedMemory]) -> None:
-        """Records for the global memory that the kernel may write; the rest can't race or be uninitialised."""
+        """Add records to the global memory that the kernel may write, or that is uninitialized."""
         stores = any(s.kind != "load" and s.space in ("global", "") for s in self.program.sites)
         fresh = {p.memory.__array_interface__["data"][0] for p in arrays if not p.initialized}
         for region in self.memory.regions:

@@ -1,8 +1,8 @@
-"""`@autotune`: a kernel in several configurations, of which each launch gets the fastest for its arguments.
+"""`@autotune`: kernels with several configurations; each launch uses the fastest for its arguments.
 
 ```
-arguments ─ Question ─ answered before? ─▶ configuration ─▶ the kernel's own launch
-                       └─ no: Search compiles all, times them in turn, keeps the table
+arguments ─ Question ─ answered? ─▶ configuration ─▶ a launch of the underlying kernel
+                       └─ no: Search compiles all candidates, times them in rotation and stores the table
 ```
 """
 

@@ -1,4 +1,4 @@
-"""The decorator: what a kernel's configurations are, and by what they are chosen."""
+"""The `autotune` decorator."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ def autotune(
     prune: Prune | None = None,
     reset: Sequence[str] | None = None,
 ) -> Callable[[Kernel], TunedKernel]:
-    """Makes launches of the kernel below it find the fastest of several configurations, once for each key.
+    """Return a decorator that tunes a kernel: launches use the fastest of several configurations for each key.
 
-    configs: `[tj.Config({"BM": 128}, threads=256), ...]`. They give the values of constexpr parameters, which launches
-    leave out; grid functions see them (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
-    key: names of parameters: other values are tuned anew; of an array it is its shape that counts. So are other
-    signatures (types, alignment), devices and texts of the kernel.
-    prune: takes the configurations and the arguments by name, returns the configurations to try; it is asked once for
-    each key.
-    reset: names of arrays that each run changes for the next one, such as those that are added to: they are restored
-    before each timing and in the end. Others are left as the last run wrote them.
+    configs: `[tj.Config({"BM": 128}, threads=256), ...]`. They set constexpr parameters, which launches leave out; grid
+    functions see the values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
+    key: names of parameters. The kernel is tuned once for each combination of their values; for an array, its shape
+    counts. Other signatures (types, alignment), devices and kernel sources are also tuned separately.
+    prune: takes the configurations and the arguments by name, returns the configurations to try; called once per key.
+    reset: names of arrays that a run changes and the next run reads, such as accumulators. They are restored before
+    each timing and at the end. Other arrays keep what the last run wrote.
 
-    All configurations are compiled at the same time, then timed in turn on the arguments of the launch, as
-    `tilejit.testing.do_bench` does; on the simulator their cost is counted. The table is kept on the disk; `k.tuning`
-    and `k.explain` show it. One that can't be compiled, or takes more than the device has, is a row with the reason;
-    whatever else goes wrong, the launch raises, and the next one goes on where it was.
-    TILEJIT_AUTOTUNE=print prints each table, TILEJIT_AUTOTUNE=off takes the first configuration and times nothing.
+    All configurations are compiled in parallel, then timed in rotation on the arguments of the launch, as
+    `tilejit.testing.do_bench` does; on the simulator, a modelled cost replaces the time. The table is kept on disk;
+    `k.tuning` and `k.explain` show it. A configuration that can't be compiled or needs more than the device has gets a
+    row with the reason. Any other error is raised by the launch, and the next launch resumes the tuning.
+    TILEJIT_AUTOTUNE=print prints each table; TILEJIT_AUTOTUNE=off uses the first configuration without timing.
 
     Example:
         @tj.autotune(configs=[tj.Config({"BM": 32}), tj.Config({"BM": 64}, threads=64)], key=["A"])
@@ -49,7 +48,7 @@ def autotune(
     def decorate(kernel: Kernel) -> TunedKernel:
         if not isinstance(kernel, Kernel) or isinstance(kernel, TunedKernel):
             raise KernelSyntaxError(
-                f"@tj.autotune stands above {kernel!r}, which is not a kernel, or tuned already",
+                f"@tj.autotune is applied to {kernel!r}, which is not a kernel or is already tuned",
                 hint="write @tj.autotune(...) once, above @tj.kernel",
             )
         check_configs(kernel.name, kernel.parameters, configs)

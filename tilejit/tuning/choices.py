@@ -1,4 +1,4 @@
-"""What `autotune` was told, and what of that makes no sense."""
+"""The arguments of `autotune`, and their validation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .table import Config
 
 _MODES = ("", "print", "off")
 
-#: takes the configurations and the arguments by name, and returns those that are worth trying
+#: takes the configurations and the arguments by name, and returns the configurations to try
 Prune = Callable[[list[Config], Mapping[str, Any]], Sequence[Config]]
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What `autotune` was told. names: of the parameters that the configurations give values to."""
+    """The arguments of `autotune`. names: parameters that the configurations set."""
 
     configs: tuple[Config, ...]
     names: frozenset[str]
@@ -33,12 +33,12 @@ class Choices:
 
     @property
     def functions(self) -> tuple[tuple[str, Any], ...]:
-        """Values that are functions, or tuples of some, by the names of their parameters: what they capture changes."""
+        """Values that are functions or contain some, with their parameters' names. Their captured values can change."""
         named = [(name, value) for config in self.configs for name, value in config.values.items()]
         return tuple((name, value) for name, value in named if _has_function(value))
 
     def matching(self, given: Mapping[str, Any], threads: int | None) -> tuple[Config, ...]:
-        """The configurations that have these values, and so many threads where they say how many."""
+        """Return the configurations with these values, and with this number of threads if they set it."""
         frozen = {name: freeze(value, name) for name, value in given.items()}
         return tuple(
             config
@@ -48,27 +48,25 @@ class Choices:
         )
 
     def worth_trying(self, kernel: str, values: Mapping[str, Any]) -> tuple[Config, ...]:
-        """The configurations that prune leaves for arguments of these names and values. kernel: its name.
+        """Return the configurations that prune keeps for these arguments. kernel: its name.
 
-        raises: LaunchError for what prune may not return, and for what it raises.
+        raises: LaunchError if prune raises an error or returns anything else.
         """
         if self.prune is None:
             return self.configs
         kept = self._pruned(kernel, GridArguments(values))
         if not isinstance(kept, (list, tuple)) or not all(isinstance(config, Config) for config in kept):
-            raise LaunchError(
-                f"prune of {kernel} returned {kept!r}", hint="return a list of those of its configurations to try"
-            )
+            raise LaunchError(f"prune of {kernel} returned {kept!r}", hint="return a list of the configurations to try")
         if not kept:
             raise LaunchError(
-                f"prune of {kernel} left none of its {len(self.configs)} configurations",
-                hint="let it keep one that can run, if a slow one",
+                f"prune removed all {len(self.configs)} configurations of {kernel}",
+                hint="keep at least one that can run, even if it is slow",
             )
         others = [str(config) for config in kept if config not in self.configs]
         if others:
             raise LaunchError(
-                f"prune of {kernel} returned {others[0]}, which is none of its configurations",
-                hint="return some of those that it gets, and name all that there may be in configs=",
+                f"prune of {kernel} returned {others[0]}, which is not one of its configurations",
+                hint="return a subset of its argument; list every configuration in configs=",
             )
         return tuple(dict.fromkeys(kept))
 
@@ -79,30 +77,30 @@ class Choices:
         except LaunchError:
             raise
         except Exception as error:
-            # the user's function may raise anything
+            # the user's function can raise anything
             raise LaunchError(
                 f"prune of {kernel} raised {type(error).__name__}: {error}",
-                hint=f"it gets the configurations, and by name {', '.join(named)}: a launch's arguments, and from "
-                "compile and explain the specs that they are given",
+                hint=f"it gets the configurations, and by name {', '.join(named)}: the arguments of a launch, or the "
+                "specs passed to compile and explain",
             ) from error
 
 
 def autotune_mode() -> str:
-    """What the environment says of tuning.
+    """Return the value of TILEJIT_AUTOTUNE.
 
-    raises: LaunchError where that makes no sense.
+    raises: LaunchError if the value is unknown.
     """
     mode = os.environ.get("TILEJIT_AUTOTUNE", "")
     if mode not in _MODES:
         raise LaunchError(
-            f"TILEJIT_AUTOTUNE={mode!r} is none of print, off",
-            hint="print shows what was tried, off takes the first configuration and times nothing",
+            f"TILEJIT_AUTOTUNE={mode!r} is not one of print, off",
+            hint="print prints each table; off uses the first configuration without timing",
         )
     return mode
 
 
 def captured_of(functions: Sequence[tuple[str, Any]]) -> Hashable:
-    """What functions among the values of configurations capture now."""
+    """Return a key for the values that functions among the configurations' values capture now."""
     return tuple([freeze(value, name) for name, value in functions])
 
 
@@ -111,7 +109,7 @@ def _has_function(value: Any) -> bool:
 
 
 def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[Config]) -> None:
-    """Refuses configurations of which some aren't ones of this kernel."""
+    """Raise LaunchError unless all configurations are valid for the kernel and distinct."""
     if not isinstance(configs, (list, tuple)) or not all(isinstance(config, Config) for config in configs):
         raise LaunchError(
             f"configs of {name} is {shown(configs)}", hint='write configs=[tj.Config({"BM": 128}, threads=256), ...]'
@@ -122,14 +120,14 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
     for number, config in enumerate(configs):
         for unknown in config.values.keys() - set(constexprs):
             raise LaunchError(
-                f"configuration {number} of {name} ({config}) gives {unknown!r} a value, which is no constexpr of it",
-                hint=f"its constexprs: {', '.join(constexprs) or 'none'}; one is annotated `{unknown}: tj.constexpr`",
+                f"configuration {number} of {name} ({config}) sets {unknown!r}, which is not a constexpr parameter",
+                hint=f"its constexprs: {', '.join(constexprs) or 'none'}; annotate one as `{unknown}: tj.constexpr`",
             )
         if config.values.keys() != configs[0].values.keys():
             differing = ", ".join(sorted(config.values.keys() ^ configs[0].values.keys()))
             raise LaunchError(
-                f"configurations 0 and {number} of {name} give values to different parameters: {differing}",
-                hint="let each configuration name all parameters that any of them names",
+                f"configurations 0 and {number} of {name} set different parameters: {differing}",
+                hint="set the same parameters in each configuration",
             )
         if config in configs[:number]:
             raise LaunchError(
@@ -139,21 +137,22 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
 
 
 def check_names(name: str, parameters: Sequence[Parameter], config: Config, what: str, names: Sequence[str]) -> None:
-    """Refuses a key or a reset, which `what` says, that names what can't be one."""
+    """Raise LaunchError unless the key or reset, as `what` says, is a list of names that it may contain."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
         hint = f'write {what}=["A", "B"], or {what}=[] for none'
-        raise LaunchError(f"{what}={shown(names)} of {name} is no list of names", hint=hint)
+        raise LaunchError(f"{what}={shown(names)} of {name} is not a list of names", hint=hint)
     runtime = {p.name: p for p in parameters if p.name not in config.values}
     for each in names:
         if each in config.values:
             raise LaunchError(
-                f"{what} of {name} names {each!r}, which the configurations give values to",
-                hint="name parameters that launches give arguments to",
+                f"{what} of {name} names {each!r}, which the configurations set",
+                hint="name parameters that launches pass",
             )
         if each not in runtime:
             raise LaunchError(
-                f"{what} of {name} names {each!r}, which is no parameter of it",
+                f"{what} of {name} names {each!r}, which is not one of its parameters",
                 hint=f"its parameters: {', '.join(runtime)}",
             )
         if what == "reset" and runtime[each].kind not in (ParameterKind.ARRAY, ParameterKind.ANY):
-            raise LaunchError(f"reset of {name} names {each!r}, which is no array", hint="name arrays that it writes")
+            hint = "name arrays that the kernel writes"
+            raise LaunchError(f"reset of {name} names {each!r}, which is not an array", hint=hint)

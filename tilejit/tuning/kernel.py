@@ -1,4 +1,4 @@
-"""A kernel whose launches choose their configuration."""
+"""Tuned kernels."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ if TYPE_CHECKING:
     from ..compiled import Compiled
     from ..explanation import Explanation
 
-#: launches whose configurations are remembered
+#: the size limit of the caches of chosen configurations and untimed tables
 _CHOSEN = 4096
 
 
 class TunedKernel(Kernel):
-    """A kernel with configurations: `k[grid](*args)` launches it in the fastest, which the first launch finds out.
+    """A kernel with configurations: `k[grid](*args)` launches it in the fastest one; the first launch tunes it.
 
-    kernel: without them; `k.kernel[grid](*args, BM=64)` launches one of your choice.
+    kernel: the kernel without configurations; `k.kernel[grid](*args, BM=64)` launches it in any configuration.
     """
 
     def __init__(self, kernel: Kernel, choices: Choices) -> None:
         functools.update_wrapper(self, kernel.__wrapped__)
-        # what is compiled for one is there for the other
+        # the two kernels share their compiled variants
         self.options, self.source, self.captured = kernel.options, kernel.source, kernel.captured
         self.name, self.parameters, self.parameter_names = kernel.name, kernel.parameters, kernel.parameter_names
         self.variants, self._functions = kernel.variants, kernel._functions
         self.kernel = kernel
         self.choices = choices
-        self.shelf = KernelCache(kernel.source, kernel.options.build_key)
+        self.disk_cache = KernelCache(kernel.source, kernel.options.build_key)
         self.open_parameters = tuple(p for p in kernel.parameters if p.name not in choices.names)
         self._functions_of_configs = choices.functions
-        self._besides = _besides(self._functions_of_configs)
-        choosing = Choosing(frozenset(choices.key), self._besides)
+        self._extra_key = _extra_key_of(self._functions_of_configs)
+        choosing = Choosing(frozenset(choices.key), self._extra_key)
         self.generated = GeneratedLaunchers(self.name, self.parameters, choosing)
         self.memory = LaunchMemory(kernel.memory.warned)
         self._launchers = {}
@@ -75,7 +75,7 @@ class TunedKernel(Kernel):
 
     @property
     def tuning(self) -> Tunings:
-        """The tables of what was tried, one for each key; untimed tables come first."""
+        """The tables of all keys; untimed tables come first."""
         return Tunings((*self._untimed.values(), *self._tunings.values))
 
     def launched(
@@ -90,16 +90,10 @@ class TunedKernel(Kernel):
     def request(
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
     ) -> Request:
-        """In the configuration that is known to be the fastest, else in the first."""
+        """Return a request in the configuration that is known to be the fastest, else in the first one."""
         self._refuse_values(named)
         self.refuse_threads(threads)
         return self._request(pick(self, args, named, target, threads), args, named, target, threads)
-
-    def _compiled(
-        self, picked: Pick, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
-        threads: int | None,
-    ) -> Compiled:
-        return self.variants.variant(self._request(picked, args, named, target, threads)).compiled
 
     def _request(
         self, picked: Pick, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
@@ -113,24 +107,26 @@ class TunedKernel(Kernel):
     def explain(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
     ) -> Explanation:
-        """As of any kernel, in the fastest configuration, with the table of all."""
+        """Explain the fastest configuration, like any kernel's, and add the table of all configurations."""
         self._refuse_values(constexprs)
         self.refuse_threads(threads)
         picked = pick(self, args, constexprs, target, threads)
-        explanation = self._compiled(picked, args, constexprs, target, threads).explain()
+        request = self._request(picked, args, constexprs, target, threads)
+        explanation = self.variants.variant(request).compiled.explain()
         return replace(explanation, remarks=(*explanation.remarks, *picked.remarks))
 
     def compile_named(
         self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
     ) -> tuple[Compiled, tuple[str, ...]]:
-        """Values of the configurations' parameters, and threads, say which of them may be chosen."""
+        """Compile the configuration that `pick` chooses. Its parameters and threads, if passed, restrict the choice."""
         given = {name: value for name, value in arguments.items() if name in self.choices.names}
         others = {name: value for name, value in arguments.items() if name not in given}
         picked = pick(self, (), others, target, threads, given)
-        return self._compiled(picked, (), others, target, threads), picked.remarks
+        request = self._request(picked, (), others, target, threads)
+        return self.variants.variant(request).compiled, picked.remarks
 
     def open_values(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
-        """The arguments without the configuration's, in order."""
+        """Bind the arguments of the parameters that configurations don't set, in order."""
         if named:
             self._refuse_values(named)
         return bind(self.name, self.open_parameters, args, named)
@@ -144,28 +140,28 @@ class TunedKernel(Kernel):
                 )
 
     def refuse_threads(self, threads: int | None) -> None:
-        """Raises LaunchError for a launch's own threads where configurations say how many there are."""
+        """Raise LaunchError if threads are passed although configurations set them."""
         if threads is not None and any(config.threads is not None for config in self.choices.configs):
             raise LaunchError(
-                f"the threads of {self.name} come from its configurations and can't be given",
+                f"the threads of {self.name} come from its configurations and can't be passed",
                 hint=f"leave them out, or use {self.name}.kernel, which isn't tuned",
             )
 
     def complete(self, values: Sequence[Any], config: Config) -> list[Any]:
-        """All arguments, in order."""
         remaining = iter(values)
         return [config.values[p.name] if p.name in config.values else next(remaining) for p in self.parameters]
 
     def choose(self, values: Sequence[Any], launcher: TunedLauncher) -> Config:
-        """The configuration for these arguments; tuned now, as `launcher` launches, where the fastest isn't known.
+        """Return the configuration for these arguments; tune the kernel if the fastest isn't known.
 
-        Nothing is timed, nor kept, where the fastest isn't known and the grid has no CTAs in any configuration.
+        If the grid has no CTAs in any configuration, nothing is timed or stored.
         """
         call = Call(self.open_parameters, values)
         device = devices.of(call)
         by_name = self._passed(values, call)
-        key = tuple([_key_value(by_name[name], name) for name in self.choices.key])
-        quick = (device, launcher.threads, self.captured.number(), call.key, key, self._besides())
+        named = [(name, by_name[name]) for name in self.choices.key]
+        key = tuple([tuple(value.shape) if _has_shape(value) else freeze(value, name) for name, value in named])
+        quick = (device, launcher.threads, self.captured.number(), call.key, key, self._extra_key())
         config = self._chosen.get(quick)
         if config is None:
             config = self._choose(device, values, call, launcher)
@@ -190,7 +186,7 @@ class TunedKernel(Kernel):
         if mode == "off" or len(candidates) == 1:
             return candidates[0]
         question = self.question(device, target, launcher.threads, values, values, call, candidates)
-        # what is wrong with the launch and not with a configuration, as any launch says it
+        # raise errors of the launch itself, which are not a configuration's, as any launch does
         device.check(target)
         devices.check_environment(call)
         try:
@@ -203,41 +199,40 @@ class TunedKernel(Kernel):
             first = candidates[0]
             if 0 in launcher.of(first).launch(self.complete(values, first)).grid:
                 return None
-            # another thread's grid has no CTAs, and this one waited for its answer
+            # another thread's launch had an empty grid, and this one waited for its result
             return self._choose(device, values, call, launcher)
         if mode == "print":
             print(tuning, file=sys.stderr)
         return tuning.best.config
 
     def question(
-        self, device: Device, target: Target, threads: int, values: Sequence[Any], likes: Sequence[Any], call: Call,
-        candidates: tuple[Config, ...],
+        self, device: Device, target: Target, threads: int, values: Sequence[Any],
+        placeholders: Sequence[Any], call: Call, candidates: tuple[Config, ...],
     ) -> Question:
-        """likes: the values, with what stands for them where they are specs. call: of these."""
+        """Return the tuning question. placeholders: the values, with specs replaced. call: of the placeholders."""
         aliased = frozenset(position for pair in call.overlaps for position in pair)
-        typed = signature(self.open_parameters, likes, call.arguments, target, aliased)
+        typed = signature(self.open_parameters, placeholders, call.arguments, target, aliased)
         captured = self.captured.number(), captured_of(self._functions_of_configs)
         key = self._key_text(values, call)
-        return Question(device, target, threads, tuple(likes), call, typed, captured, key, candidates)
+        return Question(device, target, threads, tuple(placeholders), call, typed, captured, key, candidates)
 
     def _key_text(self, values: Sequence[Any], call: Call) -> str:
-        """Return the values of the key's parameters."""
         named = self._passed(values, call)
         return ", ".join(f"{name}={_text(named[name])}" for name in self.choices.key)
 
     def by_name(self, values: Sequence[Any]) -> dict[str, Any]:
-        """The arguments without the configuration's, by name."""
+        """Map names to the arguments of the parameters that configurations don't set."""
         return {p.name: value for p, value in zip(self.open_parameters, values, strict=True)}
 
     def _passed(self, values: Sequence[Any], call: Call) -> dict[str, Any]:
-        """The arguments by name, with numbers as the kernel gets them: 2 is 2.0 for a float."""
+        """Map names to arguments, with numbers as the kernel receives them: 2 becomes 2.0 for a float."""
         return {
             p.name: value if argument is None or not isinstance(value, (bool, int, float, np.generic)) else argument
             for p, value, argument in zip(self.open_parameters, values, call.arguments, strict=True)
         }
 
     def answer(self, question: Question) -> Tuning | None:
-        """The finished table for a question, where there is one, here or on the disk."""
+        """Return the finished table for a question from memory or disk, or None."""
         tuning = self._tunings.peek(question.identity)
         if tuning is None:
             tuning = Search(self, question).table
@@ -252,15 +247,11 @@ class TunedKernel(Kernel):
         return search.table
 
 
-def _besides(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
-    """What else than a launch and what its kernel captures decides which configuration it takes."""
-    # 1 us, which tells at each launch that the variable was set meanwhile
+def _extra_key_of(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
+    """Return a function that computes what else decides a launch's configuration, as a key."""
+    # reading the environment takes 1 us, so that a launch notices a change of the variable
     mode = functools.partial(os.environ.get, "TILEJIT_AUTOTUNE")
     return (lambda: (mode(), captured_of(functions))) if functions else mode
-
-
-def _key_value(value: Any, name: str) -> Any:
-    return tuple(value.shape) if _has_shape(value) else freeze(value, name)
 
 
 def _text(value: Any) -> str:
@@ -268,5 +259,4 @@ def _text(value: Any) -> str:
 
 
 def _has_shape(value: Any) -> bool:
-    """Whether it is an array, or a spec of one."""
     return hasattr(value, "shape") and not isinstance(value, np.generic)

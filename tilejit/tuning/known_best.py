@@ -1,4 +1,4 @@
-"""Which configuration a tuned kernel is compiled in where nothing is launched, and why: for `compile` and `explain`."""
+"""The configuration in which `compile` and `explain` compile a tuned kernel, and the reason for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..dataclass import dataclass
 from ..errors import DeviceError, LaunchError
-from ..jit import placeholders, specified
+from ..jit import hypothetical_arguments, specified
 from ..runtime import devices
 from ..runtime.arrays import ArrayView
 from ..runtime.grid import check_threads
@@ -27,7 +27,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """A configuration, and in words why it is this one. tuning: the table that says so, where one does."""
+    """A configuration and the reason for it. tuning: the table that the reason refers to, or None."""
 
     config: Config
     why: str
@@ -35,7 +35,6 @@ class Pick:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Which it is and why, and the table."""
         table = () if self.tuning is None else (str(self.tuning),)
         return f"configuration {self.config}: {self.why}", *table
 
@@ -44,9 +43,9 @@ def pick(
     kernel: TunedKernel, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
     threads: int | None, given: Mapping[str, Any] = _NOTHING,
 ) -> Pick:
-    """The configuration for arguments like these, which may be specs: the fastest that is known, else the first.
+    """Return the fastest known configuration for these arguments, which may be specs; else the first one.
 
-    given: values that it must have; and so many threads where configurations say them.
+    given: values that the configuration must have. threads: their number, unless None or set by no configuration.
     """
     choices = kernel.choices
     matching = choices.matching(given, threads)
@@ -56,25 +55,25 @@ def pick(
     limits += [] if threads is None or matching == choices.matching(given, None) else [f"threads={threads}"]
     among = f"of {len(matching)}" + (f" with {', '.join(limits)}" if limits else "")
     if len(matching) == 1:
-        return Pick(matching[0], f"the only one {'with ' + ', '.join(limits) if limits else 'that there is'}")
+        return Pick(matching[0], "the only one" + (f" with {', '.join(limits)}" if limits else ""))
     values = specified(kernel.name, kernel.open_parameters, args, named)
     unknown = _unknown(kernel, values)
     if unknown:
-        asks = "which it is tuned by" if set(unknown) <= set(choices.key) else "which prune may ask"
+        asks = "needed by the key" if set(unknown) <= set(choices.key) else "which prune may read"
         return Pick(matching[0], f"the first {among}: no value is given for {', '.join(unknown)}, {asks}")
     candidates = choices.worth_trying(kernel.name, kernel.by_name(values))
     left = [config for config in matching if config in candidates] or matching
     if len(left) == 1:
-        return Pick(left[0], f"the only one {among} that prune leaves")
+        return Pick(left[0], f"the only one {among} that prune keeps")
     if autotune_mode() == "off":
         return Pick(left[0], f"the first {among}, as TILEJIT_AUTOTUNE=off says")
     try:
         question = question_for(kernel, values, target, threads, candidates)
     except DeviceError as error:
-        # what is compiled for a target needs no device
+        # compiling for an explicit target needs no device
         if target is None and kernel.options.target is None:
             raise
-        return Pick(left[0], f"the first {among}: {error.message}, so that it isn't known which is the fastest")
+        return Pick(left[0], f"the first {among}: {error.message}, so the fastest is unknown")
     where = f"for {question.key} on {question.device.name}" if question.key else f"on {question.device.name}"
     tuning = kernel.answer(question)
     best = None if tuning is None else tuning.best_of(left)
@@ -84,14 +83,14 @@ def pick(
 
 
 def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | None) -> Pick:
-    """A configuration that isn't one of the kernel's.
+    """Return a pick with the given values, which none of the kernel's configurations has.
 
-    raises: LaunchError where values are missing.
+    raises: LaunchError if a value is missing.
     """
     wanted, choices = Config(dict(given)), kernel.choices
     text = ", ".join([*filter(None, [str(wanted)]), *([] if threads is None else [f"threads={threads}"])])
     if given.keys() == choices.names:
-        return Pick(wanted, f"none of the {len(choices.configs)} that are tuned has {text}")
+        return Pick(wanted, f"none of the {len(choices.configs)} tuned configurations has {text}")
     raise LaunchError(
         f"no configuration of {kernel.name} has {text}",
         hint=f"give a value to each of {', '.join(sorted(choices.names))}, or choose one of:\n"
@@ -100,12 +99,12 @@ def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | No
 
 
 def _unknown(kernel: TunedKernel, values: Sequence[Any]) -> list[str]:
-    """Names of numbers that only have a type, where their values decide. values: as they are specified."""
-    likes = placeholders(kernel.open_parameters, values)
+    """Return the names of scalars that are specified only by type although the choice may depend on their values."""
+    placeholders = hypothetical_arguments(kernel.open_parameters, values)
     open_ones = [
         p.name
-        for p, value, like in zip(kernel.open_parameters, values, likes, strict=True)
-        if like is not value and not isinstance(like, ArrayView)
+        for p, value, placeholder in zip(kernel.open_parameters, values, placeholders, strict=True)
+        if placeholder is not value and not isinstance(placeholder, ArrayView)
     ]
     return [name for name in open_ones if kernel.choices.prune is not None or name in kernel.choices.key]
 
@@ -114,13 +113,13 @@ def question_for(
     kernel: TunedKernel, values: Sequence[Any], target: str | Target | None, threads: int | None,
     candidates: tuple[Config, ...],
 ) -> Question:
-    """What a launch with arguments like these would ask. values: as they are specified.
+    """Return the question that a launch with such arguments would ask. values: arguments or specs.
 
-    raises: DeviceError where there is no device to launch on.
+    raises: DeviceError if no device is available.
     """
     device = devices.default()
     chosen = find_target(target) if target is not None else kernel.options.target or device.target
     count = kernel.options.threads if threads is None else check_threads(threads)
-    likes = placeholders(kernel.open_parameters, values)
-    call = Call(kernel.open_parameters, likes)
-    return kernel.question(device, chosen, count, values, likes, call, candidates)
+    placeholders = hypothetical_arguments(kernel.open_parameters, values)
+    call = Call(kernel.open_parameters, placeholders)
+    return kernel.question(device, chosen, count, values, placeholders, call, candidates)

@@ -1,4 +1,4 @@
-"""Finding the fastest configuration: all are compiled, timed in turn, and written down at every step."""
+"""The search for the fastest configuration: compile all, time them in rotation, store each step on disk."""
 
 from __future__ import annotations
 
@@ -35,31 +35,30 @@ if TYPE_CHECKING:
     from .kernel import TunedKernel
     from .tuned_launcher import TunedLauncher
 
-#: timings of a configuration at most, and the sum of its times, in ms, from which on five do
+#: the maximum number of timings per configuration, and a total time in ms after which five suffice
 _MOST, _ENOUGH = 30, 100.0
 
-#: what says that a configuration can't be compiled, by us or by the driver, or takes more than there is
+#: errors that a configuration causes: it can't be compiled by tilejit or the driver, or needs too many resources
 _UNFIT = (KernelSyntaxError, KernelTypeError, LayoutError, DispatchError, ResourceError, DeviceError)
 
-#: as the driver says at the launch that it takes more than a multiprocessor has
+#: driver errors at a launch that needs more resources than a multiprocessor has
 _TOO_MUCH = ("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "CUDA_ERROR_INVALID_CLUSTER_SIZE")
 
 
 def is_unfit(error: TilejitError) -> bool:
-    """Whether an error is the configuration's own, so that it comes whenever that is tried.
+    """True if an error is caused by the configuration, so that trying it again fails the same way.
 
-    What is wrong with the call (its grid, its arrays, the environment) or with the machine isn't: another launch may
-    be right.
+    Errors of the call (its grid, its arrays, the environment) or of the machine are not: another launch may succeed.
     """
     return isinstance(error, _UNFIT) or isinstance(error, LaunchError) and error.message.startswith(_TOO_MUCH)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which configuration is the fastest, for what, among which.
+    """A search for the fastest of `candidates`.
 
-    values, call, signature: of the arguments without the configuration's. key: as text.
-    threads: of a CTA, where the configurations leave them open. captured: equal where captured values are.
+    values, call, signature: for the parameters that configurations don't set. key: as text.
+    threads: per CTA, for configurations that don't set them. captured: a key of the captured values.
     """
 
     device: Device
@@ -74,19 +73,19 @@ class Question:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Equal for questions of one process that have one answer."""
+        """Equal for questions of one process that have the same answer."""
         device, target = self.device.name, self.target.name
         return device, target, self.threads, self.signature, self.captured, self.key, self.candidates
 
     @property
     def extended(self) -> Signature:
-        """The signature with the values of all candidates, so that functions among them count by their texts."""
+        """The signature with the values of all candidates. Its encoding identifies functions by their source."""
         values = [(name, ConstexprType.of(v)) for config in self.candidates for name, v in config.values.items()]
         return Signature((*self.signature.arguments, *values))
 
 
 class EmptyGrid(LaunchError):
-    """A configuration launches nothing, so it can't be timed; another launch may have CTAs."""
+    """A configuration's grid has no CTAs, so that it can't be timed; another launch may have some."""
 
 
 def _empty_grid() -> EmptyGrid:
@@ -94,40 +93,40 @@ def _empty_grid() -> EmptyGrid:
 
 
 class Search:
-    """Tries the candidates of one question. table: what is known so far, also from earlier runs."""
+    """Times the candidates of one question. table: the results so far, including those of earlier runs."""
 
     def __init__(self, kernel: TunedKernel, question: Question) -> None:
         self._kernel = kernel
         self._question = question
-        # of this run, by which a mistake that is in every configuration is shown in its place
+        # errors of this run: if no configuration runs, the first one is shown at its place in the source
         self._errors: list[TilejitError] = []
         self._launches: dict[Config, Launch] = {}
         trials = tuple(Trial(config) for config in question.candidates)
         self.table = Tuning(kernel.name, question.device.name, question.target.name, question.key, "", trials)
-        # all that the variants depend on, and what else their times do
-        self._place = kernel.shelf.place(question.extended, question.target, question.threads, kernel.options.debug)
+        # everything that the variants depend on, and what else affects their times
+        debug = kernel.options.debug
+        self._entry = kernel.disk_cache.entry(question.extended, question.target, question.threads, debug)
         parts = (question.device.identity, question.key, *question.candidates, kernel.choices.reset)
-        self._key = EntryKind.TUNING.key("\n".join(map(str, (self._place.digest if self._place else "", *parts))))
-        # apart from what is finished, which another process may have finished meanwhile
+        self._key = EntryKind.TUNING.key("\n".join(map(str, (self._entry.digest if self._entry else "", *parts))))
+        # separate from the final key, under which another process may have stored a finished table
         self._key_so_far = f"{self._key}\nso far"
-        if self._place is not None:
-            store = self._place.store
+        if self._entry is not None:
+            store = self._entry.store
             stored = store.get(self._key) or store.get(self._key_so_far)
             if stored is not None:
                 self.table.resume(stored)
 
     def run(self, launcher: TunedLauncher) -> None:
-        """Times what isn't timed yet; what is known is kept on the disk at every step.
+        """Time the candidates that aren't timed yet, and store the table after each step.
 
-        raises: LaunchError where no configuration can run; EmptyGrid where none has CTAs; and what is wrong with the
-        launch itself.
+        raises: LaunchError if no configuration can run or the launch itself is wrong; EmptyGrid if none has CTAs.
         """
         kernel, question, trials = self._kernel, self._question, self.table.trials
         if not any(trial.samples for trial in trials) and all(self._is_empty(t.config, launcher) for t in trials):
             raise _empty_grid()
         names = [p.name for p in kernel.parameters]
         call = Call(kernel.parameters, kernel.complete(question.values, question.candidates[0]))
-        # a parameter that isn't annotated may be a number in this launch
+        # an unannotated parameter may be a number in this launch
         positions = [names.index(name) for name in kernel.choices.reset]
         kept = [position for position in positions if isinstance(call.arguments[position], ArrayView)]
         with question.device.bench(call, launcher.stream, kept) as bench:
@@ -143,7 +142,7 @@ class Search:
     def _running(
         self, bench: Bench, launcher: TunedLauncher, waiting: Sequence[Trial]
     ) -> list[tuple[Trial, Contender]]:
-        """Those of the trials that can run, compiled at the same time, each launched once."""
+        """Compile the trials in parallel and launch each once; return those that can run."""
         running = []
         tasks = [functools.partial(self._work, bench, launcher, trial.config) for trial in waiting]
         with Progress(f"tuning {self._kernel.name}", len(tasks)) as progress, closing(run_all(tasks)) as done:
@@ -154,7 +153,7 @@ class Search:
                     contender = Contender(outcome.value, trial.samples)
                     first = bench.round([contender.work])
                 except TilejitError as error:
-                    # a process that has ended may have been too much for the machine, or the kernel for LLVM
+                    # a worker that died may have exhausted the machine, or its kernel may have crashed LLVM
                     is_lost = isinstance(error, (WorkerError, EmptyGrid))
                     if not is_lost and not is_unfit(error):
                         raise
@@ -162,7 +161,7 @@ class Search:
                     self._errors.append(error)
                 else:
                     running.append((trial, contender))
-                    # else it warmed up
+                    # timings of real clocks vary, so the first launch only warms up
                     trial.samples.extend(first if bench.is_exact else ())
                 self._keep()
         return running
@@ -170,7 +169,7 @@ class Search:
     def _work(
         self, bench: Bench, tuned: TunedLauncher, config: Config, compiler: Compiler | None
     ) -> Callable[[], None]:
-        """What launches the kernel in one configuration."""
+        """Compile one configuration and return a function that launches it."""
         kernel, launcher = self._kernel.kernel, tuned.of(config)
         values = self._kernel.complete(self._question.values, config)
         resolved = kernel.resolve(launcher.threads, values, compiler)
@@ -180,26 +179,24 @@ class Search:
         return resolved.function.prepare(launch, bench.staged(resolved.call)).run
 
     def _launch(self, config: Config, tuned: TunedLauncher) -> Launch:
-        """How a configuration is launched; its grid function is called once."""
+        """Return the launch of a configuration; its grid function is called once."""
         if config not in self._launches:
             self._launches[config] = tuned.of(config).launch(self._kernel.complete(self._question.values, config))
         return self._launches[config]
 
     def _is_empty(self, config: Config, tuned: TunedLauncher) -> bool:
-        """True if the grid has no CTAs in a configuration."""
         try:
             return 0 in self._launch(config, tuned).grid
         except LaunchError:
-            # trying the configuration reports it
+            # raised again when the configuration is tried
             return False
 
     def _note(self, running: Sequence[tuple[Trial, Contender]]) -> None:
-        """After a round."""
         for trial, contender in running:
             trial.is_out = contender.is_out
         self._keep()
 
     def _keep(self) -> None:
-        if self._place is not None:
+        if self._entry is not None:
             key = self._key if self.table.is_final else self._key_so_far
-            self._place.put(key, self.table.to_bytes())
+            self._entry.put(key, self.table.to_bytes())

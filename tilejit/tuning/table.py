@@ -1,10 +1,10 @@
-"""Configurations of a tuned kernel, and the table of what each of them took, or why it took no part."""
+"""Configurations of a tuned kernel, and the table of their times."""
 
 from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -16,9 +16,9 @@ from ..runtime.signature import freeze
 
 
 class Config:
-    """One way to compile a tuned kernel: values of constexpr parameters by name, and threads of a CTA.
+    """One way to compile a tuned kernel: values of constexpr parameters by name, and the threads per CTA.
 
-    threads: None for those that the kernel says.
+    threads: None for the kernel's default.
 
     Example:
         config = tj.Config({"BM": 128}, threads=256)
@@ -30,7 +30,7 @@ class Config:
     def __init__(self, values: Mapping[str, Any], *, threads: int | None = None) -> None:
         if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
             raise LaunchError(
-                f"{values!r} are no values of a configuration", hint='write tj.Config({"BM": 128}, threads=256)'
+                f"{values!r} does not map parameter names to values", hint='write tj.Config({"BM": 128}, threads=256)'
             )
         self.values = dict(values)
         self.threads = None if threads is None else check_threads(threads)
@@ -54,10 +54,12 @@ class Config:
 
 @dataclass(slots=True)
 class Trial:
-    """What became of one configuration.
+    """The result of trying one configuration.
 
-    samples: what it took, each time. is_out: it was clearly slower than another, and timed no more.
-    reason: why it can't run, else None. is_lasting: that is its own fault, so that no process need try it again.
+    samples: one time for each run.
+    is_out: it was clearly slower than another one, so that its timing stopped.
+    reason: the error that keeps it from running, else None.
+    is_lasting: the configuration itself caused the error, so that no process needs to try it again.
     """
 
     config: Config
@@ -77,10 +79,12 @@ class Trial:
 
 @dataclass(slots=True)
 class Tuning:
-    """What was tried of a kernel for one key. kernel, device, target: names. key: values of its parameters, as text.
+    """The table of a kernel's configurations for one key.
 
-    untimed: why nothing was timed and the first is taken; empty where times decide.
-    unit: of the times. is_done: every configuration has its time or its reason, and one has a time.
+    key: the values of the key's parameters, as text.
+    untimed: the reason why the first configuration is used without timing; empty if times decide.
+    unit: the unit of the times.
+    is_done: each configuration has a time or a reason, and at least one has a time.
     """
 
     kernel: str
@@ -94,9 +98,9 @@ class Tuning:
 
     @property
     def best(self) -> Trial:
-        """The fastest, or the first where nothing was timed.
+        """The fastest configuration, or the first if nothing was timed.
 
-        raises: LaunchError, which lists the reasons, where no configuration can run.
+        raises: LaunchError, which lists the reasons, if no configuration can run.
         """
         if self.untimed:
             return self.trials[0]
@@ -106,7 +110,7 @@ class Tuning:
         return best
 
     def best_of(self, configs: Sequence[Config]) -> Trial | None:
-        """The fastest of some configurations; None where none of them was timed."""
+        """Return the fastest of these configurations, or None if none of them was timed."""
         timed = [
             (trial.median, number)
             for number, trial in enumerate(self.trials)
@@ -115,16 +119,15 @@ class Tuning:
         return self.trials[min(timed)[1]] if timed else None
 
     def none_runs(self) -> LaunchError:
-        """That no configuration can run, and why each can't."""
         rows = "\n".join(f"  {trial.config}: {trial.reason}" for trial in self.trials)
         return LaunchError(
             f"none of the {len(self.trials)} configurations of {self.kernel} can run:\n{rows}",
-            hint="give autotune a configuration that can, or compile one by itself to see where it goes wrong",
+            hint="give autotune a configuration that can run, or compile one without autotune to see its error",
         )
 
     @property
     def rows(self) -> Sequence[tuple[str, ...]]:
-        """Configuration, time, its ratio to the best one, timings, remark: the fastest first, last what can't run."""
+        """Configuration, time, ratio to the best, number of timings, remark; fastest first, untimed ones last."""
         timed = sorted((t for t in self.trials if t.median is not None), key=lambda t: t.median or 0.0)
         rows = [
             (
@@ -158,11 +161,11 @@ class Tuning:
 
     @property
     def is_final(self) -> bool:
-        """Whether it is done and no other process need try anything again."""
+        """True if the search is finished and no other process needs to try a configuration again."""
         return self.is_done and all(trial.is_lasting for trial in self.trials)
 
     def to_bytes(self) -> bytes:
-        """For the disk, where what isn't lasting is still to be tried."""
+        """Encode the table for the disk. Reasons that aren't lasting are dropped, so that they are tried again."""
         trials = [
             {"samples": t.samples, "is_out": t.is_out, "reason": t.reason if t.is_lasting else None}
             for t in self.trials
@@ -170,9 +173,9 @@ class Tuning:
         return json.dumps({"is_done": self.is_final, "unit": self.unit, "trials": trials}).encode()
 
     def resume(self, stored: bytes) -> None:
-        """Takes over what an earlier run measured of the same configurations, as far as it came.
+        """Restore the times and reasons that an earlier run stored for the same configurations.
 
-        Where nothing ran, all are tried again: then what kept one from running may have been none of its own.
+        Does nothing if that run timed none of them, because the machine rather than the configurations may be at fault.
         """
         record = json.loads(stored)
         if not any(earlier["samples"] for earlier in record["trials"]):
@@ -185,16 +188,13 @@ class Tuning:
 
 
 class Tunings(Sequence[Tuning]):
-    """Every tuning of a kernel, oldest first; prints as tables."""
+    """All tables of a kernel, oldest first; prints as tables."""
 
     def __init__(self, tunings: Iterable[Tuning]) -> None:
         self._tunings = tuple(tunings)
 
     def __len__(self) -> int:
         return len(self._tunings)
-
-    def __iter__(self) -> Iterator[Tuning]:
-        return iter(self._tunings)
 
     def __getitem__(self, index: Any) -> Any:
         return self._tunings[index]

@@ -1,4 +1,4 @@
-"""A tuned kernel with its grid: which configuration a launch takes, and how that is launched."""
+"""A tuned kernel with its grid."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class TunedLauncher(Launcher):
     """A tuned kernel with its grid, threads and stream.
 
-    Generated functions look a launch up by all that the choice depends on (`runtime/fast_launch`), and find what
-    launches the configuration that was chosen; this is the usual way, which chooses it.
+    Generated launchers look up the chosen configuration by everything that it depends on (`runtime/fast_launch`); this
+    is the slow path, which chooses it.
     """
 
     __slots__ = ("_by_config", "_tuned")
@@ -32,12 +32,12 @@ class TunedLauncher(Launcher):
 
     @property
     def given_threads(self) -> int | None:
-        """None if the configurations set them."""
+        """The threads that the user chose; None if the configurations set them."""
         return None if any(config.threads is not None for config in self._tuned.choices.configs) else self.threads
 
     @entry_point
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
-        """Resolves everything now, so that `p()` only launches; the configuration stays what it is."""
+        """Resolve everything now, so that `p()` only launches; the configuration is fixed."""
         values = self._tuned.open_values(args, constexprs)
         config = self._tuned.choose(values, self)
         return self.of(config).bind(*self._tuned.complete(values, config))
@@ -48,9 +48,9 @@ class TunedLauncher(Launcher):
         return [ABSENT if p.name in names else next(values) for p in self._tuned.parameters]
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """Launches in the fastest configuration, which the first launch with such arguments finds out.
+        """Launch in the fastest configuration; the first launch with such arguments tunes the kernel.
 
-        values: of all parameters; those of the configuration aren't looked at.
+        values: of all parameters; those that the configuration sets are ignored.
         """
         tuned = self._tuned
         names = tuned.choices.names
@@ -60,7 +60,6 @@ class TunedLauncher(Launcher):
         return resolved._replace(picked=tuple(config.values[p.name] for p in tuned.parameters if p.name in names))
 
     def of(self, config: Config) -> Launcher:
-        """What launches in one configuration."""
         launcher = self._by_config.get(config)
         if launcher is None:
             threads = self.threads if config.threads is None else config.threads

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.ir.analyses.test_uniformity_is_sound import THREADS, bodies
 from tests.ir.paths import COND, ONE, ZERO, N, programs, run
+from tests.support.profiles import times
 from tilejit.dtypes import int32
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk
@@ -152,7 +153,7 @@ def test_what_is_passed_over_changes_no_state(analysis: type[Tainted], body: wal
 
 
 @given(bodies())
-@settings(max_examples=300)
+@settings(max_examples=times(10))
 def test_states_of_all_threads_are_the_least_fixed_point(body: walk.Block) -> None:
     start = Uniformity(THREADS).start()
     assert solve(Uniformity(THREADS), body, start) == restarted(Uniformity(THREADS), body, start)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ir.paths import TWO, N, programs, run
+from tests.support.profiles import times
 from tilejit.dtypes import float32, int32
 from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir
@@ -129,7 +130,7 @@ def refused(body: tuple[ir.Stmt, ...], tile: str) -> set[int]:
 
 
 @given(programs(st.sampled_from([*READS, *WRITES]), stops=(N, TWO)))
-@settings(max_examples=200)
+@settings(max_examples=times(7))
 def test_reads_are_refused_that_no_path_comes_to_after_a_write(body: tuple[ir.Stmt, ...]) -> None:
     kernel = ir.Kernel("k", (), 32, "sm_90a", (*map(ir.Alloc, TILES), *body))
     expected = first_refused(body)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.profiles import times
 from tilejit.dtypes import DType, float16, float32, int32, int64
 from tilejit.ir import nodes as ir
 from tilejit.ir.analyses.overlap import same_or_apart
@@ -74,7 +75,7 @@ def is_fine(a: ir.Region, b: ir.Region) -> bool:
 
 
 @given(st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=times(13), deadline=None)
 def test_constants_are_decided_as_their_elements_say(data: st.DataObject) -> None:
     first, second = data.draw(buffers())
     a, b = data.draw(boxes(first)), data.draw(boxes(second))
@@ -108,7 +109,7 @@ _OPERATIONS = {
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(7), deadline=None)
 def test_starts_known_at_run_time_give_a_condition_that_says_the_same(data: st.DataObject) -> None:
     first, second = data.draw(buffers())
     a, b = data.draw(boxes(first)), data.draw(boxes(second))

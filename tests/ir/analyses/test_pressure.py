@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ir.paths import ONE, ZERO, I, numbered, programs
+from tests.support.profiles import times
 from tilejit.dtypes import bool_, float16, float32, float64, int32
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk
@@ -121,13 +122,13 @@ def counted(live: set[tuple[str, int]]) -> int:
     return total
 
 
-@settings(max_examples=150)
+@settings(max_examples=times(5))
 @given(st.lists(LEAVES, max_size=12).map(tuple).map(numbered))
 def test_straight_text_is_counted_exactly(body: walk.Block) -> None:
     assert most_live((*ALLOCATED, *body)).words == live_at_most(body)
 
 
-@settings(max_examples=150)
+@settings(max_examples=times(5))
 @given(programs(PARTS, depth=1))
 def test_no_path_has_more(body: walk.Block) -> None:
     everything = sum(map(words, TILES))

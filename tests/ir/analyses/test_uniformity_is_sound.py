@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import tilejit as tj
 from tests.reference.threads import Array, Threads
+from tests.support.profiles import times
 from tilejit.dtypes import bool_, int32
 from tilejit.errors import DispatchError
 from tilejit.ir import nodes as ir
@@ -114,7 +115,7 @@ def bodies(draw: st.DrawFn) -> tuple[ir.Stmt, ...]:
 
 
 @given(bodies(), st.integers(0, 3))
-@settings(max_examples=1600)
+@settings(max_examples=times(53))
 def test_threads_of_a_scope_come_to_the_same_collectives(body: tuple[ir.Stmt, ...], n: int) -> None:
     param = ScalarParam("n", N)
     kernel = ir.Kernel("k", (param,), THREADS, "sm_90a", body)

@@ -64,6 +64,12 @@ def test_constructors_change_no_value(expr: Expr, values: Environment) -> None:
     assert evaluate(made, values) == evaluate(expr, values)
 
 
+def test_a_remainder_goes_only_if_the_number_is_below_the_divisor() -> None:
+    for greatest in (7, 8):
+        x = Var("x", int32, bounds=(0, greatest))
+        assert (build.mod(x, 8) == x) == (greatest < 8)
+
+
 @given(any_integers())
 def test_the_form_is_canonical(expr: Expr) -> None:
     made = rebuilt(expr)

@@ -278,7 +278,7 @@ def test_an_allocation_after_the_permit_was_given_up_is_reported() -> None:
         return ptx.replace(give_up[0], "").replace("tcgen05.alloc.", f"{give_up[0]} tcgen05.alloc.", 1)
 
     message = reported(ROUND, edit, tj.SimulationError, KERNEL)
-    assert "although its CTA has given up the permit" in message
+    assert "although its CTA has relinquished the permit" in message
 
 
 def test_an_address_that_is_read_before_the_barrier_is_a_race() -> None:

@@ -59,7 +59,7 @@ def enumerated(access: AccessCost, grid: Grid) -> int:
         range(0, s.vector, width) if axis == access.unit else range(s.vector)
         for s, (axis, _) in zip(spreads, access.tile, strict=True)
     ]
-    rounds = [range(s.rounds(n) * s.warps) for s, (_, n) in zip(spreads, access.tile, strict=True)]
+    rounds = [range(s.blocks(n) * s.warps) for s, (_, n) in zip(spreads, access.tile, strict=True)]
     for position in product(*rounds):
         for piece in product(*pieces):
             touched: set[int] = set()

@@ -305,9 +305,9 @@ def test_a_grid_that_is_not_whole_clusters_is_refused_by_each_launcher(driver):
     a, b = tensor(4, 8), tensor(4, 8)
     warm(lambda: quick[4](a, b, 1))
     kind, message, *_ = is_the_same(driver, quick, usual, a, b, 1, grid=3)
-    assert kind is LaunchError and "isn't made of whole clusters" in message
+    assert kind is LaunchError and "is not a multiple of the cluster" in message
     kind, message, *_ = is_the_same(driver, quick, usual, a, b, 1, grid=lambda a: 5)
-    assert kind is LaunchError and "isn't made of whole clusters" in message
+    assert kind is LaunchError and "is not a multiple of the cluster" in message
 
 
 
@@ -430,7 +430,7 @@ def test_with_and_without_torchs_guards_the_same_is_launched(monkeypatch):
             quick[4](r.choice(arrays), r.choice(arrays), turn)
         launches = [(*launch[:-1], launch[-1][2:]) for launch in driver.taken()]
         results.append(launches)
-        assert bool(TensorGuards.made) == has_guards == guards.are_there()
+        assert bool(TensorGuards.made) == has_guards == guards.are_available()
         forget_devices()
     assert results[0] == results[1]
 
@@ -890,5 +890,5 @@ def test_the_text_is_what_it_was(driver, torch, golden):
     a, b = tensor(4, 8), tensor(4, 8)
     for _ in range(3):
         quick[4](a, b, 1, np.float32(2), K=(1, 2))
-    name = "guarded" if guards.are_there() else "keyed"
+    name = "guarded" if guards.are_available() else "keyed"
     golden.check(f"launcher/{name}.py.txt", quick.generated._all[0][1].text.render())

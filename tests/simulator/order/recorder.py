@@ -183,7 +183,7 @@ def _watch_memory(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
 
 
 def _watch_barriers(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
-    arrive_, wait_, let_go_ = Barriers.arrive, Barriers.wait, Barriers.let_go
+    arrive_, wait_, release_ = Barriers.arrive, Barriers.wait, Barriers.release
     kept: list[Arrival] = []
 
     def arrive(
@@ -203,7 +203,7 @@ def _watch_barriers(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
             recorder.add(ArriveEvent(id(arrival), grid_numbers(self, arrival.positions)))
         wait_(self, number, arrival)
 
-    def let_go(self: Barriers, number: int, count: int | None, full: NDArray[np.bool_]) -> Any:
+    def release(self: Barriers, number: int, count: int | None, full: NDArray[np.bool_]) -> Any:
         arrivals = [a for a in self.waiting[number] if a.count == count]
         home = self.lanes.full["chunk_cta"]
         for cta in np.flatnonzero(full):
@@ -211,11 +211,11 @@ def _watch_barriers(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
             keys = tuple(id(a) for a in arrivals if not a.waits and (home[a.positions] == cta).any())
             positions = np.concatenate([np.zeros(0, np.int64), *waiting])
             recorder.add(MeetEvent(grid_numbers(self, positions), keys))
-        return let_go_(self, number, count, full)
+        return release_(self, number, count, full)
 
     patch.setattr(Barriers, "arrive", arrive)
     patch.setattr(Barriers, "wait", wait)
-    patch.setattr(Barriers, "let_go", let_go)
+    patch.setattr(Barriers, "release", release)
 
 
 def grid_numbers(barriers: Barriers, positions: Threads) -> Threads:

@@ -141,12 +141,12 @@ class Both:
             for warp in warps:
                 self.naive.meet(np.flatnonzero(warp == CTA * 3 + IN_CTA), self.order.event)
 
-    def lanes_meet(self):
+    def lane_barrier(self):
         warps = self.rng.choice(CTAS * 3, 2, replace=False)
         groups = [self.rng.choice(np.flatnonzero(w == CTA * 3 + IN_CTA), self.rng.integers(2, 5), False) for w in warps]
         positions = np.sort(np.concatenate(groups))
         numbers = np.array([int(np.isin(p, groups[1])) for p in positions])
-        self.order.lanes_meet(positions, numbers)
+        self.order.lane_barrier(positions, numbers)
         for group in groups:
             self.naive.meet(np.sort(group), self.order.event)
 
@@ -241,7 +241,7 @@ class Both:
         return int(np.count_nonzero(wanted & (CTA[who[pair]] != CTA[by])))
 
 
-STEPS = {"access": 5, "cta_barrier": 1, "warp_barrier": 1, "lanes_meet": 1, "warps_meet": 1, "fence": 4, "strong": 9,
+STEPS = {"access": 5, "cta_barrier": 1, "warp_barrier": 1, "lane_barrier": 1, "warps_meet": 1, "fence": 4, "strong": 9,
          "weak_write": 0.3, "arrive": 3, "wait": 3}
 
 
@@ -272,7 +272,7 @@ def test_frontiers_that_are_swept_and_worked_out_in_steps(seed, monkeypatch):
     """One row a step, and the table swept as often as it can be."""
     monkeypatch.setattr(clock_sets, "STEP_ELEMENTS", 1)
     monkeypatch.setattr(release_acquire, "STEP_ELEMENTS", 1)
-    monkeypatch.setattr(clock_sets.ClockSets, "many", True)
+    monkeypatch.setattr(clock_sets.ClockSets, "needs_sweep", True)
     play(seed, seed % 2 == 0)
 
 

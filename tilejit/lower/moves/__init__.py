@@ -1,1 +1,1 @@
-"""What variants share: vectors and their masks, work shared out among threads, each owner's own elements."""
+"""Code shared by variants: masked vectors, partitions of memory over threads, reductions, TMA boxes."""

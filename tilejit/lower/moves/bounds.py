@@ -1,4 +1,4 @@
-"""What checked builds assert of the elements that are accessed: that they lie inside, in one dimension."""
+"""Bounds checks of checked builds: one assertion for all elements that an operation accesses in one dimension."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ __all__ = ["each_inside"]
 
 @contextmanager
 def each_inside(b: Builder, region: Region, dim: int) -> Iterator[Callable[[Expr, Expr], None]]:
-    """Asserts at its end that each index which is examined lies inside dimension `dim` of a region's buffer.
+    """Assert on exit that the indices passed to the yielded function are inside dimension `dim` of the region's buffer.
 
-    The statements inside tell it of each: the index, and whether it is examined. One assertion for all costs less than
-    one each.
+    The function takes an index and the condition under which it is checked. A single assertion for all indices is
+    cheaper than one for each.
     """
     extent = extent_of(region.buffer, dim)
     is_wrong, wrong = Var(b.name("is_wrong"), bool_), Var(b.name("wrong"), int64)
     b.append(Declare(is_wrong, build.const(False, bool_), b.span))
     b.append(Declare(wrong, build.const(0, int64), b.span))
 
-    def tell(index: Expr, is_examined: Expr) -> None:
+    def examine(index: Expr, is_examined: Expr) -> None:
         is_outside = build.logical_or(build.less(index, 0), build.greater_equal(index, extent))
-        here = b.let("outside", build.logical_and(is_examined, is_outside))
-        b.append(Assign(wrong, build.where(here, index, wrong), b.span))
-        b.append(Assign(is_wrong, build.logical_or(here, is_wrong), b.span))
+        is_wrong_here = b.let("outside", build.logical_and(is_examined, is_outside))
+        b.append(Assign(wrong, build.where(is_wrong_here, index, wrong), b.span))
+        b.append(Assign(is_wrong, build.logical_or(is_wrong_here, is_wrong), b.span))
 
-    yield tell
+    yield examine
     message = f"index {{0}} is outside dimension {dim} of {title(region.buffer)}, whose extent is {{1}}"
     values = wrong, build.cast(extent, int64)
     b.append(Assert(build.logical_not(is_wrong), message, "bounds", values, region.span or b.span))

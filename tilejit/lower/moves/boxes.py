@@ -1,14 +1,14 @@
-"""Copies by TMA: a region as boxes, each moved by one instruction of one thread.
+"""TMA copies: a region is split into boxes, each moved by one instruction of one thread.
 
-The tensor's dimensions go into the map in the order of the shared tile: first that whose neighbours lie together there,
-then the tile's rows, fastest first, then those of which the region has one element.
+The tensor map lists the tensor's dimensions in the order of the shared tile: the dimension that is contiguous there,
+then the rows of the tile, fastest first, then the dimensions in which the region has a single element.
 
     A[r : r + 64, c : c + 256] -> a tile of 64 x 256 halves in four blocks of columns (`schedule.swizzle_atoms`)
 
     map dims (1, 0), box (64, 64)     box 0 at (c, r), 1 at (c + 64, r), ...     to byte 0, 8192, ... of the tile
 
-What several CTAs of a cluster want, each copies a share of, to the same place in all of them: equally many blocks of
-columns, or of rows of the outermost dimension where that works out.
+In a multicast copy each CTA of the multicast axis loads an equal share and writes it to the same offset in all of
+them: an equal number of column blocks, or else of rows of the outermost dimension that divides.
 """
 
 from __future__ import annotations
@@ -33,39 +33,38 @@ from ...layout import Swizzle
 from ...remember import remembered_pair
 from ...wording import counted
 from ..builder import Builder
-from ..clusters import mask_along
+from ..clusters import multicast_mask
 from ..leaders import leads
 from ..plans import Facts, JointAccess, Moves, Plan
 from ..schedule.launch_values import launch_values
-from ..schedule.placement import Placement, element_offset, extent_of, global_strides, inside, place
+from ..schedule.placement import element_offset, extent_of, global_strides, inside, place
 from ..schedule.swizzle_atoms import ATOM_ROWS, Atoms, atoms_of
 from ..variant import DispatchContext
 
 __all__ = ["BoxCopy", "barrier_of", "box_copy"]
 
-#: bytes that divide the address of a box in shared memory
+#: alignment of a box in shared memory, in bytes
 _SHARED_ALIGN = 128
 
-#: bytes that lie together wherever a swizzle puts them
+#: bytes that every swizzle keeps contiguous
 _CHUNK_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Issue:
-    """One box: how far its coordinates lie from the region's, and its place in shared memory from the tile's start."""
+    """One box: its coordinates relative to the region's start, and its offset in elements from the tile's start."""
 
     coordinates: tuple[int, ...]
     shared: int
 
     def after(self, times: int, step: _Issue) -> _Issue:
-        """The box so many steps further."""
         coordinates = (c + times * s for c, s in zip(self.coordinates, step.coordinates, strict=True))
         return _Issue(tuple(coordinates), self.shared + times * step.shared)
 
 
 @dataclass(frozen=True, slots=True)
 class _Shares:
-    """How the CTAs along an axis of a cluster share a copy. step: how far each one's boxes lie from those before."""
+    """The split of a multicast copy among the CTAs of a cluster axis; `step` is the distance between their boxes."""
 
     cluster: Cluster
     axis: int
@@ -77,24 +76,21 @@ class _Shares:
 
     @property
     def rank(self) -> Expr:
-        """Which of them this one is."""
         return Special(rank_name(self.cluster, self.axis))
 
 
 @dataclass(frozen=True, slots=True)
 class BoxCopy(Plan):
-    """A copy between a tensor and shared memory.
-
-    tensor: the region of global memory. dims: its dimensions in the map's order. tile: that of shared memory.
-    map: the parameter. issues: the boxes that one CTA copies. loads: whether the tensor is the source.
-    threads: of the CTA. shares: of a copy that fills the shared memory of several CTAs.
-    """
+    """A TMA copy between a tensor and shared memory."""
 
     tensor: Region
+    #: the tensor's dimensions in the order of the map, fastest first
     dims: tuple[int, ...]
     tile: Atoms
     map: TensorMapSpec
+    #: the boxes that one CTA copies
     issues: tuple[_Issue, ...]
+    #: True if the tensor is the source
     loads: bool
     threads: int
     shares: _Shares | None = None
@@ -105,7 +101,6 @@ class BoxCopy(Plan):
 
     @property
     def boxes(self) -> tuple[_Issue, ...]:
-        """All boxes, whichever CTA copies them."""
         if self.shares is None:
             return self.issues
         step = self.shares.step
@@ -113,12 +108,12 @@ class BoxCopy(Plan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, times the leader carries it out)."""
+        """(mnemonic, number of times that the leader executes it)."""
         return ((self.row.mnemonic, len(self.issues)),)
 
     @property
     def bytes(self) -> int:
-        """Of all boxes, whatever lies outside the tensor."""
+        """The bytes of all boxes, including those outside the tensor."""
         return len(self.boxes) * prod(self.map.box) * self.map.dtype.bytes
 
     def facts(self) -> Facts:
@@ -131,11 +126,11 @@ class BoxCopy(Plan):
         return Facts(f"box {box}{swizzle}{shares}", len(self.issues), 8 * self.map.box[0] * self.map.dtype.bytes)
 
     def emit(self, op: TileOp, b: Builder) -> None:
-        """Writes the boxes, by the leader; of a load what its barrier awaits, too."""
+        """Emit one copy per box, by the leader; for a load, also the expected bytes of its barrier."""
         tensor_map = b.tensor_map(self.map, written=not self.loads, share=self._share())
         starts = [b.let("start", start) for start in self._starts()]
         shared = b.let("tile", self._start())
-        masks = () if self.shares is None else (mask_along(self.shares.cluster, self.shares.axis),)
+        masks = () if self.shares is None else (multicast_mask(self.shares.cluster, self.shares.axis),)
         barrier = barrier_of(op) if self.loads else None
         if barrier is not None:
             b.append(Expect(barrier, build.const(self.bytes, int32), op.scope, b.span))
@@ -159,7 +154,6 @@ class BoxCopy(Plan):
         return BoxShare((*step.coordinates, *filled), step.shared * self.map.dtype.bytes)
 
     def _starts(self) -> list[Expr]:
-        """Where this CTA's boxes begin along each dimension of the map."""
         starts = [build.cast(self.tensor.starts[d], int64) for d in self.dims]
         if self.shares is None:
             return starts
@@ -167,15 +161,15 @@ class BoxCopy(Plan):
         return [build.add(start, build.mul(rank, step)) for start, step in zip(starts, steps, strict=True)]
 
     def _start(self) -> Expr:
-        """Where this CTA's boxes begin in shared memory."""
         if self.shares is None:
             return self.tile.start
         return build.add(self.tile.start, build.mul(self.shares.rank, self.shares.step.shared))
 
     def _rows(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """For each box its issue, the coordinates of its elements and their places in shared memory, as TMA has them.
+        """Yield for each box its issue, the coordinates of its elements, and their addresses in shared memory.
 
-        Innermost first; run-time starts are as near to 0 as they may be. CTAs that share a copy issue at the same time.
+        Coordinates are innermost first. Run-time starts are as close to 0 as possible. CTAs that share a copy issue
+        their boxes at the same time.
         source: PTX ISA, "Tensors": a box lies in shared memory without gaps, but for the swizzle.
         """
         box, dtype = self.map.box, self.map.dtype
@@ -190,7 +184,7 @@ class BoxCopy(Plan):
             yield number % len(self.issues), coordinates, swizzle.apply(base + issue.shared + linear)
 
     def moves(self) -> Moves:
-        """As the instructions move them: pieces of 16 bytes, by the first thread."""
+        """The moves of the instructions: chunks of 16 bytes, all by thread 0."""
         strides = self._strides()
         chunk = _CHUNK_BYTES // self.map.dtype.bytes
         issue, tensor, shared = [], [], []
@@ -210,7 +204,7 @@ class BoxCopy(Plan):
         return Moves(np.concatenate(issue), thread, np.stack(sides, axis=1), width, (1, 1), accesses)
 
     def schedule(self) -> np.ndarray:
-        """One row an element: (issue, its place in the region in row-major order, its place in shared memory)."""
+        """One row per element: (issue, row-major index in the region, address in shared memory)."""
         counts = self.tensor.counts
         weights = [prod(counts[d + 1 :]) for d in self.dims]
         starts = [int(evaluate(self.tensor.starts[d], {})) for d in self.dims]
@@ -222,7 +216,7 @@ class BoxCopy(Plan):
         return np.concatenate(rows)
 
     def _strides(self) -> list[int]:
-        """From one element to the next along each dimension of the map, for `launch_values`."""
+        """Return the tensor's strides in the map's order; run-time strides have the values of `launch_values`."""
         strides, names = global_strides(self.tensor.buffer), launch_values((self.tensor,))
         assert strides is not None
         of_dims = (strides[d] for d in self.dims)
@@ -230,16 +224,15 @@ class BoxCopy(Plan):
 
 
 def barrier_of(op: TileOp) -> Vector:
-    """The barrier that an operation names."""
     region = op.region("barrier")
     return Vector(region.buffer, element_offset(region.buffer, region.starts), span=region.span)
 
 
 @remembered_pair
 def _coordinate(start: Expr, more: int) -> Expr:
-    """A coordinate as int32: one that lies outside of that is outside of every tensor, and stays so.
+    """Return a coordinate clamped to int32; beyond int32 it is outside every tensor, and remains outside.
 
-    Remembered, as most boxes of a copy differ in one coordinate.
+    Cached, because most boxes of a copy differ in one coordinate only.
     """
     at = build.add(start, build.const(more, int64))
     if not facts.fits(facts.bounds(at), int32):
@@ -251,12 +244,16 @@ def _coordinate(start: Expr, more: int) -> Expr:
 def box_copy(
     tensor: Region, tile: Region, context: DispatchContext, *, loads: bool, along: int | None = None
 ) -> BoxCopy:
-    """How TMA copies between a region of a tensor and one of shared memory.
+    """Plan a TMA copy between a region of a tensor and one of shared memory.
 
-    along: the axis of the cluster whose CTAs all want what is loaded; None where each copies for itself.
-    raises: LayoutError where it can't, with what it needs.
+    along: the multicast axis of the cluster; None if each CTA copies for itself.
+    raises: LayoutError if TMA can't copy these regions.
     """
-    placement, atoms = _sides(tensor, tile)
+    if tensor.gathered is not None:
+        raise LayoutError(f"{tensor.buffer.name} is gathered by an index; TMA copies boxes")
+    placement, atoms = place(tensor, "cta"), atoms_of(tile)
+    if placement.shape != atoms.placement.shape:
+        raise LayoutError(f"needs equal shapes but for extents of 1; got {tensor.shape} and {tile.shape}")
     root = tensor.buffer.root
     major = placement.places[atoms.major]
     axes = _axes(tensor)
@@ -279,20 +276,8 @@ def box_copy(
     return BoxCopy(tensor, dims, atoms, spec, issues, loads, context.threads, shares)
 
 
-def _sides(tensor: Region, tile: Region) -> tuple[Placement, Atoms]:
-    if tensor.gathered is not None:
-        raise LayoutError(f"{tensor.buffer.name} is gathered by an index; TMA copies boxes")
-    placement, atoms = place(tensor, "cta"), atoms_of(tile)
-    if placement.shape != atoms.placement.shape:
-        raise LayoutError(f"needs equal shapes but for extents of 1; got {tensor.shape} and {tile.shape}")
-    return placement, atoms
-
-
 def _axes(tensor: Region) -> list[int | None]:
-    """For each dimension of a region the argument's dimension that it is; None for one that was added.
-
-    raises: LayoutError where the buffer has not just the argument's dimensions, in whatever order.
-    """
+    """Map dimensions of a region to those of the kernel argument, None for added ones, or raise LayoutError."""
     buffer, root = tensor.buffer, tensor.buffer.root
     strides, of_root = global_strides(buffer), global_strides(root)
     axes: list[int | None] = []
@@ -307,13 +292,13 @@ def _axes(tensor: Region) -> list[int | None]:
         if len(axes) == len(buffer.shape) and not left:
             return axes
     raise LayoutError(
-        f"{buffer.name} is a view that has not the dimensions of {root.name} in some order; TMA walks the argument's",
+        f"the dimensions of the view {buffer.name} are no permutation of those of {root.name}, which TMA iterates over",
         hint="take a region of the argument itself, or of a .permute of it",
     )
 
 
 def _need_strides(tensor: Region, major: int) -> None:
-    """Raise LayoutError where the tensor isn't walked along its neighbours, or by steps that a map can't have."""
+    """Raise LayoutError unless the innermost dimension is contiguous and a tensor map can hold the other strides."""
     buffer, unit = tensor.buffer, TensorMapSpec.UNIT_BYTES
     strides = global_strides(buffer)
     assert strides is not None
@@ -336,7 +321,8 @@ def _need_strides(tensor: Region, major: int) -> None:
             continue
         multiple = stride.multiple_of if isinstance(stride, Var) else stride
         if multiple < 0:
-            raise LayoutError(f"dimension {d} of {buffer.name} goes {-multiple * bytes_each} bytes back; TMA can't")
+            step = f"steps back by {-multiple * bytes_each} bytes"
+            raise LayoutError(f"dimension {d} of {buffer.name} {step}; TMA supports no negative strides")
         if multiple * bytes_each % unit:
             step = f"{'a multiple of ' if isinstance(stride, Var) else ''}{multiple * bytes_each} bytes"
             raise LayoutError(
@@ -346,9 +332,9 @@ def _need_strides(tensor: Region, major: int) -> None:
 
 
 def _need_start(tensor: Region, major: int) -> None:
-    """Raise LayoutError where the region may start between two chunks of 16 bytes: there TMA stops the kernel.
+    """Raise LayoutError if the region may start inside a chunk of 16 bytes; TMA traps there.
 
-    source: measured on an H100 (CUDA_ERROR_ILLEGAL_INSTRUCTION); Triton's Gluon tutorial on TMA says it, too.
+    source: measured on an H100 (CUDA_ERROR_ILLEGAL_INSTRUCTION); also in Triton's Gluon tutorial on TMA.
     """
     unit, size = TensorMapSpec.UNIT_BYTES, tensor.buffer.dtype.bytes
     multiple = facts.multiple_of(tensor.starts[major])
@@ -361,24 +347,25 @@ def _need_start(tensor: Region, major: int) -> None:
 
 
 def _need_inside(tensor: Region) -> None:
-    """Raise LayoutError where a region that is stored begins in front of the tensor: there TMA stops the kernel.
+    """Raise LayoutError if a store starts before the tensor; TMA traps there.
 
-    What is known only at run time the simulator finds. Loads may begin there, and both may go past the end.
+    The simulator detects this for starts known only at run time. Loads may start before the tensor, and both loads and
+    stores may pass its end.
     source: measured on an H100 (CUDA_ERROR_ILLEGAL_INSTRUCTION)
     """
     for d, start in enumerate(tensor.starts):
         _, high = facts.bounds(start)
         if high is not None and high < 0:
             raise LayoutError(
-                f"dimension {d} of {tensor.buffer.name} starts in front of it; TMA stores nothing there",
+                f"dimension {d} of {tensor.buffer.name} starts before element 0; TMA can't store there",
                 hint="store the part that lies inside",
             )
 
 
 def _need_whole_chunks(tensor: Region, major: int) -> None:
-    """Raise LayoutError where rows that are stored may end between two chunks of 16 bytes: TMA writes whole ones.
+    """Raise LayoutError if a stored row may end inside a chunk of 16 bytes; TMA writes whole chunks.
 
-    source: measured on an H100; Triton's issue 11583 says it, too.
+    source: measured on an H100; also in Triton's issue 11583.
     """
     buffer, unit, size = tensor.buffer, TensorMapSpec.UNIT_BYTES, tensor.buffer.dtype.bytes
     multiple = facts.multiple_of(extent_of(buffer, major))
@@ -386,43 +373,40 @@ def _need_whole_chunks(tensor: Region, major: int) -> None:
         return
     end = f"{'after' if isinstance(buffer.shape[major], int) else 'at a multiple of'} {multiple * size} bytes"
     raise LayoutError(
-        f"rows of {buffer.name} end {end}; TMA writes whole chunks of {unit}, what lies behind a row too",
-        hint="store what hangs over the edge by copy, the rest of tj.assume_in_bounds(...)",
+        f"rows of {buffer.name} end {end}; TMA writes whole chunks of {unit} bytes, past the end of a row too",
+        hint="store the tiles at the edge by copy, and the others from tj.assume_in_bounds(...)",
     )
 
 
 def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_Issue, ...], _Issue]:
-    """The extents of a box, where each lies that one CTA copies, and how far those of the next one lie from these.
-
-    ones: dimensions of one element, which come last. ctas: how many share the copy.
-    """
+    """Return a box's extents, the first CTA's boxes, and the step to the next CTA's. ones: trailing unit dimensions."""
     _need_aligned(atoms)
     width, parts = _columns(atoms)
     extents = [atoms.placement.shape[d] for d in reversed(atoms.row_dims)]
     whole, unit = tuple(extents), _unit(atoms)
-    # how far one row lies from the next along each dimension
+    # elements between neighbours in each dimension of the rows
     inner = [atoms.row_elements * prod(extents[:d]) for d in range(len(extents))]
     step = _Issue((0,) * (1 + len(extents)), 0)
     if ctas > 1 and parts % ctas == 0:
         parts //= ctas
-        step = _Issue((width * parts, *[0] * len(extents)), _column(atoms, width * parts))
+        step = _Issue((width * parts, *[0] * len(extents)), atoms.at(0, width * parts))
     elif ctas > 1:
         d = _shared_dim(atoms, extents, inner, ctas)
         extents[d] //= ctas
         coordinates = [0] * (1 + len(extents))
         coordinates[1 + d] = extents[d]
         step = _Issue(tuple(coordinates), extents[d] * inner[d])
-    box, steps = [width], [[(width * j, _column(atoms, width * j)) for j in range(parts)]]
+    box, steps = [width], [[(width * j, atoms.at(0, width * j)) for j in range(parts)]]
     is_cut = False
     for extent, of_all, apart in zip(extents, whole, inner, strict=True):
-        # the elements of a box lie together: of what is behind a part of a dimension each step is a box of its own
+        # a box is contiguous, so once a dimension is split, each index of the slower dimensions needs its own box
         count = extent if is_cut else _parts(extent, apart, unit)
         part = extent // count
         is_cut = is_cut or part < of_all
         box.append(part)
         steps.append([(part * k, part * k * apart) for k in range(count)])
     issues = []
-    # columns first, as the table of blocks
+    # boxes along the columns vary fastest, as blocks of columns do
     for each in product(*steps[::-1]):
         taken = each[::-1]
         issues.append(_Issue((*(c for c, _ in taken), *[0] * ones), sum(s for _, s in taken)))
@@ -430,10 +414,7 @@ def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_
 
 
 def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas: int) -> int:
-    """The outermost dimension of the rows, fastest first, that CTAs can share. inner: elements from a row to the next.
-
-    raises: LayoutError where there is none.
-    """
+    """Return the outermost row dimension that the CTAs can share, or raise LayoutError. inner: strides of the rows."""
     for d in reversed(range(len(extents))):
         if extents[d] % ctas == 0 and extents[d] // ctas * inner[d] % _unit(atoms) == 0:
             return d
@@ -445,25 +426,20 @@ def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas
     )
 
 
-def _column(atoms: Atoms, column: int) -> int:
-    """Where a column that begins a box lies in its row of blocks."""
-    return atoms.at(0, column)
-
-
 def _unit(atoms: Atoms) -> int:
-    """Elements of which the place of a box in shared memory must be a multiple."""
+    """Return the alignment of a box in shared memory, in elements."""
     aligned = _SHARED_ALIGN * 8 // atoms.element_bits
     return max(ATOM_ROWS * atoms.row_elements, aligned) if atoms.bits else aligned
 
 
 def _need_aligned(atoms: Atoms) -> None:
-    """Raise LayoutError where rows don't follow each other, or boxes don't begin at aligned addresses."""
+    """Raise LayoutError unless rows are contiguous and boxes start at aligned addresses."""
     placement, size = atoms.placement, atoms.element_bits // 8
     name = placement.buffer.name
     if not atoms.is_dense:
         raise LayoutError(
             f"8 rows of {name} start every {atoms.sbo_bytes} bytes; "
-            f"TMA needs all rows in a row, {ATOM_ROWS * atoms.row_bytes}"
+            f"TMA needs contiguous rows, {ATOM_ROWS * atoms.row_bytes} bytes for 8"
         )
     if placement.buffer.align % _SHARED_ALIGN:
         raise LayoutError(f"{name} is aligned to {placement.buffer.align} bytes; TMA needs {_SHARED_ALIGN}")
@@ -478,11 +454,12 @@ def _need_aligned(atoms: Atoms) -> None:
 
 
 def _columns(atoms: Atoms) -> tuple[int, int]:
-    """Columns of a box, and boxes along them."""
+    """Return the columns of a box and the number of boxes along the columns."""
     e, most = atoms.row_elements, TensorMapSpec.MOST_BOX
     if atoms.bits and atoms.columns % e:
         raise LayoutError(
-            f"columns {atoms.columns} wide; a {atoms.mode} row holds {e}", hint="take whole rows of the swizzle"
+            f"the tile is {atoms.columns} columns wide; a {atoms.mode} row holds {e}",
+            hint="take whole rows of the swizzle",
         )
     if atoms.row_bytes % TensorMapSpec.UNIT_BYTES:
         raise LayoutError(f"rows of {atoms.row_bytes} bytes; TMA needs a multiple of {TensorMapSpec.UNIT_BYTES}")
@@ -491,24 +468,24 @@ def _columns(atoms: Atoms) -> tuple[int, int]:
     count = _equal_parts(e, 1, _unit(atoms)) if atoms.rows == 1 and atoms.blocks == 1 else None
     if count is None:
         raise LayoutError(
-            f"{e} columns lie together; a box holds {most}", hint='what fits: tj.alloc_shared(..., swizzle="128B")'
+            f"{e} columns are contiguous; a box holds {most}", hint='what fits: tj.alloc_shared(..., swizzle="128B")'
         )
     return e // count, count
 
 
 def _parts(extent: int, inner: int, unit: int) -> int:
-    """Into how many boxes a dimension of the rows is split. inner: elements from one of its steps to the next."""
+    """Return the number of boxes into which a row dimension is split. inner: elements between its neighbours."""
     count = _equal_parts(extent, inner, unit)
     if count is None:
         raise LayoutError(
-            f"{extent} rows: no equal parts <= {TensorMapSpec.MOST_BOX} that are multiples of {ATOM_ROWS}",
+            f"{extent} rows: no equal parts of at most {TensorMapSpec.MOST_BOX} are multiples of {ATOM_ROWS}",
             hint="copy them in parts",
         )
     return count
 
 
 def _equal_parts(extent: int, inner: int, unit: int) -> int | None:
-    """The fewest equal parts that a box holds and that begin at multiples of `unit` elements."""
+    """Return the fewest equal parts that fit a box and start at multiples of `unit` elements; None if none do."""
     if extent <= TensorMapSpec.MOST_BOX:
         return 1
     counts: Sequence[int] = [n for n in range(2, extent + 1) if extent % n == 0]

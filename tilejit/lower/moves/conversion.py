@@ -1,4 +1,4 @@
-"""A local tile in another layout: what the ways to get there share."""
+"""Conditions and register tables shared by the copies between local tiles of different layouts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..schedule.owners import need_own_registers, need_thread_axes
 from ..schedule.placement import owned
 from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, from_to
 
-__all__ = ["BETWEEN_TILES", "CONVERSION_CONDITIONS", "EXCHANGE_CONDITIONS", "beside_fault", "held"]
+__all__ = ["BETWEEN_TILES", "CONVERSION_CONDITIONS", "EXCHANGE_CONDITIONS", "partial_write_fault", "held"]
 
-#: tiles of which it is remembered who holds what: of 64 x 64 elements 64 KiB each
+#: size of the cache of `Holding`s; one of 64 x 64 elements takes 64 KiB
 _REMEMBERED = 64
 
 
@@ -31,22 +31,21 @@ def _constant_starts(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _several_threads(op: TileOp, context: DispatchContext) -> str | None:
-    return "a thread has nobody to hand its registers to" if SCOPES[op.scope] is THREAD else None
+    return "tj.thread has a single thread, so no registers can be exchanged" if SCOPES[op.scope] is THREAD else None
 
 
 BETWEEN_TILES = (KINDS, from_to("local", "local"))
 CONVERSION_CONDITIONS = (*COPY_CONDITIONS, Condition("starts", _constant_starts))
 
-#: where elements change threads
+#: conditions of the variants that move elements between threads
 EXCHANGE_CONDITIONS = (*CONVERSION_CONDITIONS, Condition("several threads", _several_threads))
 
 
 def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> Holding:
-    """Which threads of a scope hold the elements of a region of constant starts.
+    """Return which threads of a scope hold the elements of a region with constant starts.
 
-    padded: whether what lies in padding counts as an element; then the region is the whole buffer.
-    raises: LayoutError where threads beyond the scope do, a thread holds a value twice, or a collective operation is
-    called on each thread's own.
+    padded: include padding; the region must then be the whole buffer.
+    raises: LayoutError if the scope's threads can't own the tile, or a thread holds a value twice.
     """
     buffer = region.buffer
     tile = owned(buffer, scope)
@@ -70,10 +69,12 @@ def _holding(
     return Holding.of(layout.canonical(fuse=False), slots, box, SCOPES[scope].steps)
 
 
-def beside_fault(region: Region, part: Holding, registers: Collection[int], scope: str, threads: int) -> str | None:
-    """Why all threads of a scope can't write the registers of a region: some hold what is of its tile and not of it.
+def partial_write_fault(
+    region: Region, part: Holding, registers: Collection[int], scope: str, threads: int
+) -> str | None:
+    """Return why the threads of a scope can't all write `registers` of a region, or None.
 
-    part: who holds the region. registers: those that are written.
+    In some threads these registers may hold elements of the tile that are outside the region.
     """
     if region.extents == region.buffer.shape:
         return None
@@ -81,5 +82,5 @@ def beside_fault(region: Region, part: Holding, registers: Collection[int], scop
     shape = region.buffer.fixed_shape
     tile = held(Region(region.buffer, (start,) * len(shape), shape), scope, threads)
     written = list(registers)
-    beside = int(np.isin(tile.register, written).sum()) - int(np.isin(part.register, written).sum())
-    return f"{beside} values beside the part lie in the registers that are written" if beside else None
+    outside = int(np.isin(tile.register, written).sum()) - int(np.isin(part.register, written).sum())
+    return f"the registers that are written also hold {outside} values outside the region" if outside else None

@@ -1,4 +1,4 @@
-"""How partial results of several threads become one: by shuffles, by one instruction, or through shared memory."""
+"""Combine partial results across threads: by shuffles, by one warp instruction, or through shared memory."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["LaneReduction", "SharedPartials", "Shuffles", "by_redux", "by_vote",
 
 _WORD_BITS = 32
 
-#: in cycles of a multiprocessor, beside a selection's 1
+#: cycles of a multiprocessor per shuffle; a selection takes 1
 #: source: CUDA C++ Programming Guide, "Arithmetic Instructions": 32 shuffles a cycle, 64 selections
 _SHUFFLE_COST = 2
 
 
 def by_redux(b: Builder, combining: Combining, instruction: str, partials: Sequence[Partial]) -> list[Partial]:
-    """Each partial combined with those of all other lanes of the warp."""
+    """Combine each partial result over all lanes of the warp by a `redux` instruction."""
     made = b.scratch("reduced", combining.dtype, len(partials))
     for k, (value,) in enumerate(partials):
         b.append(Instruction(instruction, (_element(made, k),), (value,), span=b.span))
@@ -36,7 +36,7 @@ def by_redux(b: Builder, combining: Combining, instruction: str, partials: Seque
 
 
 def by_vote(b: Builder, combining: Combining, row: Row, threads: int, partials: Sequence[Partial]) -> list[Partial]:
-    """Each partial, 0 or 1, combined with those of all other threads that vote. threads: of the CTA."""
+    """Combine each partial result, 0 or 1, over all threads that vote. threads: of the CTA."""
     _, instance = instances_of(row.scope.name, threads)
     number = [build.add(instance, OF_WARPGROUPS)] if len(row.arguments) > 1 else []
     answers: list[Partial] = []
@@ -49,15 +49,15 @@ def by_vote(b: Builder, combining: Combining, row: Row, threads: int, partials: 
 
 @dataclass(frozen=True, slots=True)
 class Shuffles:
-    """How lanes combine several results, each lane with those whose numbers differ by the distances, single bits.
+    """A butterfly of shuffles that combines several results; distances between lanes are powers of two.
 
-    Two lanes may share the results out: each sends the half that the other keeps. So `halvings` of the distances, the
-    first ones, take half as many shuffles each time; afterwards the results are gathered again. What a lane sends and
-    keeps it chooses, which takes a selection for each. The pairs that are combined are the same either way, and so are
-    the bits.
+    At each of the first `halvings` distances, two lanes split the results between them: each sends the half that the
+    other keeps, so the number of shuffles halves each time. Afterwards the results are gathered in reverse order. Each
+    lane needs selections to choose which half it sends. The pairs that are combined, and therefore the bits of the
+    results, don't depend on `halvings`.
 
-        8 results, 32 lanes   each distance by itself            5 · 8 = 40 shuffles
-                              three halvings, and gatherings     4 + 2 + 1 + 1 + 1 + 1 + 2 + 4 = 16, and 28 selections
+        8 results, 32 lanes   no halving        5 · 8 = 40 shuffles
+                              three halvings    4 + 2 + 1 + 1 + 1 + 1 + 2 + 4 = 16, and 28 selections
     """
 
     results: int
@@ -65,12 +65,11 @@ class Shuffles:
 
     @property
     def halvings(self) -> int:
-        """As many as the results can be halved, or none, whichever costs less."""
+        """The number of halvings: as many as possible, or none if that costs less."""
         most = min(len(self.distances), (self.results & -self.results).bit_length() - 1)
         return most if self._cost(most) < self._cost(0) else 0
 
     def _cost(self, halvings: int) -> int:
-        """Of shuffles and selections."""
         selections = 4 * (self.results - (self.results >> halvings))
         return _SHUFFLE_COST * self._count(halvings) + selections
 
@@ -80,17 +79,17 @@ class Shuffles:
 
     @property
     def count(self) -> int:
-        """Shuffles of a thread, of one word each."""
+        """Shuffles per thread, of one word each."""
         return self._count(self.halvings)
 
     @property
     def steps(self) -> int:
-        """How often a thread combines two values."""
+        """The number of times that a thread combines two values."""
         left = self.results >> self.halvings
         return self.results - left + (len(self.distances) - self.halvings) * left
 
     def emit(self, b: Builder, combining: Combining, partials: Sequence[Partial], thread: Expr) -> list[Partial]:
-        """Each partial combined with those of all these lanes, which get the same bits."""
+        """Combine each partial result over the lanes; all of them get the same bits."""
         lanes = LaneReduction.of(b, combining.types, len(partials))
         halved, single = self.distances[: self.halvings], self.distances[self.halvings :]
         uppers = [b.let("upper", build.not_equal(build.bitwise_and(thread, distance), 0)) for distance in halved]
@@ -108,7 +107,7 @@ class Shuffles:
 
 
 def _combined(b: Builder, combining: Combining, own: Sequence[Partial], other: Sequence[Partial]) -> list[Partial]:
-    """Pairs from two lanes. The order of two values doesn't matter."""
+    """Combine the partial results of two lanes pairwise; the reduction is commutative."""
     return [
         combining.named(b, combining.combined(b, low, high, in_order=False))
         for low, high in zip(own, other, strict=True)
@@ -117,18 +116,18 @@ def _combined(b: Builder, combining: Combining, own: Sequence[Partial], other: S
 
 @dataclass(frozen=True, slots=True)
 class LaneReduction:
-    """What a lane gets from others, through registers for each of the values that are kept."""
+    """Shuffles of partial results, with staging registers for each value of a partial result."""
 
     b: Builder
     columns: tuple[Column, ...]
 
     @staticmethod
     def of(b: Builder, dtypes: Sequence[DType], count: int) -> LaneReduction:
-        """For `count` partials at a time; the types have whole words."""
+        """Allocate registers for `count` partial results at a time; types are multiples of 32 bits."""
         return LaneReduction(b, tuple(Column.of(b, dtype, count) for dtype in dtypes))
 
     def values(self, partials: Sequence[Partial], distance: int) -> list[Partial]:
-        """What the lane at a distance has of these."""
+        """Return these partial results of the lane at a distance."""
         others = [
             column.from_lane(self.b, [partial[k] for partial in partials], distance)
             for k, column in enumerate(self.columns)
@@ -136,7 +135,6 @@ class LaneReduction:
         return list(zip(*others, strict=True))
 
     def chosen(self, cond: Expr, yes: Sequence[Partial], no: Sequence[Partial]) -> list[Partial]:
-        """`yes` where the condition holds, else `no`."""
         return [
             tuple(self.b.let("chosen", build.where(cond, x, y)) for x, y in zip(left, right, strict=True))
             for left, right in zip(yes, no, strict=True)
@@ -145,10 +143,7 @@ class LaneReduction:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Registers through which values go from lane to lane.
-
-    sent, received: of the values' type. sent_words, received_words: the same as words of 32 bits.
-    """
+    """Registers that stage shuffled values, and views of them as 32-bit words."""
 
     sent: Buffer
     received: Buffer
@@ -157,24 +152,22 @@ class Column:
 
     @staticmethod
     def of(b: Builder, dtype: DType, count: int) -> Column:
-        """For `count` values."""
         sent, received = (b.scratch(stem, dtype, count) for stem in ("sent", "received"))
         return Column(sent, received, _words(b, sent), _words(b, received))
 
     def from_lane(self, b: Builder, values: Sequence[Expr], distance: int) -> list[Expr]:
-        """What the lane at a distance has of these values."""
         for k, value in enumerate(values):
             b.append(Store(_element(self.sent, k), value, span=b.span))
         by = build.const(distance, int32)
         for k in range(len(values) * self.sent.dtype.bits // _WORD_BITS):
             source, target = _element(self.sent_words, k), _element(self.received_words, k)
             b.append(Instruction(SHUFFLE_XOR.name, (target,), (source, by), span=b.span))
-        # the registers are filled again for the next distance
+        # named, because the registers are reused for the next distance
         return [b.let("other", Load(_element(self.received, k))) for k in range(len(values))]
 
 
 def _words(b: Builder, buffer: Buffer) -> Buffer:
-    """Registers as words of 32 bits, of which an element has one or more."""
+    """Return a view of registers as 32-bit words, one or more per element."""
     count = buffer.dtype.bits // _WORD_BITS
     if count == 1:
         return buffer
@@ -186,96 +179,90 @@ def _words(b: Builder, buffer: Buffer) -> Buffer:
 
 @dataclass(frozen=True, slots=True)
 class SharedPartials:
-    """Who meets in shared memory.
+    """The threads that combine partial results through shared memory."""
 
-    scope, threads: whose barrier is waited at, and the threads of the CTA. groups: how many groups of threads there are
-    with results of their own, of which the thread belongs to number `group`. members: how many partials a result has,
-    of which the thread's is number `member`. is_leader: whether it is the one that writes it.
-    lane: the thread's, where all lanes share their results, so that each can read one partial; else None.
-    """
-
+    #: the scope whose barrier orders writes and reads
     scope: str
     threads: int
+    #: number of thread groups that have separate results, and the thread's group
     groups: int
     group: Expr
+    #: partial results per result, and the index of the thread's one
     members: int
     member: Expr
+    #: True if the thread writes its partial result
     is_leader: Expr
+    #: the thread's lane if all lanes of a warp share their results and can each read another partial; else None
     lane: Expr | None
 
     @property
     def by_lanes(self) -> Shuffles | None:
-        """How lanes combine the partials of one result that each of them reads; None where every thread reads all."""
+        """The shuffles that combine partials of which each lane reads one; None if every thread reads all."""
         is_binary = self.members & (self.members - 1) == 0
         if self.lane is None or not is_binary or not _MOST_READ < self.members <= LANES:
             return None
         return Shuffles(1, tuple(1 << k for k in range(self.members.bit_length() - 1)))
 
 
-#: So many partials every thread reads by itself: 8 are two vectors of float32.
+#: largest number of partial results that every thread reads itself: 8 float32 are two vectors
 _MOST_READ = 8
 
 
-def exchanged(b: Builder, combining: Combining, meeting: SharedPartials, partials: Sequence[Partial]) -> list[Partial]:
-    """Each result from the partials of all members: leaders write what they have, everyone reads it all.
-
-    Of many partials each lane reads one, and lanes combine them; the pairs are the same.
-    """
-    return [_met(b, combining, meeting, places) for places in _written(b, combining.types, meeting, partials)]
+def exchanged(b: Builder, combining: Combining, shared: SharedPartials, partials: Sequence[Partial]) -> list[Partial]:
+    """Combine each result over all members through shared memory: leaders write, and each thread or warp reads all."""
+    return [_result(b, combining, shared, places) for places in _written(b, combining.types, shared, partials)]
 
 
 def gathered(
-    b: Builder, dtypes: Sequence[DType], meeting: SharedPartials, partials: Sequence[Partial], *, is_idle: bool
+    b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool
 ) -> list[list[Partial]]:
-    """For each result the partials of all members: leaders write what they have, everyone reads it all.
-
-    is_idle: a barrier stands in front already.
-    """
-    results = _written(b, dtypes, meeting, partials, is_idle=is_idle)
-    return [_every(b, meeting, places) for places in results]
+    """Write the partials and return those of all members for each result. is_idle: the memory is known to be unused."""
+    results = _written(b, dtypes, shared, partials, is_idle=is_idle)
+    return [_every(b, shared, places) for places in results]
 
 
 def _written(
-    b: Builder, dtypes: Sequence[DType], meeting: SharedPartials, partials: Sequence[Partial], *, is_idle: bool = False
+    b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool = False
 ) -> list[list[tuple[Buffer, Expr]]]:
-    """Where the partials of each result begin, once they are there, for each of the values that are kept.
+    """Write the partial results to shared memory, synchronize, and return the start of each result's partials.
 
-    The partials of a result lie together, those of the groups' k-th results next to each other.
+    The partials of a result are contiguous, and the k-th results of all groups follow each other.
     """
-    width = meeting.members
-    layout = TileLayout.row_major((len(partials) * meeting.groups * width,))
-    shared = [
-        b.exchange(meeting.scope, meeting.threads, "partials", dtype, layout, is_idle=is_idle or k > 0)
+    width = shared.members
+    layout = TileLayout.row_major((len(partials) * shared.groups * width,))
+    buffers = [
+        b.exchange(shared.scope, shared.threads, "partials", dtype, layout, is_idle=is_idle or k > 0)
         for k, dtype in enumerate(dtypes)
     ]
-    group = b.let("group", meeting.group)
-    rows = [build.mul(build.add(group, k * meeting.groups), width) for k in range(len(partials))]
-    with b.when(meeting.is_leader):
+    group = b.let("group", shared.group)
+    rows = [build.mul(build.add(group, k * shared.groups), width) for k in range(len(partials))]
+    with b.when(shared.is_leader):
         for row, partial in zip(rows, partials, strict=True):
-            for (buffer, first), value in zip(shared, partial, strict=True):
-                place = Vector(buffer, build.total([first, row, meeting.member], int32))
+            for (buffer, first), value in zip(buffers, partial, strict=True):
+                place = Vector(buffer, build.total([first, row, shared.member], int32))
                 b.append(Store(place, value, span=b.span))
-    b.append(Sync(meeting.scope, span=b.span))
-    return [[(buffer, build.add(first, row)) for buffer, first in shared] for row in rows]
+    b.append(Sync(shared.scope, span=b.span))
+    return [[(buffer, build.add(first, row)) for buffer, first in buffers] for row in rows]
 
 
-def _every(b: Builder, meeting: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> list[Partial]:
-    columns = [_read(b, buffer, first, meeting.members) for buffer, first in places]
+def _every(b: Builder, shared: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> list[Partial]:
+    columns = [_read(b, buffer, first, shared.members) for buffer, first in places]
     return list(zip(*columns, strict=True))
 
 
-def _met(b: Builder, combining: Combining, meeting: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> Partial:
-    """One result from its partials. places: where these begin, for each of the values that are kept."""
-    if meeting.by_lanes is not None and meeting.lane is not None:
-        mine = build.mod(meeting.lane, meeting.members)
+def _result(
+    b: Builder, combining: Combining, shared: SharedPartials, places: Sequence[tuple[Buffer, Expr]]
+) -> Partial:
+    """Read the partials of one result and combine them. places: their start, for each value of a partial result."""
+    if shared.by_lanes is not None and shared.lane is not None:
+        mine = build.mod(shared.lane, shared.members)
         one = tuple([b.let("partial", Load(Vector(buffer, build.add(first, mine)))) for buffer, first in places])
-        (result,) = meeting.by_lanes.emit(b, combining, [one], meeting.lane)
+        (result,) = shared.by_lanes.emit(b, combining, [one], shared.lane)
         return result
-    return combining.named(b, combining.tree(b, _every(b, meeting, places), in_order=False))
+    return combining.named(b, combining.tree(b, _every(b, shared, places), in_order=False))
 
 
 def _read(b: Builder, buffer: Buffer, first: Expr, count: int) -> list[Expr]:
-    """Elements of shared memory, in the widest vectors that divide them."""
     width = min(count & -count, WIDEST_BITS // buffer.dtype.bits)
     there = b.scratch("every", buffer.dtype, count)
     for k in range(0, count, width):

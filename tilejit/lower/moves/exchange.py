@@ -1,4 +1,4 @@
-"""Which shared memory serves best for tiles that are stored to it and loaded from it: its order and its swizzle."""
+"""Choose the order and the swizzle of shared memory for a tile that is stored to it and loaded from it."""
 
 from __future__ import annotations
 
@@ -20,20 +20,19 @@ __all__ = ["ExchangeMemory", "RoundCosts", "cheapest", "dense"]
 
 Array = np.ndarray
 
-#: for so many threads and rounds wavefronts are counted
+#: wavefronts are counted for the first threads and iterations only
 _COUNTED_THREADS, _COUNTED_ROUNDS = 64, 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundCosts:
-    """What the first warps access in the first of `rounds` rounds of a copy: further ones repeat it.
-
-    chunk: elements that stay together in memory, of an access or a word. counted, warps: as many rounds and warps.
-    """
+    """The shared memory cost of one side of a copy, estimated from the first warps and iterations."""
 
     accesses: SharedAccesses
+    #: elements that a swizzle must keep contiguous: those of an access or of a word
     chunk: int
     rounds: int
+    #: iterations and warps that `accesses` covers
     counted: int
     warps: int
 
@@ -41,47 +40,47 @@ class RoundCosts:
     def of(
         rounds: int,
         threads: int,
-        takes_part: Callable[[Expr, Expr], Expr],
+        is_active: Callable[[Expr, Expr], Expr],
         place: Callable[[Expr, Expr], Expr],
         width: int,
         bytes_each: int,
     ) -> RoundCosts:
-        """takes_part, place: of a thread in a round. width: elements of an access. bytes_each: of an element."""
-        turns = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
-        rows = turns.holding(takes_part(*turns.turn))
-        address = turns.values(place(*turns.turn))[rows, 0]
-        accesses = SharedAccesses.of(turns.rounds_of[rows], turns.threads_of[rows], address, width, bytes_each)
+        """Count the accesses of a copy.
+
+        is_active, place: for a thread and an iteration, whether it accesses memory, and the address in elements.
+        width: elements per access. bytes_each: bytes per element.
+        """
+        work = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
+        rows = work.holding(is_active(*work.variables))
+        address = work.values(place(*work.variables))[rows, 0]
+        accesses = SharedAccesses.of(work.rounds_of[rows], work.threads_of[rows], address, width, bytes_each)
         chunk = max(width, WORD_BYTES // bytes_each)
-        return RoundCosts(accesses, chunk, rounds, turns.rounds, -(-turns.threads // WARP))
+        return RoundCosts(accesses, chunk, rounds, work.rounds, -(-work.threads // WARP))
 
     def costs(self, swizzles: Sequence[Swizzle]) -> Array:
-        """Of all rounds of a warp, with each of some swizzles."""
+        """Return the cost of all iterations of a warp for each swizzle."""
         return self.accesses.costs(swizzles) * self.rounds // max(self.counted * self.warps, 1)
 
     @property
     def least(self) -> int:
-        """What they cost where no two lanes meet in a bank."""
+        """The cost without bank conflicts."""
         return self.accesses.least * self.rounds // max(self.counted * self.warps, 1)
 
     @property
     def is_widest(self) -> bool:
-        """Whether nothing moves more at a time."""
         return self.chunk * self.accesses.bytes_each == WIDEST_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeMemory:
-    """A layout, and what storing and loading a tile costs a warp, in quarter cycles."""
+    """A layout of shared memory and the cost of storing and loading a tile, in quarter cycles per warp."""
 
     layout: TileLayout
     cost: int
 
 
 def cheapest(ways: Iterable[tuple[TileLayout, Sequence[RoundCosts]]]) -> ExchangeMemory:
-    """The cheapest of dense layouts, with a swizzle; of several the first, with the fewest bits.
-
-    ways: each with the accesses to it.
-    """
+    """Return the cheapest of some dense layouts, swizzled; ties go to the first one and the fewest bits."""
     best: ExchangeMemory | None = None
     for layout, sides in ways:
         least = sum(side.least for side in sides) + 2 * BARRIER
@@ -94,19 +93,19 @@ def cheapest(ways: Iterable[tuple[TileLayout, Sequence[RoundCosts]]]) -> Exchang
             best = ExchangeMemory(layout.swizzled(swizzles[number]) if number else layout, int(costs[number]))
         if best.cost == least and all(side.is_widest for side in sides):
             break
-    assert best is not None, "memory has some order"
+    assert best is not None, "no layout given"
     return best
 
 
 def dense(shape: tuple[int, ...], fastest: int) -> TileLayout:
-    """Row-major, but for the dimension that is fastest."""
+    """Return the row-major layout in which dimension `fastest` is moved to the end."""
     order = [*(d for d in range(len(shape)) if d != fastest), fastest]
     strides = {d: prod(shape[later] for later in order[k + 1 :]) for k, d in enumerate(order)}
     return TileLayout.from_iters([(n, strides[d], "m") for d, n in enumerate(shape)] or [(1, 1, "m")])
 
 
 def _swizzles(chunk: int, size: int) -> Iterator[Swizzle]:
-    """Those within `size` elements that keep `chunk` of them together, the fewest bits first."""
+    """Yield the swizzles of at most `size` elements that keep `chunk` elements contiguous, fewest bits first."""
     for bits in range(1, 6):
         for shift in range(bits, 8):
             swizzle = Swizzle(bits, chunk.bit_length() - 1, shift)

@@ -1,4 +1,4 @@
-"""The plan of a reduction by a user's function: `schedule/fold.py` has the order, here is what is done at each step."""
+"""Plans of reductions by a user's function; `schedule/fold.py` defines the order in which values are combined."""
 
 from __future__ import annotations
 
@@ -29,45 +29,44 @@ __all__ = ["Folding", "plan_fold"]
 
 Array = np.ndarray
 
-#: stands for the thread's number in conditions that are evaluated for all of them
+#: the thread index in conditions that are evaluated for all threads
 _THREAD = Var("fold.thread", int32)
 
-#: what is kept of some elements, for each of a thread's results
+#: a partial result for each of a thread's results
 Partials = list[Partial]
 
 
 @dataclass(frozen=True, slots=True)
 class Folding(PlanBase):
-    """How elements are combined in order.
-
-    threads, cta_threads: of the scope, and of the CTA. pairs: destination and source of each value, by name.
-    """
+    """The plan of a reduction in order."""
 
     scope: str
+    #: threads of the scope and of the CTA
     threads: int
     cta_threads: int
+    #: names of the destination and the source of each value
     pairs: tuple[tuple[str, str], ...]
     combine: Combine
     order: FoldOrder
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation and types where LLVM chooses; times a thread)."""
+        """(mnemonic, or operation and types if LLVM chooses the instruction; number per thread)."""
         counted = _Counting()
-        self.order.carried_out(dict.fromkeys(self.order.slots, None), counted, _THREAD)
+        self.order.applied(dict.fromkeys(self.order.slots, None), counted, _THREAD)
         results, words = self.order.results.count, sum(_carried(dtype).bits // 32 for dtype in self.combine.takes)
         made = [(f"reduce.{'.'.join(map(str, self.combine.takes))}", counted.combined_values * results)]
         if counted.shuffled:
             made.append((SHUFFLE_XOR.mnemonic, counted.shuffled * results * words))
-        if counted.met:
-            made.append((BARRIERS[SCOPES[self.scope]].mnemonic, counted.met))
+        if counted.gatherings:
+            made.append((BARRIERS[SCOPES[self.scope]].mnemonic, counted.gatherings))
         return tuple(made)
 
     def facts(self) -> Facts:
         return Facts("-", self.order.results.count)
 
     def moves(self) -> Folds:
-        """All that is combined."""
+        """Trace the order in which slots are combined."""
         order, slots = self.order, self.order.slots
         threads = np.arange(self.threads)
         every = {slot: (threads * len(slots) + k)[:, None] for k, slot in enumerate(slots)}
@@ -75,14 +74,14 @@ class Folding(PlanBase):
         return Folds(
             dst=np.array([self._registers(to) for to, _ in self.pairs]),
             src=np.array([self._registers(of) for _, of in self.pairs])[:, :, None] + reach[:, None, :],
-            order=order.carried_out(every, _Tracing(threads), _THREAD),
+            order=order.applied(every, _Tracing(threads), _THREAD),
         )
 
     def _registers(self, operand: str) -> Array:
         return np.array(self.order.each_result(operand)) + int(evaluate(self.order.tiles[operand].start, {}))
 
     def schedule(self) -> Array:
-        """One row a result: (its register, the registers of the source that it is made of ...), of the first value."""
+        """One row per result: (its register, the source registers that it combines ...), of the first value."""
         moves = self.moves()
         return np.column_stack([moves.dst[0], moves.src[0]])
 
@@ -92,14 +91,13 @@ class Folding(PlanBase):
         for firsts in each_start(b, *[order.tiles[name].touched(1) for name in names]):
             first = dict(zip(names, firsts, strict=True))
             values = {slot: self._entered(op, b, first, slot) for slot in order.slots}
-            partials = order.carried_out(values, _Emitting(b, self, thread), thread)
+            partials = order.applied(values, _Emitting(b, self, thread), thread)
             for k, (to, _) in enumerate(self.pairs):
                 for register, partial in zip(order.each_result(to), partials, strict=True):
                     place = Vector(op.region(to).buffer, build.add(first[to], register))
                     b.append(Store(place, partial[k], span=b.span))
 
     def _entered(self, op: TileOp, b: Builder, first: dict[str, Expr], slot: Key) -> Partials:
-        """What a slot holds of each result."""
         columns = [
             [
                 b.let("value", Load(Vector(op.region(of).buffer, build.add(first[of], register + reach))))
@@ -112,7 +110,7 @@ class Folding(PlanBase):
 
 
 def plan_fold(op: TileOp, context: DispatchContext) -> Folding:
-    """How elements are combined in order. raises: LayoutError where the tiles' layouts don't agree."""
+    """Plan a reduction in order, or raise LayoutError if the layouts of the tiles don't match."""
     combine, threads = op.attr(COMBINE.name), context.count(op.scope)
     assert isinstance(combine, Combine), f"{op.name} has no function"
     pairs = tuple((to, of) for to, of in PAIRS if to in op.tiles)
@@ -120,7 +118,7 @@ def plan_fold(op: TileOp, context: DispatchContext) -> Folding:
 
 
 def _carried(dtype: DType) -> DType:
-    """The type in which a value goes to other threads: one of whole words that holds it exactly."""
+    """Return the type in which a value is exchanged: one of whole words that represents it exactly."""
     if dtype.bits >= 32:
         return dtype
     return float32 if dtype.is_float else int32
@@ -132,17 +130,15 @@ def _as(dtypes: Sequence[DType], partials: Sequence[Partial], change: Callable[[
 
 @dataclass(slots=True)
 class _Emitting(FoldSteps[Partials]):
-    """Writes the statements.
-
-    lanes: the registers through which values go from lane to lane, once they are needed. has_met: whether a barrier of
-    the operation's stands in front. conditions: what has been asked, by its name.
-    """
+    """Emits the statements of each step."""
 
     b: Builder
     plan: Folding
     thread: Expr
+    #: the registers for shuffles, allocated at the first use
     lanes: LaneReduction | None = None
-    has_met: bool = False
+    #: True once a barrier of this operation has been emitted
+    has_synchronized: bool = False
     conditions: dict[Expr, Expr] = field(default_factory=dict)
 
     def combined(self, low: Partials, high: Partials, counts: Expr) -> Partials:
@@ -170,7 +166,7 @@ class _Emitting(FoldSteps[Partials]):
     def gathered(self, values: Sequence[Partials], gathering: Gathering) -> list[list[Partials]]:
         own = [partial for value in values for partial in value]
         dtypes = self.plan.combine.takes
-        meeting = SharedPartials(
+        shared = SharedPartials(
             scope=self.plan.scope,
             threads=self.plan.cta_threads,
             groups=gathering.groups,
@@ -181,30 +177,28 @@ class _Emitting(FoldSteps[Partials]):
             lane=None,
         )
         carried = tuple(map(_carried, dtypes))
-        every = gathered(self.b, carried, meeting, _as(dtypes, own, _carried), is_idle=self.has_met)
-        self.has_met = True
-        # every[result][member], of all values' results in a row
+        every = gathered(self.b, carried, shared, _as(dtypes, own, _carried), is_idle=self.has_synchronized)
+        self.has_synchronized = True
+        # indexed by [result][member], the results of all values concatenated
         by_member = [self._back([partials[k] for partials in every]) for k in range(gathering.members)]
         parted = [self._parted(partials, values) for partials in by_member]
         return [[member[k] for member in parted] for k in range(len(values))]
 
     def _back(self, partials: Sequence[Partial]) -> Partials:
-        """Partials from other threads in the types of the tiles."""
         return _as(self.plan.combine.takes, partials, lambda dtype: dtype)
 
     def _parted(self, partials: Partials, like: Sequence[Partials]) -> list[Partials]:
-        """Partials in a row, as many together as in each of `like`."""
         starts = np.cumsum([0, *map(len, like)]).tolist()
         return [partials[start : start + len(value)] for start, value in zip(starts, like, strict=False)]
 
 
 @dataclass(slots=True)
 class _Counting(FoldSteps[None]):
-    """Counts what a thread does for one result."""
+    """Counts the operations of a thread per result."""
 
     combined_values: int = 0
     shuffled: int = 0
-    met: int = 0
+    gatherings: int = 0
 
     def combined(self, low: None, high: None, counts: Expr) -> None:
         self.combined_values += 1
@@ -214,16 +208,13 @@ class _Counting(FoldSteps[None]):
         return [(None, None)] * len(values)
 
     def gathered(self, values: Sequence[None], gathering: Gathering) -> list[list[None]]:
-        self.met += 1
+        self.gatherings += 1
         return [[None] * gathering.members for _ in values]
 
 
 @dataclass(slots=True)
 class _Tracing(FoldSteps[Array]):
-    """Keeps, for every thread, of which slots a value is made, in order: of shape (threads, length), -1 for none.
-
-    threads: their numbers.
-    """
+    """Traces which slots a value combines, in order: arrays of shape (threads, length), -1 where a slot is skipped."""
 
     threads: Array
     here: dict[str, Array | int] = field(init=False)
@@ -243,12 +234,11 @@ class _Tracing(FoldSteps[Array]):
         writers = self.threads[self._of_all(gathering.is_leader)]
         rows = (group * gathering.members + member)[writers]
         count = gathering.groups * gathering.members
-        assert np.array_equal(np.sort(rows), np.arange(count)), "not every partial is written, or one is twice"
+        assert np.array_equal(np.sort(rows), np.arange(count)), "each partial must be written exactly once"
         writer_of = np.empty(count, np.int64)
         writer_of[rows] = writers
         read = [writer_of[group * gathering.members + k] for k in range(gathering.members)]
         return [[value[source] for source in read] for value in values]
 
     def _of_all(self, expr: Expr) -> Array:
-        """The value of an expression in every thread."""
         return np.broadcast_to(evaluate(expr, self.here), self.threads.shape)

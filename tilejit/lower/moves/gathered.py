@@ -1,10 +1,10 @@
-"""Where the boxes of a gathered region lie: what its index says, vector by vector.
+"""Addresses of gathered regions, whose boxes are selected by an index.
 
     E.at(tokens)[:, 0:D], a row of E for each of 32 tokens, to the registers of a CTA
 
     digit                      token        quarter      element
     stride in "registers"      Thread(4)    Thread(1)    1
-    stride in "memory"         -            16           1            and number * D, of the token's number
+    stride in "memory"         -            16           1            plus D times the token's number
     stride in "index"          Thread(1)    -            -
 """
 
@@ -27,22 +27,18 @@ __all__ = ["Index"]
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """By which numbers a region is gathered.
-
-    region: the gathered one. scalar: the one number, None where registers hold several.
-    """
+    """The index of a gathered region: one `scalar`, or None if registers hold several numbers."""
 
     region: Region
     scalar: Expr | None
 
     @staticmethod
     def of(op: TileOp) -> Index | None:
-        """That of an operation; None where no region of it is gathered."""
         gathered, index = op.gathered, op.index
         return None if gathered is None else Index(gathered, None if isinstance(index, Region) else index)
 
     def number(self, b: Builder, register: Vector | None) -> Expr:
-        """The number that says where a vector lies. register: the one that holds it."""
+        """Return the number that selects the box of a vector. register: the register that holds it, unless scalar."""
         value = self.scalar
         if value is None:
             assert register is not None, "an index that is a tile is an operand of the schedule"
@@ -50,12 +46,12 @@ class Index:
         return b.let("index", build.cast(value, int64))
 
     def distance(self, number: Expr) -> Expr:
-        """How far the box of a number lies from that of 0, before swizzling."""
+        """Return the distance in elements of a number's box from box 0, before swizzling."""
         terms = [(offset.stride, offset.index) for offset in gathered_offsets(self.region, number)]
         return total_along(terms, self.region.buffer.index_dtype)
 
     def checks(self, b: Builder) -> AbstractContextManager[Callable[[Expr, Expr], None]]:
-        """Asserts at its end that each number which is examined lies inside; see `each_inside`."""
+        """Assert on exit that the examined numbers are in bounds; see `each_inside`."""
         gathered = self.region.gathered
         assert gathered is not None, "only numbers of a gathered region are checked"
         return each_inside(b, self.region, gathered.dim)

@@ -1,4 +1,4 @@
-"""Which elements of a vector a mask has: read from its registers, or computed from their indices."""
+"""Masks of vectors: read from registers, or computed from the indices of the elements."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ __all__ = ["ComputedMask", "IndexCondition", "ReadMask", "VectorMask"]
 
 
 class VectorMask(ABC):
-    """Which elements of one vector are accessed."""
+    """The elements of one vector that an operation's mask includes."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def varies(self) -> bool:
-        """Whether elements of the vector may differ."""
+        """True if the mask may include some elements of the vector but not others."""
 
     @abstractmethod
     def at(self, step: Expr) -> Expr:
-        """Whether element number `step` is."""
+        """Return whether the mask includes element `step`."""
 
     @abstractmethod
     def throughout(self, width: int) -> Expr:
-        """Whether the first `width` elements all are."""
+        """Return whether the mask includes the first `width` elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadMask(VectorMask):
-    """A mask in registers of bool_: from `first` on, `apart` for neighbours; 0 where one serves them all."""
+    """A mask in bool registers, from `first` on, `apart` registers between neighbours; 0 if all share one."""
 
     buffer: Buffer
     first: Expr
@@ -58,7 +58,7 @@ class ReadMask(VectorMask):
 
 @dataclass(frozen=True, slots=True)
 class ComputedMask(VectorMask):
-    """A mask that follows from the element's number, `step`, in its vector."""
+    """A mask that is a condition on the element's position `step` in its vector."""
 
     cond: Expr
     step: Var
@@ -76,14 +76,14 @@ class ComputedMask(VectorMask):
 
 @dataclass(frozen=True, slots=True)
 class IndexCondition:
-    """A mask as a condition on an element's index: one variable for each dimension without those of extent 1."""
+    """A mask as a condition on an element's index, with a variable for each dimension of extent greater than 1."""
 
     cond: Expr
     index: tuple[Var, ...]
 
     @staticmethod
     def of(op: TileOp, recomputed: Recomputed | None) -> IndexCondition | None:
-        """That of a copy's mask; None where it has none, or one whose registers must be read."""
+        """Return the condition of a copy's mask; None if it has no mask or the mask must be read from registers."""
         if recomputed is None or "mask" not in op.options:
             return None
         mask = op.region("mask")
@@ -94,15 +94,15 @@ class IndexCondition:
         return None if cond is None else IndexCondition(cond, index)
 
     def is_tested_by_ends(self, dim: int, width: int) -> bool:
-        """Whether `width` neighbours along a dimension need no more tests than that of the first and the last."""
+        """True if testing the first and the last of `width` neighbours along a dimension decides for all of them."""
         return runs.by_ends(self.cond, self.index[dim], width) is not None
 
     def of_vector(self, first: Sequence[Expr], dim: int, step: int, width: int, b: Builder) -> ComputedMask:
-        """The mask of a vector along dimension `dim`, `step` apart in it, whose first element's index is given."""
+        """Return the mask of a vector along dimension `dim`, its elements `step` apart, from the index `first` on."""
         number = Var(b.name("step"), int32, bounds=(0, width - 1))
         cond = self.cond
         for d, (var, at) in enumerate(zip(self.index, first, strict=True)):
-            # padding lies past the extent
+            # named without bounds, because the index of padding exceeds the extent
             at = b.let("index", at)
             cond = runs.at(cond, var, build.add(at, build.mul(number, step)) if d == dim else at)
         return ComputedMask(cond, number)

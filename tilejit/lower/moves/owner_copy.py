@@ -1,4 +1,4 @@
-"""Copies between memory and a local tile of any layout, each owner element by element."""
+"""Copies between memory and a local tile of any layout; each owner moves its elements one at a time."""
 
 from __future__ import annotations
 
@@ -19,36 +19,32 @@ from .register_copy import fill_value
 
 __all__ = ["OwnerCopy"]
 
-#: the operand of the schedules of an owner copy: the local tile, all of it
+#: name of the operand in the schedules of an owner copy: the whole local tile
 _TILE = "tile"
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerCopy(VectorPlan):
-    """In round r each thread looks at its register number r of the tile, and moves it where the region holds it.
+    """In iteration r each thread moves its register r of the tile if the region contains that element."""
 
-    spread: the tile's digits among threads, farthest first, replicas included; held: those among registers.
-    registers: the region of the tile. memory: the other side, over the region's dimensions.
-    loads: whether the registers are the destination.
-    """
-
+    #: the tile's digits over threads, slowest first, replicas included
     spread: DigitSchedule
+    #: the tile's digits over registers
     held: DigitSchedule
     registers: Region
+    #: the other side, over the region's dimensions
     memory: View
+    #: True if the registers are the destination
     loads: bool
 
     @staticmethod
     def of(op: TileOp, threads: int) -> OwnerCopy:
-        """Looks at every register that a thread holds of the tile.
-
-        raises: LayoutError where threads beyond the scope own the tile, or none by name at a collective scope.
-        """
+        """Plan a copy that visits every register of the tile, or raise LayoutError if its owners don't match."""
         scope = op.scope
         registers, memory, loads = local_side(op)
         tile = owned(registers.buffer, scope)
         need_own_registers(tile)
-        every = DigitSchedule.alike({_TILE: tile})
+        every = DigitSchedule.of_same_shape({_TILE: tile})
         replicas = (Digit(step.extent, None, 0, ((_TILE, step.stride),)) for step in tile.replicas)
         spread = every.over((*(d for d in every.digits if d.is_spread(_TILE)), *replicas))
         spread = spread.ordered(lambda digit: digit.threads(_TILE))
@@ -59,11 +55,11 @@ class OwnerCopy(VectorPlan):
             1,
             held.count,
             threads,
-            "each register is looked at by itself",
+            "each register is tested separately",
             spread,
             held,
             registers,
-            DigitSchedule.alike({"memory": place(memory, scope)})["memory"],
+            DigitSchedule.of_same_shape({"memory": place(memory, scope)})["memory"],
             loads,
         )
 
@@ -73,52 +69,48 @@ class OwnerCopy(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, times a thread)."""
         verb = "ld" if self.loads else "st"
         return ((self.memory.access(verb, 1), self.rounds),)
 
     @property
     def edges(self) -> Edges:
-        """The edges that the memory side may pass."""
         return Edges.of(self.memory, 1)
 
-    def register(self, round: Expr) -> Expr:
-        """The register that a round looks at."""
-        return self.held[_TILE].located(round)
+    def register(self, iteration: Expr) -> Expr:
+        return self.held[_TILE].located(iteration)
 
-    def element(self, thread: Expr, round: Expr) -> tuple[Expr, list[Expr]]:
-        """Whether a thread owns an element of the region there, and that element's coordinates without units."""
-        takes_part, values = self._values_of(thread)
-        tile, values = self.spread[_TILE].then(self.held[_TILE]), [*values, *self.held.digits_of(round)]
+    def element(self, thread: Expr, iteration: Expr) -> tuple[Expr, list[Expr]]:
+        """Return whether the register holds an element of the region, and its coordinates without unit dimensions."""
+        is_active, values = self._values_of(thread)
+        tile, values = self.spread[_TILE].then(self.held[_TILE]), [*values, *self.held.digits_of(iteration)]
         coordinates: list[Expr] = []
         for d, (start, count) in enumerate(zip(self.registers.starts, self.registers.counts, strict=True)):
             index: Expr = build.const(0, int64)
             if d in tile.dims:
                 index = tile.coordinate(tile.dims.index(d), values, int64)
             at = build.sub(index, build.cast(start, int64))
-            takes_part = build.logical_and(takes_part, build.greater_equal(at, 0))
-            takes_part = build.logical_and(takes_part, build.less(at, count))
+            is_active = build.logical_and(is_active, build.greater_equal(at, 0))
+            is_active = build.logical_and(is_active, build.less(at, count))
             coordinates.extend([at] if count != 1 else [])
-        return takes_part, coordinates
+        return is_active, coordinates
 
     def _values_of(self, thread: Expr) -> tuple[Expr, list[Expr]]:
-        """Whether a thread is one that moves what it owns, and its values of `spread`."""
+        """Return whether a thread moves the elements that it owns, and its values of the digits `spread`."""
         left = build.sub(thread, self.spread[_TILE].placement.first_thread)
-        takes_part = build.greater_equal(left, 0)
+        is_active = build.greater_equal(left, 0)
         values: list[Expr] = []
         for digit in self.spread.digits:
             values.append(build.floordiv(left, digit.threads(_TILE)))
-            takes_part = build.logical_and(takes_part, build.less(values[-1], digit.extent))
+            is_active = build.logical_and(is_active, build.less(values[-1], digit.extent))
             left = build.mod(left, digit.threads(_TILE))
-        takes_part = build.logical_and(takes_part, build.equal(left, 0))
+        is_active = build.logical_and(is_active, build.equal(left, 0))
         for digit, value in zip(self.spread.digits, values, strict=True):
             if digit.dim is None and not self.loads:
-                # of those that hold the same values, the lowest thread stores them
-                takes_part = build.logical_and(takes_part, build.equal(value, 0))
-        return takes_part, values
+                # the lowest of the threads that hold the same value stores it
+                is_active = build.logical_and(is_active, build.equal(value, 0))
+        return is_active, values
 
     def address(self, coordinates: list[Expr]) -> Expr:
-        """Where the memory side has an element."""
         region, inner = self.memory.placement.region, iter(coordinates)
         indices = [
             build.cast(start, int64) if count == 1 else build.add(build.cast(start, int64), next(inner))
@@ -131,21 +123,21 @@ class OwnerCopy(VectorPlan):
         memory = self.memory.placement.region
         return (self.registers, memory) if self.loads else (memory, self.registers)
 
-    def takes_part(self, thread: Expr, round: Expr) -> Expr:
-        return self.element(thread, round)[0]
+    def is_active(self, thread: Expr, iteration: Expr) -> Expr:
+        return self.element(thread, iteration)[0]
 
-    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
-        register, address = self.register(round), self.address(self.element(thread, round)[1])
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        register, address = self.register(iteration), self.address(self.element(thread, iteration)[1])
         return (register, address) if self.loads else (address, register)
 
     def emit(self, op: TileOp, b: Builder) -> None:
         thread = b.thread(op.scope, self.threads)
         mask = self.edges.mask(b, self.rounds)
-        with b.rounds(self.rounds, self.registers.buffer) as round:
-            takes_part, coordinates = self.element(thread, round)
-            with b.when(takes_part):
+        with b.rounds(self.rounds, self.registers.buffer) as iteration:
+            is_active, coordinates = self.element(thread, iteration)
+            with b.when(is_active):
                 memory = Vector(self.memory.buffer, self.address(coordinates))
-                register = Vector(self.registers.buffer, self.register(round))
+                register = Vector(self.registers.buffer, self.register(iteration))
                 inside = mask.inside(lambda dim, dtype: build.cast(coordinates[dim], dtype))
                 if self.loads:
                     b.move(register, memory, inside, fill_value(op))
@@ -154,7 +146,7 @@ class OwnerCopy(VectorPlan):
 
 
 def _need_apart(tile: Placement, spread: DigitSchedule, scope: str, threads: int) -> None:
-    """Raise LayoutError where two elements' threads can't be told apart, or threads are missing."""
+    """Raise LayoutError if the digits over threads overlap, or the scope has too few threads."""
     reach, buffer = 1, tile.buffer
     for digit in reversed(spread.digits):
         if digit.threads(_TILE) < reach:

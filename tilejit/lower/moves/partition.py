@@ -1,12 +1,12 @@
-"""Work on memory, shared out evenly among the threads of a scope.
+"""Vectors in memory that are distributed evenly over the threads of a scope.
 
 A copy of 2 rows of 20 float32 by 4 threads, in vectors of 4, v the vector's number:
 
-    row 0    v 0    1    2    3    4        round 0: threads 0 to 3 take v 0 to 3
-    row 1    v 5    6    7    8    9        round 1: they take v 4 to 7
-                                            round 2: threads 0 and 1 take v 8 and 9
+    row 0    v 0    1    2    3    4        iteration 0: threads 0 to 3 move v 0 to 3
+    row 1    v 5    6    7    8    9        iteration 1: they move v 4 to 7
+                                            iteration 2: threads 0 and 1 move v 8 and 9
 
-Rows of 18 have 5 vectors too, of which the last has a tail of 2 elements.
+Rows of 18 also have 5 vectors, the last of which has only 2 elements.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr, Region, TileOp, Vector
 from ..builder import WRITTEN_OUT, Builder
 from ..plans import VectorPlan
-from ..schedule.digits import Digit
 from ..schedule.strides import Scaled
 from ..schedule.views import DigitSchedule
 from ..schedule.width import widest_vector
@@ -36,24 +35,24 @@ P = TypeVar("P", bound="Partition")
 
 @dataclass(frozen=True, slots=True)
 class Partition(VectorPlan):
-    """Vector v of the region is handled in round v // threads by thread v % threads; the last round may be partial.
+    """Vector v is handled in iteration v // threads by thread v % threads; the last iteration may be partial."""
 
-    count: vectors. elements: the index that counts elements, in the order in which they are handled; vectors: that
-    which counts v. The first of their operands is the destination. single: those of which a vector takes one element.
-    """
-
+    #: number of vectors
     count: int
+    #: the digits that count elements, in the order in which they are handled; the first operand is the destination
     elements: DigitSchedule
+    #: the digits that count vectors
     vectors: DigitSchedule
+    #: operands of which one element is broadcast to a whole vector
     single: tuple[str, ...]
 
     @classmethod
     def of(
         cls: type[P], schedule: DigitSchedule, threads: int, lead: str, *, vectorized: bool, broadcasts: bool = False
     ) -> P:
-        """The widest vectors that are provable, counted along the order of operand `lead`.
+        """Plan the widest provable vectors, in the memory order of operand `lead`.
 
-        vectorized: False handles element by element. broadcasts: one element of an input may serve a whole vector.
+        vectorized: False handles element by element. broadcasts: one element of an input may be broadcast to a vector.
         """
         elements = _ordered(schedule, lead).joined()
         inputs = elements.names[1:] if broadcasts and elements.digits else ()
@@ -65,7 +64,7 @@ class Partition(VectorPlan):
         cut = next((name for name in single if not Edges.of(elements[name], width).whole), None)
         if cut is not None:
             buffer = elements[cut].buffer
-            width, limit = 1, f"one element of {buffer.name} serves a vector, and {buffer.name} may end within it"
+            width, limit = 1, f"{buffer.name} is broadcast, and the edge of {buffer.name} may lie inside a vector"
         vectors = elements.in_vectors(width)
         rounds = -(-vectors.count // threads)
         return cls(width, rounds, threads, limit, vectors.count, elements, vectors, single)
@@ -76,7 +75,7 @@ class Partition(VectorPlan):
 
     @property
     def tail(self) -> int:
-        """Elements of the last vector of each run, vector_width where none is a part."""
+        """Elements of the last vector of each run; `vector_width` if it is whole."""
         return (self.elements.digits[-1].extent % self.vector_width or self.vector_width) if self.elements.digits else 1
 
     @property
@@ -85,7 +84,7 @@ class Partition(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, times a thread); the narrower accesses at edges and of partial vectors aren't counted."""
+        """(mnemonic, number per thread); narrower accesses at edges and of partial vectors aren't counted."""
         dst, *inputs = self.names
         accesses = [*(("ld", name) for name in inputs), ("st", dst)]
         return tuple((self._access(verb, name), self.rounds) for verb, name in accesses)
@@ -94,7 +93,6 @@ class Partition(VectorPlan):
         return self.elements[name].access(verb, 1 if name in self.single else self.vector_width)
 
     def edges(self, name: str) -> Edges:
-        """The edges that an operand may pass."""
         return Edges.of(self.elements[name], self.vector_width)
 
     @property
@@ -105,31 +103,30 @@ class Partition(VectorPlan):
     def steps(self) -> tuple[int, ...]:
         return tuple(0 if name in self.single else 1 for name in self.names)
 
-    def vector(self, thread: Expr, round: Expr) -> Expr:
-        """The vector of a thread in a round."""
-        return build.add(build.mul(round, self.threads), thread)
+    def vector(self, thread: Expr, iteration: Expr) -> Expr:
+        return build.add(build.mul(iteration, self.threads), thread)
 
-    def takes_part(self, thread: Expr, round: Expr) -> Expr:
-        return build.less(self.vector(thread, round), self.count)
+    def is_active(self, thread: Expr, iteration: Expr) -> Expr:
+        return build.less(self.vector(thread, iteration), self.count)
 
-    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
-        return tuple(view.address(self.vector(thread, round)) for view in self.vectors.views)
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        return tuple(view.address(self.vector(thread, iteration)) for view in self.vectors.views)
 
-    def width_of(self, thread: Expr, round: Expr) -> Expr:
+    def width_of(self, thread: Expr, iteration: Expr) -> Expr:
         if self.tail == self.vector_width:
             return build.const(self.vector_width, int32)
-        values = self.vectors.digits_of(self.vector(thread, round))
+        values = self.vectors.digits_of(self.vector(thread, iteration))
         widths = (build.const(width, int32) for width in (self.vector_width, self.tail))
         return build.where(self.is_whole(values), *widths)
 
     def is_whole(self, values: Sequence[Expr]) -> Expr:
-        """Whether the vector at values of the digits isn't a run's last one, where those are parts."""
+        """Return whether the vector at these digits is whole: not the last one of its run."""
         return build.less(values[-1], self.vectors.digits[-1].extent - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionCopy(Partition):
-    """A partition of which each vector is loaded from "src" and stored to "dst", by way of registers."""
+    """A partition whose vectors are loaded from "src" into registers and stored to "dst"."""
 
     def emit(self, op: TileOp, b: Builder) -> None:
         width, fill = self.vector_width, fill_value(op)
@@ -140,28 +137,23 @@ class PartitionCopy(Partition):
 
 
 def _ordered(schedule: DigitSchedule, lead: str) -> DigitSchedule:
-    """Slowest first as memory lies on one side; in logical order where that isn't known, stride 1 last."""
+    """Order digits by falling stride of operand `lead`; if strides are run-time values, only move stride 1 last."""
     if schedule.is_folded:
         return schedule
     if any(isinstance(digit[lead], Scaled) for digit in schedule.digits):
         return schedule.ordered(lambda digit: digit[lead] != 1)
-    return schedule.ordered(lambda digit: _slowness(digit, lead))
-
-
-def _slowness(digit: Digit, lead: str) -> float:
-    stride = digit.elements(lead)
-    # what doesn't move can't be the fastest
-    return abs(stride) if stride else float("inf")
+    # a broadcast digit must not be the fastest
+    return schedule.ordered(lambda digit: abs(digit.elements(lead)) or float("inf"))
 
 
 def each_vector(
     plan: Partition, op: TileOp, b: Builder, *, unrolled: bool = False, twice: bool = True
 ) -> Iterator[Mapping[str, MaskedVector]]:
-    """A thread's vector of a round in every operand, in a loop over whole rounds, and once more for the partial one.
+    """Yield a thread's vector in every operand, in a loop over the iterations.
 
-    The caller writes its code several times: also for regions inside their tensors, without masks, and at their edges,
-    and where a run's last vector is a part, for each piece of it.
-    twice: whether regions inside their tensors may get code of their own.
+    The caller emits its code once per yield: for regions inside their tensors and at their edges, for the loop and the
+    partial last iteration, and for each piece of a partial vector.
+    twice: False if regions inside their tensors get no separate code.
     """
     thread = b.thread(op.scope, plan.threads)
     bases = {name: _base(plan, name, thread, b) for name in plan.names}
@@ -176,14 +168,14 @@ def each_vector(
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Where a thread's vector of round 0 lies in one operand: `address`, and `plain` before swizzling."""
+    """The address of a thread's first vector in one operand: swizzled, and `plain` before swizzling."""
 
     address: Expr
     plain: Expr
 
 
 def _base(plan: Partition, name: str, thread: Expr, b: Builder) -> Base | None:
-    """None where later rounds don't add to it."""
+    """Return the address of the first vector; None if those of later iterations aren't that address plus an offset."""
     view = plan.vectors[name]
     if plan.rounds > 1 and not view.adds_up(plan.threads, plan.rounds * plan.threads):
         return None
@@ -193,7 +185,7 @@ def _base(plan: Partition, name: str, thread: Expr, b: Builder) -> Base | None:
 
 @dataclass(frozen=True, slots=True)
 class _Rounds:
-    """The statements of all rounds, for one kind of edges."""
+    """Emits the loop over the iterations, for one set of masks."""
 
     plan: Partition
     b: Builder
@@ -205,8 +197,8 @@ class _Rounds:
         plan, b = self.plan, self.b
         whole, partial = divmod(plan.count, plan.threads)
         if whole <= WRITTEN_OUT:
-            for round in range(whole):
-                yield from self._vector(build.const(round * plan.threads, int32))
+            for iteration in range(whole):
+                yield from self._vector(build.const(iteration * plan.threads, int32))
         else:
             with b.loop("round", whole, unrolled=unrolled) as at:
                 yield from self._vector(build.mul(at, plan.threads))
@@ -215,7 +207,7 @@ class _Rounds:
                 yield from self._vector(build.const(whole * plan.threads, int32))
 
     def _vector(self, first: Expr) -> Iterator[Mapping[str, MaskedVector]]:
-        """Vector `first` + the thread's number: all of it, or where it is a part each piece of that."""
+        """Yield vector `first` + thread as a whole, and each piece of it if it may be partial."""
         plan = self.plan
         values = plan.vectors.digits_of(build.add(first, self.thread))
         addresses = {name: self._address(name, first) for name in plan.names}
@@ -231,7 +223,7 @@ class _Rounds:
     def _part(
         self, addresses: Mapping[str, Expr], values: Sequence[Expr], start: int, width: int
     ) -> Mapping[str, MaskedVector]:
-        """Elements [start, start + width) of a vector, in every operand; the one that serves them all in some."""
+        """Return elements [start, start + width) of a vector in every operand, or the element that is broadcast."""
         vectors: dict[str, MaskedVector] = {}
         for view in self.plan.vectors.views:
             part = (0, 1) if view.name in self.plan.single else (start, width)

@@ -1,8 +1,8 @@
-"""The plan of a reduction of local tiles: in each thread's registers, then among lanes, then through shared memory.
+"""Plans of reductions of local tiles: first in each thread, then across lanes, then through shared memory.
 
-The order in which values are combined follows from the layouts alone: in a thread a balanced tree by rising index; then
-lanes from the nearest on; then what met in shared memory, a tree by rising thread. After each step all threads that
-took part hold the same bits.
+The layouts alone determine the order of combining: a balanced tree by rising index in each thread, then lanes from
+the smallest distance up, then a tree by rising thread over the partials in shared memory. After each step all
+participating threads hold the same bits.
 """
 
 from __future__ import annotations
@@ -36,46 +36,44 @@ __all__ = ["REDUCTIONS", "REDUCTION_CONDITIONS", "REDUCTION_OPERANDS", "Reducing
 
 Array = np.ndarray
 
-#: stands for the thread's number in conditions that are evaluated for all of them
+#: the thread index in conditions that are evaluated for all threads
 _THREAD = Var("reduction.thread", int32)
 
 
 @dataclass(frozen=True, slots=True)
 class Reducing(PlanBase):
-    """How a reduction is carried out.
-
-    threads, cta_threads: of the scope, and of the CTA. shares: which registers of which threads become one.
-    redux: the instruction that combines the lanes instead of shuffles, or "".
-    pairs: the instruction that combines two registers' pairs of elements in a thread, or "" where each is by itself.
-    vote: the row by which all threads learn their result, or "".
-    """
+    """The plan of a reduction of local tiles."""
 
     operation: str
     scope: str
+    #: threads of the scope and of the CTA
     threads: int
     cta_threads: int
     combining: Combining
+    #: the registers and threads that are combined into each result
     shares: ResultShares
+    #: the instruction that combines the lanes in place of shuffles, or ""
     redux: str
+    #: the packed instruction that combines pairs of elements in a thread, or ""
     pairs: str = ""
+    #: the vote that gives all threads their result, or ""
     vote: str = ""
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation and type where LLVM chooses; times a thread); once with 0 where nothing comes."""
+        """(mnemonic, or operation and type if LLVM chooses; number per thread); a single row of 0 if there are none."""
         counted = self._counted()
         return tuple([(name, times) for name, times in counted if times]) or (counted[0],)
 
     def _counted(self) -> list[tuple[str, int]]:
-        """Each kind of instruction with how often it comes, which may be never."""
         shares, results = self.shares, self.shares.results.count
         combined = f"{self.operation}.{self.combining.dtype}"
         if self.vote:
             return [(combined, results * (len(shares.slots) - 1)), (ROWS[self.vote].mnemonic, results)]
-        by_lanes = self._meeting(_THREAD).by_lanes
-        met = shares.partials - 1 if by_lanes is None else by_lanes.steps
+        by_lanes = self._shared_partials(_THREAD).by_lanes
+        from_shared = shares.partials - 1 if by_lanes is None else by_lanes.steps
         single = len(shares.slots) if not self.pairs else 2 * len(set(shares.counts(_THREAD)))
-        steps = results * (single - 1 + met) + (0 if self.redux else self.shuffles.steps)
+        steps = results * (single - 1 + from_shared) + (0 if self.redux else self.shuffles.steps)
         shuffles = (0 if self.redux else self.shuffles.count) + (0 if by_lanes is None else results * by_lanes.count)
         made = [(combined, steps)]
         if self.pairs:
@@ -90,14 +88,12 @@ class Reducing(PlanBase):
 
     @property
     def shuffles(self) -> Shuffles:
-        """How lanes combine their results, where no one instruction does."""
         return Shuffles(self.shares.results.count, self.shares.lanes)
 
     def facts(self) -> Facts:
         return Facts("-", self.shares.results.count)
 
     def moves(self) -> Reductions:
-        """All that is combined."""
         threads, slots, tiles = np.arange(self.threads), self.shares.slots, self.shares.tiles
         here = {_THREAD.name: threads}
         taken = [np.broadcast_to(evaluate(cond, here), threads.shape) for cond in self.shares.counts(_THREAD)]
@@ -113,7 +109,7 @@ class Reducing(PlanBase):
         )
 
     def schedule(self) -> Array:
-        """One row a result: (its register, the registers of the source that it is made of ...)."""
+        """One row per result: (its register, the source registers that it combines ...)."""
         moves = self.moves()
         return np.column_stack([moves.dst, moves.src])
 
@@ -127,7 +123,7 @@ class Reducing(PlanBase):
                 b.append(Store(Vector(dst, build.add(first_dst, register)), value, span=b.span))
 
     def _in_threads(self, b: Builder, src: Buffer, first: Expr, thread: Expr) -> list[Partial]:
-        """What each thread has of its results. first: the register at which the source begins."""
+        """Combine the registers of each result. first: the register at which the source starts."""
         slots = self.shares.slots
         conditions = self.shares.counts(thread)
         named = {number: b.let("counts", cond) for number, cond in {id(cond): cond for cond in conditions}.items()}
@@ -146,7 +142,7 @@ class Reducing(PlanBase):
         return partials
 
     def _by_pairs(self, b: Builder, places: list[Vector], counts: list[Expr]) -> tuple[list[Vector], list[Expr]]:
-        """One pair of all that count together, element by element, with the condition of each."""
+        """Combine pairs of registers of equal condition; return the remaining elements and their conditions."""
         left: list[Vector] = []
         for cond in dict.fromkeys(counts):
             level = [Vector(at.buffer, at.offset, 2) for at, each in zip(places, counts, strict=True) if each == cond]
@@ -164,7 +160,6 @@ class Reducing(PlanBase):
         return pair
 
     def _among_threads(self, b: Builder, partials: list[Partial], thread: Expr) -> list[Partial]:
-        """What all threads that share a result have of it."""
         shares = self.shares
         if self.vote:
             return by_vote(b, self.combining, ROWS[self.vote], self.cta_threads, partials)
@@ -174,9 +169,9 @@ class Reducing(PlanBase):
             partials = self.shuffles.emit(b, self.combining, partials, thread)
         if not shares.members:
             return partials
-        return exchanged(b, self.combining, self._meeting(thread), partials)
+        return exchanged(b, self.combining, self._shared_partials(thread), partials)
 
-    def _meeting(self, thread: Expr) -> SharedPartials:
+    def _shared_partials(self, thread: Expr) -> SharedPartials:
         shares = self.shares
         return SharedPartials(
             scope=self.scope,
@@ -192,10 +187,7 @@ class Reducing(PlanBase):
 
 @remembered_pair
 def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:
-    """How a reduction of local tiles is carried out. Remembered, because each variant asks first whether it is for it.
-
-    raises: LayoutError where the tiles' layouts don't agree.
-    """
+    """Plan a reduction of local tiles, or raise LayoutError. Cached, because each variant asks for the plan."""
     reduction = op.record.reduction
     assert reduction is not None, f"{op.name} is no reduction"
     combining = Combining(reduction, reduction.combines_in(op.region("src").dtype, op.region("dst").dtype))
@@ -207,33 +199,33 @@ def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:
 
 
 def _pairs(op: TileOp, combining: Combining, shares: ResultShares, target: Target) -> str:
-    """The instruction that combines pairs, "" where there is none or registers don't hold slots by twos.
+    """Return the packed instruction that combines pairs; "" if none exists or the slots aren't aligned register pairs.
 
-    accepts: what gives the same in any order, in the elements' own type.
+    accepts: reductions that don't depend on the order and combine in the element type.
     """
     form, start = Pair(combining.reduction.combines, op.region("src").dtype), shares.tiles["src"].start
     if combining.reduction.picks or not form.dtype.is_half or form not in PAIRS.forms():
         return ""
     registers, conditions = [slot.register for slot in shares.slots], shares.counts(_THREAD)
-    follow = all(high == low + 1 for low, high in zip(registers[::2], registers[1::2], strict=False))
-    count_alike = all(low == high for low, high in zip(conditions[::2], conditions[1::2], strict=False))
+    are_consecutive = all(high == low + 1 for low, high in zip(registers[::2], registers[1::2], strict=False))
+    same_conditions = all(low == high for low, high in zip(conditions[::2], conditions[1::2], strict=False))
     firsts = [start, *[build.const(r, int32) for r in (*shares.each_result("src"), *registers[::2])]]
     are_even = all(facts.multiple_of(first) % 2 == 0 for first in firsts)
-    if len(registers) % 2 or not (follow and count_alike and are_even) or PAIRS.row(form).missing(target) is not None:
+    is_possible = len(registers) % 2 == 0 and are_consecutive and same_conditions and are_even
+    if not is_possible or PAIRS.row(form).missing(target) is not None:
         return ""
     return PAIRS.row(form).name
 
 
 def _redux(combining: Combining, target: Target) -> str:
-    """The instruction that combines all lanes of a warp, "" where there is none."""
     form = Redux(combining.reduction.combines, combining.dtype)
     has_one = not combining.reduction.picks and form in REDUX.forms()
     return REDUX.row(form).name if has_one and REDUX.row(form).missing(target) is None else ""
 
 
 def _local(op: TileOp, context: DispatchContext) -> str | None:
-    strangers = outside(op, "local")
-    return f"reduces local tiles to local ones; {strangers} (load it first, store it afterwards)" if strangers else None
+    others = outside(op, "local")
+    return f"reduces local tiles to local ones; {others} (load it first, store it afterwards)" if others else None
 
 
 def _shapes(op: TileOp, context: DispatchContext) -> str | None:
@@ -241,9 +233,9 @@ def _shapes(op: TileOp, context: DispatchContext) -> str | None:
     return None if fault is None else fault.message
 
 
-#: the tile operations that reduce
+#: names of the reduction operations
 REDUCTIONS = tuple(op.name for op in REDUCTION_OPERATIONS)
 
-#: what every reduction of local tiles needs, in both tiers
+#: conditions of every variant that reduces local tiles
 REDUCTION_OPERANDS = (KINDS, Condition("memory", _local))
 REDUCTION_CONDITIONS = (SCOPE, TYPES, Condition("shapes", _shapes))

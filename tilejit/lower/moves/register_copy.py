@@ -1,4 +1,4 @@
-"""The digits of a copy between registers and memory, and what it reads outside its source."""
+"""The digits of a copy between registers and memory, and its fill value."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["fill_value", "register_copy"]
 
 
 def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
-    """The digits in which "registers" and "memory" move by one stride each, and whether registers are the destination.
+    """Return the digits of a copy between "registers" and "memory", and whether registers are the destination.
 
-    A copy with a mask has "mask" besides, and one with an index that is a tile "index", in the threads that own the
-    registers.
+    A copy with a mask also has the operand "mask", and one with a tile as index "index", both owned by the threads that
+    own the registers.
     accepts: a copy with one local side. threads: of the scope.
-    raises: LayoutError where there are none, the registers' owners aren't exactly the threads of the scope, or a region
-    is no slice.
+    raises: LayoutError if no common digits exist, the registers aren't owned by exactly the threads of the scope, or a
+    region doesn't move along steps.
     """
     local, other, loads = local_side(op)
     registers, memory = place(local, op.scope), place(other, op.scope)
@@ -31,18 +31,18 @@ def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
     need_slice(registers)
     need_slice(memory)
     every = tuple(range(len(registers.shape)))
-    # the dimensions of the index, which lead, and those along which memory moves
+    # leading dimensions are selected by the index, the others move in memory
     boxes = len([extent for extent in other.index_shape if extent != 1])
     tiles: dict[str, tuple[Placement, Sequence[int | None]]]
     tiles = {"registers": (registers, every), "memory": (memory, (None,) * boxes + every[: len(every) - boxes])}
-    beside = {"mask": broadcast_along(op.region("mask").shape, op.region("dst").shape)} if "mask" in op.options else {}
+    extra = {"mask": broadcast_along(op.region("mask").shape, op.region("dst").shape)} if "mask" in op.options else {}
     if isinstance(op.index, Region):
-        beside[INDEX.name] = every[:boxes] + (None,) * (len(every) - boxes)
-    for name, along in beside.items():
+        extra[INDEX.name] = every[:boxes] + (None,) * (len(every) - boxes)
+    for name, along in extra.items():
         tiles[name] = place(op.region(name), op.scope), along
         need_all_threads(tiles[name][0], op.scope, threads)
     schedule = DigitSchedule.of(registers.shape, tiles)
-    for name in beside:
+    for name in extra:
         need_same_threads(schedule, "registers", name)
     if schedule.is_folded:
         raise LayoutError(
@@ -54,7 +54,7 @@ def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
 
 
 def fill_value(op: TileOp) -> Expr:
-    """What a copy reads outside its source."""
+    """Return the value that a copy reads outside its source."""
     dtype = op.region("dst").dtype
     fill = op.value("fill")
     return build.const(0, dtype) if fill is None else build.cast(fill, dtype)

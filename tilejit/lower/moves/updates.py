@@ -1,4 +1,4 @@
-"""The digits of an update of memory by registers, and instructions that update several elements at once."""
+"""The digits of atomic updates of memory by registers, and the vector forms that apply to them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,16 @@ from ..schedule.views import DigitSchedule, broadcast_along
 
 __all__ = ["update_forms", "update_schedule"]
 
-#: the tiles that may have the place's shape, by the operand's name; the first one that has it is "registers"
+#: operands that may have the shape of "place"; the first that has it becomes "registers"
 _OWNERS = ("before", "value", "desired")
 
 
 def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
-    """The digits in which "registers", "memory" and the other tiles move by one stride each, and which is "registers".
-
-    threads: of the scope.
-    raises: LayoutError where there are none, or tiles aren't owned alike by exactly the threads of the scope.
-    """
+    """Return the digits of all tiles and "memory", and the operand that is "registers", or raise LayoutError."""
     tiles, place_of = op.tiles, place(op.region("place"), op.scope)
     owner = next((name for name in _OWNERS if name in tiles and tiles[name].shape == tiles["place"].shape), None)
     if owner is None:
-        raise LayoutError("no tile has the place's shape, so that nobody owns its elements")
+        raise LayoutError("no tile has the place's shape, so no thread owns its elements")
     need_slice(place_of)
     boxes = len([extent for extent in op.region("place").index_shape if extent != 1])
     owning = place(tiles[owner], op.scope)
@@ -54,9 +50,9 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
-    """Those that an atomic operation may use where memory is aligned to them, the widest first.
+    """Return the vector forms that an atomic operation may use if memory is aligned to them, widest first.
 
-    None of them tells what was there before, and only the usual order has rows of its own.
+    None of them returns the previous value, and all of them have the order relaxed.gpu.
     """
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options

@@ -1,9 +1,8 @@
-"""Vectors between a thread's registers and memory: where they lie, round after round, and how they are moved.
+"""Vectors between a thread's registers and memory: their addresses in each iteration, and how they are moved.
 
-A `DigitSchedule` is an index into all elements of an operation: its digits, slowest first, and how far a step of each
-leads
-in every operand. A `View` is one operand of it: where an index, or values of the digits, lead there. A copy of 8 x 64
-float16 between shared memory, in rows of 72, and the registers of a warp, a quarter of a row a lane:
+A `DigitSchedule` is an index into all elements of an operation: its digits, slowest first, and the stride of each
+digit in every operand. A `View` is one operand of it; it maps an index, or values of the digits, to addresses. A copy
+of 8 x 64 float16 between shared memory, in rows of 72, and the registers of a warp, a quarter of a row per lane:
 
     digit                      row          quarter      element
     extent                     8            4            16
@@ -11,13 +10,13 @@ float16 between shared memory, in rows of 72, and the registers of a warp, a qua
     stride in "memory"         72           16           1            address 72*row + 16*quarter + element
                                `-- threads_share --'     elements
 
-`OwnedVectors` is such a schedule cut in two: which thread, and which of its registers. Vectors of 8 elements divide the
-last digit into 2 rounds with a stride of 8, so in round r thread t moves
+`OwnedVectors` splits such a schedule into the digits over threads and those over a thread's registers. Vectors of 8
+elements divide the last digit into 2 iterations with a stride of 8, so in iteration r thread t moves
 
     registers 8r to 8r+7       memory from 72*(t // 4) + 16*(t % 4) + 8r on, swizzled
 
-Vectors at the edge of a global tensor are masked (`masked.py`). Where registers lie otherwise than memory, those of a
-vector go through as many that are neighbours.
+Vectors at the edge of a global tensor are masked (`masked.py`). If a vector is contiguous in memory but not in
+registers, it is moved through temporary registers that are consecutive.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask
 from .bounds import each_inside
 from .gathered import Index
-from .masked import MaskedVector, Turn, at_edges
+from .masked import MaskedVector, Selection, at_edges
 from .masks import IndexCondition, ReadMask, VectorMask
 
 __all__ = ["OwnedVectors", "RegisterVectors", "VectorRegisters", "pieces"]
@@ -47,53 +46,48 @@ __all__ = ["OwnedVectors", "RegisterVectors", "VectorRegisters", "pieces"]
 
 @lean(frozen=True, slots=True)
 class OwnedVectors:
-    """Vector r of each thread, counted along the registers that it owns, in every operand.
-
-    threads_share: the digits spread over threads. elements: those of a thread's registers, the last along a vector.
-    vectors: those of r, one vector of `width` elements a step.
-    """
+    """Vector r of each thread, counted along the registers that it owns, in every operand."""
 
     threads_share: DigitSchedule
+    #: the digits over a thread's elements, the last one along a vector
     elements: DigitSchedule
+    #: the digits over a thread's vectors
     vectors: DigitSchedule
     width: int
 
     @staticmethod
     def of(schedule: DigitSchedule, owner: str, along: str = "") -> OwnedVectors:
-        """Vectors of one element, counted along the registers of operand `owner`, or along operand `along`."""
-        threads_share, elements = schedule.shared_out(owner)
+        """Split a schedule into vectors of one element, in the order of operand `along` or of `owner`'s registers."""
+        threads_share, elements = schedule.split_by_owner(owner)
         elements = elements.ordered(lambda digit: _distance(digit[along or owner])).joined()
         return OwnedVectors(threads_share, elements, elements, 1)
 
     def widest(self, *names: str) -> Width:
-        """The widest vector that is contiguous and provably aligned in these operands, and why it isn't wider."""
+        """Return the widest vector that is contiguous and provably aligned in these operands."""
         schedule = self.threads_share.then(self.elements)
         return widest_vector(schedule.among(names or schedule.names), ragged=False)
 
     def of_width(self, width: int) -> OwnedVectors:
-        """The same elements, in vectors of `width`."""
         return OwnedVectors(self.threads_share, self.elements, self.elements.in_vectors(width), width)
 
     @property
     def rounds(self) -> int:
-        """Vectors of a thread."""
         return self.vectors.count
 
-    def place(self, name: str, thread: Expr, round: Expr) -> Expr:
-        """Where the vector of a thread in a round begins: its address, swizzled, or its register."""
+    def place(self, name: str, thread: Expr, iteration: Expr) -> Expr:
+        """Return the swizzled address, or the register, at which a thread's vector starts in an iteration."""
         view = self.vectors[name]
         if view.buffer.space == "local":
-            return view.located(round)
-        return view.swizzled(build.add(self._first(name, self._of_thread(thread)), view.steps(round)))
+            return view.located(iteration)
+        return view.swizzled(build.add(self._first(name, self._of_thread(thread)), view.steps(iteration)))
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
-        """Whether a thread moves its vectors between "registers" and "memory"."""
         return self.vectors["registers"].placement.is_mover(thread, loads)
 
     def starts(self, b: Builder) -> Iterator[Mapping[str, RegisterVectors]]:
-        """The operands in registers. The caller writes its code once, or for each register at which they may start."""
+        """Yield the operands in registers; the caller emits its code once for each register at which they may start."""
         local = [view for view in self.vectors.views if view.buffer.space == "local"]
-        # a vector's registers may lie apart
+        # a vector's registers may be strided
         lengths = [1 + (self.width - 1) * self.step_of(view.name) for view in local]
         for firsts in each_start(b, *[view.touched(n) for view, n in zip(local, lengths, strict=True)]):
             yield {
@@ -102,7 +96,7 @@ class OwnedVectors:
             }
 
     def step_of(self, name: str) -> int:
-        """How far a vector's elements lie apart in an operand, 0 where one serves them all."""
+        """Return the stride between a vector's elements in an operand; 0 if it broadcasts one element."""
         if self.width == 1:
             return 1
         return self.elements.digits[-1].elements(name)
@@ -111,25 +105,25 @@ class OwnedVectors:
         self,
         b: Builder,
         thread: Expr,
-        takes_part: Expr,
+        is_active: Expr,
         index: Index | None = None,
         condition: IndexCondition | None = None,
         *,
         loads: bool = False,
     ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
-        """The vector of a round in the operands that are registers and in "memory", in a loop over those of `thread`.
+        """Yield the register operands and "memory" of each vector of `thread`, in a loop.
 
-        index: by which "memory" is gathered, None where it isn't.
-        The caller writes its code once, or several times: for each register at which a region may start, and for
-        regions inside their tensors, without masks, and at their edges.
-        condition: what "mask" says of each element, where it needn't be read.
-        loads: whole vectors are moved first, so that they are on their way while a warp waits for single elements.
+        The caller emits its code once per yield: for each register at which a region may start, and for regions inside
+        their tensors and at their edges.
+        index: the index by which "memory" is gathered, or None.
+        condition: computes "mask", if it needn't be read.
+        loads: move the whole vectors first, so that their loads are in flight while a warp waits for single elements.
         """
         own = self._of_thread(thread)
         first = self._first("memory", own)
         base = b.let("memory", self.vectors["memory"].swizzled(first))
         for starts in self.starts(b):
-            with b.when(takes_part):
+            with b.when(is_active):
                 yield from self._rounds(b, own, first, base, starts, index, condition, loads)
 
     def _rounds(
@@ -143,93 +137,82 @@ class OwnedVectors:
         condition: IndexCondition | None,
         loads: bool,
     ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
-        """own: the thread's values. first: where its first vector lies in memory, unswizzled; base: that address."""
+        """Emit the loop. own: the thread's digits. first, base: unswizzled and swizzled address of its first vector."""
         registers, tile, numbers = starts["registers"], starts.get("mask"), starts.get(INDEX.name)
         memory, share = self.vectors["memory"], self.threads_share["memory"]
         every, elements = share.then(memory), share.then(self.elements["memory"])
-        # one number for all of a thread's vectors
+        # set if all vectors of a thread have the same number
         common: Expr | None = None
         if index is not None and (numbers is None or numbers.view.reach == 0):
             common = index.number(b, None if numbers is None else numbers.first_of(build.const(0, int32)))
 
-        def vector(round: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
-            """That of a round, and the number that says where it lies; 0 where nothing does."""
-            values = _once(lambda: [*own, *self.vectors.digits_of(round)])
-            allowed: VectorMask | None = None if tile is None else tile.mask(round)
+        def vector(iteration: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
+            """Return the vector of an iteration and the number that selects its box; 0 if nothing is gathered."""
+            values = _lazy(lambda: [*own, *self.vectors.digits_of(iteration)])
+            allowed: VectorMask | None = None if tile is None else tile.mask(iteration)
             if condition is not None:
                 allowed = self._computed(b, condition, every, values())
-            distance: Expr = memory.steps(round)
+            distance: Expr = memory.steps(iteration)
             number: Expr = build.const(0, int64)
             if index is not None:
-                number = common or index.number(b, None if numbers is None else numbers.first_of(round))
+                number = common or index.number(b, None if numbers is None else numbers.first_of(iteration))
                 distance = build.add(distance, index.distance(number))
             order = "" if index is None else _MAY_COLLIDE
             address = memory.advanced(base, first, distance)
             return MaskedVector(every, mask, address, values, 0, self.width, allowed, order), number
 
-        # where a mask may cut each vector, an edge is one test more
+        # if a mask may cut each vector anyway, an edge is only one more test
         for masks in at_edges(b, [elements], self.width, self.rounds, twice=tile is None):
             if index is not None and b.has_checks:
-                with index.checks(b) as tell, b.rounds(self.rounds, registers.view.buffer) as round:
-                    masked, number = vector(round, masks["memory"])
-                    tell(number, masked.is_accessed)
-            in_turns = loads and self._gains_by_turns and self._may_be_cut(masks["memory"].whole)
-            turns: tuple[Turn, ...] = ("whole", "cut") if in_turns else ("each",)
-            for turn in turns:
-                for round in b.each_round(self.rounds, registers.view.buffer):
-                    masked, _ = vector(round, masks["memory"])
-                    if turn != masked.turn:
-                        masked = replace(masked, turn=turn)
-                    yield {name: start.of(round) for name, start in starts.items()}, masked
-
-    @property
-    def _gains_by_turns(self) -> bool:
-        """Whether there are several vectors of global memory, each of registers that follow each other."""
-        return self.rounds > 1 and self.vectors["memory"].buffer.space == "global" and self.step_of("registers") == 1
-
-    def _may_be_cut(self, edges_are_whole: bool) -> bool:
-        """Whether an edge may cut a vector, or a mask."""
-        return self.width > 1 and (not edges_are_whole or self._mask_cuts)
+                with index.checks(b) as examine, b.rounds(self.rounds, registers.view.buffer) as iteration:
+                    masked, number = vector(iteration, masks["memory"])
+                    examine(number, masked.is_accessed)
+            may_cut = self.width > 1 and (not masks["memory"].whole or self._mask_cuts)
+            are_runs = memory.buffer.space == "global" and self.step_of("registers") == 1
+            is_split = loads and self.rounds > 1 and are_runs and may_cut
+            selections: tuple[Selection, ...] = ("whole", "cut") if is_split else ("each",)
+            for selection in selections:
+                for iteration in b.each_round(self.rounds, registers.view.buffer):
+                    masked, _ = vector(iteration, masks["memory"])
+                    if selection != masked.selection:
+                        masked = replace(masked, selection=selection)
+                    yield {name: start.of(iteration) for name, start in starts.items()}, masked
 
     @property
     def _mask_cuts(self) -> bool:
         return "mask" in self.vectors.names and self.step_of("mask") != 0
 
-    def need_inside(self, b: Builder, op: TileOp, region: Region, thread: Expr, takes_part: Expr) -> None:
-        """Asserts that no element of "memory" that is accessed lies outside the tensor; where no edge masks them.
-
-        region: the one in memory.
-        """
+    def need_inside(self, b: Builder, op: TileOp, region: Region, thread: Expr, is_active: Expr) -> None:
+        """Assert that accessed elements of `region`, in "memory", are inside the tensor if they aren't masked."""
         dims = place(replace(region, in_bounds=False), op.scope).edges
         with ExitStack() as checks:
-            tell = {d: checks.enter_context(each_inside(b, region, d)) for d in dims}
-            for _, memory in self.of_width(1).each_round(b, thread, takes_part) if dims else ():
+            examine = {d: checks.enter_context(each_inside(b, region, d)) for d in dims}
+            for _, memory in self.of_width(1).each_round(b, thread, is_active) if dims else ():
                 is_accessed = b.let("is_accessed", memory.is_accessed)
                 for d in dims:
                     index = build.cast(region.starts[d], int64)
                     if d in memory.view.dims:
                         index = build.add(index, memory.coordinate(memory.view.dims.index(d), int64))
-                    tell[d](index, is_accessed)
+                    examine[d](index, is_accessed)
 
     def cuts(self, condition: IndexCondition | None) -> str:
-        """Which vectors in memory go element by element, or ""."""
+        """Describe the vectors that move element by element, for `Facts.cuts`."""
         if self.width == 1:
             return ""
         every = self.threads_share["memory"].then(self.elements["memory"])
         cut = [] if Edges.of(every, self.width).whole else ["across an edge"]
         if self._mask_cuts:
-            cut.append("of which the mask has a part" + (", as its ends tell" if condition is not None else ""))
+            cut.append("partially masked" + (", tested at its ends" if condition is not None else ""))
         return f"vectors {' or '.join(cut)}" if cut else ""
 
     def _computed(self, b: Builder, condition: IndexCondition, every: View, values: Sequence[Expr]) -> VectorMask:
-        """The mask of the vector whose first element has these values of the digits `every`."""
         run = self.elements.digits[-1]
-        assert run.dim is not None, "a condition is asked along one dimension"
+        assert run.dim is not None, "a computed mask needs vectors along one dimension"
         first = [every.coordinate(dim, values, int32) for dim in range(len(condition.index))]
         return condition.of_vector(first, run.dim, run.weight, self.width, b)
 
     def is_computed(self, condition: IndexCondition | None) -> bool:
-        """Whether a vector's test takes no more than that of its ends."""
+        """True if testing the ends of a vector decides for all of its elements."""
         digits = (*self.threads_share.digits, *self.elements.digits)
         if condition is None or self.width == 1 or any(digit.dim is None for digit in digits):
             return False
@@ -237,16 +220,15 @@ class OwnedVectors:
         return run.dim is not None and condition.is_tested_by_ends(run.dim, self.width)
 
     def _of_thread(self, thread: Expr) -> list[Expr]:
-        """A thread's values of the digits that are spread over threads."""
         return self.threads_share["registers"].of_thread(thread)
 
     def _first(self, name: str, own: Sequence[Expr]) -> Expr:
-        """Where the first vector of a thread with these values lies in memory, before swizzling."""
+        """Return the unswizzled address of the first vector of a thread with these digits."""
         return self.threads_share[name].at(own)
 
 
-def _once(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
-    """What gives the values, made when they are asked for first. To wrap a function in `cache` takes longer."""
+def _lazy(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
+    """Return a function that calls `make` once, at its first call. Faster than `functools.cache`."""
     made: list[list[Expr]] = []
 
     def values() -> list[Expr]:
@@ -257,45 +239,44 @@ def _once(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
     return values
 
 
-#: Threads may store to one place of a gathered region, where one of the values lands: of plain stores that is a race.
+#: Threads may store to the same element of a gathered region. One value wins; with weak stores it would be a race.
 _MAY_COLLIDE = "volatile"
 
 
 def _distance(stride: Stride) -> int:
-    """How far a step leads, more than any number where only the launch knows, or where it leads nowhere by itself."""
+    """Return the absolute stride; run-time strides, threads and a stride of 0 compare as larger than any constant."""
     return abs(stride) or 2**62 if isinstance(stride, int) else 2**62
 
 
 @lean(frozen=True, slots=True)
 class RegisterVectors:
-    """An operand's vectors of `width` registers, `step` apart, of which the first begins at register `first`."""
+    """An operand's vectors of `width` registers, `step` apart; the first vector starts at register `first`."""
 
     view: View
     first: Expr
     width: int
     step: int
 
-    def of(self, round: Expr) -> VectorRegisters:
-        """Those of a round."""
-        return VectorRegisters(self.view.buffer, build.add(self.first, self.view.steps(round)), self.width, self.step)
+    def of(self, iteration: Expr) -> VectorRegisters:
+        first = build.add(self.first, self.view.steps(iteration))
+        return VectorRegisters(self.view.buffer, first, self.width, self.step)
 
-    def at(self, round: Expr) -> Vector:
-        """Those of a round, which follow each other."""
-        return self.of(round).run
+    def at(self, iteration: Expr) -> Vector:
+        """Return the registers of an iteration, which must be consecutive."""
+        return self.of(iteration).run
 
-    def first_of(self, round: Expr) -> Vector:
-        """The first of those of a round."""
-        return self.of(round)[build.const(0, int32)]
+    def first_of(self, iteration: Expr) -> Vector:
+        return self.of(iteration)[build.const(0, int32)]
 
-    def mask(self, round: Expr) -> VectorMask:
-        """What those of a round, of bool_, say of a vector in memory."""
-        registers = self.of(round)
+    def mask(self, iteration: Expr) -> VectorMask:
+        """Return the bool registers of an iteration as the mask of a vector in memory."""
+        registers = self.of(iteration)
         return ReadMask(registers.buffer, registers.first, registers.step)
 
 
 @lean(frozen=True, slots=True)
 class VectorRegisters:
-    """The registers of one vector's elements: from `first` on, `step` apart; 0 where one serves them all."""
+    """The registers of one vector: from `first` on, `step` apart; 0 if all elements share one register."""
 
     buffer: Buffer
     first: Expr
@@ -304,7 +285,7 @@ class VectorRegisters:
 
     @property
     def run(self) -> Vector:
-        """All of them, where they follow each other."""
+        """All registers as one vector; they must be consecutive."""
         assert self.step == 1 or self.width == 1, f"the registers of {self.buffer.name} are {self.step} apart"
         return Vector(self.buffer, self.first, self.width)
 
@@ -312,38 +293,36 @@ class VectorRegisters:
         return Vector(self.buffer, build.add(self.first, build.mul(k, self.step)))
 
     def load(self, b: Builder, memory: MaskedVector, fill: Expr) -> None:
-        """Fills them from memory."""
         run = self._run(b)
         memory.load(b, run, fill)
         for k, register in self._apart(run):
             b.move(register, k)
 
     def store(self, b: Builder, memory: MaskedVector) -> None:
-        """Writes them to memory."""
-        memory.store(b, self.beside_each_other(b))
+        memory.store(b, self.consecutive(b))
 
-    def beside_each_other(self, b: Builder) -> Vector:
-        """Their values in registers that follow each other."""
+    def consecutive(self, b: Builder) -> Vector:
+        """Return the values in consecutive registers."""
         run = self._run(b)
         for k, register in self._apart(run):
             b.move(k, register)
         return run
 
     def _run(self, b: Builder) -> Vector:
-        """They themselves, or as many others: names that ptxas leaves no instruction of."""
+        """Return the registers if they are consecutive, else temporaries; ptxas removes the moves to and from these."""
         if self.step == 1 or self.width == 1:
             return self.run
         return Vector(b.scratch("run", self.buffer.dtype, self.width), build.const(0, int32), self.width)
 
     def _apart(self, run: Vector) -> Iterator[tuple[Vector, Vector]]:
-        """(register of the run, register) where these aren't the same."""
+        """Yield (temporary, register) for each element if `run` consists of temporaries."""
         if run.buffer != self.buffer:
             for k in range(self.width):
                 yield Vector(run.buffer, build.const(k, int32)), self[build.const(k, int32)]
 
 
 def pieces(count: int) -> list[tuple[int, int]]:
-    """(start, width) of the widest aligned vectors that make up `count` elements from an aligned start."""
+    """Split `count` elements from an aligned start into the widest aligned vectors, as (start, width)."""
     vectors, start = [], 0
     while start < count:
         width = 1 << ((count - start).bit_length() - 1)

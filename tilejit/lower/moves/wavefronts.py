@@ -1,4 +1,4 @@
-"""What accesses to shared memory cost: wavefronts are passes in which each bank gives one word.
+"""The cost of shared memory accesses in wavefronts: passes in which each bank delivers one word.
 
 source: NVIDIA, CUDA C++ Best Practices Guide, "Shared Memory and Memory Banks"; Nsight Compute, "Shared memory tables".
 """
@@ -25,22 +25,23 @@ _BANKS, WORD_BYTES, _LANES = 32, 4, 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedAccesses:
-    """What warps access, as pieces that banks give together: an access, or a word of which it is a part.
+    """The distinct pieces of shared memory that some warps access; a piece is an access, or the word that contains it.
 
-    Lanes that access one piece share it. Accesses of 8 bytes go by half warps, of 16 by quarters.
-    group: which pieces go at once. address: of their first elements, before swizzling. bytes_each: of an element.
-    at_once: how many pieces a wavefront has. instructions: of all warps.
+    Lanes that access the same piece share it. Accesses of 8 bytes are served per half warp, those of 16 per quarter.
     """
 
+    #: the group of lanes whose pieces are served together, for each piece
     group: Array
+    #: the first element of each piece, before swizzling
     address: Array
     bytes_each: int
+    #: pieces per wavefront
     at_once: int
     instructions: int
 
     @staticmethod
     def of(issue: Array, thread: Array, address: Array, width: int, bytes_each: int) -> SharedAccesses:
-        """A row each. address: of the first element, a multiple of `width`, which is a power of two."""
+        """Collect the pieces of some accesses. address: a multiple of `width`, which is a power of two."""
         size = max(width, WORD_BYTES // bytes_each)
         at_once = _BANKS * WORD_BYTES // (size * bytes_each)
         lanes, threads = min(_LANES, at_once), int(thread.max(initial=0)) + 1
@@ -51,7 +52,7 @@ class SharedAccesses:
         return SharedAccesses(group, pieces % span, bytes_each, at_once, instructions)
 
     def wavefronts(self, swizzles: Sequence[Swizzle]) -> Array:
-        """How many they take with each of some swizzles, which keep words and accesses together."""
+        """Return the wavefronts with each swizzle; swizzles must keep words and accesses contiguous."""
         if not len(self.group):
             return np.zeros(len(swizzles), np.int64)
         address = np.stack([swizzle.apply(self.address) for swizzle in swizzles])
@@ -63,31 +64,31 @@ class SharedAccesses:
         return np.asarray(count.reshape(len(swizzles), groups, self.at_once).max(axis=2).sum(axis=1))
 
     def costs(self, swizzles: Sequence[Swizzle]) -> Array:
-        """In quarter cycles, with each of some swizzles."""
+        """Return the cost in quarter cycles with each swizzle."""
         return ACCESS * self.instructions + WAVEFRONT * self.wavefronts(swizzles)
 
     @property
     def least(self) -> int:
-        """What they cost where no two lanes meet in a bank."""
+        """The cost without bank conflicts."""
         ideal = -(-np.bincount(self.group) // self.at_once)
         return ACCESS * self.instructions + WAVEFRONT * int(ideal.sum())
 
 
 class LaneDigit(NamedTuple):
-    """Lanes along one axis: how many, how many of them access memory, and how many bytes apart; None is far apart."""
+    """Lanes along one axis: their number, how many are active, and their stride in bytes, None if it is large."""
 
     lanes: int
     active: int
     stride: int | None
 
 
-#: elements as they lie
+#: the identity
 _AS_THEY_ARE = Swizzle(0, 0, 0)
 
 
 @lru_cache(maxsize=4096)
 def wavefronts(run: int, digits: tuple[LaneDigit, ...]) -> int:
-    """How many a warp's access takes. run: bytes of each lane. digits: neighbouring lanes first."""
+    """Return the wavefronts of a warp's access. run: bytes of each lane. digits: fastest first."""
     thread = address = np.zeros(1, np.int64)
     step = 1
     for digit in digits:

@@ -1,9 +1,9 @@
-"""Layouts for the tiles that nobody laid out.
+"""Layouts for open tiles: those whose layout the user leaves to the compiler.
 
-Not tiles get layouts but axes get a grid: tiles that meet in an operation share axes (`axes`), and each tile's layout
-is the projection of its axes' grid (`layout.grid`). Layouts that are fixed, as those of tensor cores, spread from where
-they stand (`anchors`). For what they don't reach the cheapest grid is chosen (`choose`) for what the operations ask
-(`demand`), by `cost`. Where an operation's tiles still disagree, one of them is converted (`repair`).
+Layouts are chosen per axis rather than per tile. Tiles of one operation share axes (`axes`), and each tile's layout is
+the projection of the grid of its axes (`layout.grid`). Fixed layouts, such as those of tensor cores, propagate to the
+tiles around them (`anchors`). For the other tiles the cheapest grid is chosen (`choose`), given what the operations
+demand (`demand`) and its `cost`. If the tiles of an operation still disagree, one of them is converted (`repair`).
 """
 
 from .layouts import LaidOut, LayoutChoice, lay_out

@@ -1,7 +1,7 @@
-"""Layouts that are fixed: those that tiles came with, and the fragments of products; and the tiles that they reach.
+"""Fixed layouts, which tiles have already or products require, and their propagation to other tiles.
 
-A fixed layout spreads along operations whose tiles should be laid out alike, to tiles that have no further axes. Which
-stands first in the text goes first; where two meet and differ, one tile is converted.
+A fixed layout propagates along operations whose tiles should have equal layouts, to tiles without further axes. The
+first in program order takes precedence; where two conflict, one tile is converted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["anchored", "part_of"]
 
 
 def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[TileUse, Projection]:
-    """The fixed layouts, and those of the tiles that they reach; without `products` only those laid out by hand."""
+    """Return the fixed layouts and those of the tiles that they reach; without `products`, only the user's layouts."""
     if products is None and not [tile for tile in survey.tiles.values() if not isinstance(tile.buffer.layout, Open)]:
         return {}
     uses = [(step, use) for step in survey.steps for use in step.uses.values()]
@@ -32,26 +32,26 @@ def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Til
     if not anchors:
         return {}
     fixed: dict[TileUse, Projection] = {}
-    meeting: dict[TileUse, list[AxisJoin]] = {}
+    steps_of: dict[TileUse, list[AxisJoin]] = {}
     for step, use in uses:
         if step.op.record.relation.share_layouts:
-            meeting.setdefault(use.tile, []).append(step)
+            steps_of.setdefault(use.tile, []).append(step)
     for step, tile, layout in anchors:
         if tile not in fixed:
             fixed[tile] = layout
-            if _is_of_all(layout.layout, SCOPES[step.op.scope].threads(survey.threads)):
-                _spread(tile, fixed, meeting)
+            if _covers_scope(layout.layout, SCOPES[step.op.scope].threads(survey.threads)):
+                _spread(tile, fixed, steps_of)
     return fixed
 
 
-def _is_of_all(layout: TileLayout, threads: int) -> bool:
-    """Whether all threads of a scope have elements, or each has all of them: only then can other tiles lie like it."""
+def _covers_scope(layout: TileLayout, threads: int) -> bool:
+    """True if every thread of a scope has elements, or each thread has all. Only then can the layout propagate."""
     owners = [it.extent for it in (*layout.shard, *layout.replica) if it.axis.is_thread]
     return not owners or prod(owners) == threads
 
 
 def _fixed(step: AxisJoin, use: Use, products: ProductLayouts | None) -> Projection | None:
-    """The layout with which a tile came, or in which a product wants it."""
+    """Return the user's layout of a tile, or the one in which a product needs it."""
     layout = use.tile.buffer.layout
     if isinstance(layout, TileLayout):
         return Projection(layout)
@@ -60,11 +60,11 @@ def _fixed(step: AxisJoin, use: Use, products: ProductLayouts | None) -> Project
     return products.of_tile(step, use)
 
 
-def _spread(first: TileUse, fixed: dict[TileUse, Projection], meeting: Mapping[TileUse, Sequence[AxisJoin]]) -> None:
+def _spread(first: TileUse, fixed: dict[TileUse, Projection], steps_of: Mapping[TileUse, Sequence[AxisJoin]]) -> None:
     waiting = [first]
     while waiting:
         tile = waiting.pop()
-        for step in meeting.get(tile, ()):
+        for step in steps_of.get(tile, ()):
             source = next(use for use in step.uses.values() if use.tile is tile)
             for use in step.uses.values():
                 if use.tile in fixed or not use.tile.is_open:
@@ -76,7 +76,7 @@ def _spread(first: TileUse, fixed: dict[TileUse, Projection], meeting: Mapping[T
 
 
 def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
-    """The layout of another operand's tile, from that of `source`; None where it has a further axis."""
+    """Return the layout of another operand's tile, given that of `source`; None if it has a further axis."""
     part = None if use.cuts else part_of(layout, source)
     if part is None:
         return None
@@ -103,7 +103,7 @@ def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
 
 
 def part_of(layout: Projection, use: Use) -> Projection | None:
-    """The layout of what a use has of a tile, in registers of its own; None where some threads have nothing of it."""
+    """Return the layout of the part of a tile that a use has; None if some threads have nothing of it."""
     if not use.cuts:
         return layout
     extents, whole = use.extents, layout.padded(use.tile.shape)
@@ -126,7 +126,7 @@ def part_of(layout: Projection, use: Use) -> Projection | None:
 
 @lru_cache(LIMIT)
 def _sliced(layout: TileLayout, shape: tuple[int, ...], box: tuple[tuple[int, int], ...]) -> TileLayout | None:
-    """The layout of a box of a tile; None where that is no layout. Remembered: operations cut tiles alike."""
+    """Return the layout of a box of a tile, or None if it has none. Cached, since operations cut tiles the same way."""
     try:
         return layout.slice(shape, box)
     except LayoutError:
@@ -134,5 +134,4 @@ def _sliced(layout: TileLayout, shape: tuple[int, ...], box: tuple[tuple[int, in
 
 
 def _spread_over(layout: TileLayout) -> int:
-    """Among how many threads elements are spread."""
     return prod(it.extent for it in layout.shard if it.axis.is_thread)

@@ -1,11 +1,11 @@
-"""Which dimensions of which tiles are one axis, and which tiles hang together by their axes.
+"""Axes: the dimensions of a kernel's tiles that vary together, and the components of tiles that share axes.
 
     copy x[0 +: 32, 0 +: 48], X[...]                x's rows are axis 0, its columns axis 1
     sum  s[0 +: 32], x[0 +: 32, 0 +: 48] axis=(1,)  s has axis 0
     sub  y[...], x[...], c[0 +: 32, 0 +: 1]         c, a view of s, lacks axis 1; y has both
 
-An operation's record says which dimensions run along together. Two dimensions of one tile are never made one axis:
-where an operation wants that (x + x.T), its operands disagree, and one is converted.
+An operation's record says which dimensions vary together. Two dimensions of one tile never become one axis: if an
+operation requires that (x + x.T), its operands disagree, and one is converted.
 """
 
 from __future__ import annotations
@@ -22,24 +22,22 @@ from .parts import needs_conversion
 
 __all__ = ["Component", "AxisJoin", "Survey", "TileUse", "Use", "base_of", "fits", "survey"]
 
-#: turns of a loop of which they aren't known
-TURNS = 8
+#: assumed for loops whose trip count isn't constant
+_UNKNOWN_TRIP_COUNT = 8
 
 
 @dataclass(slots=True, eq=False)
 class TileUse:
-    """A local tile that operations use, open or with a layout of its own.
-
-    dims: of each dimension its node among the axes, None where the extent is 1. first, last: the steps between which
-    it is live, from the first that uses it on; -1 where none does. axes: of each dimension its axis, as a root; known
-    once all operations are.
-    """
+    """A local tile that operations use, open or with a fixed layout."""
 
     buffer: Buffer
     shape: tuple[int, ...]
+    #: node of each dimension in the union-find of axes; None if its extent is 1
     dims: tuple[int | None, ...]
+    #: first and last step that uses it, or -1
     first: int
     last: int
+    #: root of each dimension's node, set after all operations have joined their axes
     axes: tuple[int | None, ...] = ()
 
     @property
@@ -51,9 +49,8 @@ class TileUse:
 class Use:
     """A tile as an operand.
 
-    labels: of each of the tile's dimensions, as the operation's record names them; None where the operand lacks it.
-    cuts: (dimension, start, extent) where the operand is only a part of the tile; the start is None where it is known
-    only at run time.
+    labels: for each of the tile's dimensions, its name in the operation's record; None if the operand lacks it.
+    cuts: (dimension, start, extent) for each dimension of which the operand is a part; a run-time start is None.
     """
 
     name: str
@@ -64,14 +61,12 @@ class Use:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """How many elements of each of the tile's dimensions it has."""
         if not self.cuts:
             return self.tile.shape
         taken = {dim: extent for dim, _, extent in self.cuts}
         return tuple([taken.get(dim, extent) for dim, extent in enumerate(self.tile.shape)])
 
     def extent(self, dim: int) -> int:
-        """How many elements of a dimension it has."""
         return next((extent for d, _, extent in self.cuts if d == dim), self.tile.shape[dim])
 
 
@@ -79,24 +74,24 @@ class Use:
 class AxisJoin:
     """An operation on at least one open tile.
 
-    turns: how often it is carried out, by constant loops, or a guess. labels: of each operand, in memory too.
+    iterations: product of the trip counts of the loops around it. labels: of all operands, in memory too.
     """
 
     op: TileOp
-    turns: int
+    iterations: int
     uses: dict[str, Use]
     labels: dict[str, Labels]
 
     @property
     def home(self) -> Use | None:
-        """The tile by whose layout the others go: that has all axes."""
+        """The use whose layout the other operands follow: it has all axes."""
         name = "src" if self.op.record.relation is REDUCTION else next(iter(self.uses), "")
         return self.uses.get(name)
 
 
 @dataclass(slots=True, eq=False)
 class Component:
-    """Tiles of one scope that hang together by their axes, in the order of the text; axes as roots."""
+    """A connected component of tiles linked by shared axes, in program order; axes are union-find roots."""
 
     scope: str
     tiles: list[TileUse]
@@ -104,10 +99,10 @@ class Component:
 
 
 class Survey:
-    """The tiles and operations of a kernel that has open tiles, and their axes.
+    """The tiles, operations and axes of a kernel that has open tiles.
 
-    target: by name. threads: of the CTA. tiles: by name. written: how many operations write a tile. refused: operands
-    whose axes can't be those of the operation's others.
+    target: by name. threads: of the CTA. written: number of operations that write each tile. refused: operands whose
+    axes conflict with those of the operation's other operands.
     """
 
     def __init__(self, target: str, threads: int) -> None:
@@ -118,9 +113,9 @@ class Survey:
         self.written: dict[str, int] = {}
         self.refused: list[tuple[AxisJoin, Use]] = []
         self._parent: list[int] = []
-        #: of each root, the tiles that have the axis
+        #: root -> the tiles that have the axis
         self._having: dict[int, set[TileUse]] = {}
-        #: of each root, the scope of the open ones among them
+        #: root -> the scope of the open tiles that have the axis
         self._scopes: dict[int, str | None] = {}
         self._labels: dict[Hashable, dict[str, Labels]] = {}
 
@@ -132,23 +127,23 @@ class Survey:
         return node
 
     def labelled(self, use: Use) -> list[tuple[int, int]]:
-        """The labels of an operand, each with the root of the tile's dimension."""
+        """Return an operand's labels, each with the root of the tile's dimension."""
         parent, pairs = self._parent, list[tuple[int, int]]()
         for node, label in zip(use.tile.dims, use.labels, strict=True):
             if node is not None and label is not None:
-                # most are roots, or below one
+                # most nodes are roots or children of one
                 above = parent[node]
                 pairs.append((label, above if parent[above] == above else self.root(node)))
         return pairs
 
     def settle(self) -> None:
-        """Tells tiles their axes as they are now: all operations have joined theirs."""
+        """Set the axes of tiles, after all operations have joined theirs."""
         for tile in self.tiles.values():
             tile.axes = tuple([None if node is None else self.root(node) for node in tile.dims])
 
     def labels(self, op: TileOp) -> dict[str, Labels]:
-        """How the record of an operation names the dimensions of its operands."""
-        # those of an operation that is alike are the same
+        """Return the names of the operands' dimensions in the operation's record."""
+        # operations with equal attributes and shapes share one result
         key = op.name, op.attrs, tuple([o.shape if isinstance(o, Region) else o is None for o in op.operands])
         labels = self._labels.get(key)
         if labels is None:
@@ -169,9 +164,9 @@ class Survey:
         return tile
 
     def joins(self, one: int, other: int) -> bool:
-        """Whether two nodes can be one axis: no tile would have it twice, and their scopes are the same."""
+        """True if two nodes can become one axis: no tile has both, and their scopes agree."""
         parent = self._parent
-        # most are roots
+        # most nodes are roots
         one = one if parent[one] == one else self.root(one)
         other = other if parent[other] == other else self.root(other)
         if one == other:
@@ -181,9 +176,8 @@ class Survey:
         return is_one_scope and self._having[one].isdisjoint(self._having[other])
 
     def join(self, one: int, other: int) -> int:
-        """Makes two nodes one axis, and returns its root."""
+        """Union two nodes, and return the root."""
         parent = self._parent
-        # most are roots
         one = one if parent[one] == one else self.root(one)
         other = other if parent[other] == other else self.root(other)
         if one == other:
@@ -197,20 +191,20 @@ class Survey:
         return one
 
     def components(self, tiles: list[TileUse]) -> list[Component]:
-        """The tiles, in the order of the text, by which hang together; those without an axis left out."""
+        """Return the connected components of tiles in program order, without tiles that have no axis."""
         of_axis: dict[int, Component] = {}
         made: list[Component] = []
         for tile in tiles:
             axes = [axis for axis in tile.axes if axis is not None]
-            met = list(dict.fromkeys([of_axis[axis] for axis in axes if axis in of_axis]))
+            joined = list(dict.fromkeys([of_axis[axis] for axis in axes if axis in of_axis]))
             if not axes:
                 continue
-            if not met:
+            if not joined:
                 layout = tile.buffer.layout
                 assert isinstance(layout, Open)
-                met = [Component(layout.scope, [])]
-                made.append(met[0])
-            first, *others = sorted(met, key=lambda component: -len(component.tiles))
+                joined = [Component(layout.scope, [])]
+                made.append(joined[0])
+            first, *others = sorted(joined, key=lambda component: -len(component.tiles))
             for other in others:
                 first.tiles += other.tiles
                 first.axes += other.axes
@@ -227,8 +221,9 @@ class Survey:
 
 
 def survey(kernel: Kernel) -> Survey | None:
-    """What there is to know of a kernel's open tiles and of parts to be converted; None where it has neither."""
-    if not _has_open(kernel.body) and not _has_parts(kernel):
+    """Collect the open tiles and the parts to be converted; None if the kernel has neither."""
+    has_open = any(isinstance(alloc.buffer.layout, Open) for alloc in each(kernel.body, Alloc))
+    if not has_open and not any(needs_conversion(op, kernel.threads) for op in each(kernel.body, TileOp)):
         return None
     made = Survey(kernel.target, kernel.threads)
     _block(made, kernel.body, 1)
@@ -236,41 +231,32 @@ def survey(kernel: Kernel) -> Survey | None:
     return made
 
 
-def _has_open(body: Block) -> bool:
-    return any(isinstance(alloc.buffer.layout, Open) for alloc in each(body, Alloc))
-
-
-def _has_parts(kernel: Kernel) -> bool:
-    """Whether parts of tiles that were laid out by hand are to be converted."""
-    return any(needs_conversion(op, kernel.threads) for op in each(kernel.body, TileOp))
-
-
-def _block(made: Survey, body: Block, turns: int) -> None:
+def _block(made: Survey, body: Block, iterations: int) -> None:
     if inventory(body).kinds.isdisjoint((Alloc, TileOp)):
         return
     for stmt in body:
         if isinstance(stmt, TileOp):
-            _operation(made, stmt, turns)
+            _operation(made, stmt, iterations)
         elif isinstance(stmt, Alloc) and isinstance(stmt.buffer.layout, Open):
             made.tile(stmt.buffer)
         elif isinstance(stmt, (For, Loop)):
             before = len(made.steps)
-            _block(made, stmt.body, turns * _turns(stmt))
+            _block(made, stmt.body, iterations * _trip_count(stmt))
             _carry(made, before)
         elif isinstance(stmt, If):
-            _block(made, stmt.then, turns)
-            _block(made, stmt.orelse, turns)
+            _block(made, stmt.then, iterations)
+            _block(made, stmt.orelse, iterations)
 
 
-def _turns(loop: For | Loop) -> int:
+def _trip_count(loop: For | Loop) -> int:
     if isinstance(loop, Loop) or not all(isinstance(e, Const) for e in (loop.start, loop.stop, loop.step)):
-        return TURNS
+        return _UNKNOWN_TRIP_COUNT
     start, stop, step = (int(e.value) for e in (loop.start, loop.stop, loop.step) if isinstance(e, Const))
     return max(1, len(range(start, stop, step))) if step else 1
 
 
 def _carry(made: Survey, before: int) -> None:
-    """What came into a loop lives to its end."""
+    """Extend the lifetime of tiles from before a loop to the loop's end."""
     end = len(made.steps) - 1
     for step in made.steps[before:]:
         for use in step.uses.values():
@@ -278,7 +264,7 @@ def _carry(made: Survey, before: int) -> None:
                 use.tile.last = end
 
 
-def _operation(made: Survey, op: TileOp, turns: int) -> None:
+def _operation(made: Survey, op: TileOp, iterations: int) -> None:
     local: dict[str, Region] = {}
     is_by_hand = True
     for name, region in op.tiles.items():
@@ -290,7 +276,7 @@ def _operation(made: Survey, op: TileOp, turns: int) -> None:
     record, labels = op.record, made.labels(op)
     number = len(made.steps)
     uses = {name: _use(made, name, region, labels.get(name)) for name, region in local.items()}
-    step = AxisJoin(op, turns, uses, labels)
+    step = AxisJoin(op, iterations, uses, labels)
     made.steps.append(step)
     for name, use in uses.items():
         use.tile.first = number if use.tile.first < 0 else use.tile.first
@@ -302,18 +288,18 @@ def _operation(made: Survey, op: TileOp, turns: int) -> None:
 
 
 def _join(made: Survey, step: AxisJoin) -> None:
-    """Makes what runs along together one axis, operand by operand; one that can't is refused as a whole."""
-    met: dict[int, int] = {}
+    """Join dimensions that vary together, operand by operand. An operand that conflicts is refused as a whole."""
+    joined: dict[int, int] = {}
     for use in step.uses.values():
         nodes = made.labelled(use)
-        # in a chain of operations most are one axis already
-        apart = [(label, node) for label, node in nodes if met.get(label, node) != node]
-        if apart and not all(starmap(made.joins, [(met[label], node) for label, node in apart])):
+        # in a chain of operations most are joined already
+        apart = [(label, node) for label, node in nodes if joined.get(label, node) != node]
+        if apart and not all(starmap(made.joins, [(joined[label], node) for label, node in apart])):
             made.refused.append((step, use))
             continue
         for label, node in nodes:
-            axis = met.get(label, node)
-            met[label] = node if axis == node else made.join(axis, node)
+            axis = joined.get(label, node)
+            joined[label] = node if axis == node else made.join(axis, node)
 
 
 def _use(made: Survey, name: str, region: Region, labels: Labels | None) -> Use:
@@ -337,7 +323,7 @@ def _use(made: Survey, name: str, region: Region, labels: Labels | None) -> Use:
 
 
 def base_of(buffer: Buffer) -> tuple[Buffer, tuple[int | None, ...]]:
-    """The tile of which a buffer is an open view, and which of its dimensions go along each of the buffer's."""
+    """Return the tile of which a buffer is an open view, and the tile's dimension for each of the buffer's."""
     dims: tuple[int | None, ...] = tuple(range(len(buffer.shape)))
     while _is_view(buffer):
         assert isinstance(buffer.layout, Open) and buffer.layout.dims is not None and buffer.base is not None
@@ -348,10 +334,9 @@ def base_of(buffer: Buffer) -> tuple[Buffer, tuple[int | None, ...]]:
 
 
 def _is_view(buffer: Buffer) -> bool:
-    """Whether it is an open view of another tile."""
     return isinstance(buffer.layout, Open) and buffer.layout.dims is not None and buffer.base is not None
 
 
 def fits(cuts: tuple[tuple[int, int | None, int], ...], periods: tuple[int, ...]) -> bool:
-    """Whether a part of a tile takes whole rounds. periods: of each of the tile's dimensions."""
+    """True if a part of a tile consists of whole periods. periods: of each of the tile's dimensions."""
     return all(start is not None and gcd(start, extent) % periods[dim] == 0 for dim, start, extent in cuts)

@@ -1,4 +1,4 @@
-"""The grid of a component: the cheapest of a few candidates; and what the next one would have cost."""
+"""The choice of a component's grid: the cheapest of a few candidates."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .cost import Counts, Demand, Prices
 
 __all__ = ["Chosen", "candidates", "choose", "order_axes"]
 
-#: of how many grids, the cheapest, the warps are spread in other ways
+#: number of the cheapest grids of which other distributions of warps are tried
 _VARIED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A component's grid, what it costs, and the cost of the next one; None where there is no other."""
+    """A component's grid, its cost, and the cost of the runner-up (None if it was the only candidate)."""
 
     grid: Grid
     cost: int
@@ -28,9 +28,9 @@ class Chosen:
 
 
 def order_axes(component: Component) -> tuple[list[int], list[int]]:
-    """The component's axes, those of the largest tile first, and the column of each.
+    """Return the component's axes, those of the largest tile first, and the grid column of each.
 
-    Axes of which no tile has both may have the same threads along them: they share a column.
+    Axes that no tile has both of may share threads, and therefore a column.
     """
     tiles = sorted(component.tiles, key=lambda tile: -math.prod(tile.shape))
     shapes = list(dict.fromkeys([tuple([a for a in tile.axes if a is not None]) for tile in tiles]))
@@ -40,9 +40,9 @@ def order_axes(component: Component) -> tuple[list[int], list[int]]:
         for at, axis in enumerate(shape):
             if axis in columns:
                 continue
-            beside = {columns[other] for each in shapes if axis in each for other in each if other in columns}
-            free = [c for c in sorted(set(columns.values())) if c not in beside]
-            # along the last column where it is the last dimension
+            conflicting = {columns[other] for each in shapes if axis in each for other in each if other in columns}
+            free = [c for c in sorted(set(columns.values())) if c not in conflicting]
+            # prefer the last column for a last dimension
             wanted = -1 if at == len(shape) - 1 else 0
             columns[axis] = free[wanted] if free else len(set(columns.values()))
             axes.append(axis)
@@ -52,7 +52,7 @@ def order_axes(component: Component) -> tuple[list[int], list[int]]:
 def candidates(
     scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], prices: Prices
 ) -> dict[Grid, int]:
-    """The grids that are compared, each with its cost. threads: of the scope. extents, columns: of the axes."""
+    """Return the candidates with their costs. threads: of the scope. extents, columns: of the axes."""
     axes, fasts = _grid_axes(extents, columns, prices.demand), _fast_axes(prices.demand, len(extents))
     pool = {grid: prices.cost(grid) for grid in starts(scope, threads, axes, fasts)}
     for grid in sorted(pool, key=pool.__getitem__)[:_VARIED]:
@@ -61,7 +61,7 @@ def candidates(
 
 
 def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
-    """The cheapest grid. threads: of the scope. extents, columns: of the component's axes."""
+    """Return the cheapest grid. threads: of the scope. extents, columns: of the component's axes."""
     return _chosen(scope, threads, tuple(extents), tuple(columns), demand.counts, demand.limit)
 
 
@@ -69,7 +69,7 @@ def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[i
 def _chosen(
     scope: str, threads: int, extents: tuple[int, ...], columns: tuple[int, ...], counts: Counts, limit: int
 ) -> Chosen:
-    """As `choose`. Remembered: kernels that differ in their arithmetic ask the same of their grids."""
+    """Like `choose`. Cached, since kernels with different arithmetic can have equal demands."""
     prices = Prices(Demand.of(counts, limit))
     pool = candidates(scope, threads, extents, columns, prices)
     least = min(pool.values())
@@ -79,14 +79,14 @@ def _chosen(
 
 
 def _first(grids: Sequence[Grid], prices: Prices) -> Grid:
-    """Of grids that cost the same the one with the fewest registers; of these by iterators, vectors and warps."""
+    """Break a tie between grids of equal cost: fewest registers, then `_tie`."""
     words = [prices.live_words(grid) for grid in grids]
     fewest = [grid for grid, count in zip(grids, words, strict=True) if count == min(words)]
     return fewest[0] if len(fewest) == 1 else min(fewest, key=lambda grid: _tie(grid, prices))
 
 
 def _tie(grid: Grid, prices: Prices) -> tuple[int, ...]:
-    """Of grids with as many registers the one with the fewest iterators; then by vectors and warps."""
+    """Return a sort key: fewest iterators, then largest vectors, then most warps along the first axis."""
     widest = max(prices.demand.live, default=((), 0), key=lambda key: len(key[0]))[0]
     layout = grid.project([axis for axis, _ in widest], [extent for _, extent in widest]).layout
     iterators = len(layout.shard) + len(layout.replica)
@@ -100,17 +100,13 @@ def _grid_axes(extents: Sequence[int], columns: Sequence[int], demand: Demand) -
         if access.unit is not None:
             widths[access.unit] = max(widths.get(access.unit, 1), access.width)
     return [
-        GridAxis(extent, column, _powers(widths.get(k, 1)))
+        GridAxis(extent, column, tuple(1 << bit for bit in reversed(range(widths.get(k, 1).bit_length()))))
         for k, (extent, column) in enumerate(zip(extents, columns, strict=True))
     ]
 
 
-def _powers(width: int) -> tuple[int, ...]:
-    return tuple(1 << k for k in reversed(range(width.bit_length())))
-
-
 def _fast_axes(demand: Demand, count: int) -> list[int]:
-    """The two axes along which most bytes lie in a row; the last axis where there is none."""
+    """Return the two axes along which most bytes are contiguous, or else the last axis."""
     bytes_along: dict[int, int] = {}
     for access, times in demand.accesses.items():
         if access.unit is not None:

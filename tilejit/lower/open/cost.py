@@ -1,10 +1,10 @@
-"""What a grid costs, summed over warps and turns of loops, by `lower.weights`.
+"""Cost of a grid, summed over warps and iterations of loops, by `lower.weights`.
 
     a warp's access to global memory   its issue, 32-byte sectors and 128-byte lines
     ... to shared memory               its issue and wavefronts
-    ... with a mask                    a test of a vector's ends, or of an element's bit, besides
-    an elementwise operation           the issue weight of its record a register, padding included
-    a reduction                        registers and shuffles; across warps barriers, and partials through memory
+    ... with a mask                    in addition, a test of a vector's ends or of an element's bit
+    an elementwise operation           the issue weight of its record per register, padding included
+    a reduction                        registers and shuffles; across warps, barriers and partial results in memory
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ __all__ = [
 ]
 
 
-#: a mask's test of a vector: its ends are compared, and a branch taken
+#: testing a vector's mask: two comparisons of its ends, and a branch
 _VECTOR_TEST = 4 * ELEMENT
 
-#: the axes of a tile's dimensions without those of extent 1, with their extents
+#: (axis, extent) of each of a tile's dimensions, without those of extent 1
 Extents = tuple[tuple[int, int], ...]
 
-#: lanes and vector of each of an access's axes; and in the order of the lanes, how many, and along which of these axes
+#: (lanes, vector) of each of an access's axes; and (lanes, index of the access's axis) of each column, in lane order
 Cuts = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int | None], ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class AccessCost:
-    """A tile that is loaded from memory, or stored to it.
+    """A tile that is loaded from memory or stored to it.
 
-    tile: its axes. strides: bytes that a step along each of them leads in memory; None where that isn't known.
-    unit: of the axes the one along which elements are neighbours, or None. width: how many of them one access may move.
-    masked: whether a mask says which elements are moved.
+    strides: in bytes, along each axis of the tile; None if unknown. unit: the axis with contiguous elements, or None.
+    width: the most elements that one access may move along it. masked: True if a mask selects the elements.
     """
 
     tile: Extents
@@ -64,7 +63,7 @@ class Reduced:
 
 @dataclass(frozen=True, slots=True)
 class TilePart:
-    """A part of a tile that is an operand: free where it takes whole rounds, else converted."""
+    """A part of a tile as an operand. It is free if it consists of whole periods, and is converted otherwise."""
 
     tile: Extents
     axis: int
@@ -72,16 +71,16 @@ class TilePart:
     extent: int
 
 
-#: what is used, each with how often, by kind
+#: for each kind of use, the uses with their counts
 Counts = tuple[tuple[tuple[Any, int], ...], ...]
 
 
 @dataclass(slots=True)
 class Demand:
-    """All that a component's tiles are used for, each with how often.
+    """All uses of a component's tiles, with their counts.
 
-    elementwise: issue weight of the operations on tiles of these axes. live: of the tiles that live where most are
-    live, by axes and bits of an element, how many. limit: registers of a thread.
+    elementwise: issue weight of the operations, by the axes of their tile. live: number of tiles live at the peak, by
+    axes and bits of an element. limit: registers of a thread.
     """
 
     accesses: dict[AccessCost, int] = field(default_factory=dict)
@@ -93,7 +92,7 @@ class Demand:
 
     @property
     def counts(self) -> Counts:
-        """The same but for the limit, unchangeable."""
+        """The uses in hashable form, without the limit."""
         every: tuple[dict[Any, int], ...] = (
             self.accesses, self.elementwise, self.reductions, self.parts, self.live,
         )
@@ -106,7 +105,7 @@ class Demand:
 
 
 class Prices:
-    """What a demand costs on grids. What accesses cost is remembered: it goes by lanes and vectors only."""
+    """Computes the cost of a demand on grids. Costs of accesses are cached: they depend only on lanes and vectors."""
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
@@ -115,7 +114,6 @@ class Prices:
         ]
 
     def cost(self, grid: Grid) -> int:
-        """Of all warps."""
         demand, warps = self.demand, _real(grid.warps, grid)
         elements = _ElementCounts(grid)
         total = sum(times * _access(access, grid, once) for access, times, once in self._accesses)
@@ -128,12 +126,12 @@ class Prices:
         return total + warps * (each + SPILL * max(0, _words(demand, elements) + FREE_REGISTERS - demand.limit))
 
     def live_words(self, grid: Grid) -> int:
-        """32-bit registers of a thread where most tiles are live."""
+        """Return the 32-bit registers of a thread at the peak of live tiles."""
         return _words(self.demand, _ElementCounts(grid))
 
 
 class _ElementCounts(dict[Extents, int]):
-    """How many elements a thread has of tiles on a grid."""
+    """Number of elements of a tile that a thread has, on one grid."""
 
     def __init__(self, grid: Grid) -> None:
         self._spreads = grid.spreads
@@ -151,19 +149,19 @@ def _words(demand: Demand, elements: _ElementCounts) -> int:
 
 
 def _real(warps: int, grid: Grid) -> int:
-    """Warps of the hardware, where each thread counts as one."""
+    """Return the number of hardware warps. On a grid with one lane, each of its warps is a single thread."""
     return warps if grid.lanes > 1 else -(-warps // WARP)
 
 
 def _reduction(reduced: Reduced, grid: Grid, elements: _ElementCounts) -> int:
-    """Of one warp: its registers in a tree, then lanes by halving and gathering, then warps through shared memory."""
+    """Return the cost per warp: a tree over registers, then over lanes by halving, then over warps in shared memory."""
     kept = tuple(pair for pair in reduced.tile if pair[0] not in reduced.axes)
     registers, results = elements[reduced.tile], elements[kept]
     lanes = math.prod(grid.spreads[axis].lanes for axis in reduced.axes)
     warps = math.prod(grid.spreads[axis].warps for axis in reduced.axes)
     total = ELEMENT * (registers - results) + SHUFFLE * shuffles(results, lanes)
     if grid.lanes == 1 and warps > 1:
-        # threads that make no whole warps meet in shared memory
+        # partial warps combine in shared memory
         warps = -(-warps // WARP)
         total += SHUFFLE * shuffles(results, WARP)
     if warps > 1:
@@ -172,7 +170,7 @@ def _reduction(reduced: Reduced, grid: Grid, elements: _ElementCounts) -> int:
 
 
 def shuffles(results: int, lanes: int) -> int:
-    """How many shuffles combine `results` values over `lanes` lanes."""
+    """Return the number of shuffles that combine `results` values over `lanes` lanes."""
     steps = (lanes - 1).bit_length()
     halvings = min(steps, (results & -results).bit_length() - 1)
     left = results >> halvings
@@ -180,12 +178,12 @@ def shuffles(results: int, lanes: int) -> int:
 
 
 def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
-    """Of all warps. All that hold the same values load them; one stores them. once: what one warp's cost already."""
+    """Return the cost for all warps. All holders of a value load it, but one stores it. once: caches costs per warp."""
     pairs: list[tuple[int, int]] = []
     repeats = grid.warps
     for axis, _ in access.tile:
         spread = grid.spreads[axis]
-        # threads that make no whole warps are counted as lanes of one
+        # threads that don't form whole warps count as lanes of one
         pairs.append((spread.lanes if grid.lanes > 1 else spread.warps, spread.vector))
         repeats //= spread.warps
     cuts = tuple(pairs), _lane_order(access, grid) if access.space == "shared" else ()
@@ -196,7 +194,7 @@ def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
 
 
 def _lane_order(access: AccessCost, grid: Grid) -> tuple[tuple[int, int | None], ...]:
-    """Of each column the lanes, neighbouring ones first, and which of the access's axes goes along it."""
+    """Return the lanes of each column, fastest first, with the index of the access's axis along it."""
     along = {grid.columns[axis]: k for k, (axis, _) in enumerate(access.tile)}
     return tuple([
         (spread.lanes if grid.lanes > 1 else spread.warps, along.get(column))
@@ -205,10 +203,10 @@ def _lane_order(access: AccessCost, grid: Grid) -> tuple[tuple[int, int | None],
 
 
 def _once(access: AccessCost, cuts: Cuts) -> int:
-    """Of one warp for all rounds and warps along the tile's own axes."""
+    """Return the cost for one replica of the tile: all registers and warps along its own axes."""
     run, times = access.bytes, 1
     cut, elsewhere, test = 0, 1, ELEMENT
-    #: how often so many lanes along each axis have an element
+    #: (repetitions, (active lanes, stride in bytes) along each axis)
     cases: list[tuple[int, tuple[tuple[int, int | None], ...]]] = [(1, ())]
     for (axis, extent), stride, (lanes, vector) in zip(access.tile, access.strides, cuts[0], strict=True):
         if axis == access.unit:
@@ -232,26 +230,26 @@ def _once(access: AccessCost, cuts: Cuts) -> int:
             total += often * (ACCESS * issued + WAVEFRONT * wavefronts(run, tuple(digits)))
         else:
             total += often * touched(run, counts, issued)
-    # the vector across the tile's edge goes element by element, one lane's in each step along the other axes
+    # the vector that crosses the tile's edge is moved element by element, by one lane per step along the other axes
     return times * total + elsewhere * cut * (ACCESS + SECTOR + LINE)
 
 
 def touched(run: int, lanes: tuple[tuple[int, int | None], ...], issued: int = 1) -> int:
-    """What an access to global memory costs a warp. run, lanes: as of `lines`."""
+    """Return the cost of a warp's access to global memory. run, lanes: as for `lines`."""
     return ACCESS * issued + SECTOR * lines(run, lanes, SECTOR_BYTES) + LINE * lines(run, lanes, LINE_BYTES)
 
 
 @lru_cache(maxsize=4096)
 def lines(run: int, lanes: tuple[tuple[int, int | None], ...], size: int) -> int:
-    """How many aligned lines of `size` bytes a warp touches.
+    """Return the number of aligned lines of `size` bytes that a warp touches.
 
-    run: bytes that each lane moves. lanes: (how many, bytes apart) along each axis; None is far apart.
+    run: bytes that each lane moves. lanes: (count, stride in bytes) along each axis; the stride None means far apart.
     """
     times = 1
     for count, stride in sorted(lanes, key=lambda digit: (digit[1] is None, digit[1] or 0)):
         if count == 1 or stride == 0:
             continue
-        # what continues the run lengthens it, and smaller steps than a line leave none out
+        # a lane that continues the run lengthens it, and strides shorter than a line skip none
         if stride is not None and times == 1 and (stride <= run or stride < size):
             run += (count - 1) * stride
         else:

@@ -1,4 +1,4 @@
-"""What a component's operations ask of its grid: accesses to memory, arithmetic, reductions, live registers."""
+"""Demand of a component's operations on its grid: memory accesses, arithmetic, reductions, live registers."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Key = TypeVar("Key")
 
 
 class _Counter:
-    """The demand of one component; `axes` numbers its axes."""
+    """Collects the demand of one component. axes: its axes, which are numbered in this order."""
 
     def __init__(self, survey: Survey, axes: Sequence[int], limit: int) -> None:
         self.survey = survey
         self.axes = {axis: k for k, axis in enumerate(axes)}
         self.demand = Demand(limit=limit)
-        #: of tiles by their axes and shape, of which a kernel has few
+        #: by axes and shape, of which a kernel's tiles have few
         self._wholes: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Extents] = {}
 
     def extents(self, use: Use) -> Extents:
-        """The axes of a use, with how many elements it has of each."""
+        """Return (axis, extent) of each dimension of a use."""
         if not use.cuts and None not in use.labels:
             return self.whole(use.tile)
         pairs = []
@@ -54,23 +54,23 @@ class _Counter:
         return whole
 
     def step(self, step: AxisJoin, use: Use) -> None:
-        """use: the tile by which the operation's others go."""
+        """Add an operation. use: the tile whose layout the operation's other tiles follow."""
         op, demand, tile = step.op, self.demand, self.extents(use)
         if op.record.relation is relations.REDUCTION:
             kept = {label for label in step.labels["dst"] if label is not None}
             axes = zip(use.tile.axes, use.labels, strict=True)
             reduced = [self.axes[axis] for axis, label in axes if axis is not None and label not in kept]
-            _add(demand.reductions, Reduced(tile, tuple(reduced)), step.turns * len(op.written))
+            _add(demand.reductions, Reduced(tile, tuple(reduced)), step.iterations * len(op.written))
         elif op.record.elementwise is not None:
-            _add(demand.elementwise, tile, step.turns * op.record.elementwise.issue)
+            _add(demand.elementwise, tile, step.iterations * op.record.elementwise.issue)
         elif op.record.relation in (relations.GENERATED, relations.ELEMENTWISE):
-            _add(demand.elementwise, tile or self.whole(use.tile), step.turns)
+            _add(demand.elementwise, tile or self.whole(use.tile), step.iterations)
         for name, region in op.tiles.items():
             if name not in step.uses and region.buffer.space in ("global", "shared"):
                 self.access(step, use, name, region)
 
     def access(self, step: AxisJoin, use: Use, name: str, region: Region) -> None:
-        """A region in memory that goes to the tile of `use`, or comes from it."""
+        """Add the access of a region in memory that is copied from or to the tile of `use`."""
         of_label = {
             label: self.axes[axis]
             for axis, label in zip(use.tile.axes, use.labels, strict=True)
@@ -85,17 +85,17 @@ class _Counter:
             made = replace(made, width=max(1, min(made.width, most)))
         if made is not None:
             made = replace(made, masked=MASK.name in step.op.options and name != MASK.name)
-            _add(self.demand.accesses, made, step.turns)
+            _add(self.demand.accesses, made, step.iterations)
 
     def cuts(self, step: AxisJoin, use: Use) -> None:
         axes = use.tile.axes
         for dim, start, extent in use.cuts:
             axis = axes[dim]
             if axis is not None and start is not None and use.labels[dim] is not None:
-                _add(self.demand.parts, TilePart(self.extents(use), self.axes[axis], start, extent), step.turns)
+                _add(self.demand.parts, TilePart(self.extents(use), self.axes[axis], start, extent), step.iterations)
 
     def live(self, tiles: Sequence[TileUse]) -> None:
-        """The tiles that live where most elements do."""
+        """Add the tiles that are live where most bits are."""
         starts = sorted(tiles, key=lambda tile: tile.first)
         ends = sorted(tiles, key=lambda tile: tile.last)
         most = held = at = gone = 0
@@ -125,7 +125,7 @@ def _add(counts: dict[Key, int], key: Key, times: int) -> None:
 def demands(
     survey: Survey, components: Sequence[Component], of_tile: Mapping[TileUse, int], limit: int
 ) -> list[Demand]:
-    """The demand of each component. of_tile: the component of each tile that has one. limit: registers of a thread."""
+    """Return the demand of each component. of_tile: a tile's component, by index. limit: registers of a thread."""
     counters = [_Counter(survey, component.axes, limit) for component in components]
     for step in survey.steps:
         home = step.home
@@ -143,10 +143,9 @@ def demands(
 
 
 def access(region: Region, axes: Sequence[int | None], scope: str, is_store: bool) -> AccessCost | None:
-    """What it takes to move a region of memory; None where it can't be said.
+    """Return the access that moves a region of memory, or None if the region has no placement.
 
-    axes: of each dimension of the region's shape, None for one that isn't an axis of the tile; those that are missing
-    are none.
+    axes: the tile's axis of each dimension of the region's shape; None, or missing at the end, if it has none.
     """
     try:
         placement = place(region, scope)
@@ -154,7 +153,7 @@ def access(region: Region, axes: Sequence[int | None], scope: str, is_store: boo
         return None
     size = region.dtype.bytes
     steps = _steps(region)
-    # where an index leads isn't known
+    # the strides of gathered dimensions are unknown
     dims: list[tuple[int, int | None]] = [(n, None) for n in region.index_shape]
     dims += [(n, steps[d]) for d, n in enumerate(region.extents) if n is not None]
     pairs = [(axis, n, step) for axis, (n, step) in zip(axes, dims, strict=False) if axis is not None]
@@ -175,7 +174,7 @@ def access(region: Region, axes: Sequence[int | None], scope: str, is_store: boo
 
 
 def _steps(region: Region) -> list[int | None]:
-    """How far a step of each dimension leads, in elements; None where that is known only at launch."""
+    """Return each dimension's stride in elements; None if it is known only at launch."""
     buffer = region.buffer
     if isinstance(buffer.layout, Strided):
         return [stride if isinstance(stride, int) else None for stride in buffer.layout.strides]
@@ -185,7 +184,7 @@ def _steps(region: Region) -> list[int | None]:
 
 
 def _width(placement: Placement, extent: int, size: int) -> int:
-    """The most elements that one access provably moves."""
+    """Return the most elements that one access can provably move."""
     strides = [step.stride for dim in placement.dims for step in dim if step.stride != 1]
     width = max(1, 2 * WIDEST_BYTES // size)
     while width > 1 and (width > extent or misaligned(placement, strides, min(width, WIDEST_BYTES // size))):

@@ -1,4 +1,4 @@
-"""Tiles of several dimensions that lie in memory in one run, and of which nothing tells the dimensions apart.
+"""Flattening of tiles whose dimensions are contiguous in memory and never distinguished.
 
     param X: global float32[4096, 3] S[(4096, 3) : (3, 1)]
     cta.copy x[0 +: 1024, 0 +: 3], X[i +: 1024, 0 +: 3]
@@ -8,9 +8,9 @@
     cta.copy x[0 +: 3072], X.1[i * 3 +: 3072]
     cta.mul y[0 +: 3072], x[0 +: 3072], 2.0
 
-As one dimension such tiles have vectors across the ends of rows, and as much for each thread. All tiles that meet are
-flat, or none is: each is open, has the same extents, and meets the others as a whole, element by element. Where rows
-are whole accesses of a warp there is nothing to gain.
+Vectors of a flat tile may cross the ends of rows, and all threads have equally many elements. Tiles connected by
+operations are flattened together or not at all: all must be open, have the same extents, and be used as a whole and
+element by element. There is nothing to gain if each row is a whole number of warp-wide accesses.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from ...target import WARP
 
 __all__ = ["flattened"]
 
-#: extents without those of 1
+#: extents other than 1
 _Extents = tuple[int, ...]
 
 
 def flattened(kernel: Kernel) -> tuple[Kernel, dict[str, tuple[int, ...]]]:
-    """The kernel with its flat tiles in one dimension.
+    """Give flat tiles one dimension.
 
-    returns: the shapes that these had, by name.
+    returns: the kernel, and the former shapes of these tiles by name.
     """
     tensors = [param.buffer for param in kernel.params if isinstance(param, PointerParam)]
     if not any(map(_may_be_flat, tensors)):
@@ -55,18 +55,18 @@ def flattened(kernel: Kernel) -> tuple[Kernel, dict[str, tuple[int, ...]]]:
 
 
 def _may_be_flat(buffer: Buffer) -> bool:
-    """Whether several dimensions of a tensor may be one run: their extents and strides are known."""
+    """True if several dimensions of a tensor may be contiguous: their extents and strides are known."""
     return isinstance(buffer.layout, TileLayout) and len(buffer.shape) > 1
 
 
 class _FlatTiles:
-    """The open tiles of several dimensions that meet in a kernel's operations, as a forest of their names."""
+    """Union-find of the open tiles of several dimensions that share operations."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._parents: dict[str, str] = {}
         self._tiles: dict[str, Buffer] = {}
-        self._apart: set[str] = set()
+        self._excluded: set[str] = set()
         self._ragged: set[str] = set()
         self._names = FreshNames(defined_names(kernel.body), 1)
         self._views: dict[tuple[str, int], Buffer] = {}
@@ -74,25 +74,24 @@ class _FlatTiles:
             self._note(stmt)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Those of the tiles that are flat, by name."""
-        apart, ragged = ({self._root(name) for name in names} for names in (self._apart, self._ragged))
+        excluded, ragged = ({self._root(name) for name in names} for names in (self._excluded, self._ragged))
         roots = {name: self._root(name) for name in self._tiles}
-        return {name: self._tiles[name].fixed_shape for name, root in roots.items() if root in ragged - apart}
+        return {name: self._tiles[name].fixed_shape for name, root in roots.items() if root in ragged - excluded}
 
     def _note(self, stmt: Stmt) -> None:
         if isinstance(stmt, Alloc) and _is_wide(stmt.buffer):
             self._tiles[stmt.buffer.name], self._parents[stmt.buffer.name] = stmt.buffer, stmt.buffer.name
         elif isinstance(stmt, BufferView) and stmt.buffer.root.name in self._tiles:
-            self._apart.add(stmt.buffer.root.name)
+            self._excluded.add(stmt.buffer.root.name)
         elif isinstance(stmt, TileOp):
-            self._meet(stmt)
+            self._join_operands(stmt)
 
-    def _meet(self, op: TileOp) -> None:
+    def _join_operands(self, op: TileOp) -> None:
         names = [o.buffer.root.name for o in op.operands if isinstance(o, Region) and o.buffer.root.name in self._tiles]
         if not names:
             return
         if not self._is_flat(op, _wide(self._tiles[names[0]].fixed_shape)):
-            self._apart.update(names)
+            self._excluded.update(names)
         elif any(region.buffer.space == "global" and _has_ragged_rows(region) for region in op.tiles.values()):
             self._ragged.add(names[0])
         for name in names[1:]:
@@ -104,7 +103,7 @@ class _FlatTiles:
         return name
 
     def _is_flat(self, op: TileOp, extents: _Extents) -> bool:
-        """Whether an operation on a tile of these extents is the same on tiles of one dimension."""
+        """True if an operation on a tile of these extents computes the same on flat tiles."""
         is_reduction = op.name in REDUCTIONS
         if is_reduction and len(axes_of(dict(op.attrs), len(op.region("src").shape))) < len(op.region("src").shape):
             return False
@@ -116,11 +115,11 @@ class _FlatTiles:
         return all(self._fits(name, region, op, extents) for name, region in op.tiles.items())
 
     def _fits(self, name: str, region: Region, op: TileOp, extents: _Extents) -> bool:
-        """Whether an operand of an operation on a flat tile is flat too, or the same for all of its elements."""
+        """True if an operand of an operation on a flat tile can be flat too, or is a scalar."""
         if region.gathered is not None:
             return False
         if region.buffer.space == "global":
-            return op.name == COPY.name and _wide(region.shape) == extents and _first_of_run(region) is not None
+            return op.name == COPY.name and _wide(region.shape) == extents and _run_start(region) is not None
         if region.buffer.space != "local":
             return False
         if not region.shape or (name == "dst" and op.name in REDUCTIONS):
@@ -129,11 +128,10 @@ class _FlatTiles:
         return is_whole and _wide(region.shape) == extents
 
     def rewritten(self, shapes: dict[str, tuple[int, ...]]) -> Kernel:
-        """The kernel with these tiles in one dimension."""
 
         def changed(stmt: Stmt) -> tuple[Stmt, ...]:
             if isinstance(stmt, Alloc) and stmt.buffer.name in shapes:
-                return (replace(stmt, buffer=_in_a_row(stmt.buffer)),)
+                return (replace(stmt, buffer=_flattened_buffer(stmt.buffer)),)
             if isinstance(stmt, TileOp) and any(region.buffer.name in shapes for region in stmt.tiles.values()):
                 return (self._flat_operation(stmt, shapes),)
             return (stmt,)
@@ -142,7 +140,7 @@ class _FlatTiles:
         return replace(self._kernel, body=tuple(self._with_views(body)))
 
     def _with_views(self, body: Sequence[Stmt]) -> Iterator[Stmt]:
-        """The statements, the views of tensors in front and behind what they are views of."""
+        """Yield the statements, with the new views of tensors: of parameters first, of other views after these."""
         of_base: dict[str, list[Stmt]] = {}
         for (base, _), view in self._views.items():
             of_base.setdefault(base, []).append(BufferView(view, view.span))
@@ -162,15 +160,15 @@ class _FlatTiles:
 
     def _flat(self, region: Region, shapes: dict[str, tuple[int, ...]]) -> Region:
         if region.buffer.name in shapes:
-            made = _in_a_row(region.buffer)
+            made = _flattened_buffer(region.buffer)
             return Region(made, (Const(0, int32),), made.fixed_shape, span=region.span)
-        first = _first_of_run(region) if region.buffer.space == "global" else None
+        first = _run_start(region) if region.buffer.space == "global" else None
         if first is None:
             return region
         inside = prod(region.buffer.fixed_shape[first + 1 :])
         start = build.cast(region.starts[first], int64)
         if is_data(start) and None in bounds(build.mul(start, inside)):
-            # one that lies outside must not wrap around to one inside
+            # a start outside the tensor must not wrap around to one inside
             count, size = region.counts[first], region.buffer.fixed_shape[first]
             start = build.minimum(build.maximum(start, -count), size)
         start = build.mul(start, inside)
@@ -182,7 +180,6 @@ class _FlatTiles:
         )
 
     def _view(self, buffer: Buffer, first: int) -> Buffer:
-        """A tensor with all dimensions from `first` on as one."""
         key = buffer.name, first
         if key not in self._views:
             shape, strides = buffer.fixed_shape, _strides(buffer)
@@ -200,21 +197,21 @@ def _wide(shape: Sequence[int]) -> _Extents:
 
 
 def _is_wide(buffer: Buffer) -> bool:
-    """Whether it is an open tile of more than one dimension."""
+    """True for an open tile of more than one dimension, not counting those of extent 1."""
     return isinstance(buffer.layout, Open) and buffer.base is None and len(_wide(buffer.fixed_shape)) > 1
 
 
-def _in_a_row(buffer: Buffer) -> Buffer:
+def _flattened_buffer(buffer: Buffer) -> Buffer:
     return replace(buffer, shape=(prod(buffer.fixed_shape),))
 
 
 def _has_ragged_rows(region: Region) -> bool:
-    """Whether rows aren't as long as some accesses of a warp together."""
+    """True if rows aren't a whole number of warp-wide accesses."""
     return _wide(region.shape)[-1] * region.dtype.bytes % (WARP * WIDEST_BYTES) != 0
 
 
-def _first_of_run(region: Region) -> int | None:
-    """The dimension of a tensor of which a region has some, and all of those behind it, in one run; None without."""
+def _run_start(region: Region) -> int | None:
+    """Return the first dimension of a region that is contiguous with all later ones, or None if it isn't."""
     buffer = region.buffer
     if not isinstance(buffer.layout, TileLayout):
         return None
@@ -230,7 +227,7 @@ def _first_of_run(region: Region) -> int | None:
 
 
 def _strides(buffer: Buffer) -> list[int]:
-    """How far a step of each dimension leads; empty where a dimension has no one stride."""
+    """Return each dimension's stride, or an empty list if a dimension has no single stride."""
     if buffer.tile_layout.swizzle is not None or buffer.tile_layout.offset:
         return []
     shape = buffer.fixed_shape
@@ -238,7 +235,7 @@ def _strides(buffer: Buffer) -> list[int]:
     if any(len(group) > 1 for group in groups):
         return []
     strides = [1]
-    for group, behind in zip(reversed(groups), (1, *reversed(shape)), strict=False):
-        # a dimension of one element goes along with what lies behind it
-        strides.append(group[0].stride if group else strides[-1] * behind)
+    for group, size in zip(reversed(groups), (1, *reversed(shape)), strict=False):
+        # a dimension of one element is contiguous with those after it
+        strides.append(group[0].stride if group else strides[-1] * size)
     return strides[:0:-1]

@@ -1,4 +1,4 @@
-"""The pass: a kernel's open tiles get their layouts."""
+"""The pass that lays out a kernel's open tiles."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .choose import choose, order_axes
 from .demand import demands
 from .flat import flattened
 from .products import ProductLayouts, has_products
-from .reload import loaded_again
-from .repair import Spot, rewritten
+from .reload import reload_operands
+from .repair import LayoutSource, Rewriter
 from .same_threads import on_one_scope
 from .staging import staged
 
@@ -23,18 +23,19 @@ __all__ = ["LaidOut", "LayoutChoice", "lay_out"]
 
 @dataclass(frozen=True, slots=True)
 class LayoutChoice:
-    """What became of tiles that hang together.
+    """The grid chosen for a component of tiles."""
 
-    tiles: their names, in the order of the text. axes: extents. grid: how threads are spread over them.
-    shape: of tiles in one run, which are covered as one axis, their extents.
-    cost, next_cost: in quarter cycles of a multiprocessor, of the grid and of the next best; None where there is none.
-    """
-
+    #: names of the tiles, in program order
     tiles: tuple[str, ...]
+    #: extents of the axes
     axes: tuple[int, ...]
+    #: the distribution of threads over the axes
     grid: Grid
+    #: in quarter cycles of a multiprocessor
     cost: int
+    #: cost of the runner-up, if any
     next_cost: int | None
+    #: shape of the tiles before they were flattened to one axis
     shape: tuple[int, ...] = ()
 
     def __str__(self) -> str:
@@ -52,37 +53,38 @@ class LayoutChoice:
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """A kernel at tile level, and how its layouts were chosen."""
+    """A kernel at tile level, and the choice of its layouts."""
 
     kernel: Kernel
     choices: tuple[LayoutChoice, ...] = ()
 
 
 def lay_out(kernel: Kernel) -> LaidOut:
-    """The kernel with layouts for its open tiles; itself where it has none."""
+    """Lay out the open tiles of a kernel; a kernel without any is returned unchanged."""
     kernel, flat = flattened(on_one_scope(kernel))
     made = survey(kernel)
     if made is None:
         return LaidOut(kernel)
-    twice = loaded_again(kernel, made)
-    if twice is not kernel:
-        kernel, made = twice, survey(twice) or made
+    reloaded = reload_operands(kernel, made)
+    if reloaded is not kernel:
+        kernel, made = reloaded, survey(reloaded) or made
     multiplies = has_products(made)
     products = ProductLayouts(kernel, made, anchored(made) if multiplies else {})
     fixed = anchored(made, products if multiplies else None)
-    spots = {tile: Spot(layout) for tile, layout in fixed.items()}
+    sources = {tile: LayoutSource(layout) for tile, layout in fixed.items()}
     free = [tile for tile in made.tiles.values() if tile.is_open and tile not in fixed]
-    choices = _choose(made, free, spots, kernel)
+    choices = _choose(made, free, sources, kernel)
     choices = [replace(choice, shape=flat.get(choice.tiles[0], ())) for choice in choices]
     for tile in free:
-        if tile not in spots:
-            spots[tile] = _single(tile, kernel.threads)
+        if tile not in sources:
+            sources[tile] = _single(tile, kernel.threads)
     stages = staged(made, fixed, kernel.threads)
-    return LaidOut(rewritten(kernel, made, spots, products, stages), tuple(choices))
+    return LaidOut(Rewriter(kernel, made, sources, products, stages).rewritten(), tuple(choices))
 
 
-def _choose(made: Survey, free: list[TileUse], spots: dict[TileUse, Spot], kernel: Kernel) -> list[LayoutChoice]:
-    """Chooses a grid for each component of the tiles, and projects it on them."""
+def _choose(
+    made: Survey, free: list[TileUse], sources: dict[TileUse, LayoutSource], kernel: Kernel
+) -> list[LayoutChoice]:
     components = made.components(free)
     columns: list[list[int]] = []
     for component in components:
@@ -102,21 +104,20 @@ def _choose(made: Survey, free: list[TileUse], spots: dict[TileUse, Spot], kerne
                 if axis is not None:
                     extents[axis] = max(extents[axis], extent)
         chosen = choose(component.scope, SCOPES[component.scope].threads(kernel.threads), extents, by_axis, demand)
-        of_shape: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Spot] = {}
+        of_shape: dict[tuple[tuple[int | None, ...], tuple[int, ...]], LayoutSource] = {}
         for tile, axes in zip(component.tiles, of_tiles, strict=True):
             key = axes, tile.shape
             if key not in of_shape:
-                of_shape[key] = Spot(chosen.grid.project(axes, tile.shape), chosen.grid, axes)
-            spots[tile] = of_shape[key]
+                of_shape[key] = LayoutSource(chosen.grid.project(axes, tile.shape), chosen.grid, axes)
+            sources[tile] = of_shape[key]
         names = tuple([tile.buffer.name for tile in component.tiles])
         choices.append(LayoutChoice(names, tuple(extents), chosen.grid, chosen.cost, chosen.next_cost))
     return choices
 
 
-def _single(tile: TileUse, threads: int) -> Spot:
-    """A tile of one element, which every thread has."""
+def _single(tile: TileUse, threads: int) -> LayoutSource:
     layout = tile.buffer.layout
     assert isinstance(layout, Open)
     grid = everywhere(layout.scope, SCOPES[layout.scope].threads(threads))
     made = grid.project((None,) * len(tile.shape), tile.shape)
-    return Spot(replace(made, slots=()), grid)
+    return LayoutSource(replace(made, slots=()), grid)

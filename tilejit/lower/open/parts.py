@@ -1,4 +1,4 @@
-"""Tiles that were laid out by hand, and parts of them: whether an operation does with one as it lies."""
+"""Checks whether operations accept tiles with the user's layouts, and parts of them, without a conversion."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ __all__ = ["by_all_threads", "needs_conversion", "suits"]
 
 
 def needs_conversion(op: TileOp, threads: int) -> bool:
-    """Whether an operation on tiles that were laid out by hand alone can't be carried out as these lie.
-
-    threads: of the CTA.
-    """
+    """True if an operation whose tiles all have the user's layouts needs a conversion. threads: of the CTA."""
     tiles = [region for region in op.tiles.values() if region.buffer.space == "local"]
     if any(isinstance(tile.buffer.layout, Open) for tile in tiles):
         return False
@@ -33,20 +30,21 @@ def needs_conversion(op: TileOp, threads: int) -> bool:
 
 
 def suits(op: TileOp, tile: Region, threads: int) -> bool:
-    """Whether an operation does with a tile that was laid out by hand as it lies, if its other tiles follow.
+    """True if an operation accepts a tile with the user's layout as it is, given that its other tiles follow.
 
     tile: an operand of it. threads: of the CTA.
     """
     if _is_gathered(op):
-        return _is_moved(_without_tiles_beside(op), threads)
+        return _is_moved(_without_index_and_mask(op), threads)
     is_part = tile.extents != tile.buffer.shape and tile.buffer.tile_layout.scope is not None
-    return not is_part or not _wants_all_threads(op) or not _is_known(tile) or _is_owned(tile, op, threads)
+    is_known = all(isinstance(start, Const) for start in tile.starts)
+    return not is_part or not _wants_all_threads(op) or not is_known or _is_owned(tile, op, threads)
 
 
 def by_all_threads(op: TileOp) -> bool:
-    """Whether an operation on one tile takes only what all threads own: updates, and copies to and from rows by number.
+    """True if an operation with one tile needs it to be owned by all threads: updates, gathers and scatters.
 
-    Another copy goes by whoever owns what.
+    Other copies run on the threads that own the elements.
     """
     return op.name == ATOMIC.name or _is_gathered(op)
 
@@ -55,12 +53,8 @@ def _is_gathered(op: TileOp) -> bool:
     return op.name == COPY.name and INDEX.name in op.options
 
 
-def _is_masked(op: TileOp) -> bool:
-    return op.name == COPY.name and MASK.name in op.options
-
-
 def _is_moved(op: TileOp, threads: int) -> bool:
-    """Whether the threads of its scope carry out a copy or an update, each with its own registers."""
+    """True if a copy or an update runs on the threads of its scope, each with its own registers."""
     schedule = update_schedule if op.name == ATOMIC.name else register_copy
     try:
         schedule(op, SCOPES[op.scope].threads(threads))
@@ -69,15 +63,15 @@ def _is_moved(op: TileOp, threads: int) -> bool:
     return True
 
 
-def _without_tiles_beside(op: TileOp) -> TileOp:
-    """A gathered copy without a mask, by one number."""
+def _without_index_and_mask(op: TileOp) -> TileOp:
+    """Return a gathered copy without its mask and with a constant index."""
     one = {MASK.name: None, INDEX.name: Const(0, int64)}
     operands = zip(op.record.operands, op.operands, strict=False)
     return replace(op, operands=tuple([one.get(rule.name, operand) for rule, operand in operands]))
 
 
 def _is_owned(region: Region, op: TileOp, threads: int) -> bool:
-    """Whether exactly the threads of its scope own a region, in digits that an operation takes. threads: of the CTA."""
+    """True if all threads of the scope own a part of the region, in digits that an operation accepts."""
     try:
         placement = place(region, op.scope)
         need_all_threads(placement, op.scope, SCOPES[op.scope].threads(threads))
@@ -86,13 +80,8 @@ def _is_owned(region: Region, op: TileOp, threads: int) -> bool:
     return not any(isinstance(step.stride, Folded) for dim in placement.dims for step in dim)
 
 
-def _is_known(region: Region) -> bool:
-    """Whether it is known where a part lies."""
-    return all(isinstance(start, Const) for start in region.starts)
-
-
 def _wants_all_threads(op: TileOp) -> bool:
-    """Whether it does with what all threads own only: a plain copy is the conversion, or goes by whoever owns what."""
+    """True if all threads must own a part. A plain copy is the conversion, or runs on the owners."""
     if op.record.relation in (axes.PRODUCT, axes.RESHAPE):
         return False
-    return op.name != COPY.name or _is_masked(op)
+    return op.name != COPY.name or MASK.name in op.options

@@ -1,7 +1,7 @@
-"""How the warps of a scope share its products, and the layouts that their operands get by that.
+"""Distribution of products over the warps of a scope, and the resulting layouts of their operands.
 
-    64 x 40 of 4 warps    each 16 rows          48 x 40 of 4 warps    the last has padding only
-    16 x 8 of 4 warps     each all of it        13 x 1 of 1 warp      3 rows of padding, columns are replicas
+    64 x 40 of 4 warps    16 rows each          48 x 40 of 4 warps    the last has padding only
+    16 x 8 of 4 warps     all of it in each     13 x 1 of 1 warp      3 rows of padding, columns are replicas
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...errors import LayoutError
 from ...ir.nodes import Kernel
 from ...isa.mma import MMA_M, MMA_N, products
 from ...layout.fragments import fragment_layout
-from ...layout.grid import Projection, alike
+from ...layout.grid import Projection, same_owners
 from ...ops import axes
 from ...scopes import SCOPES
 from ...target import WARP, target
@@ -23,22 +23,22 @@ from .axes import AxisJoin, Survey, TileUse, Use
 
 __all__ = ["ProductLayouts", "has_products"]
 
-#: of an instruction of a warp, in quarter cycles of a multiprocessor: 2,048 products of 16 bits, at 1,024 a cycle
+#: cost of a warp's instruction in quarter cycles of a multiprocessor: 2,048 products of 16 bits, at 1,024 per cycle
 _MMA = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """warps: along M and N. copies: how many times as many the scope has; these compute the same."""
+    """warps: along M and N. copies: the number of groups of such warps, which compute the same."""
 
     warps: tuple[int, int]
     copies: int
 
 
 class ProductLayouts:
-    """The layouts of operands, by how each scope's warps share the products of a kernel.
+    """Layouts of operands, given the distribution of a kernel's products over the warps of each scope.
 
-    by_hand: the layouts of tiles that are laid out by hand, and of those that they reach.
+    by_hand: the user's layouts, and those of the tiles that they reach.
     """
 
     def __init__(self, kernel: Kernel, survey: Survey, by_hand: Mapping[TileUse, Projection]) -> None:
@@ -54,27 +54,27 @@ class ProductLayouts:
                 self._splits[scope] = min(_splits(warps), key=lambda split: self._order(same, split))
 
     def layout(self, step: AxisJoin, name: str) -> Projection | None:
-        """The layout of an operand over its own dimensions; None where no instruction multiplies it."""
+        """Return an operand's layout over its own dimensions; None if no instruction multiplies it."""
         split = self._splits.get(step.op.scope)
         return None if split is None else self._fragment(step, name, split)
 
     def of_tile(self, step: AxisJoin, use: Use) -> Projection | None:
-        """The layout that a product wants of a whole tile."""
+        """Return the layout that a product requires for a whole tile."""
         return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
 
     def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
-        """Least time; then fewest warps that don't compute the same; then least traffic of factors."""
+        """Sort key: least time, then fewest warps with distinct work, then least traffic of factors."""
         time = traffic = 0
         (wm, wn), copies = split.warps, split.copies
         for step in steps:
             (m, n), k = step.op.region("acc").shape, step.op.region("a").shape[1]
             issues = -(-m // (MMA_M * wm)) * -(-n // (MMA_N * wn)) * self._depth(step)[1]
-            time += step.turns * (_MMA * issues + sum(self._conversions(step, split)))
+            time += step.iterations * (_MMA * issues + sum(self._conversions(step, split)))
             traffic += copies * (m * k * wn + k * n * wm)
         return time, wm * wn, traffic, -wm
 
     def _conversions(self, step: AxisJoin, split: _Split) -> Iterable[int]:
-        """What it costs a warp to convert operands that lie otherwise already."""
+        """Yield the costs per warp of converting operands that have another layout already."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
             is_cut = name == "acc" and split.warps[1] > 1 and use.tile.axes in self._lefts
@@ -84,7 +84,7 @@ class ProductLayouts:
             if there is not None and not _fits(_over_tile(step, use, wanted), there, use.tile):
                 yield (2 if name == "acc" else 1) * _conversion(wanted, use)
             elif is_cut:
-                # only whole rows become another product's left factor in their registers, and are reduced in a warp
+                # only whole rows can be another product's left factor in registers, and be reduced within a warp
                 axes = zip(use.tile.axes, use.labels, strict=True)
                 crossed = sum(self._reductions[axis] for axis, label in axes if label == 1)
                 yield _conversion(wanted, use) + 2 * BARRIER * crossed
@@ -98,7 +98,7 @@ class ProductLayouts:
             return None
 
     def _depth(self, step: AxisJoin) -> tuple[int, int]:
-        """(what K is padded to a multiple of, instructions along it); (1, 1) where none multiplies the operands."""
+        """Return (the multiple to which K is padded, instructions along K), or (1, 1) without an instruction."""
         k = step.op.region("a").shape[1]
         acc, a, b = (step.op.region(name).dtype for name in ("acc", "a", "b"))
         depths = [form.k for form in products(a, b, acc).on(self._target)]
@@ -110,7 +110,7 @@ class ProductLayouts:
 
 
 def has_products(survey: Survey) -> bool:
-    """Whether tensor cores multiply any of a kernel's open tiles."""
+    """True if tensor cores multiply any of a kernel's open tiles."""
     return bool(_products(survey))
 
 
@@ -119,7 +119,6 @@ def _products(survey: Survey) -> list[AxisJoin]:
 
 
 def _reduced(step: AxisJoin) -> Iterator[int | None]:
-    """The axes along which an operation reduces."""
     if step.op.record.relation is not axes.REDUCTION or "src" not in step.uses:
         return
     use = step.uses["src"]
@@ -134,7 +133,7 @@ def _splits(warps: int) -> list[_Split]:
 
 
 def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projection | None:
-    """An operand's layout over the dimensions of its tile; None where the tile has others."""
+    """Return an operand's layout over the dimensions of its tile; None if the tile has further ones."""
     labels = step.labels[use.name]
     if wanted is None or any(label is not None and label not in labels for label in use.labels):
         return None
@@ -149,10 +148,10 @@ def _fits(wanted: Projection | None, there: Projection, tile: TileUse) -> bool:
         (each.layout, [n for n, extent in zip(each.padded(tile.shape), tile.shape, strict=True) if extent > 1])
         for each in (wanted, there)
     ]
-    return alike(*sides[0], *sides[1])
+    return same_owners(*sides[0], *sides[1])
 
 
 def _conversion(wanted: Projection, use: Use) -> int:
-    """Of one warp, through shared memory by words."""
+    """Return the cost per warp of a conversion through shared memory, by words."""
     words = -(-wanted.layout.storage().size() * use.region.dtype.bytes // 4)
     return 2 * BARRIER + 2 * words * (ACCESS + WAVEFRONT)

@@ -1,15 +1,15 @@
-"""Tiles whose elements follow from their indices: where one is wanted in another layout, it is computed again.
+"""Rematerialization of tiles whose elements follow from their indices, instead of converting their layout.
 
     cta.indices i[0 +: 32]; axis=0
     cta.less m[0 +: 32], i[0 +: 32], n
-    cta.where y[...], m.view[0 +: 1, 0 +: 32], x[...], 0     m's threads lie along the rows of y
+    cta.where y[...], m.view[0 +: 1, 0 +: 32], x[...], 0     m has its threads along y's rows
     ---
     cta.indices i.1[0 +: 1, 0 +: 32]; axis=1
     cta.less m.1[0 +: 1, 0 +: 32], i.1[0 +: 1, 0 +: 32], n
     cta.where y[...], m.1[0 +: 1, 0 +: 32], x[...], 0
 
-That are indices, fills, and a few cheap elementwise operations on these and on scalars, as in masks. A conversion would
-take shuffles or shared memory.
+Such tiles are indices, fills, and a few cheap elementwise operations on these and on scalars, for example masks. A
+conversion would take shuffles or shared memory.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from ...ops.elementwise.arithmetic import ADD
 from ..weights import ELEMENT
 from .axes import AxisJoin, Survey, TileUse, Use, base_of
 
-__all__ = ["Recomputing"]
+__all__ = ["Rematerializer"]
 
-#: how many elementwise operations are carried out again, each of at most such an issue weight
+#: the most elementwise operations that are repeated, and their highest issue weight
 _MOST_STEPS, _CHEAP = 2, ELEMENT
 
-#: of each dimension of a tile, the dimension of what is wanted that goes along it, if any does, and where that begins
+#: for each dimension of a tile: the dimension of the wanted part that varies with it, or None, and the part's start
 _Window = Sequence[tuple[int | None, Expr]]
 
 _ZERO = Const(0, int32)
 
 
-class Recomputing:
-    """Which tiles of a kernel can be computed again, and how."""
+class Rematerializer:
+    """Finds the tiles of a kernel that can be recomputed, and emits the operations."""
 
     def __init__(self, kernel: Kernel, survey: Survey) -> None:
         self._body = kernel.body
@@ -54,7 +54,7 @@ class Recomputing:
         self._places: dict[int, tuple[int, ...]] = {}
 
     def _note(self, number: int, step: AxisJoin) -> None:
-        """Remembers a tile that follows from its indices, with the operations that it takes."""
+        """Record a tile that follows from its indices, with the number of operations that it takes."""
         op, use = step.op, step.uses.get("dst")
         if use is None or use.cuts or not use.tile.is_open or use.region.buffer is not use.tile.buffer:
             return
@@ -73,12 +73,12 @@ class Recomputing:
         if count <= _MOST_STEPS:
             self._makers[use.tile], self._steps[use.tile] = number, count
 
-    def again(
+    def rematerialized(
         self, step: AxisJoin, use: Use, fresh: Region, layout: Projection, make: Callable[[Buffer], Region]
     ) -> list[TileOp] | None:
-        """What gives `fresh`, of a layout, the elements of an operand; None where they aren't computed again.
+        """Return operations that fill `fresh` with the elements of an operand, or None if they can't be recomputed.
 
-        make: allocates a further tile like the given one.
+        layout: that of `fresh`. make: allocates a further tile like its argument.
         """
         if use.tile not in self._makers or _is_retyped(use) or not self._is_visible(use.tile, step):
             return None
@@ -92,21 +92,20 @@ class Recomputing:
         return [replace(op, span=step.op.span) for op in self._made(use.tile, window, fresh, layout, make)]
 
     def _is_visible(self, tile: TileUse, step: AxisJoin) -> bool:
-        """Whether all scalars that a tile is computed from have the same values at a later operation."""
+        """True if all scalars that a tile depends on have the same values at a later operation."""
         maker = self._survey.steps[self._makers[tile]]
         scalars = [part for part in _parts(maker.op) if isinstance(part, Var)]
         if scalars:
             if self._assigned is None:
                 self._assigned = walk.assigned(self._body)
-                self._look()
+                self._find_blocks()
             here, there = self._places[id(step.op)], self._places[id(maker.op)]
-            is_behind = self._number[id(maker.op)] < self._number[id(step.op)] and here[: len(there)] == there
-            if not is_behind or any(var.name in self._assigned for var in scalars):
+            is_later = self._number[id(maker.op)] < self._number[id(step.op)] and here[: len(there)] == there
+            if not is_later or any(var.name in self._assigned for var in scalars):
                 return False
         return all(self._is_visible(each.tile, step) for name, each in maker.uses.items() if name != "dst")
 
-    def _look(self) -> None:
-        """Finds the blocks around each operation."""
+    def _find_blocks(self) -> None:
         waiting: list[tuple[walk.Block, tuple[int, ...]]] = [(self._body, ())]
         while waiting:
             block, around = waiting.pop()
@@ -139,12 +138,10 @@ class Recomputing:
 
 
 def _parts(op: TileOp) -> Iterator[Expr]:
-    """All scalar expressions in an operation."""
     return (part for expr in walk.expressions(op) for part in walk.subexpressions(expr))
 
 
 def _is_retyped(use: Use) -> bool:
-    """Whether a tile is seen as another type."""
     return use.region.dtype != use.tile.buffer.dtype
 
 
@@ -154,7 +151,7 @@ def _is_cheap(op: TileOp) -> bool:
 
 
 def _indices(op: TileOp, window: _Window, fresh: Region) -> Iterator[TileOp]:
-    """The indices along one axis of a part, which may begin anywhere and lie in another order."""
+    """Yield the operations that fill a part of the indices along an axis. The axis may be another one in `fresh`."""
     axis = dict(op.attrs)[ALONG.name]
     assert isinstance(axis, int)
     position, start = window[axis]

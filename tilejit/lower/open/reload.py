@@ -1,12 +1,12 @@
-"""Tiles that an operation wants in two layouts are loaded twice, where they come from memory.
+"""Second loads of tiles that an operation needs in two layouts, if they come from memory.
 
     cta.copy x[...], X[...]             cta.copy x[...], X[...]
     view t of x (1, 0)                  cta.copy x.1[...], X[...]
     cta.add y[...], x[...], t[...]      view x.2 of x.1 (1, 0)
                                         cta.add y[...], x[...], x.2[...]
 
-The second load stands next to the first, where nothing can have been written between them, so both read the same and
-are under way together; and the axes of both count when the grid is chosen.
+The second load follows the first directly, so nothing is written between them and both are in flight together. The axes
+of both count for the choice of the grid.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ...ir.nodes import Alloc, Buffer, BufferView, Kernel, Open, Region, Stmt, T
 from ...ops.copies import COPY
 from .axes import AxisJoin, Survey, TileUse, Use, base_of
 
-__all__ = ["loaded_again"]
+__all__ = ["reload_operands"]
 
-#: bytes of a tile that the caches may not hold for so long
+#: size in bytes above which a tile may be evicted from the caches before the second load
 _MOST_BYTES = 64 * 1024
 
 
-def loaded_again(kernel: Kernel, survey: Survey) -> Kernel:
-    """The kernel with second loads for operands whose axes were refused; itself where there are none."""
+def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
+    """Load operands whose axes were refused a second time; a kernel without such is returned unchanged."""
     if not survey.refused:
         return kernel
     loads = _loads(survey)
@@ -39,11 +39,11 @@ def loaded_again(kernel: Kernel, survey: Survey) -> Kernel:
     rewriter = _Reloader(kernel, loads)
     operands: dict[int, dict[str, Region]] = {}
     for step, use in wanted:
-        operands.setdefault(id(step.op), {})[use.name] = rewriter.again(use)
+        operands.setdefault(id(step.op), {})[use.name] = rewriter.operand(use)
 
     def changed(stmt: Stmt) -> tuple[Stmt, ...]:
         if isinstance(stmt, Alloc):
-            return (stmt, *rewriter.beside.get(stmt.buffer.name, ()))
+            return (stmt, *rewriter.definitions.get(stmt.buffer.name, ()))
         if isinstance(stmt, TileOp) and id(stmt) in operands:
             pairs = zip(stmt.record.operands, stmt.operands, strict=False)
             stmt = replace(stmt, operands=tuple(operands[id(stmt)].get(rule.name, o) for rule, o in pairs))
@@ -54,7 +54,7 @@ def loaded_again(kernel: Kernel, survey: Survey) -> Kernel:
 
 
 def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
-    """The tiles that nothing but one load of global memory writes, whole and without a mask."""
+    """Return the tiles that are written only by one load from global memory, as a whole and without a mask."""
     loads: dict[TileUse, AxisJoin] = {}
     for step in survey.steps:
         if step.op.name != COPY.name or len(step.uses) != 1 or "dst" not in step.uses:
@@ -69,17 +69,17 @@ def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
 
 
 class _Reloader:
-    """beside: by name, what to define beside a tile. after: by load, the loads that stand behind it."""
+    """definitions: name of a tile -> definitions to insert after its own. after: id of a load -> the second loads."""
 
     def __init__(self, kernel: Kernel, loads: Mapping[TileUse, AxisJoin]) -> None:
-        self.beside: dict[str, list[Stmt]] = {}
+        self.definitions: dict[str, list[Stmt]] = {}
         self.after: dict[int, list[Stmt]] = {}
         self._loads = loads
         self._made: dict[tuple[TileUse, tuple[int | None, ...], DType], Buffer] = {}
         self._names = FreshNames(defined_names(kernel.body), 1)
 
-    def again(self, use: Use) -> Region:
-        """The operand, from a second load of its tile."""
+    def operand(self, use: Use) -> Region:
+        """Return the operand, in terms of a second load of its tile."""
         _, along = base_of(use.region.buffer)
         key = use.tile, along, use.region.dtype
         if key not in self._made:
@@ -87,20 +87,20 @@ class _Reloader:
         return replace(use.region, buffer=self._made[key])
 
     def _second(self, tile: TileUse, along: tuple[int | None, ...], dtype: DType) -> Buffer:
-        """A further tile with what the load gives, or a view of it.
+        """Create a tile for a second load, and return it or a view of it.
 
-        along: which of its dimensions the view has. dtype: as which its elements are seen.
+        along: the tile's dimension for each of the view's. dtype: the view's type.
         """
         load, layout = self._loads[tile].op, tile.buffer.layout
         assert isinstance(layout, Open)
         made = replace(tile.buffer, name=self._names.name(tile.buffer.name))
-        beside = self.beside.setdefault(tile.buffer.name, [])
-        beside.append(Alloc(made, span=load.span))
+        definitions = self.definitions.setdefault(tile.buffer.name, [])
+        definitions.append(Alloc(made, span=load.span))
         dst = replace(load.region("dst"), buffer=made)
         self.after.setdefault(id(load), []).append(replace(load, operands=(dst, *load.operands[1:])))
         if along == tuple(range(len(tile.shape))) and dtype == made.dtype:
             return made
         shape, name = tuple(1 if d is None else tile.shape[d] for d in along), self._names.name(tile.buffer.name)
         view = replace(made, name=name, dtype=dtype, shape=shape, layout=Open(layout.scope, along), base=made)
-        beside.append(BufferView(view, span=load.span))
+        definitions.append(BufferView(view, span=load.span))
         return view

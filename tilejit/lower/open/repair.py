@@ -1,4 +1,4 @@
-"""The kernel with layouts: tiles and views get theirs, and where an operation's tiles disagree, one is converted.
+"""Rewrites a kernel with the chosen layouts. If an operation's tiles disagree, one is converted.
 
     cta.add y[...], x[...], t[...]      t, a view of x, has other threads along the rows than y
     ---
@@ -18,7 +18,7 @@ from ...forks import cached_property
 from ...ir import walk
 from ...ir.names import FreshNames, defined_names
 from ...ir.nodes import Alloc, Buffer, BufferView, Const, Kernel, Open, Region, Stmt, TileOp
-from ...layout.grid import Grid, Projection, alike, alone
+from ...layout.grid import Grid, Projection, alone, same_owners
 from ...ops import axes
 from ...ops.axes import Labels
 from ...ops.copies import COPY
@@ -29,16 +29,16 @@ from .anchors import part_of
 from .axes import AxisJoin, Survey, TileUse, Use, fits
 from .parts import by_all_threads, suits
 from .products import ProductLayouts
-from .recompute import Recomputing
+from .recompute import Rematerializer
 
-__all__ = ["Spot", "rewritten"]
+__all__ = ["LayoutSource", "Rewriter"]
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """Where a tile's layout comes from.
+class LayoutSource:
+    """A tile's layout and its origin.
 
-    grid: of its component, None where it is fixed. axes: of its dimensions, numbered as the grid's.
+    grid: of its component; None for a fixed layout. axes: the grid's axis for each of the tile's dimensions.
     """
 
     layout: Projection
@@ -48,14 +48,14 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A tile as an operation sees it: a layout over its labels, whose slots are said."""
+    """A tile from an operation's point of view: a layout over its labels, with explicit slots."""
 
     layout: Projection
     labels: tuple[int, ...]
 
     @staticmethod
     def of(whole: Projection, shape: tuple[int, ...], labels: Labels) -> _View | None:
-        """That of a tile of this shape, of whose dimensions some have labels; None where they can't be taken apart."""
+        """Project a tile's layout on its labelled dimensions; None if they can't be separated."""
         kept = [d for d, label in enumerate(labels) if label is not None]
         try:
             return _View(whole.along(shape, kept), tuple([label for label in labels if label is not None]))
@@ -63,52 +63,45 @@ class _View:
             return None
 
     def over(self, labels: Labels) -> Projection:
-        """The layout of a tile with these labels, None for a dimension of extent 1."""
+        """Return the layout of a tile with these labels. None is a dimension of extent 1."""
         dims = [None if label is None else self.labels.index(label) for label in labels]
         return self.layout.along(self.layout.slots, dims)
 
 
-def rewritten(
-    kernel: Kernel,
-    survey: Survey,
-    spots: Mapping[TileUse, Spot],
-    products: ProductLayouts,
-    stages: Mapping[int, Projection],
-) -> Kernel:
-    """The kernel at tile level. stages: by id of a copy, the layout in which it accesses memory instead."""
-    rewriter = _Rewriter(kernel, survey, spots, products, stages)
-    body = walk.edited(kernel.body, rewriter.edits())
-    return replace(kernel, body=(*rewriter.head, *body))
+class Rewriter:
+    """Rewrites a kernel with layouts. stages: id of a copy -> the layout in which it accesses memory instead."""
 
-
-class _Rewriter:
     def __init__(
         self,
         kernel: Kernel,
         survey: Survey,
-        spots: Mapping[TileUse, Spot],
+        sources: Mapping[TileUse, LayoutSource],
         products: ProductLayouts,
         stages: Mapping[int, Projection],
     ) -> None:
-        self.survey, self.spots, self.products, self.stages = survey, spots, products, stages
+        self.survey, self.sources, self.products, self.stages = survey, sources, products, stages
         self.head: list[Alloc] = []
         self._buffers: dict[str, Buffer] = {}
         self._views: dict[tuple[object, ...], _View | None] = {}
         self._steps = {id(step.op): step for step in survey.steps}
         self._kernel, self._threads = kernel, kernel.threads
 
-    # what only conversions need
+    def rewritten(self) -> Kernel:
+        """Return the kernel with layouts."""
+        body = walk.edited(self._kernel.body, self.edits())
+        return replace(self._kernel, body=(*self.head, *body))
+
+    # created lazily, since only conversions need them
 
     @cached_property
     def _names(self) -> FreshNames:
         return FreshNames(defined_names(self._kernel.body), 1)
 
     @cached_property
-    def _recomputing(self) -> Recomputing:
-        return Recomputing(self._kernel, self.survey)
+    def _rematerializer(self) -> Rematerializer:
+        return Rematerializer(self._kernel, self.survey)
 
     def edits(self) -> dict[int, Sequence[Stmt]]:
-        """What stands for statements, by their numbers."""
         body, edits = self._kernel.body, dict[int, Sequence[Stmt]]()
         for number, alloc in walk.numbered(body, Alloc):
             if isinstance(alloc.buffer.layout, Open):
@@ -123,7 +116,6 @@ class _Rewriter:
         return edits
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        """The tile or view with its layout."""
         if not isinstance(buffer.layout, Open):
             return buffer
         made = self._buffers.get(buffer.name)
@@ -133,10 +125,10 @@ class _Rewriter:
 
     def _laid_out(self, buffer: Buffer, layout: Open) -> Buffer:
         if buffer.base is None or layout.dims is None:
-            spot = self.spots[self.survey.tiles[buffer.name]].layout
+            source = self.sources[self.survey.tiles[buffer.name]].layout
             return Buffer(
-                buffer.name, buffer.space, buffer.dtype, buffer.shape, spot.layout, buffer.align, buffer.base,
-                buffer.span, spot.slots,
+                buffer.name, buffer.space, buffer.dtype, buffer.shape, source.layout, buffer.align, buffer.base,
+                buffer.span, source.slots,
             )
         base = self.buffer(buffer.base)
         made = Projection(base.tile_layout, base.slots).along(base.fixed_shape, layout.dims).concise(buffer.fixed_shape)
@@ -149,7 +141,7 @@ class _Rewriter:
         return Region(buffer, region.starts, region.extents, region.in_bounds, region.span, region.gathered)
 
     def operation(self, step: AxisJoin) -> Iterator[Stmt]:
-        """The operation on tiles with layouts, between the conversions of those that disagree."""
+        """Yield the operation, between conversions of the tiles that disagree."""
         op = step.op
         operands = [self.region(o) if isinstance(o, Region) else o for o in op.operands]
         after: list[Stmt] = []
@@ -170,26 +162,24 @@ class _Rewriter:
     def _filled(
         self, step: AxisJoin, use: Use, fresh: Region, layout: Projection, original: Region
     ) -> Sequence[TileOp]:
-        """What gives the fresh tile its values: again what made them where that is cheap, else a copy."""
+        """Return the operations that fill the fresh tile: rematerialized if that is cheap, else a copy."""
         make = partial(self._another, span=use.region.span)
-        made = self._recomputing.again(step, use, fresh, layout, make)
+        made = self._rematerializer.rematerialized(step, use, fresh, layout, make)
         return made or (TileOp(COPY.name, step.op.scope, (fresh, original), (), step.op.span),)
 
     def _fresh(self, use: Use, layout: Projection) -> Region:
-        """A further tile for the elements of an operand."""
         buffer, shape = use.region.buffer, use.region.shape
         slots = layout.concise(shape).slots
         made = replace(buffer, name=buffer.root.name, shape=shape, layout=layout.layout, base=None, slots=slots)
         return self._another(made, use.region.span)
 
     def _another(self, buffer: Buffer, span: Span | None) -> Region:
-        """All of a further tile like this one."""
         made = replace(buffer, name=self._names.name(buffer.name))
         self.head.append(Alloc(made, span=span))
         return Region(made, (Const(0, int32),) * len(made.shape), made.fixed_shape, span=span)
 
     def converted(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
-        """(operand, the layout that it should have) of those that don't have it."""
+        """Yield (operand, required layout) of each operand with another layout."""
         kind, stage = step.op.record.relation, self.stages.get(id(step.op))
         if stage is not None:
             yield next(iter(step.uses)), stage
@@ -197,7 +187,7 @@ class _Rewriter:
         if kind is axes.PRODUCT:
             yield from self._misfits(step)
             return
-        # a copy between tiles is the conversion
+        # a copy between tiles is the conversion itself
         if not kind.share_layouts or (len(step.uses) == len(step.op.tiles) and kind in (axes.COPY, axes.RESHAPE)):
             return
         if self._agree(step):
@@ -208,7 +198,7 @@ class _Rewriter:
         is_by_hand = not home.tile.is_open
         view = None if is_by_hand and not suits(step.op, home.region, self._threads) else self._seen(home)
         if view is None:
-            view = self._apart(step, home) if self._cuts_threads(step, home) else None
+            view = self._as_own_tile(step, home) if self._cuts_threads(step, home) else None
             if view is None:
                 return
             yield home.name, view.over(step.labels[home.name])
@@ -224,78 +214,77 @@ class _Rewriter:
                 yield name, view.over(labels)
 
     def _agree(self, step: AxisJoin) -> bool:
-        """Whether all tiles are of one grid, along the same axes, and take whole rounds."""
+        """True if all tiles have one grid, the same axes, and parts of whole periods."""
         first = next(iter(step.uses.values()))
-        spot = self.spots[first.tile]
+        source = self.sources[first.tile]
         for use in step.uses.values():
-            if use.cuts or use.labels != first.labels or self.spots[use.tile] is not spot:
+            if use.cuts or use.labels != first.labels or self.sources[use.tile] is not source:
                 break
         else:
-            return spot.grid is not None
+            return source.grid is not None
         axes: dict[int, int] = {}
         grids = set()
         for use in step.uses.values():
-            spot = self.spots[use.tile]
-            if spot.grid is None:
+            source = self.sources[use.tile]
+            if source.grid is None:
                 return False
-            if spot.axes:
-                grids.add(id(spot.grid))
-            if use.cuts and not fits(use.cuts, _periods(spot)):
+            if source.axes:
+                grids.add(id(source.grid))
+            if use.cuts and not fits(use.cuts, _periods(source)):
                 return False
-            for axis, label in zip(spot.axes, use.labels, strict=False):
+            for axis, label in zip(source.axes, use.labels, strict=False):
                 if label is not None and axis is not None and axes.setdefault(label, axis) != axis:
                     return False
         return len(grids) <= 1
 
     def _cuts_threads(self, step: AxisJoin, use: Use) -> bool:
-        """Whether a part has elements of some threads only, in a way that the operation can't do with."""
-        spot = self.spots[use.tile]
+        """True if only some threads have elements of a part, and the operation doesn't support that."""
+        source = self.sources[use.tile]
         if not use.tile.is_open:
             return not suits(step.op, use.region, self._threads)
-        is_apart = len(step.uses) > 1 or by_all_threads(step.op)
-        is_apart = is_apart or not _is_placed(self.region(use.region), step.op.scope)
-        if spot.grid is None:
-            return bool(use.cuts) and is_apart
-        for (dim, start, extent), period in zip(use.cuts, _periods_of(use, spot), strict=True):
-            axis = spot.axes[dim]
-            if axis is None or start is None or fits(((0, start, extent),), (period,)):
+        needs_own_tile = len(step.uses) > 1 or by_all_threads(step.op)
+        needs_own_tile = needs_own_tile or not _is_placed(self.region(use.region), step.op.scope)
+        if source.grid is None:
+            return bool(use.cuts) and needs_own_tile
+        periods = _periods(source)
+        for cut in use.cuts:
+            dim, start, _ = cut
+            axis = source.axes[dim]
+            if axis is None or start is None or fits((cut,), periods):
                 continue
-            spread = spot.grid.spreads[axis]
+            spread = source.grid.spreads[axis]
             if spread.lanes * spread.warps > 1:
-                return is_apart
+                return needs_own_tile
         return False
 
-    def _apart(self, step: AxisJoin, use: Use) -> _View | None:
-        """The layout that the part would have as a tile of its own, in the grid of its tile where that has one."""
-        spot, open_layout = self.spots[use.tile], use.tile.buffer.layout
+    def _as_own_tile(self, step: AxisJoin, use: Use) -> _View | None:
+        """Return the layout that the part would have as a tile of its own, in its tile's grid if there is one."""
+        source, open_layout = self.sources[use.tile], use.tile.buffer.layout
         shape = use.extents
-        if spot.grid is None:
+        if source.grid is None:
             scope = open_layout.scope if isinstance(open_layout, Open) else step.op.scope
             part = alone(shape, scope, SCOPES[scope].threads(self._threads), use.tile.buffer.dtype.bits)
         else:
-            part = spot.grid.project(spot.axes, shape)
+            part = source.grid.project(source.axes, shape)
         return _View.of(part, shape, use.labels)
 
     def _seen(self, use: Use) -> _View | None:
-        """The layout of the elements that a use has, over its labels; None where they are no whole rounds.
+        """Return the layout of a use over its labels, or None for a part that isn't whole periods.
 
-        It is one object for uses that are alike.
+        Equal uses share one object.
         """
-        spot = self.spots[use.tile]
-        key = id(spot.layout.layout), spot.layout.slots, use.tile.shape, use.labels
+        source = self.sources[use.tile]
+        key = id(source.layout.layout), source.layout.slots, use.tile.shape, use.labels
         if not use.cuts and key in self._views:
             return self._views[key]
-        view = self._viewed(use, spot)
+        layout = _part(use, source) if use.cuts else source.layout
+        view = None if layout is None else _View.of(layout, use.extents, use.labels)
         if not use.cuts:
             self._views[key] = view
         return view
 
-    def _viewed(self, use: Use, spot: Spot) -> _View | None:
-        layout = _part(use, spot) if use.cuts else spot.layout
-        return None if layout is None else _View.of(layout, use.extents, use.labels)
-
     def _misfits(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
-        """The operands of a product that aren't fragments."""
+        """Yield the operands of a product that aren't fragments, with their required layout."""
         for name, use in step.uses.items():
             wanted = self.products.layout(step, name)
             if wanted is None:
@@ -308,15 +297,15 @@ class _Rewriter:
                 yield name, Projection(wanted.layout, slots)
 
 
-def _part(use: Use, spot: Spot) -> Projection | None:
-    """The layout of the part of a tile that a use has; None where that has elements of some threads only."""
-    if spot.grid is None:
-        return part_of(spot.layout, use)
-    return spot.grid.project(spot.axes, use.extents) if fits(use.cuts, _periods(spot)) else None
+def _part(use: Use, source: LayoutSource) -> Projection | None:
+    """Return the layout of a part of a tile, or None if only some threads have its elements."""
+    if source.grid is None:
+        return part_of(source.layout, use)
+    return source.grid.project(source.axes, use.extents) if fits(use.cuts, _periods(source)) else None
 
 
 def _same(one: Projection, other: Projection) -> bool:
-    return alike(one.layout, one.slots, other.layout, other.slots)
+    return same_owners(one.layout, one.slots, other.layout, other.slots)
 
 
 def _is_placed(region: Region, scope: str) -> bool:
@@ -327,12 +316,6 @@ def _is_placed(region: Region, scope: str) -> bool:
     return True
 
 
-def _periods_of(use: Use, spot: Spot) -> list[int]:
-    """Of each cut dimension."""
-    periods = _periods(spot)
-    return [periods[dim] for dim, _, _ in use.cuts]
-
-
-def _periods(spot: Spot) -> tuple[int, ...]:
-    assert spot.grid is not None
-    return tuple(1 if axis is None else spot.grid.spreads[axis].period for axis in spot.axes)
+def _periods(source: LayoutSource) -> tuple[int, ...]:
+    assert source.grid is not None
+    return tuple(1 if axis is None else source.grid.spreads[axis].period for axis in source.axes)

@@ -1,4 +1,4 @@
-"""Open tiles of scopes that are the same threads, such as a warp and a CTA of one warp, become tiles of one scope."""
+"""Moves open tiles of scopes with the same threads, such as a warp and a CTA of one warp, to one scope."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["on_one_scope"]
 
 
 def on_one_scope(kernel: Kernel) -> Kernel:
-    """The kernel, its open tiles of such scopes on the narrowest: its axes of threads count within all of them."""
+    """Give such tiles the narrowest scope, whose thread axes are valid in all of them."""
     same = [scope.name for scope in SCOPES.values() if scope.threads(kernel.threads) == kernel.threads]
     if len(same) == 1:
         return kernel
@@ -30,12 +30,10 @@ def on_one_scope(kernel: Kernel) -> Kernel:
 
 
 def _scope(buffer: Buffer) -> str | None:
-    """The scope of an open tile."""
     return buffer.layout.scope if isinstance(buffer.layout, Open) else None
 
 
 def _on(buffer: Buffer, scope: str) -> Buffer:
-    """An open tile, or a view of one, on another scope."""
     assert isinstance(buffer.layout, Open)
     base = None if buffer.base is None else _on(buffer.base, scope)
     return replace(buffer, layout=Open(scope, buffer.layout.dims), base=base)

@@ -1,8 +1,8 @@
-"""Tiles with fixed layouts that memory is better accessed for in another one, from which they are converted.
+"""Copies of tiles with fixed layouts that access memory in a better layout, followed by a conversion.
 
-    cta.copy b[...], B[...]        b is a fragment: 2 bytes an access, four rows a warp
+    cta.copy b[...], B[...]        b is a fragment: 2 bytes per access, four rows per warp
     ---
-    cta.copy b.1[...], B[...]      16 bytes an access
+    cta.copy b.1[...], B[...]      16 bytes per access
     cta.copy b[...], b.1[...]      through shared memory
 """
 
@@ -28,7 +28,7 @@ __all__ = ["staged"]
 
 
 def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) -> dict[int, Projection]:
-    """The layouts in which memory is accessed instead, by the operation's id: where that is cheaper by a quarter."""
+    """Map the id of a copy to the layout in which it accesses memory instead, if that is cheaper by a quarter."""
     made: dict[int, Projection] = {}
     chosen: dict[tuple[AccessCost, TileLayout, str], Projection | None] = {}
     for step in survey.steps:
@@ -50,7 +50,6 @@ def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) ->
 
 
 def _may_be(step: AxisJoin, use: Use) -> bool:
-    """Whether it is a plain copy between all of a tile and global memory."""
     op = step.op
     is_plain = op.name == COPY.name and not op.attrs and len(step.uses) == 1
     is_plain = is_plain and {MASK.name, INDEX.name}.isdisjoint(op.options)
@@ -58,7 +57,7 @@ def _may_be(step: AxisJoin, use: Use) -> bool:
 
 
 def _asked(step: AxisJoin, name: str) -> AccessCost | None:
-    """The access to memory; its axes count the dimensions that the operation names."""
+    """Return the access to memory. Its axes number the labelled dimensions of the region."""
     region: Region = step.op.region(name)
     labels = [label for label in step.labels[name] if label is not None]
     axes = [None if label is None else labels.index(label) for label in step.labels[name]]
@@ -66,7 +65,7 @@ def _asked(step: AxisJoin, name: str) -> AccessCost | None:
 
 
 def _over(use: Use, layout: Projection, labels: Sequence[int | None]) -> Projection | None:
-    """The tile's layout over the dimensions of the region in memory, without those of extent 1."""
+    """Return the tile's layout over the dimensions of the region in memory, without those of extent 1."""
     try:
         return layout.along(use.tile.shape, [use.labels.index(label) for label in labels if label is not None])
     except (LayoutError, ValueError):
@@ -74,14 +73,14 @@ def _over(use: Use, layout: Projection, labels: Sequence[int | None]) -> Project
 
 
 def _for_tile(stage: Projection, step: AxisJoin, use: Use, name: str) -> Projection:
-    """The layout that was chosen over the region's dimensions, over those of the operand."""
+    """Return a layout over the region's dimensions as one over the operand's."""
     labels = [label for label in step.labels[name] if label is not None]
     dims = [None if label is None else labels.index(label) for label in step.labels[use.name]]
     return stage.along(stage.slots, dims)
 
 
 def _cheaper(asked: AccessCost, layout: Projection, scope: str, threads: int) -> Projection | None:
-    """The layout that is cheaper by a quarter, conversion included; None where there is none."""
+    """Return a layout that is cheaper by a quarter, conversion included, or None."""
     count = SCOPES[scope].threads(threads)
     if count % WARP or not asked.tile:
         return None
@@ -96,7 +95,7 @@ def _cheaper(asked: AccessCost, layout: Projection, scope: str, threads: int) ->
 
 
 def _direct(asked: AccessCost, layout: Projection, warps: int) -> int:
-    """What the access costs in a layout: of one warp, for each of its vectors, times the warps that take part."""
+    """Return the cost of the access in a layout: for one warp and all its vectors, times the warps that execute it."""
     run, times, lanes = asked.bytes, 1, []
     groups = refined(layout.layout.canonical().shard, layout.slots)
     shared = 1
@@ -119,7 +118,7 @@ def _direct(asked: AccessCost, layout: Projection, warps: int) -> int:
 
 
 def _in_a_warp(it: Iter) -> tuple[int, int]:
-    """(lanes, warps) of a digit of threads: steps of whole warps lead to other warps."""
+    """Split a digit of threads into (lanes, warps)."""
     if it.axis.unit == "warp" or it.stride >= WARP:
         return 1, it.extent
     inside = min(it.extent, WARP // it.stride)
@@ -127,7 +126,7 @@ def _in_a_warp(it: Iter) -> tuple[int, int]:
 
 
 def _conversion(size: int, one: TileLayout, other: TileLayout) -> int:
-    """Of one warp: the wide side by 16 bytes, the other by words, without conflicts, and two barriers."""
+    """Return the cost per warp: one side by 16 bytes, the other by words, without bank conflicts, and two barriers."""
     wide, narrow = (layout.storage().size() * size for layout in (one, other))
     vectors, words = -(-wide // WIDEST_BYTES), -(-narrow // 4)
     return 2 * BARRIER + vectors * (ACCESS + 4 * WAVEFRONT) + words * (ACCESS + WAVEFRONT)

@@ -1,4 +1,4 @@
-"""Proof by enumeration: what a plan moves, against what the layouts say. Nothing here knows how plans are made."""
+"""Proof by enumeration that a plan's moves follow the layouts. It doesn't depend on how plans are made."""
 
 from .places import addresses, owners_of
 from .prove import prove

@@ -1,4 +1,4 @@
-"""Where the elements of a region live, one by one, as its layout says it."""
+"""The place of each element of a region, by enumeration of its layout."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ...target import TMEM_LANE
 from ..plans import Moves
 from ..schedule.launch_values import launch_values
 
-__all__ = ["Contents", "addresses", "each_element", "elements_of_threads", "need_nothing_beside", "owners_of"]
+__all__ = ["Contents", "addresses", "each_element", "elements_of_threads", "need_no_stray_write", "owners_of"]
 
 Array = np.ndarray
 
-#: from one thread to the next in keys of registers; registers count below it
+#: distance between threads in the keys of registers, which are less than it
 _THREAD = 1 << 32
 
 
 def addresses(region: Region, values: Mapping[str, int] | None = None) -> Array:
-    """Where each element of a region of memory lives.
+    """Return the address of each element of a region of memory, in elements.
 
-    values: of variables, those of `launch_values` unless given; what they don't name is as `evaluate` has it.
+    values: of variables, by default those of `launch_values`; `evaluate` defines those of other names.
     """
     names = launch_values((region,)) if values is None else values
     layout, at = region.buffer.layout, _coordinates(region, names)
@@ -39,7 +39,7 @@ def addresses(region: Region, values: Mapping[str, int] | None = None) -> Array:
 
 
 def owners_of(region: Region, scope: str) -> tuple[Array, Array]:
-    """(thread, register) of each element, one row a replica."""
+    """Return (thread, register) of each element, one row per replica."""
     zero = np.zeros((1, prod(region.shape)), np.int64)
     thread, register = zero, zero
     for name, values in _places(region.buffer, _coordinates(region, {})).items():
@@ -51,18 +51,18 @@ def owners_of(region: Region, scope: str) -> tuple[Array, Array]:
     return both[0], both[1]
 
 
-def elements_of_threads(region: Region, scope: str, threads: int) -> Array:
-    """The element of a region that each register of each thread holds; -1 for none."""
+def elements_of_threads(region: Region, scope: str, threads: int, registers: int = 0) -> Array:
+    """Return the element of a region in each register of each thread, or -1. registers: the least number of columns."""
     owners, places = owners_of(region, scope)
-    held = np.full((threads, region.buffer.tile_layout.storage().span()), -1)
+    held = np.full((threads, max(region.buffer.tile_layout.storage().span(), registers)), -1)
     held[owners, places] = np.arange(owners.shape[1])
     return held
 
 
-def need_nothing_beside(region: Region, scope: str, thread: Array, register: Array) -> None:
-    """Raise AssertionError where a thread that writes a part of a local tile writes an element that lies beside it.
+def need_no_stray_write(region: Region, scope: str, thread: Array, register: Array) -> None:
+    """Raise AssertionError if a thread writes an element outside `region`, a part of a local tile.
 
-    thread, register: what is written, of one shape.
+    thread, register: the writes, of equal shape.
     """
     buffer = region.buffer
     if region.extents == buffer.shape:
@@ -71,15 +71,15 @@ def need_nothing_beside(region: Region, scope: str, thread: Array, register: Arr
     owners, _ = owners_of(whole, scope)
     threads = int(max(owners.max(), thread.max(initial=0))) + 1
     tile, part = (elements_of_threads(each, scope, threads)[thread, register] for each in (whole, region))
-    strangers = np.flatnonzero((tile >= 0) & (part < 0))
-    assert len(strangers) == 0, (
-        f"thread {thread.flat[strangers[0]]} writes register {register.flat[strangers[0]]} of {buffer.name}, "
-        "where it has an element beside the part"
+    stray = np.flatnonzero((tile >= 0) & (part < 0))
+    assert len(stray) == 0, (
+        f"thread {thread.flat[stray[0]]} writes register {register.flat[stray[0]]} of {buffer.name}, "
+        "which holds an element outside the part"
     )
 
 
 def each_element(moves: Moves) -> tuple[Array, Array, Array]:
-    """(issue, thread, places on each side), one row an element from one row a transfer."""
+    """Expand transfers to elements: return (issue, thread, places on each side), one row per element."""
     every = np.repeat(np.arange(len(moves.width)), moves.width)
     step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
     return moves.issue[every], moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)
@@ -87,15 +87,14 @@ def each_element(moves: Moves) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Which element of a region each place holds, places as single numbers.
-
-    every: of shape (replicas, elements), where each element lives. places: all of these once, in order.
-    elements: what each of `places` holds, the first element where several share it.
-    """
+    """The element of a region that each place holds. Places are encoded as single numbers."""
 
     region: Region
+    #: place of each element, of shape (replicas, elements)
     every: Array
+    #: the distinct places, sorted
     places: Array
+    #: the first element that each of `places` holds
     elements: Array
 
     @staticmethod
@@ -109,16 +108,16 @@ class Contents:
         return Contents(region, every, places, elements[order][first])
 
     def keys(self, thread: Array, place: Array) -> Array:
-        """Places of `Moves` as numbers like those of `places`."""
+        """Encode places of `Moves`."""
         return thread * _THREAD + place if self.region.buffer.space == "local" else place
 
     def held(self, keys: Array) -> Array:
-        """The element that each place holds; -1 for none."""
+        """Return the element that each place holds, or -1."""
         at = np.minimum(np.searchsorted(self.places, keys), len(self.places) - 1)
         return np.where(self.places[at] == keys, self.elements[at], -1)
 
     def canonical(self) -> Array:
-        """For each element the one that `held` names in its place."""
+        """Map each element to the one that `held` returns for its place."""
         return self.held(self.every[0])
 
 
@@ -135,9 +134,9 @@ def _keys(region: Region, scope: str, values: Mapping[str, int]) -> Array:
 
 
 def _coordinates(region: Region, values: Mapping[str, int]) -> list[Array]:
-    """Each element's index in every dimension of the buffer, the region's elements in row-major order.
+    """Return each element's index in every dimension of the buffer. Elements are in row-major order.
 
-    Each number of an index counts as 0.
+    Indices of gathered dimensions are evaluated as 0.
     """
     spans = [
         np.arange(count) + int(evaluate(start, values))
@@ -148,7 +147,7 @@ def _coordinates(region: Region, values: Mapping[str, int]) -> list[Array]:
 
 
 def _places(buffer: Buffer, at: list[Array]) -> dict[str, Array]:
-    """Axis name -> coordinate of each element, one row a replica."""
+    """Map each axis name to the coordinate of each element, one row per replica."""
     layout, shape = buffer.tile_layout, tuple(n for n in buffer.laid_out if isinstance(n, int))
     # a tile of shape () has one element
     grouped, ends = layout.group(shape or (1,))

@@ -1,7 +1,6 @@
-"""What a product's registers must hold when its instructions take them.
+"""Proof of products: the registers hold the right elements when instructions take them.
 
-What an instruction does with lanes and registers is written here as the PTX ISA says it; what they hold comes from
-the layouts.
+The fragments of instructions follow the PTX ISA; the elements in registers follow the layouts.
 """
 
 from __future__ import annotations
@@ -9,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...fast_unique import fast_unique
-from ...ir.nodes import Region, TileOp
+from ...ir.nodes import TileOp
 from ..plans import Products
-from .places import owners_of
+from .places import elements_of_threads
 
 __all__ = ["prove_products"]
 
@@ -20,21 +19,21 @@ Array = np.ndarray
 _WARP = 32
 
 
-#: stands for an element that there isn't, and for one that counts as 0
+#: marks of no element (as in `elements_of_threads`), and of an element that counts as 0
 _NONE, _ZERO = -1, -2
 
 
 def prove_products(products: Products, op: TileOp) -> None:
-    """Raise AssertionError unless each warp adds each product of its rows and columns to its sum once.
+    """Raise AssertionError unless each warp adds each product of its rows and columns to its sum exactly once.
 
-    What is padding along k counts as 0 in both factors; what else is, goes to no sum.
+    Padding along k counts as 0 in both factors. Other padding contributes to no sum.
     """
     regions = list(op.tiles.values())
     n, depth = regions[0].shape[1], regions[1].shape[1]
     zeros = (np.zeros(1, bool), products.a_zeros, products.b_zeros)
     sides = (products.acc, products.a, products.b)
     held = [
-        _held(region, op.scope, products.threads, registers)
+        elements_of_threads(region, op.scope, products.threads, registers.max() + 1)
         for region, registers in zip(regions, sides, strict=True)
     ]
     acc, a, b = (
@@ -44,7 +43,7 @@ def prove_products(products: Products, op: TileOp) -> None:
     span = held[0].shape[1]
     places = np.arange(products.threads)[:, None, None] * span + products.acc
     sums = _tile(np.where(_taken(held[0], products.acc) < 0, _NONE, places), fragments(products)[0])
-    # of shape (warps, instructions, m, k, n): product i, l, j is that of A's i, l and B's l, j for the sum i, j
+    # of shape (warps, instructions, m, k, n): the product of A's (m, k) and B's (k, n), for the sum (m, n)
     acc, sums, a, b = acc[:, :, :, None], sums[:, :, :, None], a[..., None], b[:, :, None]
     counts = np.broadcast_to(sums >= 0, np.broadcast_shapes(sums.shape, a.shape, b.shape))
     assert (((a == _ZERO) == (b == _ZERO)) | ~counts).all(), "one factor counts as 0 where the other doesn't"
@@ -62,7 +61,7 @@ def prove_products(products: Products, op: TileOp) -> None:
 
 
 def fragments(products: Products) -> tuple[tuple[Array, Array], ...]:
-    """(row, column) of each element of each lane's fragments of the sums, of A and of B, of shape (lanes, elements).
+    """Return (row, column) of each element of a lane's fragments of the sums, A and B, of shape (lanes, elements).
 
     source: PTX ISA, "Matrix Fragments for mma.m16n8k8", "... m16n8k16 with floating point type", "... m16n8k32".
     """
@@ -77,21 +76,13 @@ def fragments(products: Products) -> tuple[tuple[Array, Array], ...]:
     return acc, a, b
 
 
-def _held(region: Region, scope: str, threads: int, registers: Array) -> Array:
-    """The element of a region in each register of each thread."""
-    owners, places = owners_of(region, scope)
-    held = np.full((threads, max(region.buffer.tile_layout.span(), registers.max() + 1)), _NONE)
-    held[owners, places] = np.arange(owners.shape[1])
-    return held
-
-
 def _taken(held: Array, registers: Array) -> Array:
-    """The elements that each thread's instructions take, of shape (threads, instructions, elements)."""
+    """Return the elements that each thread's instructions take, of shape (threads, instructions, elements)."""
     return np.where(registers < 0, _NONE, held[:, registers])
 
 
 def _tile(taken: Array, fragment: tuple[Array, Array]) -> Array:
-    """What stands at each row and column of an instruction's operand, of shape (warps, instructions, rows, columns)."""
+    """Return an instruction's operand as a matrix, of shape (warps, instructions, rows, columns)."""
     row, column = fragment
     by_warp = taken.reshape(-1, _WARP, *taken.shape[1:])
     missing = _ZERO - 1

@@ -1,4 +1,4 @@
-"""What a plan's moves must be: each element once, from and to its places, in aligned vectors."""
+"""Proof of a plan: each element is moved once between its places, in aligned vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...scopes import SCOPES
 from ..plans import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged, WarpgroupProducts
 from ..schedule.launch_values import launch_values
 from .passes import prove_passes
-from .places import Contents, addresses, each_element, need_nothing_beside
+from .places import Contents, addresses, each_element, need_no_stray_write
 from .products import prove_products
 from .reductions import prove_folds, prove_reductions
 from .warpgroup_products import prove_warpgroup_products
@@ -26,12 +26,12 @@ Array = np.ndarray
 
 
 def prove(plan: Plan, op: TileOp) -> None:
-    """Raise AssertionError unless the plan does what the operation says.
+    """Raise AssertionError unless the plan carries out the operation.
 
-    Each element of the destination, in every place that holds it, is written once, with the inputs' elements that
-    belong to it, by the threads that own the registers, and no element beside the destination is written; memory is
-    accessed as aligned as it must be. A product adds each pair of factors to its sum once. A result is made of each of
-    its elements once; where it matters, in order.
+    Each element of the destination is written exactly once in each place that holds it, from the corresponding elements
+    of the inputs, by threads that own the registers. Nothing outside the destination is written, and memory accesses
+    are aligned. A product adds each pair of factors to its sum once. A reduction combines each element of a result
+    once, in order if that matters.
     """
     match plan.moves():
         case Products() as products:
@@ -55,7 +55,7 @@ def prove(plan: Plan, op: TileOp) -> None:
 
 
 def prove_staged(moves: Staged, op: TileOp) -> None:
-    """As `prove`, for copies of which each takes what the one before left."""
+    """Like `prove`, for steps that each read the destination of the previous one."""
     steps = [step for step, _ in moves.steps]
     assert steps[0].region("src") == op.region("src"), "the first step reads something else"
     assert steps[-1].region("dst") == op.region("dst"), "the last step writes something else"
@@ -66,17 +66,16 @@ def prove_staged(moves: Staged, op: TileOp) -> None:
 
 
 def _is_same(one: Region, other: Region) -> bool:
-    """Whether two regions of memory are the same elements in the same order."""
     if one.buffer.root != other.buffer.root:
         return False
-    # whichever the instance of the scope
+    # for any instance of the scope
     names = {e.name for r in (one, other) for x in r.starts for e in subexpressions(x) if isinstance(e, (Var, Special))}
     values = (dict.fromkeys(names, number) for number in range(2))
     return all(np.array_equal(addresses(one, each), addresses(other, each)) for each in values)
 
 
 def prove_moves(moves: Moves, op: TileOp) -> None:
-    """As `prove`, for what is neither a product nor a reduction."""
+    """Like `prove`, for operations other than products and reductions."""
     tiles = op.tiles
     assert len(tiles) == len(moves.steps), f"{len(moves.steps)} sides are moved; {op.name} has {len(tiles)} tiles"
     values = launch_values(tuple(tiles.values()))
@@ -86,7 +85,7 @@ def prove_moves(moves: Moves, op: TileOp) -> None:
     assert threads is None or (moves.thread < threads).all(), "a thread that the scope doesn't have"
     if sides[0].region.buffer.space == "local":
         _, thread, places = each_element(moves)
-        need_nothing_beside(sides[0].region, op.scope, thread, places[:, 0])
+        need_no_stray_write(sides[0].region, op.scope, thread, places[:, 0])
     _each_once(moves, sides, op.index)
     for number, side in enumerate(sides):
         if side.region.buffer.space in ("global", "shared"):
@@ -95,7 +94,7 @@ def prove_moves(moves: Moves, op: TileOp) -> None:
 
 
 def _each_once(moves: Moves, sides: list[Contents], index: Region | Expr | None) -> None:
-    """The places of the destination are written as often as they hold elements, from those of the inputs."""
+    """Each element of the destination is written once per place, from the right elements of the inputs."""
     dst, *inputs = sides
     thread, places = _without_padding(*each_element(moves)[1:], sides)
     moved = [dst.keys(thread, places[:, 0])]
@@ -115,7 +114,7 @@ def _each_once(moves: Moves, sides: list[Contents], index: Region | Expr | None)
 
 
 def _without_padding(thread: Array, places: Array, sides: list[Contents]) -> tuple[Array, Array]:
-    """The elements that lie in no padding: what is moved to and from that has no meaning."""
+    """Drop moves of padding, which has no meaning."""
     kept = np.ones(len(thread), bool)
     for k, side in enumerate(sides):
         if side.region.buffer.slots:
@@ -124,15 +123,15 @@ def _without_padding(thread: Array, places: Array, sides: list[Contents]) -> tup
 
 
 def _for_each(side: Contents, dst: Region, *, leads: bool) -> Array:
-    """For each element of the destination the one of `side` that belongs to it, as `held` names it.
+    """Return the element of `side` for each element of the destination, in terms of `held`.
 
-    leads: whether it runs along the destination's first dimensions; else it broadcasts.
+    leads: True if its dimensions are the destination's first ones; otherwise it broadcasts.
     """
     elements = side.canonical()
     if len(elements) == prod(dst.shape):
         return elements
-    behind = (1,) * (len(dst.shape) - len(side.region.shape)) if leads else ()
-    return np.broadcast_to(elements.reshape(side.region.shape + behind), dst.shape).ravel()
+    trailing = (1,) * (len(dst.shape) - len(side.region.shape)) if leads else ()
+    return np.broadcast_to(elements.reshape(side.region.shape + trailing), dst.shape).ravel()
 
 
 def _need_contents(side: Contents, elements: Array, thread: Array, place: Array) -> None:
@@ -144,7 +143,7 @@ def _need_contents(side: Contents, elements: Array, thread: Array, place: Array)
 
 
 def _aligned(moves: Moves, number: int, region: Region) -> None:
-    """What lies together in memory is accessed at the multiples that it needs, which the base's alignment allows."""
+    """Accesses are aligned to their size, and the alignment of the buffer suffices for that."""
     for access in _accesses(moves, number):
         wrong = access.starts[access.starts % access.align != 0]
         assert len(wrong) == 0, f"{access.width} elements of {region.buffer.name} are accessed at {wrong[0]}"
@@ -153,17 +152,16 @@ def _aligned(moves: Moves, number: int, region: Region) -> None:
 
 
 def _inside(moves: Moves, number: int, side: Contents) -> None:
-    """What lanes access together are elements of the region and no others."""
+    """Joint accesses of lanes cover only elements of the region."""
     for access in moves.accesses:
         if access.side == number:
             covered = fast_unique(access.starts[:, None] + np.arange(access.width))
-            strangers = covered[side.held(covered) < 0]
+            outside = covered[side.held(covered) < 0]
             name = side.region.buffer.name
-            assert len(strangers) == 0, f"place {strangers[0]} of {name} is accessed, which holds no element of it"
+            assert len(outside) == 0, f"place {outside[0]} of {name} is accessed, which holds no element of it"
 
 
 def _accesses(moves: Moves, number: int) -> list[JointAccess]:
-    """The widest accesses of one side."""
     places = moves.places[:, number]
     joint = [access for access in moves.accesses if access.side == number]
     if joint:
@@ -171,7 +169,7 @@ def _accesses(moves: Moves, number: int) -> list[JointAccess]:
         return joint
     if not moves.steps[number]:
         return [JointAccess(number, places, width=1, align=1)]
-    # a part of a vector is accessed by powers of two, the widest first, each at multiples of its size
+    # a vector of any width is accessed by powers of two, the widest first, each aligned to its size
     widths = 1 << (np.frexp(moves.width)[1] - 1)
     return [JointAccess(number, places[widths == w], width=int(w), align=int(w)) for w in fast_unique(widths)]
 
@@ -180,4 +178,4 @@ def _need_covered(access: JointAccess, moves: Moves, number: int) -> None:
     covered = fast_unique(access.starts[:, None] + np.arange(access.width))
     _, _, places = each_element(moves)
     outside = np.setdiff1d(fast_unique(places[:, number]), covered, assume_unique=True)
-    assert len(outside) == 0, f"element {outside[0]} is moved, and not accessed"
+    assert len(outside) == 0, f"element {outside[0]} is moved, but not accessed"

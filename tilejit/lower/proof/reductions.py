@@ -1,4 +1,4 @@
-"""What a reduction must combine: each element that belongs to a result once, and nothing else; some in order."""
+"""Proof of reductions: each result combines its elements once, and in order if that matters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...ir.nodes import Region, TileOp
 from ...ops.fold import PAIRS
 from ...ops.reduce import axes_of
 from ..plans import Folds, Reductions
-from .places import elements_of_threads, need_nothing_beside
+from .places import elements_of_threads, need_no_stray_write
 
 __all__ = ["prove_folds", "prove_reductions"]
 
@@ -19,7 +19,7 @@ Array = np.ndarray
 
 
 def prove_reductions(reductions: Reductions, op: TileOp) -> None:
-    """Raise AssertionError unless every place of the destination gets all of its elements, each once."""
+    """Raise AssertionError unless each place of the destination combines all of its elements once."""
     dst, src = op.region("dst"), op.region("src")
     threads = len(reductions.taken)
     held_dst, held_src = elements_of_threads(dst, op.scope, threads), elements_of_threads(src, op.scope, threads)
@@ -35,9 +35,9 @@ def prove_reductions(reductions: Reductions, op: TileOp) -> None:
 
 
 def prove_folds(folds: Folds, op: TileOp) -> None:
-    """Raise AssertionError unless every place of each destination gets all of its elements, each once, in order.
+    """Raise AssertionError unless each place of each destination combines all of its elements once and in order.
 
-    The order is that of their indices, row-major over the axes that are reduced.
+    The order is that of their indices, row-major over the reduced axes.
     """
     result_of, threads = _results(op), len(folds.order)
     slots = folds.src.shape[2]
@@ -55,24 +55,24 @@ def prove_folds(folds: Folds, op: TileOp) -> None:
                     wanted = np.flatnonzero(result_of == result)
                     _need_all(elements, wanted, f"result {result} of {dst.buffer.name}")
                     assert np.array_equal(elements, wanted), (
-                        f"result {result} of {dst.buffer.name} is made of {elements.tolist()}, which isn't their order"
+                        f"result {result} of {dst.buffer.name} combines elements {elements.tolist()} out of order"
                     )
 
 
 def _need_written(registers: Array, held: Array, dst: Region, scope: str) -> None:
-    """Raise AssertionError unless each register that holds an element of a destination is written, and once.
+    """Raise AssertionError unless each register that holds an element of a destination is written exactly once.
 
-    All threads write it: none may have an element beside the destination there.
+    All threads write it, so none may have an element outside the destination there.
     """
     written = fast_unique(registers)
     assert len(written) == len(registers), "two results have one register"
     unwritten = np.setdiff1d(np.flatnonzero((held >= 0).any(axis=0)), written, assume_unique=True)
     assert len(unwritten) == 0, f"register {unwritten[0]} of {dst.buffer.name} isn't written"
-    assert (written < held.shape[1]).all(), f"register {written[-1]} of {dst.buffer.name} is none of its own"
-    need_nothing_beside(dst, scope, *np.meshgrid(np.arange(len(held)), registers, indexing="ij"))
+    assert (written < held.shape[1]).all(), f"register {written[-1]} of {dst.buffer.name} doesn't exist"
+    need_no_stray_write(dst, scope, *np.meshgrid(np.arange(len(held)), registers, indexing="ij"))
 
 
-#: a register that a thread doesn't take; -1 is one that holds no element
+#: a register that a thread doesn't take; -1 marks one that holds no element
 _NONE = -2
 
 
@@ -84,14 +84,14 @@ def _need_all(elements: Array, wanted: Array, what: str) -> None:
 
 
 def _sets(partners: Array) -> list[tuple[Array, Array]]:
-    """(the threads whose values become one, the threads that get the result), each set once."""
+    """Return (threads whose values are combined, threads that get the result) for each distinct set of partners."""
     sets, which = np.unique(np.sort(partners, axis=1), axis=0, return_inverse=True)
     which = which.ravel()
     return [(each, np.flatnonzero(which == k)) for k, each in enumerate(sets)]
 
 
 def _results(op: TileOp) -> Array:
-    """For each element of the source the number of the destination's that it becomes."""
+    """Return the destination's element for each element of the source."""
     src = op.region("src")
     axes = axes_of(dict(op.attrs), len(src.shape))
     kept = [1 if d in axes else n for d, n in enumerate(src.shape)]

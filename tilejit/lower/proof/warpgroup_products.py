@@ -1,7 +1,6 @@
-"""What a warpgroup's products must read: sums and factors of the same rows, columns and k, each once.
+"""Proof of a warpgroup's products: sums and factors agree in rows, columns and k, each once.
 
-Where an instruction reads is written here as the PTX ISA says it, from descriptors; what lies there comes from the
-layouts.
+The addresses that an instruction reads follow the PTX ISA, from descriptors; their contents follow the layouts.
 source: PTX ISA, "Shared Memory Matrix Layout", "Matrix Descriptor Format", "Strides", "Swizzling Modes"; "Register
 Fragments for wgmma.mma_async.m64nNk16" and those for other k.
 """
@@ -13,7 +12,7 @@ import numpy as np
 from ...ir.nodes import Region, TileOp
 from ..plans import SharedFactor, WarpgroupProducts
 from ..schedule.launch_values import launch_values
-from .places import addresses, owners_of
+from .places import addresses, elements_of_threads
 
 __all__ = ["prove_warpgroup_products", "read_at"]
 
@@ -21,21 +20,21 @@ Array = np.ndarray
 
 _ROWS, _THREADS = 64, 128
 
-#: mode of a descriptor -> bits of an address that change by those three places further up
+#: mode of a descriptor -> the bits of an address that are XORed with the bits three places higher
 _SWIZZLED = {0: 0, 1: 0x70, 2: 0x30, 3: 0x10}
 
 _FIELD = 0x3FFF
 
 
 def prove_warpgroup_products(products: WarpgroupProducts, op: TileOp) -> None:
-    """Raise AssertionError unless each product of rows and columns is added to its sum once."""
+    """Raise AssertionError unless each product of rows and columns is added to its sum exactly once."""
     acc, a, b = op.region("acc"), op.region("a"), op.region("b")
     (rows, columns), depth = acc.shape, a.shape[1]
     sums = _held(acc, products.acc, _sums(products.n))
-    left = _factor(a, products.a, _a(products.k, a.dtype.bits), (_ROWS, products.k), turned=False)
-    right = _factor(b, products.b, None, (products.n, products.k), turned=True)
+    left = _factor(a, products.a, _a(products.k, a.dtype.bits), (_ROWS, products.k), k_first=False)
+    right = _factor(b, products.b, None, (products.n, products.k), k_first=True)
     for elements, name in ((sums, "acc"), (left, "a"), (right, "b")):
-        assert (elements >= 0).all(), f"an instruction takes what isn't in {name}"
+        assert (elements >= 0).all(), f"an instruction takes an element that isn't in {name}"
     row, column = _along(sums // columns, 2, "rows"), _along(sums % columns, 1, "columns")
     assert (_along(left // depth, 2, "rows") == row).all(), "A and the sums have different rows"
     assert (_along(right % columns, 2, "columns") == column).all(), "B and the sums have different columns"
@@ -48,20 +47,20 @@ def prove_warpgroup_products(products: WarpgroupProducts, op: TileOp) -> None:
 
 
 def _along(numbers: Array, axis: int, what: str) -> Array:
-    """Numbers that are the same all along an axis, of which one is kept."""
+    """Drop an axis along which numbers must be constant."""
     first = np.asarray(np.take(numbers, 0, axis))
     assert (numbers == np.expand_dims(first, axis)).all(), f"an operand's {what} aren't those of a matrix"
     return first
 
 
 def _sums(n: int) -> tuple[Array, Array]:
-    """(row, column) of each element of each thread's sums, of shape (threads, elements)."""
+    """Return (row, column) of each element of a thread's sums, of shape (threads, elements)."""
     thread, i = np.indices((_THREADS, _ROWS * n // _THREADS))
     return _row(thread) + 8 * (i // 2 % 2), 8 * (i // 4) + 2 * (thread % 4) + i % 2
 
 
 def _a(k: int, bits: int) -> tuple[Array, Array]:
-    """The same of A in registers."""
+    """Return the same for A in registers."""
     pack = 32 // bits
     thread, i = np.indices((_THREADS, _ROWS * k // _THREADS))
     return _row(thread) + 8 * (i // pack % 2), thread % 4 * pack + i % pack + 4 * pack * (i // (2 * pack))
@@ -72,10 +71,8 @@ def _row(thread: Array) -> Array:
 
 
 def _held(region: Region, registers: Array, fragment: tuple[Array, Array]) -> Array:
-    """The element of a region at each row and column that an instruction takes, -1 where there is none."""
-    owners, places = owners_of(region, "warpgroup")
-    held = np.full((_THREADS, max(region.buffer.tile_layout.span(), registers.max() + 1)), -1)
-    held[owners, places] = np.arange(owners.shape[1])
+    """Return the element of a region at each row and column of each instruction's operand, or -1."""
+    held = elements_of_threads(region, "warpgroup", _THREADS, registers.max() + 1)
     row, column = fragment
     tile = np.full((len(registers), row.max() + 1, column.max() + 1), -1)
     tile[:, row, column] = held[:, registers].swapaxes(0, 1)
@@ -84,9 +81,9 @@ def _held(region: Region, registers: Array, fragment: tuple[Array, Array]) -> Ar
 
 def _factor(
     region: Region, taken: Array | SharedFactor, fragment: tuple[Array, Array] | None, shape: tuple[int, int], *,
-    turned: bool,
+    k_first: bool,
 ) -> Array:
-    """As `_held`, of shape (instructions, M or N, k). turned: its first dimension is k."""
+    """Like `_held`, of shape (instructions, M or N, k). k_first: the region's first dimension is k."""
     if not isinstance(taken, SharedFactor):
         assert fragment is not None, "B is never in registers"
         return _held(region, taken, fragment)
@@ -102,7 +99,7 @@ def _factor(
 
 
 def read_at(descriptor: int, is_mn_major: bool, shape: tuple[int, int], size: int) -> Array:
-    """The address at which an instruction reads each element of a factor. shape: M or N, and k. size: bytes each."""
+    """Return the address of each element of a factor. shape: (M or N, k). size: bytes of an element."""
     start, lbo, sbo = (16 * (descriptor >> bit & _FIELD) for bit in (0, 16, 32))
     mode = descriptor >> 62
     width = (16 << (4 - mode if mode else 0)) // size
@@ -110,7 +107,7 @@ def read_at(descriptor: int, is_mn_major: bool, shape: tuple[int, int], size: in
     if is_mn_major:
         address = start + other // width * lbo + k // 8 * sbo + (k % 8 * width + other % width) * size
     else:
-        # under a swizzle all k of an instruction lie in one row
+        # with a swizzle, an instruction's k are in one row
         address = start + other // 8 * sbo + (other % 8 * width + (k if mode else k % width)) * size
         address = address + (0 if mode else k // width * lbo)
     return np.asarray(address ^ (address >> 3 & _SWIZZLED[mode]))

@@ -1,1 +1,1 @@
-"""Where the elements of an operation's operands lie, over the digits of one index that all of them share."""
+"""Addresses of the elements of an operation's operands, over the digits of one index that the operands share."""

@@ -1,4 +1,4 @@
-"""The digits of an index over several operands: how they are made of each operand's steps, cut and joined."""
+"""The digits of an index that several operands share, derived from the steps of each operand."""
 
 from __future__ import annotations
 
@@ -22,16 +22,14 @@ __all__ = ["Digit", "common_digits", "counting", "digits_of", "folded_digit", "j
 
 @lean(frozen=True, slots=True)
 class Digit:
-    """One digit of an index into a space.
-
-    extent: how many values. dim: the dimension of the space that it belongs to, and weight what a step is worth in that
-    dimension's index; dim is None where it spans dimensions.
-    strides: by operand, how far a step leads in it; 0 where it doesn't move.
-    """
+    """One digit of an index into a space."""
 
     extent: int
+    #: the dimension of the space to which the digit belongs; None if it spans several
     dim: int | None
+    #: how much a step adds to the index in that dimension
     weight: int
+    #: the stride in each operand, by name; 0 if the operand is broadcast
     strides: tuple[tuple[str, Stride], ...]
 
     def __getitem__(self, operand: str) -> Stride:
@@ -48,37 +46,34 @@ class Digit:
         return False
 
     def is_spread(self, operand: str) -> bool:
-        """Whether the digit is spread over threads in an operand."""
         return isinstance(self[operand], Thread)
 
     def threads(self, operand: str) -> int:
-        """How far a step leads among threads."""
         stride = self[operand]
         assert isinstance(stride, Thread)
         return stride.stride
 
     def elements(self, operand: str) -> int:
-        """How far a step leads in memory or registers, where that is a constant."""
+        """Return the stride in memory or registers, which must be a constant."""
         stride = self[operand]
         assert isinstance(stride, int)
         return stride
 
     def split(self, inner: int) -> tuple[Digit, Digit]:
-        """The digit as two, the faster of which has `inner` values; these divide the digit's."""
+        """Split the digit into two, the faster of which has `inner` values; `inner` must divide the extent."""
         return self._every(inner, self.extent // inner), Digit(inner, self.dim, self.weight, self.strides)
 
     def in_vectors(self, width: int) -> Digit:
-        """The digit that counts vectors of `width` values, of which the last may be a part."""
+        """Return the digit that counts vectors of `width` values, the last of which may be partial."""
         return self._every(width, -(-self.extent // width))
 
     def _every(self, count: int, extent: int) -> Digit:
-        """Steps of `count` values each."""
         strides = tuple([(name, times(stride, count)) for name, stride in self.strides])
         return Digit(extent, self.dim, self.weight * count, strides)
 
 
 def digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
-    """The digits of `index`, slowest first; it is below the extents' product."""
+    """Return the digits of `index`, slowest first; `index` must be below the product of the extents."""
     values: list[Expr] = []
     weight = prod(extents)
     for k, extent in enumerate(extents):
@@ -93,7 +88,7 @@ def digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
 
 
 def joined_digits(digits: Iterable[Digit], edges: Set[int]) -> list[Digit]:
-    """Neighbours merged where every operand goes on evenly; none across dimensions of which one is in `edges`."""
+    """Merge neighbouring digits that are contiguous in every operand, but not across dimensions in `edges`."""
     run: list[Digit] = []
     for digit in digits:
         while run and _continues(run[-1], digit, edges):
@@ -103,10 +98,7 @@ def joined_digits(digits: Iterable[Digit], edges: Set[int]) -> list[Digit]:
 
 
 def counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) -> tuple[DigitStep, ...]:
-    """Steps that count so many values: in memory they go on past the extent, where nothing is accessed.
-
-    raises: LayoutError where other threads or registers would hold these.
-    """
+    """Extend steps to `count` values, which are masked in memory, or raise LayoutError for a local tile."""
     counted = prod([step.extent for step in steps])
     if counted == count:
         return steps
@@ -123,19 +115,16 @@ def counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) -> 
 
 
 def common_digits(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Digit, ...] | None:
-    """The coarsest digits of one dimension, None where operands split it without common ones.
-
-    there: the steps of each operand along it.
-    """
+    """Return the coarsest common digits of one dimension, or None. there: the steps of each operand along it."""
     if max(map(len, there.values())) == 1:
-        # most dimensions: every operand moves by one stride
+        # fast path for most dimensions: every operand has one stride
         return _one_digit(there, dim)
     return _common_digits(tuple(there.items()), dim)
 
 
 @lru_cache(LIMIT)
 def _common_digits(operands: tuple[tuple[str, tuple[DigitStep, ...]], ...], dim: int) -> tuple[Digit, ...] | None:
-    """As `common_digits`. Remembered, because a kernel's operations work on tiles of few layouts."""
+    """Implement `common_digits`. Cached, because the tiles of a kernel have few different layouts."""
     there = dict(operands)
     if Folded in {type(step.stride) for steps in there.values() for step in steps}:
         return None
@@ -154,7 +143,7 @@ def _common_digits(operands: tuple[tuple[str, tuple[DigitStep, ...]], ...], dim:
 
 
 def _one_digit(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Digit, ...] | None:
-    """As `common_digits`, of a dimension along which every operand takes one step; none where that has one value."""
+    """Implement `common_digits` for a dimension along which every operand has one step; empty for an extent of 1."""
     strides: list[tuple[str, Stride]] = []
     for name, (step,) in there.items():
         if isinstance(step.stride, Folded):
@@ -165,7 +154,7 @@ def _one_digit(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Di
 
 
 def _refined(steps: tuple[DigitStep, ...], extents: tuple[int, ...], marks: tuple[int, ...]) -> list[Stride]:
-    """The stride of each of the finer `extents`; step k covers those from marks[k] to marks[k + 1]."""
+    """Return the stride of each of the finer `extents`; step k covers those from marks[k] to marks[k + 1]."""
     strides: list[Stride] = []
     for k, step in enumerate(steps):
         strides.extend(times(step.stride, weight) for weight in weights(extents[marks[k] : marks[k + 1]]))
@@ -173,7 +162,7 @@ def _refined(steps: tuple[DigitStep, ...], extents: tuple[int, ...], marks: tupl
 
 
 def folded_digit(there: Mapping[str, tuple[DigitStep, ...]], dim: int, extent: int) -> Digit:
-    """All of one dimension as a digit, for operands that split it without common ones, none over threads."""
+    """Return one digit for a whole dimension without common digits; no operand may spread it over threads."""
     return Digit(extent, dim, 1, tuple((name, _folded(steps)) for name, steps in there.items()))
 
 

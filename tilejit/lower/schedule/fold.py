@@ -1,20 +1,20 @@
-"""In which order a function that needn't be commutative combines the elements that become one.
+"""The order in which a function that needn't be commutative combines elements.
 
-Each digit of their index in row-major order is combined by itself, from the fastest to the slowest: so neighbours meet,
-and the lower of two values always comes from elements that lie before those of the higher. A row of 1024 among 128
-threads, of which each has 2 times 4 elements:
+The digits of the elements' row-major index are combined one at a time, fastest first. So neighbours are combined, and
+the elements of the lower of two values precede those of the higher. A row of 1024 over 128 threads, each of which has
+2 times 4 elements:
 
     digit     half 2         warp 4       lane 32         element 4
     weight    512            128          4               1
-    where     register 4     thread 32    thread 1        register 1
+    place     register 4     thread 32    thread 1        register 1
     step      4th            3rd          2nd             1st
 
-    registers   in the thread, a balanced tree
-    lanes       bit by bit, from the nearest on: two lanes exchange what they have, and both combine it
-    members     through shared memory: every thread reads all that belongs to its results, and combines it as a tree
+    registers   a balanced tree in each thread
+    lanes       bit by bit, from the smallest distance up: two lanes exchange their values and both combine them
+    members     through shared memory: every thread reads all values of its results and combines them as a tree
 
-Padding is skipped. What is combined at a digit is a run of values of which the first ones hold elements, so a value
-counts if its first slot does, and only the higher of two needs to be asked.
+Padding is skipped. The valid values of a digit come first, so a value counts if its first slot does, and only the
+higher of two values needs a test.
 """
 
 from __future__ import annotations
@@ -41,107 +41,97 @@ __all__ = ["FoldOrder", "FoldStep", "FoldSteps", "Gathering", "Key"]
 
 T = TypeVar("T")
 
-#: values of the digits among registers that aren't combined yet, slowest first
+#: values of the register digits that aren't combined yet, slowest first
 Key = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FoldStep:
-    """A digit that is combined at once.
-
-    dim, weight: of the space the dimension, and what a step is worth in its index.
-    digit: where it counts registers; else None. threads: where it counts threads; else None. is_lane: of these, two
-    lanes that a shuffle connects.
-    """
+    """A digit that is combined in one step."""
 
     extent: int
+    #: the dimension of the space, and how much a step adds to its index
     dim: int
     weight: int
+    #: set if the step is over registers
     digit: Digit | None = None
+    #: set if the step is over threads
     threads: DigitStep | None = None
+    #: True for two lanes that a shuffle connects
     is_lane: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """Threads whose values meet in shared memory.
+    """Threads whose values are combined through shared memory."""
 
-    members: how many values become one; member: which of them the thread has, by rising index.
-    groups: how many groups of threads have values of their own; group: which the thread belongs to.
-    is_leader: whether the thread is the lowest of those that have the same values.
-    """
-
+    #: values per result, and the index of the thread's one
     members: int
     member: Expr
+    #: number of thread groups that have separate values, and the thread's group
     groups: int
     group: Expr
+    #: True if the thread is the lowest of those that have the same values
     is_leader: Expr
 
 
 class FoldSteps(ABC, Generic[T]):
-    """What can be done with a value for each of a thread's results: emitted, counted or traced."""
+    """The operations of a fold on values of type T, which emit, count or trace them."""
 
     @abstractmethod
     def combined(self, low: T, high: T, counts: Expr) -> T:
-        """Both as one; `low` where `high` doesn't count."""
+        """Combine two values; the result is `low` if `high` doesn't count."""
 
     @abstractmethod
     def across(self, values: Sequence[T], distance: int) -> list[tuple[T, T]]:
-        """For each value what the lower of two lanes has and what the higher has."""
+        """Exchange values between two lanes; return for each value those of the lower and the higher lane."""
 
     @abstractmethod
     def gathered(self, values: Sequence[T], gathering: Gathering) -> list[list[T]]:
-        """For each value what all members have, in order."""
+        """Return for each value those of all members, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldOrder:
-    """The digits of the elements that become one, in the order in which they are combined.
+    """The digits of the combined elements, in the order in which they are combined."""
 
-    tiles: all tiles over the sources' shape; "src" is the first source. weights: for each of its dimensions what a step
-    is worth among the elements that become one; 0 where it is kept. steps: fastest first.
-    """
-
+    #: all tiles over the sources' shape; "src" is the first source
     tiles: DigitSchedule
+    #: for each dimension, how much a step adds to the index among the combined elements; 0 if it is kept
     weights: tuple[int, ...]
+    #: fastest first
     steps: tuple[FoldStep, ...]
 
     @staticmethod
     def of(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> FoldOrder:
-        """That of an operation on local tiles by a scope of so many threads.
-
-        pairs: destination and source of each value, by name. raises: LayoutError as `reduced_tiles`.
-        """
+        """Return the order of an operation on local tiles. pairs: destination and source of each value, by name."""
         tiles, weights = reduced_tiles(op, threads, pairs)
         steps = [step for d in tiles.digits if _is_reduced(d, weights) for step in _steps(d, threads)]
         return FoldOrder(tiles, weights, tuple(sorted(steps, key=lambda step: (-step.dim, step.weight))))
 
     @property
     def results(self) -> DigitSchedule:
-        """The digits that count a thread's results."""
         return self.tiles.where(lambda d: not _is_reduced(d, self.weights) and not d.is_spread("src"))
 
     def each_result(self, operand: str) -> list[int]:
-        """The register of each of a thread's results in an operand; in a source, of its first slot."""
+        """Return the register of each of a thread's results in an operand; in a source, that of its first slot."""
         digits = self.results.digits
         counted = product(*(range(digit.extent) for digit in digits))
         return [_register(digits, operand, values) for values in counted]
 
     @property
     def slots(self) -> tuple[Key, ...]:
-        """The registers of a result, by the values of their digits."""
+        """The registers that are combined into a result, as values of their digits."""
         return tuple(product(*(range(digit.extent) for digit in self._registers(0))))
 
     def register(self, operand: str, slot: Key) -> int:
-        """How far a slot lies from the first in an operand's registers."""
         return _register(self._registers(0), operand, slot)
 
     def _registers(self, done: int) -> list[Digit]:
-        """The digits among registers that aren't combined yet, slowest first."""
         return [step.digit for step in reversed(self.steps[done:]) if step.digit is not None]
 
-    def carried_out(self, values: Mapping[Key, T], steps: FoldSteps[T], thread: Expr) -> T:
-        """What is left of a thread's values, one for each slot. thread: its number in the scope."""
+    def applied(self, values: Mapping[Key, T], steps: FoldSteps[T], thread: Expr) -> T:
+        """Combine the values of all slots into one. thread: the thread's index in the scope."""
         done = 0
         while done < len(self.steps):
             step = self.steps[done]
@@ -152,20 +142,13 @@ class FoldOrder:
                 values = self._across(values, steps, done, thread)
                 done += 1
             else:
-                end = done + self._members_from(done)
+                end = done
+                while end < len(self.steps) and self.steps[end].digit is None and not self.steps[end].is_lane:
+                    end += 1
                 values = self._among(values, steps, (done, end), thread)
                 done = end
         (last,) = values.values()
         return last
-
-    def _members_from(self, done: int) -> int:
-        """How many digits from this one on meet in shared memory together."""
-        count = 0
-        for step in self.steps[done:]:
-            if step.digit is not None or step.is_lane:
-                break
-            count += 1
-        return count
 
     def _in_registers(self, values: Mapping[Key, T], steps: FoldSteps[T], done: int, thread: Expr) -> Mapping[Key, T]:
         runs: dict[Key, list[T]] = {}
@@ -187,7 +170,7 @@ class FoldOrder:
     def _among(
         self, values: Mapping[Key, T], steps: FoldSteps[T], span: tuple[int, int], thread: Expr
     ) -> Mapping[Key, T]:
-        """span: the first of the digits that meet in shared memory, and the end."""
+        """Combine values through shared memory. span: first and end of the steps that are combined."""
         gathered = steps.gathered(list(values.values()), self._gathering(span, thread))
         left = {}
         for key, every in zip(values, gathered, strict=True):
@@ -208,10 +191,10 @@ class FoldOrder:
     def _tree(
         self, run: Sequence[T], steps: FoldSteps[T], done: int, at: Mapping[int, int], thread: Expr, end: int = 0
     ) -> T:
-        """All values of one digit as one: neighbours are combined, and what these give, until one is left.
+        """Combine all values of one digit in a balanced tree.
 
-        at: where the first of them lies in each dimension, without what threads add. end: behind the digits of which
-        threads add nothing; the next one unless given.
+        at: the first value's index in each dimension, without the thread's part. end: the first step that contributes
+        to the thread's part; by default the next one.
         """
         step = self.steps[done]
         level = [(value, k) for k, value in enumerate(run)]
@@ -224,7 +207,7 @@ class FoldOrder:
         return level[0][0]
 
     def _at(self, key: Key, done: int) -> dict[int, int]:
-        """Where a slot lies in each dimension, by its digits from `done` on."""
+        """Return the index of a slot in each dimension, from its register digits after `done` steps."""
         at = dict.fromkeys(range(len(self.weights)), 0)
         for digit, value in zip(self._registers(done), key, strict=False):
             assert digit.dim is not None
@@ -232,7 +215,7 @@ class FoldOrder:
         return at
 
     def _counts(self, at: Mapping[int, int], done: int, thread: Expr) -> Expr:
-        """Whether a value counts whose first element lies there, with what threads add by the digits from `done` on."""
+        """Return whether a value counts whose first element has index `at`, plus the thread's part from `done` on."""
         cond: Expr = TRUE
         for dim in self.tiles.space.padded:
             if not self.weights[dim]:
@@ -242,7 +225,7 @@ class FoldOrder:
                 return FALSE
             along = _joined([step for step in self.steps[done:] if step.dim == dim])
             index = build.weighted_sum([(step.of_thread(thread), weight) for step, weight in along], int32)
-            # rounded up, neighbours often have one limit
+            # rounded up, so that neighbours often share a limit
             multiple = facts.multiple_of(index) or 1
             cond = build.logical_and(cond, build.less(index, -(-left // multiple) * multiple))
         return cond
@@ -270,7 +253,7 @@ def _is_reduced(digit: Digit, weights: Sequence[int]) -> bool:
 
 
 def _steps(digit: Digit, threads: int) -> Iterator[FoldStep]:
-    """The digit as those that are combined at once."""
+    """Split a digit into steps that are combined at once."""
     assert digit.dim is not None
     if not digit.is_spread("src"):
         yield FoldStep(digit.extent, digit.dim, digit.weight, digit=digit)
@@ -289,7 +272,7 @@ def _steps(digit: Digit, threads: int) -> Iterator[FoldStep]:
 
 
 def _joined(steps: Sequence[FoldStep]) -> list[tuple[DigitStep, int]]:
-    """The steps among threads with their weights, fastest first; those that go on evenly as one."""
+    """Return the steps over threads with their weights, fastest first, contiguous steps merged."""
     joined: list[tuple[DigitStep, int]] = []
     for step in steps:
         if step.threads is None:
@@ -307,7 +290,6 @@ def _threads(steps: Sequence[FoldStep] | Iterator[FoldStep]) -> list[DigitStep]:
 
 
 def _moved(at: Mapping[int, int], steps: Sequence[FoldStep], values: Sequence[int]) -> dict[int, int]:
-    """A place further by values of some digits, those given slowest first."""
     moved = dict(at)
     for step, value in zip(reversed(steps), values, strict=True):
         moved[step.dim] += value * step.weight
@@ -315,5 +297,4 @@ def _moved(at: Mapping[int, int], steps: Sequence[FoldStep], values: Sequence[in
 
 
 def _register(digits: Sequence[Digit], operand: str, values: Sequence[int]) -> int:
-    """How far values of the digits lead in an operand's registers."""
     return sum(digit.elements(operand) * value for digit, value in zip(digits, values, strict=True))

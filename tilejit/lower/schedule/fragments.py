@@ -1,9 +1,9 @@
-"""Which registers of a warp's lanes are tiles of a product: the digits that acc, a and b share along m, n and k.
+"""Register fragments of warp-level products: the digits that acc, a and b share along m, n and k.
 
-Lane 4g + t holds row g of A and of the accumulator, column g of B, and the t-th registers along k and n. Rows, columns
-and steps of k may come in any order, as long as the operands that share a dimension agree on it.
+Lane 4g + t holds row g of A and of the accumulator, column g of B, and register t of k and n. Rows, columns and steps
+of k may be in any order, provided that the operands that share a dimension agree on it.
 
-A dimension of one element has no digits: all lanes along it hold the same.
+A dimension of extent 1 has no digits: all lanes along it hold the same element.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ __all__ = ["Fragments", "fragment", "nearest", "share"]
 #: dimensions of the space (m, n, k)
 _M, _N, _K = range(3)
 
-#: (distance of lanes, number of lanes) of dimensions 0 and 1 of each operand: rows or columns g, and registers t
+#: (distance between lanes, number of lanes) of dimensions 0 and 1 of each operand: rows or columns g, and registers t
 _G, _T = (4, 8), (1, 4)
 _LANES = {"acc": (_G, _T), "a": (_G, _T), "b": (_T, _G)}
 
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """Where along k the elements of an instruction's registers are, and how many k there really are.
+    """The indices along k of the elements in an instruction's registers."""
 
-    count: what lies past it is padding. tiles: the digits of an instruction's steps, slowest first. half: leads to its
-    upper half. lanes: of those along k. pack: of the elements in a 32-bit register, fastest first.
-    """
-
+    #: extent of k; larger indices are padding
     count: int
+    #: the digits over an instruction's steps along k, slowest first
     tiles: tuple[Digit, ...]
+    #: the digit that selects the upper half of an instruction's k
     half: Digit | None
     lanes: tuple[Digit, ...]
+    #: the digits over the elements of a 32-bit register, fastest first
     pack: tuple[Digit, ...]
 
     @staticmethod
     def of_one(form: Mma) -> Depth:
-        """Of products whose k is 0 only, as if an instruction's elements were in the order of k."""
+        """Return the depth of products with k of extent 1, as if an instruction's elements were in the order of k."""
         digit = partial(Digit, dim=_K, strides=tuple((name, 0) for name in _LANES))
         lanes = replace(digit(_T[1], weight=form.pack), strides=tuple((name, Thread(_T[0])) for name in _LANES))
         return Depth(1, (), digit(form.halves, weight=4 * form.pack), (lanes,), (digit(form.pack, weight=1),))
 
     def elements(self, tile: int, half: int) -> Iterator[tuple[int, int]]:
-        """(least, greatest) k over the lanes, of each element of a register."""
+        """Yield (least, greatest) k over the lanes for each element of a register."""
         reach = sum((digit.extent - 1) * digit.weight for digit in self.lanes)
         first = (half * self.half.weight if self.half is not None else 0) + _worth(tile, self.tiles[::-1])
         for k in range(prod(digit.extent for digit in self.pack)):
@@ -67,17 +67,15 @@ class Depth:
 
     @property
     def lane_step(self) -> int:
-        """What divides all that lanes add to k."""
+        """A common divisor of the lanes' contributions to k."""
         return gcd(*(digit.weight for digit in self.lanes))
 
     def of_lane(self, thread: Expr) -> Expr:
-        """What a thread's lane adds to k."""
         values = (DigitStep(digit.extent, digit["a"]).of_thread(thread) for digit in self.lanes)
         return build.weighted_sum([(value, d.weight) for value, d in zip(values, self.lanes, strict=True)], int32)
 
 
 def _worth(value: int, digits: Iterable[Digit]) -> int:
-    """What the digits of a value, the fastest first, add to the index."""
     total = 0
     for digit in digits:
         value, at = divmod(value, digit.extent)
@@ -87,24 +85,23 @@ def _worth(value: int, digits: Iterable[Digit]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Fragments:
-    """The digits of a warp's registers in a product, over (m, n, k), in "acc", "a" and "b".
+    """The digits of a warp's registers in a product, over (m, n, k), in "acc", "a" and "b"."""
 
-    m, n, k: those of tiles, slowest first. row: leads to the tile's lower 8 rows. pair: to the accumulator's next
-    column. half: to the instruction's upper half of k. None where that is the same, or there is none.
-    depth: which k the registers hold.
-    """
-
+    #: the digits over instruction tiles, slowest first
     m: DigitSchedule
     n: DigitSchedule
     k: DigitSchedule
+    #: the digit that selects the lower 8 rows of a tile; None if m is 1
     row: Digit | None
+    #: the digit that selects the next column of the accumulator; None if n is 1
     pair: Digit | None
+    #: the digit that selects the upper half of an instruction's k; None if it has one half
     half: Digit | None
     depth: Depth
 
 
 def _need_lanes(placement: Placement, operand: str) -> None:
-    """Raise LayoutError where a dimension of an operand isn't spread over the lanes that a fragment has."""
+    """Raise LayoutError unless each dimension of an operand is spread over the lanes of a fragment."""
     for dim, at, (distance, count) in zip(range(2), _dims(placement), _LANES[operand], strict=True):
         if at is None:
             continue
@@ -114,28 +111,28 @@ def _need_lanes(placement: Placement, operand: str) -> None:
         for step in steps:
             bits = _lane_bits(step)
             if bits is None or not bits <= wanted:
-                raise LayoutError(_in_the_way(placement, operand, dim, _shown(step), f"{count}:{distance}@laneid"))
+                raise LayoutError(_no_fragment(placement, operand, dim, _shown(step), f"{count}:{distance}@laneid"))
             taken |= bits
         if taken != wanted:
             shown = ", ".join(map(_shown, steps)) or "no lanes"
-            raise LayoutError(_in_the_way(placement, operand, dim, shown, f"{count}:{distance}@laneid"))
+            raise LayoutError(_no_fragment(placement, operand, dim, shown, f"{count}:{distance}@laneid"))
 
 
 def _dims(placement: Placement) -> list[int | None]:
-    """Which of the placement's dimensions are those of the matrix; None for one of a single element."""
+    """Return the placement's dimensions that are those of the matrix; None for a dimension of extent 1."""
     region = placement.region
     kept = [d for d, extent in enumerate(region.extents) if extent is not None]
     return [placement.places.index(d) if d in placement.places else None for d in kept]
 
 
-def _in_the_way(placement: Placement, operand: str, dim: int, shown: str, wanted: str) -> str:
+def _no_fragment(placement: Placement, operand: str, dim: int, shown: str, wanted: str) -> str:
     name = placement.buffer.name
     which = name if name == operand else f"{operand} ({name})"
-    return f"{which} is no fragment: dimension {dim} goes along {shown}; needs lanes {wanted}"
+    return f"{which} is not a fragment: dimension {dim} is spread over {shown}; needs lanes {wanted}"
 
 
 def _lane_bits(step: DigitStep) -> set[int] | None:
-    """The distances among lanes that a step's binary digits lead, None where they aren't powers of two."""
+    """Return the lane distances of a step's binary digits; None if they aren't powers of two."""
     first, extent = step.threads, step.extent
     if first >= WARP:
         return set()
@@ -152,10 +149,7 @@ def _shown(step: DigitStep) -> str:
 
 
 def fragment(region: Region, name: str, scope: str, threads: int, pack: int) -> Placement:
-    """One operand as its threads see it. pack: its elements in a 32-bit register.
-
-    raises: LayoutError where it isn't a fragment for whatever the other operands are.
-    """
+    """Return the placement of one operand, or raise LayoutError. pack: its elements in a 32-bit register."""
     placement = place(region, scope)
     need_slice(placement)
     _need_lanes(placement, name)
@@ -170,11 +164,7 @@ def fragment(region: Region, name: str, scope: str, threads: int, pack: int) -> 
 
 
 def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
-    """The digits of all three.
-
-    accepts: placements of "acc", "a" and "b" that `fragment` makes, owned by whole warps.
-    raises: LayoutError where two of them disagree on a dimension, or elements don't lie together in registers.
-    """
+    """Return the digits that placements from `fragment` share, or raise LayoutError if they disagree."""
     (m, n), (_, k) = operands["acc"].region.shape, operands["a"].region.shape
     along = {"acc": (_M, _N), "a": (_M, _K), "b": (_K, _N)}
     sides = {name: (placement, _along(placement, along[name])) for name, placement in operands.items()}
@@ -185,7 +175,7 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
     row = pair = half = None
     if n > 1:
         pair, columns = _without_pair(columns, product, form)
-    # where a dimension has one element, registers are made by themselves
+    # operands with a dimension of extent 1 are packed into new registers
     words = ("acc",) * (m > 1 and n > 1) + ("a", "b") * (k > 1)
     _need_words(product.among(words), (*rows, *columns, *depth), form)
     if m > 1:
@@ -198,30 +188,31 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
 
 
 def _along(placement: Placement, dims: tuple[int, int]) -> list[int | None]:
-    """Which of an operand's dimensions goes along each of (m, n, k)."""
     at = dict(zip(dims, _dims(placement), strict=True))
     return [at.get(dim) for dim in (_M, _N, _K)]
 
 
 def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> list[Digit]:
-    """The digits of a dimension that aren't of threads in both of the operands that have it."""
+    """Return the digits of a dimension that aren't over threads in both of the operands that have it."""
     name, x, y = "mnk"[dim], product[first], product[second]
     digits: list[Digit] = []
     for digit in (d for d in product.digits if d.dim == dim):
         if digit.is_folded:
-            raise LayoutError(f"{x.buffer.name} and {y.buffer.name} split {name} so that no tile is common")
+            raise LayoutError(f"{x.buffer.name} and {y.buffer.name} split {name} without common tiles")
         if _is_threads(name, digit[first], digit[second]):
             continue
-        if digit.is_spread(first) or (digit.is_spread(second) and not _is_pair(digit)):
+        # columns 2t and 2t + 1 are in lanes 8t and 8t + 4 of B
+        is_pair = dim == _N and digit.extent == 2 and digit["b"] == Thread(4)
+        if digit.is_spread(first) or (digit.is_spread(second) and not is_pair):
             raise LayoutError(_disagree(name, x.placement, y.placement, (digit.extent, digit[first], digit[second])))
         digits.append(digit)
     return digits
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """Whether a digit is one of threads, on which both operands agree.
+    """Return whether a digit is over threads in both operands, consistently.
 
-    Along n, columns 2t and 2t + 1 are with lane t in the accumulator, and with lanes 8t and 8t + 4 in B.
+    Along n, lane t holds columns 2t and 2t + 1 of the accumulator, and lanes 8t and 8t + 4 hold these columns of B.
     """
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
@@ -230,27 +221,22 @@ def _is_threads(name: str, p: Stride, q: Stride) -> bool:
     return q.stride == (8 if name == "n" and p.stride < WARP else 1) * p.stride
 
 
-def _is_pair(digit: Digit) -> bool:
-    """Whether a digit along n tells columns 2t and 2t + 1 apart."""
-    return digit.dim == _N and digit.extent == 2 and digit["b"] == Thread(4)
-
-
 def _disagree(name: str, x: Placement, y: Placement, digit: tuple[int, Stride, Stride]) -> str:
     extent, first, second = digit
     p, q = (_shown(DigitStep(extent, stride)) for stride in (first, second))
     if name == "k" and isinstance(first, Thread) and first.stride >= WARP:
-        return f"k goes along {p} in {x.buffer.name}: each warp has a part of every sum"
-    return f"{x.buffer.name} and {y.buffer.name} don't agree on {name}: it goes along {p} in one, {q} in the other"
+        return f"k is spread over {p} in {x.buffer.name}: each warp has a part of every sum"
+    return f"{x.buffer.name} and {y.buffer.name} don't agree on {name}: it is over {p} in one, over {q} in the other"
 
 
 def _without_pair(digits: list[Digit], product: DigitSchedule, form: Mma) -> tuple[Digit, list[Digit]]:
-    """The digit of a lane's two columns, and the digits of n without it."""
+    """Return the digit over a lane's two columns, and the other digits of n."""
     (pair,) = (d for d in digits if d.is_spread("b"))
     step = pair.elements("acc")
     if form.acc_pack == 2 and step != 1:
         name = product["acc"].buffer.name
         raise LayoutError(
-            f"a lane's columns 2t and 2t + 1 of {name} lie {step} registers apart; needs 1, a 32-bit pair"
+            f"a lane's columns 2t and 2t + 1 of {name} are {step} registers apart; needs 1, a 32-bit pair"
         )
     return pair, [d for d in digits if d is not pair]
 
@@ -258,7 +244,7 @@ def _without_pair(digits: list[Digit], product: DigitSchedule, form: Mma) -> tup
 def _without_packs(
     digits: list[Digit], product: DigitSchedule, form: Mma
 ) -> tuple[list[Digit], tuple[Digit, ...]]:
-    """The digits of k without those of the elements in a 32-bit register, and these, fastest first."""
+    """Split the digits of k into those over registers, and those over the elements of one, fastest first."""
     unpacked, packed, pack = list(digits), 1, list[Digit]()
     while packed < form.pack:
         at = next((i for i, d in enumerate(unpacked) if d["a"] == packed == d["b"]), None)
@@ -266,7 +252,7 @@ def _without_packs(
         if at is None or unpacked[at].extent % taken or form.pack % (packed * taken):
             names = " and ".join(product[name].buffer.name for name in ("a", "b"))
             raise LayoutError(
-                f"a 32-bit register holds {form.pack} elements that follow each other along k; in {names} {packed} do"
+                f"a 32-bit register holds {form.pack} consecutive elements along k; {names} have {packed}"
             )
         outer, inner = unpacked.pop(at).split(taken)
         unpacked[at:at] = [outer] if outer.extent > 1 else []
@@ -276,20 +262,20 @@ def _without_packs(
 
 
 def _need_words(product: DigitSchedule, digits: Iterable[Digit], form: Mma) -> None:
-    """Raise LayoutError where a tile's registers don't begin at whole 32-bit registers."""
+    """Raise LayoutError unless tiles start at whole 32-bit registers."""
     packs = {"acc": form.acc_pack, "a": form.pack, "b": form.pack}
     for digit in digits:
         for name in product.names:
             stride = digit[name]
             if isinstance(stride, int) and stride % packs[name]:
                 raise LayoutError(
-                    f"tiles of {product[name].buffer.name} begin every {stride} elements of a lane "
+                    f"tiles of {product[name].buffer.name} start every {stride} elements of a lane "
                     f"({digit.extent}:{stride}); needs a multiple of {packs[name]}, whole 32-bit registers"
                 )
 
 
 def _halved(digits: list[Digit], what: str) -> tuple[Digit, list[Digit]]:
-    """The digit of an instruction's two halves of a dimension, and the digits without it."""
+    """Return the digit over an instruction's two halves of a dimension, and the other digits."""
     even = [d for d in digits if d.extent % 2 == 0]
     if not even:
         raise LayoutError(f"no tile has {what}")
@@ -300,7 +286,7 @@ def _halved(digits: list[Digit], what: str) -> tuple[Digit, list[Digit]]:
 
 
 def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, threads: int) -> str:
-    """The calls that make the layouts of operands `names` that fit, with the warps as the accumulator has them."""
+    """Return a hint with layouts that fit for the operands `names`, keeping the warps of the accumulator."""
     (rows, columns), (_, depth) = regions["acc"].shape, regions["a"].shape
     warps = _grid(regions["acc"], scope, threads // WARP)
     if warps is None:
@@ -314,23 +300,18 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
 
 
 def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
-    """(warps along m, warps along n): as the accumulator has them, else those with the squarest tiles."""
+    """Return (warps along m, warps along n): those of the accumulator if possible, else the squarest tiles."""
     rows, columns = acc.shape
     possible = [
         (wm, warps // wm)
         for wm in range(1, warps + 1)
         if warps % wm == 0 and rows % (MMA_M * wm) == 0 and columns % (MMA_N * (warps // wm)) == 0
     ]
-    as_it_is = _grid_of(acc, scope)
-    if as_it_is in possible:
-        return as_it_is
-    return min(possible, key=lambda g: abs(rows // g[0] - columns // g[1]), default=None)
-
-
-def _grid_of(acc: Region, scope: str) -> tuple[int, int] | None:
     try:
         dims = place(acc, scope).dims
     except LayoutError:
-        return None
-    counts = [prod(s.extent for s in dim if isinstance(s.stride, Thread) and s.threads >= WARP) for dim in dims]
-    return (counts[0], counts[1]) if len(counts) == 2 else None
+        dims = ()
+    counts = tuple([prod(s.extent for s in d if isinstance(s.stride, Thread) and s.threads >= WARP) for d in dims])
+    if counts in possible:
+        return counts
+    return min(possible, key=lambda g: abs(rows // g[0] - columns // g[1]), default=None)

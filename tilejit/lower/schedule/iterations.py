@@ -1,4 +1,4 @@
-"""Every round of every thread at once, in NumPy: what a plan's expressions come to."""
+"""Evaluation of a plan's expressions for all threads and iterations at once, in NumPy."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """Rounds of the threads of a scope, the threads of a round one after the other.
+    """All iterations of the threads of a scope, iteration by iteration.
 
-    regions: those whose run-time strides have the values of `launch_values`; run-time starts are as near to 0 as they
-    may be.
+    regions: the regions whose run-time strides take the values of `launch_values`. Run-time starts are as close to 0 as
+    possible.
     """
 
     rounds: int
@@ -31,36 +31,31 @@ class Iterations:
 
     @property
     def round(self) -> Var:
-        """The variable that is the round's number."""
-        return Var("turns.round", int32, bounds=(0, max(self.rounds - 1, 0)))
+        return Var("iterations.round", int32, bounds=(0, max(self.rounds - 1, 0)))
 
     @property
     def thread(self) -> Var:
-        """The variable that is the thread's number."""
-        return Var("turns.thread", int32, bounds=(0, self.threads - 1))
+        return Var("iterations.thread", int32, bounds=(0, self.threads - 1))
 
     @property
-    def turn(self) -> tuple[Var, Var]:
-        """Thread and round."""
+    def variables(self) -> tuple[Var, Var]:
         return self.thread, self.round
 
     @property
     def rounds_of(self) -> Array:
-        """The round of each turn."""
         return np.arange(self.rounds * self.threads, dtype=np.int64) // self.threads
 
     @property
     def threads_of(self) -> Array:
-        """The thread of each turn."""
         return np.arange(self.rounds * self.threads, dtype=np.int64) % self.threads
 
     def values(self, *exprs: Expr) -> Array:
-        """What expressions of the two variables are, of shape (turns, expressions)."""
+        """Evaluate expressions of the two variables; the result has shape (rows, expressions)."""
         names: dict[str, Array | int] = {**launch_values(self.regions)}
-        names |= {"turns.round": self.rounds_of, "turns.thread": self.threads_of}
+        names |= {"iterations.round": self.rounds_of, "iterations.thread": self.threads_of}
         shape = (self.rounds * self.threads,)
         return np.stack([np.broadcast_to(evaluate(expr, names), shape) for expr in exprs], axis=1)
 
     def holding(self, cond: Expr) -> Array:
-        """The numbers of the turns in which a condition holds."""
+        """Return the numbers of the rows for which a condition holds."""
         return np.flatnonzero(self.values(cond)[:, 0])

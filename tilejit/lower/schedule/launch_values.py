@@ -1,4 +1,4 @@
-"""Stand-ins for what is known only at launch, so that schedules have numbers."""
+"""Placeholder values for run-time strides, so that schedules can be evaluated at compile time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["launch_values"]
 
 
 def launch_values(regions: Sequence[Region]) -> dict[str, int]:
-    """Run-time strides by name, as of row-major tensors whose rows are as long as alignment allows."""
+    """Return the run-time strides by name: those of row-major tensors whose rows are padded to the alignment."""
     values: dict[str, int] = {}
     for region in regions:
         layout = region.buffer.layout

@@ -1,4 +1,4 @@
-"""8x8 tiles of 16-bit elements: how registers and shared memory must split for one matrix instruction to move them.
+"""8x8 tiles of 16-bit elements, which ldmatrix and stmatrix move between registers and shared memory.
 
 In registers lane 4r + q holds elements 2q and 2q + 1 of row r of a tile, in one 32-bit register:
 
@@ -8,7 +8,7 @@ In registers lane 4r + q holds elements 2q and 2q + 1 of row r of a tile, in one
     ...
     row 7      lane 28  lane 29  lane 30  lane 31
 
-In memory either a row is 16 bytes in a row, or (trans) a column is.
+In memory each row is 16 contiguous bytes, or each column (trans).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .width import misaligned
 
 __all__ = ["ROW", "Tiles", "split_tiles"]
 
-#: elements of one row of a tile, which lie together in shared memory: 16 bytes
+#: elements of one row of a tile: 16 contiguous bytes in shared memory
 ROW = 8
 
-#: tiles that one instruction moves at most
+#: maximum number of tiles per instruction
 _MOST = 4
 
 #: lanes that share a row of a tile, each with one register of it
@@ -39,36 +39,33 @@ _QUAD = 4
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The digits of a copy that tiles account for, in "registers" and "memory".
+    """The digits of a copy by 8x8 tiles, in "registers" and "memory"."""
 
-    trans: whether a tile's columns lie together in memory, not its rows. pitch: elements from one to the next.
-    warps: digits of a thread's warp. inner: digits of the tile in one instruction; outer: those of the instruction.
-    Both count slowest first.
-    """
-
+    #: True if columns are contiguous in memory, not rows
     trans: bool
+    #: elements between neighbouring rows, or columns if transposed
     pitch: int
     warps: DigitSchedule
+    #: the digits over the tiles of one instruction, slowest first
     inner: DigitSchedule
+    #: the digits over instructions, slowest first
     outer: DigitSchedule
 
     @property
     def registers(self) -> View:
-        """The registers, as instructions count them."""
         return self.outer["registers"]
 
     @property
     def memory(self) -> View:
-        """The shared memory, as instructions count it."""
         return self.outer["memory"]
 
     @property
     def num(self) -> int:
-        """Tiles of one instruction."""
+        """The number of tiles per instruction."""
         return self.inner.count
 
     def offsets(self) -> list[int]:
-        """How far each tile of an instruction lies from the first in registers."""
+        """Return the register offset of each tile of an instruction from the first one."""
         offsets = [0]
         for digit in self.inner.digits:
             offsets = [offset + k * _register(digit) for offset in offsets for k in range(digit.extent)]
@@ -76,13 +73,15 @@ class Tiles:
 
 
 def split_tiles(copy: DigitSchedule) -> Tiles:
-    """The digits of a copy as rows, columns, tiles and warps.
-
-    accepts: registers that all threads of whole warps own.
-    raises: LayoutError where the layouts aren't made of 8x8 tiles, or rows aren't 16 aligned bytes.
-    """
+    """Split the digits of a copy by whole warps into rows, columns, tiles and warps, or raise LayoutError."""
     registers, memory = copy["registers"].placement, copy["memory"].placement
-    _need_replicas_over_warps(registers)
+    for step in registers.replicas:
+        if step.threads % WARP:
+            raise LayoutError(
+                f"{step.extent} lanes of a warp hold the same elements of {registers.buffer.name}; "
+                "in an 8x8 tile each lane holds different ones",
+                hint="replicate over whole warps",
+            )
     if memory.replicas:
         raise LayoutError(f"{memory.buffer.name} holds each element in several places")
     for d in copy.space.padded:
@@ -104,16 +103,6 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
     return Tiles(trans, pitch, copy.over(warps), copy.over(inner), copy.over(outer))
 
 
-def _need_replicas_over_warps(registers: Placement) -> None:
-    for step in registers.replicas:
-        if step.threads % WARP:
-            raise LayoutError(
-                f"{step.extent} lanes of a warp hold the same elements of {registers.buffer.name}; "
-                "in an 8x8 tile each lane holds its own",
-                hint="replicate over whole warps",
-            )
-
-
 def _thread(digit: Digit) -> int:
     return digit.threads("registers")
 
@@ -132,7 +121,7 @@ def _fitting(placement: Placement) -> str:
 
 
 def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
-    """The digits among threads, nearest first, cut where a quad and where a warp ends."""
+    """Return the digits over threads, fastest first, split at the boundaries of quads and warps."""
     by_lane: list[Digit] = []
     uncut = sorted(digits, key=_thread, reverse=True)
     while uncut:
@@ -154,14 +143,11 @@ def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
 
 
 def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], Digit]:
-    """The digits among a thread's 32-bit registers, and that of the two elements in one.
-
-    raises: LayoutError where elements don't pair up, or a pair doesn't start at an even register.
-    """
+    """Return the digits over 32-bit registers and over the pair in one, or raise LayoutError for unaligned pairs."""
     name = registers.buffer.name
     pairs = [d for d in digits if d["registers"] == 1]
     if not pairs or pairs[0].extent % 2:
-        what = f"a run of {pairs[0].extent} elements" if pairs else "no two elements of one thread follow each other"
+        what = f"a run of {pairs[0].extent} elements" if pairs else "no two elements of one thread are consecutive"
         raise LayoutError(f"{what} in {name}; a 32-bit register holds 2", hint=_fitting(registers))
     outer, pair = pairs[0].split(2)
     words = [d for d in (outer, *(d for d in digits if d is not pairs[0])) if d.extent > 1]
@@ -178,14 +164,11 @@ def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], 
 
 
 def _even_step(digits: Sequence[Digit], memory: Placement, which: str) -> int:
-    """How far each of some lanes leads in memory, the same for all.
-
-    raises: LayoutError where it isn't.
-    """
+    """Return the stride of some lanes in memory, or raise LayoutError if they don't have a single stride."""
     for near, far in zip(digits, digits[1:], strict=False):
         if _step(far) != near.extent * _step(near):
             raise LayoutError(
-                f"{which} lie {_step(near)} and then {_step(far)} elements apart in {memory.buffer.name}; "
+                f"{which} are {_step(near)} and then {_step(far)} elements apart in {memory.buffer.name}; "
                 "needs one stride",
                 hint=f"what fits: {memory.buffer.name} S[(8, 4, n, 2) : (8*n, 2, 8, 1)], row-major or column-major",
             )
@@ -193,10 +176,7 @@ def _even_step(digits: Sequence[Digit], memory: Placement, which: str) -> int:
 
 
 def _orientation(steps: tuple[int, int, int], memory: Placement) -> tuple[bool, int]:
-    """(trans, pitch) from how far a row, two columns and one column lead in memory.
-
-    raises: LayoutError where neither rows nor columns are 8 elements in a row, 16 aligned bytes.
-    """
+    """Return (trans, pitch) for the strides of a row, two columns and one column, or raise LayoutError."""
     rows, quads, pair = steps
     name, bytes_each = memory.buffer.name, memory.buffer.dtype.bytes
     if (quads, pair) == (2, 1):
@@ -206,12 +186,12 @@ def _orientation(steps: tuple[int, int, int], memory: Placement) -> tuple[bool, 
         _need_pitch("columns", pair, name, bytes_each)
         if quads != 2 * pair:
             raise LayoutError(
-                f"columns of {name} lie {pair} elements apart, and every second one {quads}; needs {2 * pair}"
+                f"columns of {name} are {pair} elements apart, and every second one {quads}; needs {2 * pair}"
             )
         return True, pair
     raise LayoutError(
-        f"the elements of a row of 8 lie {pair} apart in {name}, pairs of them {quads}, and rows {rows}; "
-        "needs 1 and 2 (rows together), or rows 1 apart (columns together, .trans)",
+        f"the elements of a row of 8 are {pair} apart in {name}, pairs of them {quads}, and rows {rows}; "
+        "needs 1 and 2 (contiguous rows), or rows 1 apart (contiguous columns, .trans)",
         hint=f"what fits: {name} S[(8, 4, n, 2) : (8*n, 2, 8, 1)], row-major or column-major",
     )
 
@@ -227,10 +207,10 @@ def _need_pitch(what: str, pitch: int, name: str, bytes_each: int) -> None:
 
 
 def _instructions(words: Sequence[Digit], distance: Callable[[Digit], int]) -> tuple[list[Digit], list[Digit]]:
-    """The digits of the tile in an instruction, as many as fit, and those of the instruction.
+    """Split the digits over tiles into those within an instruction, as many as fit, and those over instructions.
 
-    Tiles of one instruction are the nearest by `distance`, in the order of their registers. Of columns those follow
-    each other in registers: two that a product takes as one operand then need no moves to a pair of registers.
+    An instruction gets the tiles that are nearest by `distance`, in the order of their registers. In the transposed
+    case these are consecutive in registers, so two tiles that form one operand of a product need no moves.
     """
     inner: list[Digit] = []
     outer: list[Digit] = []

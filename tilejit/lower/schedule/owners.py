@@ -1,4 +1,4 @@
-"""Which threads own a local tile, and whether they are all of a scope's."""
+"""Checks of the threads that own a local tile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["need_all_threads", "need_own_registers", "need_same_threads", "need_
 
 
 def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
-    """Raise LayoutError where the threads that own a tile, replicas included, aren't exactly those of the scope."""
+    """Raise LayoutError unless the threads that own a tile, replicas included, are exactly those of the scope."""
     need_own_registers(placement)
     if placement.owners == threads:
         return
@@ -34,26 +34,26 @@ def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
 
 
 def need_own_registers(placement: Placement) -> None:
-    """Raise LayoutError where a thread holds a value in several registers."""
+    """Raise LayoutError if a thread holds a value in several registers."""
     for step in placement.replicas:
         if not isinstance(step.stride, Thread):
             raise LayoutError(f"{placement.buffer.name} holds each value in several registers of one thread")
 
 
 def need_thread_axes(placement: Placement, scope: str, threads: int) -> None:
-    """Raise LayoutError where a tile is each thread's own, and there are several threads."""
+    """Raise LayoutError if a tile without thread axes is used by a scope of several threads."""
     if threads > 1 and not placement.threads:
         raise LayoutError(
-            f"{placement.buffer.name} has no thread axes: it is each thread's own, and a {scope} has {threads} threads",
+            f"{placement.buffer.name} has no thread axes: each thread has its own; a {scope} has {threads} threads",
             hint="call the operation on tj.thread, or give the tile a layout with thread axes",
         )
 
 
 def need_same_threads(schedule: DigitSchedule, owner: str, name: str) -> None:
-    """Raise LayoutError unless the elements of tile `name` lie in the threads that own those of tile `owner`.
+    """Raise LayoutError unless the elements of tile `name` are in the threads that own those of tile `owner`.
 
-    Both are owned by the whole scope, so where `name` doesn't move along one of the owner's thread digits, its
-    replicas do.
+    Both tiles are owned by the whole scope. So if `name` doesn't move along a thread digit of the owner, its replicas
+    are spread over these threads.
     """
     for digit in schedule.digits:
         strides = dict(digit.strides)
@@ -69,9 +69,8 @@ def need_same_threads(schedule: DigitSchedule, owner: str, name: str) -> None:
 
 
 def _moved(one: Buffer, other: Buffer) -> str:
-    """How the elements of tile `other` come to the threads that hold those of tile `one`."""
     if one.slots or one.shape != other.shape:
-        return f"copy {other.name} to shared memory, and load it from there: then it gets {one.name}'s layout"
+        return f"copy {other.name} to shared memory and load it from there, so that it gets {one.name}'s layout"
     return (
         f"copy {other.name} to a tile with {one.name}'s layout first: t = tj.alloc_local({other.shape}, "
         f"tj.{other.dtype}, layout={one.tile_layout!r}), and then copy(t, {other.name})"

@@ -1,4 +1,4 @@
-"""One region taken apart: how far each digit of its index moves in memory, in registers, or among the threads.
+"""Placements of regions: the stride of each digit of a region's index in memory, in registers, or over threads.
 
     region a[8:16, 0:32] of S[(16, 32) : (32, 1)] in shared memory       dims: 8 steps of 32; 32 steps of 1
                                                                          offsets: 8 times 32
@@ -33,26 +33,24 @@ __all__ = [
 
 
 class DigitStep(NamedTuple):
-    """One digit of an index: `extent` values, each `stride` further."""
+    """One digit of an index: `extent` values, `stride` apart."""
 
     extent: int
     stride: Stride
 
     @property
     def threads(self) -> int:
-        """How far a step leads among the threads."""
         assert isinstance(self.stride, Thread)
         return self.stride.stride
 
     def of_thread(self, thread: Expr) -> Expr:
-        """Which of the values a thread has."""
         apart = self.threads
         return build.mod(build.floordiv(thread, apart) if apart > 1 else thread, self.extent)
 
 
 @lean(frozen=True, slots=True)
 class Offset:
-    """One term of where a region starts: `index` times `stride`, and what to call it."""
+    """One term of a region's start: `index` times `stride`, with a description for messages."""
 
     index: Expr
     stride: int | Scaled
@@ -60,30 +58,29 @@ class Offset:
 
     @property
     def multiple(self) -> int:
-        """A number that divides the term; 0 for nothing at all."""
+        """A known divisor of the term; 0 if the term is 0."""
         return facts.multiple_of(self.index) * multiple_of(self.stride)
 
 
 @lean(frozen=True, slots=True)
 class Placement:
-    """One operand of a tile operation, taken apart.
-
-    shape: extents without those of 1. places: for each, its dimension in the buffer.
-    dims: the steps of each, slowest first. Where the buffer has slots past its shape, they may count more values.
-    offsets: what is added, in elements, before swizzling; in tensor memory a lane is `TMEM_LANE`.
-    replicas: the threads that hold the same values, as steps among the threads.
-    edges: the buffer's dimensions in which the region isn't known to lie inside the tensor.
-    first_thread: the scope's thread at which the owners begin.
-    """
+    """The placement of one operand of a tile operation. Offsets are in elements, before swizzling."""
 
     region: Region
+    #: extents other than 1
     shape: tuple[int, ...]
+    #: the buffer's dimension for each extent
     places: tuple[int, ...]
+    #: the steps along each dimension, slowest first; slots past the buffer's shape may add values
     dims: tuple[tuple[DigitStep, ...], ...]
+    #: terms of the start; in tensor memory a lane is `TMEM_LANE`
     offsets: tuple[Offset, ...]
+    #: steps over the threads that hold the same values
     replicas: tuple[DigitStep, ...] = ()
     swizzle: Swizzle | None = None
+    #: the buffer's dimensions in which the region may exceed the tensor
     edges: tuple[int, ...] = ()
+    #: first thread of the scope that owns elements
     first_thread: int = 0
     buffer: Buffer = field(init=False, compare=False, repr=False)
 
@@ -92,19 +89,18 @@ class Placement:
 
     @property
     def terms(self) -> list[Term]:
-        """What leads to the region's start."""
         return [(offset.stride, offset.index) for offset in self.offsets]
 
     @property
     def start(self) -> Expr:
-        """Where the region starts, before swizzling."""
+        """The start of the region, before swizzling."""
         if not self.offsets:
-            # most regions are whole tiles
+            # fast path for whole tiles
             return integer(0, self.buffer.index_dtype)
         return total_along(self.terms, self.buffer.index_dtype)
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
-        """Whether a thread moves what it owns: all owners of a value load it, the lowest stores it."""
+        """Return whether a thread moves its elements: all owners of a value load it, the lowest one stores it."""
         cond: Expr = TRUE
         for step in () if loads else self.replicas:
             cond = build.logical_and(cond, build.equal(step.of_thread(thread), 0))
@@ -116,12 +112,12 @@ class Placement:
 
     @property
     def threads(self) -> tuple[DigitStep, ...]:
-        """The steps among the threads, replicas included, nearest first."""
+        """The steps over threads, replicas included, fastest first."""
         return _threads(self.dims, self.replicas)
 
     @property
     def owners(self) -> int | None:
-        """How many threads own it, replicas included; None where they leave a gap, or overlap."""
+        """The number of owning threads, replicas included; None if they have gaps or overlap."""
         return _owners(self.dims, self.replicas)
 
 
@@ -142,26 +138,23 @@ def _owners(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, 
 
 
 def place(region: Region, scope: str) -> Placement:
-    """A region as its scope's threads see it.
-
-    raises: LayoutError where threads of a wider scope than `scope` own it, where it cuts the threads, or
-    where its registers can't be told apart by steps.
-    """
+    """Return the placement of a region, or raise LayoutError if it cuts threads or a wider scope owns it."""
     buffer = region.buffer
     strides = global_strides(buffer) if buffer.space == "global" else None
     if strides is not None:
         return _strided(region, strides)
     layout = buffer.tile_layout
-    if layout.offset:
-        _no_thread_offset(layout, buffer)
+    for axis, value in layout.offset:
+        if axis.is_thread and value:
+            raise LayoutError(
+                f"{buffer.name} starts at {axis} {value}, so not all threads of the scope own a part",
+                hint="use a layout without an offset on a thread axis",
+            )
     return _tiled(region, layout, scope)
 
 
 def owned(buffer: Buffer, scope: str) -> Placement:
-    """All of a local buffer, whichever of the scope's threads own it.
-
-    raises: LayoutError where threads of a wider scope do.
-    """
+    """Return the placement of a whole local buffer, or raise LayoutError if threads of a wider scope own it."""
     layout, extents = buffer.tile_layout, buffer.fixed_shape
     whole = Region(buffer, (_int(0),) * len(extents), extents)
     steps = SCOPES[scope].steps
@@ -170,10 +163,7 @@ def owned(buffer: Buffer, scope: str) -> Placement:
 
 
 def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
-    """An element's offset in memory, swizzled, or for a thread's own tile its register.
-
-    raises: LayoutError where other threads may own the element.
-    """
+    """Return an element's swizzled offset or register, or raise LayoutError if the buffer is spread over threads."""
     layout, dtype = buffer.layout, buffer.index_dtype
     starts = [build.cast(index, dtype) for index in indices]
     one_each = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
@@ -183,7 +173,7 @@ def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
     layout = buffer.tile_layout
     if _is_spread(buffer):
         raise LayoutError(
-            f"{buffer.name} is spread over threads; its elements can't be named one by one",
+            f"{buffer.name} is spread over threads; its elements can't be accessed individually",
             hint="use .registers for the calling thread's own part",
         )
     terms: list[Term] = [(1, _int(value)) for _, value in layout.offset]
@@ -195,12 +185,11 @@ def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
 
 @remembered
 def _is_spread(buffer: Buffer) -> bool:
-    """Whether a buffer with a tile layout has thread axes."""
     return any(axis.is_thread for axis in buffer.tile_layout.axes())
 
 
 def gathered_offsets(region: Region, number: Expr) -> tuple[Offset, ...]:
-    """What is added for the box of a gathered region that a number of its index says; nothing of any other region."""
+    """Return the offsets of the box that `number` selects in a gathered region; none for any other region."""
     if region.gathered is None:
         return ()
     buffer, dim = region.buffer, region.gathered.dim
@@ -214,19 +203,18 @@ def gathered_offsets(region: Region, number: Expr) -> tuple[Offset, ...]:
 
 
 def extent_of(buffer: Buffer, d: int) -> Expr:
-    """How large a buffer is in dimension `d`."""
     size = buffer.shape[d]
     return build.const(size, int64) if isinstance(size, int) else size
 
 
 def need_slice(placement: Placement) -> None:
-    """Raise LayoutError where a dimension of the region doesn't move along steps."""
+    """Raise LayoutError if a dimension of the region doesn't move along steps."""
     for dim, steps in zip(placement.places, placement.dims, strict=True):
         for step in steps:
             if isinstance(step.stride, Folded):
                 raise LayoutError(
-                    f"dimension {dim} of {placement.buffer.name} lies in parts, {_parts(step.stride)}; "
-                    f"{step.extent} elements from {_begin(step.stride)} on cut through them",
+                    f"dimension {dim} of {placement.buffer.name} is split into parts, {_parts(step.stride)}; "
+                    f"{step.extent} elements from {_begin(step.stride)} on aren't whole parts",
                     hint="take whole parts; a start known only at run time as i * extent, or tj.sym(..., multiple_of=)",
                 )
 
@@ -240,19 +228,19 @@ def _begin(folded: Folded) -> str:
 
 
 def global_strides(buffer: Buffer) -> tuple[int | Var, ...] | None:
-    """The strides of a global tensor, in elements; None of a view that has not one a dimension."""
+    """Return the strides of a global tensor, in elements; None for a view that hasn't one stride per dimension."""
     layout = buffer.layout
     return layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
 
 
 def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None:
-    """The strides of a global tensor that has one a dimension: its regions may pass its edges."""
+    """Return the strides of a global tensor that has one per dimension, so that its regions may pass its edges."""
     if buffer.space != "global" or layout.swizzle is not None or layout.replica or layout.offset:
         return None
     shape = tuple(n for n in buffer.shape if isinstance(n, int))
     if len(shape) != len(buffer.shape) or prod(shape) != layout.size():
         return None
-    # a dimension of one element has a stride, too: it leads to what lies past the edge
+    # a dimension of extent 1 needs a stride too, for elements past the edge
     groups = [merged(g) or g[:1] for g in refined(layout.shard, shape)]
     if any(len(g) > 1 or g[0].axis.is_thread for g in groups):
         return None
@@ -292,12 +280,11 @@ def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
 
 @lasting
 def _wholes(layout: TileLayout) -> dict[tuple[object, ...], Placement]:
-    """The placements of whole tiles of a layout, by scope, space, shape and slots: each but for its region."""
+    """Return the cache of placements of whole tiles of a layout, by scope, space, shape and slots."""
     return {}
 
 
 def _window_of(region: Region, layout: TileLayout, scope: str) -> Placement:
-    """As `place`, of a part of a tile."""
     buffer, counts = region.buffer, region.counts
     dims: list[tuple[DigitStep, ...]] = []
     offsets = [
@@ -325,7 +312,7 @@ def _window_of(region: Region, layout: TileLayout, scope: str) -> Placement:
 
 @remembered
 def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
-    """The iterators of each dimension of a buffer with a tile layout, those of tensor memory's lanes in addresses."""
+    """Return the iterators of each dimension of a buffer with a tile layout; tensor memory lanes are in addresses."""
     layout, shape = buffer.tile_layout, tuple(n for n in buffer.laid_out if isinstance(n, int))
     if len(shape) != len(buffer.shape):
         raise LayoutError(f"{buffer.name} has extents known only at launch, and a layout of fixed size")
@@ -336,7 +323,7 @@ def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
 
 
 def _reach(buffer: Buffer, d: int, start: Expr, extent: int) -> int:
-    """How many slots from `start` on hold a region's elements in one dimension: to the end, where it goes that far."""
+    """Return the number of slots that a region covers in one dimension, with the padding if it reaches the end."""
     size = buffer.shape[d]
     if not buffer.slots or not isinstance(size, int) or not isinstance(start, Const) or start.value + extent != size:
         return extent
@@ -346,26 +333,13 @@ def _reach(buffer: Buffer, d: int, start: Expr, extent: int) -> int:
 
 
 def _unit(axis: Axis) -> int:
-    """What a step along an axis is in an address."""
     return TMEM_LANE if axis == TLane else 1
-
-
-def _no_thread_offset(layout: TileLayout, buffer: Buffer) -> None:
-    for axis, value in layout.offset:
-        if axis.is_thread and value:
-            raise LayoutError(
-                f"{buffer.name} starts at {axis} {value}, so that not all threads of the scope own a part",
-                hint="use a layout without an offset on a thread axis",
-            )
 
 
 def _window(
     group: tuple[Iter, ...], start: Expr, extent: int, what: str, scope: str
 ) -> tuple[tuple[DigitStep, ...], list[Offset]]:
-    """The steps over [start, start + extent) of one dimension, and the terms of where it begins.
-
-    raises: LayoutError where it doesn't move along steps, and goes among threads.
-    """
+    """Return the steps over [start, start + extent) of a dimension and the terms of its start, or raise LayoutError."""
     if _is_zero(start) and extent == prod([it.extent for it in group]):
         return _whole(group, scope), []
     if isinstance(start, Const):
@@ -380,11 +354,10 @@ def _window(
 
 @remembered_pair
 def _whole(group: tuple[Iter, ...], scope: str) -> tuple[DigitStep, ...]:
-    """The steps over a whole dimension."""
     return tuple([_scope_step(it, scope) for it in merged(group)])
 
 
-#: the iterators of a part of a dimension, and the terms of where it begins; None where it doesn't move along steps
+#: the iterators of a part of a dimension and the terms of its start; None if it doesn't move along steps
 _Window = tuple[tuple[Iter, ...], list[Offset]] | None
 
 
@@ -398,14 +371,14 @@ def _constant_window(group: tuple[Iter, ...], start: int, extent: int, what: str
     for axis, value in moved.items():
         if axis.is_thread and value:
             raise LayoutError(
-                f"{what} cuts the threads: it begins at {axis} {value}",
+                f"{what} begins inside the threads, at {axis} {value}",
                 hint="take all rows that the threads own, from the first on",
             )
     return run, [Offset(_int(value), 1, what) for axis, value in moved.items() if not axis.is_thread]
 
 
 def _moving_window(group: tuple[Iter, ...], start: Expr, extent: int, what: str) -> _Window:
-    """For a start of which only a divisor is known."""
+    """Return the window at a run-time start, of which only a divisor is known."""
     outer, tail = list(merged(group)), list[Iter]()
     if not outer:
         return (), []
@@ -444,10 +417,7 @@ def _folded(group: tuple[Iter, ...], start: Expr) -> Folded:
 
 
 def _scope_step(it: Iter, scope: str) -> DigitStep:
-    """An iterator as a step in registers, or among the threads of one scope.
-
-    raises: LayoutError where it counts threads of a wider one.
-    """
+    """Return an iterator as a step, or raise LayoutError if it counts threads of a wider scope."""
     if not it.axis.is_thread:
         return DigitStep(it.extent, it.stride)
     steps = SCOPES[scope].steps
@@ -469,23 +439,23 @@ def _int(value: int) -> Const:
 
 @remembered
 def edges(region: Region) -> tuple[int, ...]:
-    """The dimensions in which the region isn't known to lie inside its tensor."""
+    """Return the dimensions in which the region may exceed its tensor."""
     if region.in_bounds or region.buffer.space != "global":
         return ()
     return tuple([d for d in region.box_dims if inside(region, d) != TRUE])
 
 
 def inside(region: Region, d: int) -> Expr:
-    """Whether the region lies inside its tensor in one dimension."""
+    """Return whether the region is inside its tensor in one dimension."""
     begins = build.greater_equal(build.cast(region.starts[d], int64), 0)
     return build.logical_and(begins, ends_inside(region, d))
 
 
 def ends_inside(region: Region, d: int) -> Expr:
-    """Whether nothing of the region lies behind its tensor in one dimension."""
+    """Return whether the region doesn't pass the end of its tensor in one dimension."""
     start, count, size = build.cast(region.starts[d], int64), region.counts[d], extent_of(region.buffer, d)
     end = build.add(start, count)
     if facts.is_data(start) and facts.bounds(end)[1] is None:
-        # the end may wrap around, and a size less a count cannot
+        # start + count may overflow; size - count can't
         return build.less_equal(start, build.sub(size, count))
     return build.less_equal(end, size)

@@ -1,7 +1,7 @@
-"""Registers whose place is known only at run time.
+"""Registers that are selected at run time.
 
-Registers have no addresses. Where few places are possible, the code is written once for each; else the whole tile
-lives in the thread's local memory, whose elements have addresses.
+Registers have no addresses. If few registers are possible, the code is emitted once for each. Otherwise the whole tile
+is kept in the thread's local memory, whose elements have addresses.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from ..builder import Builder
 
 __all__ = ["Choice", "RegisterRun", "choice", "each_start"]
 
-#: So many copies of an operation's code may be written, one for each start. With 8 starts a read is 26 instructions
-#: instead of 25 by way of local memory, a write 35 instead of 40, and a copy of a row of 16 elements 100 instead of 79,
-#: of which 33 are carried out; it compiles in 10 ms instead of 8, with 16 starts in 25 instead of 12. (`compile` of
-#: `r[n]`, `r[n] = x` and `copy(s, r[n : n + 1, :])` for sm_90a, with this number at 100 and at 1.)
+#: Largest number of copies of an operation's code, one for each start. With 8 starts a read takes 26 instructions
+#: (25 through local memory), a write 35 (40), and a copy of a row of 16 elements 100 (79), of which 33 are executed; it
+#: compiles in 10 ms (8), and with 16 starts in 25 ms (12). (`compile` of `r[n]`, `r[n] = x` and
+#: `copy(s, r[n : n + 1, :])` for sm_90a, with this number at 100 and at 1.)
 MOST_COPIES = 8
 
 
 @lean(frozen=True, slots=True)
 class RegisterRun:
-    """What an operation touches of a local buffer: `reach` registers from `first` on."""
+    """The registers of a local buffer that an operation accesses: `reach` of them from `first` on."""
 
     buffer: Buffer
     first: Expr
     reach: int
 
     def possible(self) -> range:
-        """The registers at which it may start, without leaving the buffer."""
+        """Return the registers at which the run may start without leaving the buffer."""
         low, high = facts.bounds(self.first)
         last = self.buffer.tile_layout.span() - self.reach
         step = max(facts.multiple_of(self.first), 1)
@@ -44,14 +44,14 @@ class RegisterRun:
 
 @lean(frozen=True, slots=True)
 class Choice:
-    """The registers at which code for a run must start: constants, of which `first` is one, or `first` itself."""
+    """The starts for which code is emitted: constants, one of which `first` equals at run time, or `first` itself."""
 
     first: Expr
     starts: Sequence[Expr]
 
 
 def each_start(b: Builder, *runs: RegisterRun) -> Iterator[tuple[Expr, ...]]:
-    """The first register of each run, for which the caller writes its code: as often as it takes, under a condition."""
+    """Yield the first register of each run; the caller emits its code for each yield, under a condition."""
     firsts = tuple([run.first for run in runs])
     if {Const}.issuperset(map(type, firsts)):
         yield firsts
@@ -67,10 +67,10 @@ def each_start(b: Builder, *runs: RegisterRun) -> Iterator[tuple[Expr, ...]]:
 
 
 def choice(b: Builder, run: RegisterRun) -> Choice:
-    """Where code for a run must start.
+    """Return the starts for which code of a run must be emitted.
 
-    In local memory that is one place. It counts as one where the run stays inside the buffer, since all else is
-    undefined: so addresses don't wrap around, and the accesses of one run are constants past the same one.
+    In local memory that is a single, run-time start. It is assumed to keep the run inside the buffer, since anything
+    else is undefined. So addresses don't wrap around, and the accesses of a run share a base with constant offsets.
     """
     if isinstance(run.first, Const):
         return Choice(run.first, (run.first,))
@@ -84,7 +84,7 @@ def choice(b: Builder, run: RegisterRun) -> Choice:
 
 
 def _address(b: Builder, runs: Sequence[RegisterRun]) -> None:
-    """Has buffers live in local memory until few combinations of starts remain, those with the most starts first."""
+    """Move buffers to local memory, most possible starts first, until few combinations of starts remain."""
     counts = {run: len(run.possible()) for run in runs if not isinstance(run.first, Const)}
     for run in sorted(counts, key=lambda run: -counts[run]):
         if prod(count for each, count in counts.items() if not b.is_addressed(each.buffer)) <= MOST_COPIES:

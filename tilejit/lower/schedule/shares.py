@@ -1,14 +1,14 @@
-"""Which registers of which threads become one result of a reduction.
+"""The registers and threads that are combined into each result of a reduction.
 
-A tile of 64 x 512 among 128 threads, reduced along its rows, each digit as extent : stride:
+A tile of 64 x 512 over 128 threads, reduced along its rows, each digit as extent : stride:
 
     row 8 : register 16,  8 : thread 1           column 2 : thread 64,  4 : register 4,  8 : thread 8,  8 ...
 
-    results  the registers that kept digits count                    8 results a thread
-    values   those that reduced digits count, for each result        combined first, in the thread
-    lanes    reduced digits among the lanes of a warp, bit by bit    8 and 16: shuffles reach these
-    members  reduced digits among other threads                      32 and 64: these meet in shared memory
-    groups   kept digits among threads                               threads with results of their own
+    results  kept digits over registers                              8 results per thread
+    values   reduced digits over registers, for each result          combined first, in the thread
+    lanes    reduced digits over the lanes of a warp, bit by bit     8 and 16: combined by shuffles
+    members  reduced digits over other threads                       32 and 64: combined through shared memory
+    groups   kept digits over threads                                threads with separate results
 """
 
 from __future__ import annotations
@@ -42,56 +42,48 @@ Array = np.ndarray
 
 @lean(frozen=True, slots=True)
 class Slot:
-    """A register of a result, counted from its first.
+    """A register that is combined into a result."""
 
-    at: its index in each dimension of the source, without what the thread adds. index: the same as one number, among
-    the elements that become one.
-    """
-
+    #: relative to the result's first register
     register: int
+    #: the element's index in each dimension of the source, without the thread's part
     at: tuple[int, ...]
+    #: the same as one row-major index among the combined elements
     index: int
 
 
 @lean(frozen=True, slots=True)
 class ResultShares:
-    """How the elements that become one are shared out; the terms are those at the file's beginning.
+    """The distribution of the combined elements; the module's docstring defines the terms."""
 
-    tiles: "src" and "dst" over the source's shape. weights: for each dimension of it what a step is worth among the
-    elements that become one, in row-major order; 0 where it is kept.
-    lanes: the distances between lanes, rising. members: the steps among the other threads, slowest first.
-    """
-
+    #: "src" and "dst" over the source's shape
     tiles: DigitSchedule
+    #: how much a step adds to the row-major index among the combined elements, by dimension; 0 if it is kept
     weights: tuple[int, ...]
+    #: ascending distances between lanes
     lanes: tuple[int, ...]
+    #: the steps over the other threads, slowest first
     members: tuple[DigitStep, ...]
 
     @staticmethod
     def of(op: TileOp, threads: int) -> ResultShares:
-        """Those of a reduction of local tiles by a scope of so many threads.
-
-        raises: LayoutError where the tiles don't belong to the scope's threads, or the destination's kept axes not to
-        the threads that have them in the source.
-        """
+        """Return the shares of a reduction of local tiles, or raise LayoutError if the tiles' threads don't match."""
         tiles, weights = reduced_tiles(op, threads, (("dst", "src"),))
         spread = [_step(d) for d in tiles.digits if d.is_spread("src") and _weight(d, weights)]
-        lanes, members = _shared_out(spread, threads)
+        lanes, members = _lanes_and_members(spread, threads)
         return ResultShares(tiles, weights, lanes, members)
 
     @property
     def results(self) -> DigitSchedule:
-        """The digits that count a thread's results."""
         return _results(self)
 
     @property
     def values(self) -> DigitSchedule:
-        """The digits that count the registers of a result, slowest first."""
+        """The digits over the registers of a result, slowest first."""
         return _values(self)
 
     @property
     def _shared(self) -> tuple[Digit, ...]:
-        """The digits that count the threads that share a result."""
         return tuple([d for d in self.tiles.digits if _weight(d, self.weights) and d.is_spread("src")])
 
     @property
@@ -100,41 +92,40 @@ class ResultShares:
 
     @property
     def groups(self) -> int:
-        """How many groups of threads have results of their own."""
+        """The number of thread groups that have separate results."""
         return prod(step.extent for step in self._groups)
 
     @property
     def partials(self) -> int:
-        """How many partials of a result meet in shared memory; 1 where none does."""
+        """The partials per result that are combined through shared memory; 1 if none are."""
         return prod(step.extent for step in self.members)
 
     @property
     def sharers(self) -> int:
-        """How many threads share a result, of which each has a part."""
         return self.partials << len(self.lanes)
 
     @property
     def apart(self) -> str:
-        """How the threads lie whose partials meet in shared memory, for reasons."""
+        """Describe the threads that exchange partials through shared memory, for messages."""
         return ", ".join(f"{step.extent} threads {step.threads} apart" for step in self.members)
 
     def each_result(self, operand: str) -> Iterator[int]:
-        """The register of each of a thread's results in the destination; in the source, of its first slot."""
+        """Yield the register of each of a thread's results; in the source, that of its first slot."""
         return _registers(self.results, operand)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The registers of a result that hold elements, in some thread at least, by rising index."""
+        """The registers of a result that hold an element in at least one thread, by ascending index."""
         return _slots(self)
 
     def counts(self, thread: Expr) -> list[Expr]:
-        """For each slot whether it holds an element in a thread, and no padding."""
+        """Return for each slot whether it holds an element in a thread, not padding."""
         counts: list[Expr] = [TRUE] * len(self.slots)
         for dim in self.tiles.space.padded:
             if not self.weights[dim]:
                 continue
             index, extent = self._of_thread(thread, dim), self.tiles.space.dims[dim]
-            # rounded up, neighbours often have one limit
+            # rounded up, so that neighbours often share a limit
             step = facts.multiple_of(index) or 1
             limits = [-(-(extent - slot.at[dim]) // step) * step for slot in self.slots]
             below = {limit: build.less(index, limit) for limit in dict.fromkeys(limits)}
@@ -142,30 +133,28 @@ class ResultShares:
         return counts
 
     def _of_thread(self, thread: Expr, dim: int) -> Expr:
-        """What a thread adds to the index in a dimension."""
         terms = [(_step(d).of_thread(thread), d.weight) for d in self._shared if d.dim == dim]
         return build.weighted_sum(terms, int32)
 
     def index_of(self, thread: Expr) -> Expr:
-        """What a thread adds to the index among the elements that become one."""
+        """Return a thread's contribution to the index among the combined elements."""
         terms = [(self._of_thread(thread, dim), weight) for dim, weight in enumerate(self.weights) if weight]
         return build.weighted_sum(terms, int32)
 
     def group_of(self, thread: Expr) -> Expr:
-        """Which group a thread belongs to."""
         return numbered(thread, self._groups)
 
     def member_of(self, thread: Expr) -> Expr:
-        """Which of the partials of its results a thread has."""
+        """Return the index of a thread's partial among those of its results."""
         return numbered(thread, self.members)
 
     def is_leader(self, thread: Expr) -> Expr:
-        """Whether a thread is the lowest of those that have the same partials once shuffles are done."""
+        """Return whether a thread is the lowest of those that have the same partials after the shuffles."""
         lowest = self.tiles["src"].placement.is_mover(thread, loads=False)
         return build.logical_and(lowest, build.equal(build.bitwise_and(thread, sum(self.lanes)), 0))
 
     def partners(self, threads: Array) -> Array:
-        """The threads whose elements become the results of each of `threads`, of shape (threads, partners)."""
+        """Return the threads that contribute to the results of each thread, of shape (threads, partners)."""
         partners = threads[:, None]
         for step in (*self.members, *(DigitStep(2, Thread(distance)) for distance in self.lanes)):
             own = partners // step.threads % step.extent
@@ -204,7 +193,6 @@ def _dim(digit: Digit) -> int:
 
 
 def _weight(digit: Digit, weights: Sequence[int]) -> int:
-    """What the digit's dimension is worth, 0 where it is kept."""
     return weights[_dim(digit)]
 
 
@@ -213,28 +201,22 @@ def _step(digit: Digit) -> DigitStep:
 
 
 def _counted(digits: DigitSchedule) -> Iterator[tuple[int, ...]]:
-    """All values of the digits, in order."""
     return product(*(range(digit.extent) for digit in digits.digits))
 
 
 def _registers(digits: DigitSchedule, operand: str) -> Iterator[int]:
-    """How far each of the digits' values lead in an operand's registers."""
     strides = [digit.elements(operand) for digit in digits.digits]
     return (sum(map(mul, strides, values)) for values in _counted(digits))
 
 
 def numbered(thread: Expr, steps: Sequence[DigitStep]) -> Expr:
-    """The values that a thread has of some steps, slowest first, as one number."""
+    """Return a thread's values of some steps, slowest first, as one number."""
     below = [prod(step.extent for step in steps[k + 1 :]) for k in range(len(steps))]
     return build.weighted_sum([(s.of_thread(thread), weight) for s, weight in zip(steps, below, strict=True)], int32)
 
 
 def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> tuple[DigitSchedule, tuple[int, ...]]:
-    """The digits of all tiles over the sources' shape without units, and the weights as `ResultShares` has them.
-
-    pairs: destination and source of each value, by name.
-    raises: LayoutError as `ResultShares.of`, and where the sources' elements at one index belong to different threads.
-    """
+    """Return the digits of all tiles without unit dimensions, and the weights. pairs: destination and source names."""
     regions: dict[str, Region] = {}
     for to, of in pairs:
         regions[of], axes = _unfolded(op.region(of), axes_of(dict(op.attrs), len(op.region(of).shape)))
@@ -250,7 +232,12 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
     along = [None if weight else next(kept) for weight in weights]
     views: dict[str, tuple[Placement, Sequence[int | None]]] = {}
     for to, of in pairs:
-        _need_one_shape(regions[pairs[0][1]], regions[of])
+        if regions[of].shape != shape:
+            first, other = regions[pairs[0][1]].buffer.name, regions[of].buffer.name
+            raise LayoutError(
+                f"of {first} and {other} only one is laid out as one dimension",
+                hint="copy one to a tile with the other's layout first",
+            )
         views |= {of: (placed[of], range(len(dims))), to: (placed[to], along)}
     tiles = DigitSchedule.of(placed[pairs[0][1]].shape, views)
     for to, of in pairs:
@@ -259,27 +246,15 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
     return tiles, weights
 
 
-def _need_one_shape(first: Region, other: Region) -> None:
-    """Raise LayoutError where one of two sources is laid out as one dimension, and the other isn't."""
-    if first.shape != other.shape:
-        raise LayoutError(
-            f"of {first.buffer.name} and {other.buffer.name} only one is laid out as one dimension",
-            hint="copy one to a tile with the other's layout first",
-        )
-
-
 def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ...]]:
-    """The source and the axes that are reduced; of a tile whose slots count all its elements, as one dimension.
-
-    raises: LayoutError where such a tile isn't reduced as a whole.
-    """
+    """Return the source and its reduced axes, flattened if it is laid out as one dimension, or raise LayoutError."""
     buffer = src.buffer
     if not len(buffer.slots) == 1 < len(buffer.shape):
         return src, axes
     size = prod(buffer.fixed_shape)
     if prod(src.shape) != size or any(n != 1 for d, n in enumerate(src.shape) if d not in axes):
         raise LayoutError(
-            f"{buffer.name} is laid out as one dimension; a part of its axes is none of its digits",
+            f"{buffer.name} is laid out as one dimension, so only all of its axes can be reduced",
             hint="copy it to a tile whose layout keeps the axes apart",
         )
     flat = Buffer(buffer.name, "local", buffer.dtype, (size,), buffer.layout, buffer.align, slots=buffer.slots)
@@ -287,15 +262,12 @@ def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ..
 
 
 def _need_projected(tiles: DigitSchedule, weights: tuple[int, ...], to: str, of: str) -> None:
-    """Raise LayoutError where the destination's kept axes don't lie in the source's threads.
-
-    Both are owned by the whole scope, so else the threads that share a result are its replicas.
-    """
+    """Raise LayoutError unless the owners of the destination's kept axes are those of the source's."""
     src, dst = tiles[of], tiles[to]
     for digit in tiles.digits:
         if digit.is_folded:
             raise LayoutError(
-                f"{src.buffer.name} and {dst.buffer.name} split a dimension over registers so differently that none fit"
+                f"{src.buffer.name} and {dst.buffer.name} split a dimension over registers without common digits"
             )
         if _weight(digit, weights) or digit[of] == digit[to]:
             continue
@@ -306,11 +278,8 @@ def _need_projected(tiles: DigitSchedule, weights: tuple[int, ...], to: str, of:
             )
 
 
-def _shared_out(spread: Sequence[DigitStep], threads: int) -> tuple[tuple[int, ...], tuple[DigitStep, ...]]:
-    """The lanes that shuffles reach, by their distances, and the steps among other threads.
-
-    Shuffles need whole warps, and lanes whose numbers differ in one bit.
-    """
+def _lanes_and_members(spread: Sequence[DigitStep], threads: int) -> tuple[tuple[int, ...], tuple[DigitStep, ...]]:
+    """Return the lane distances that shuffles can combine in whole warps, and the steps over other threads."""
     if WARP.left_over(threads):
         return (), _slowest_first(spread)
     lanes: list[int] = []
@@ -327,7 +296,7 @@ def _shared_out(spread: Sequence[DigitStep], threads: int) -> tuple[tuple[int, .
 
 
 def at_warp(step: DigitStep) -> tuple[DigitStep, DigitStep | None]:
-    """The part of a step within a warp, and that among warps; all of it is the first where it isn't so parted."""
+    """Split a step into the part within a warp and the part over warps, or None if it can't be split so."""
     within = LANES // step.threads if LANES % step.threads == 0 else 0
     if within == 0 or step.extent <= within or step.extent % within:
         return step, None

@@ -1,4 +1,4 @@
-"""How far one step of a digit leads: in memory, in registers, or among threads."""
+"""Strides of digits: in memory, in registers, or over threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Folded", "Scaled", "Stride", "Term", "Thread", "goes_on", "multiple_
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A stride that leads to another thread of the scope, in threads."""
+    """A stride over the threads of the scope."""
 
     stride: int
 
@@ -33,7 +33,7 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """A stride known only at launch, `factor` times."""
+    """A run-time stride times `factor`."""
 
     var: Var
     factor: int = 1
@@ -45,17 +45,16 @@ class Scaled:
 
 Stride = int | Scaled | Thread | Folded
 
-#: a stride, and how many times it is gone
+#: a stride and the number of steps along it
 Term = tuple[Stride, Expr]
 
 
 def multiple_of(stride: int | Scaled) -> int:
-    """A number that divides the stride; 0 for a stride of 0."""
+    """Return a known divisor of the stride; 0 for a stride of 0."""
     return abs(stride) if isinstance(stride, int) else stride.multiple
 
 
 def times(stride: Stride, factor: int) -> Stride:
-    """The stride of `factor` steps."""
     if isinstance(stride, int):
         return stride * factor
     if isinstance(stride, Thread):
@@ -67,7 +66,7 @@ def times(stride: Stride, factor: int) -> Stride:
 
 
 def goes_on(slow: Stride, fast: Stride, extent: int) -> bool:
-    """Whether a step along `slow` leads as far as `extent` steps along `fast`, so that the two are one digit."""
+    """True if a step along `slow` equals `extent` steps along `fast`, so that the two digits can be merged."""
     if isinstance(slow, int) and isinstance(fast, int):
         return slow == extent * fast
     if isinstance(slow, Thread) and isinstance(fast, Thread):
@@ -76,7 +75,7 @@ def goes_on(slow: Stride, fast: Stride, extent: int) -> bool:
 
 
 def total_along(terms: Iterable[Term], dtype: DType) -> Expr:
-    """How far indices lead along their strides, together; those among threads lead nowhere in memory."""
+    """Return the sum of indices times strides; strides over threads contribute nothing."""
     weighted: list[tuple[Expr, int]] = []
     for stride, index in terms:
         if isinstance(stride, int):
@@ -89,12 +88,12 @@ def total_along(terms: Iterable[Term], dtype: DType) -> Expr:
             for k, (divisor, extent, step) in enumerate(stride.parts):
                 digit = build.floordiv(at, divisor)
                 weighted.append((build.mod(digit, extent) if k else digit, step))
-    # most lead along one stride; a product is remembered, for other operands that lead as far
+    # most operands have one term; `build.mul` caches the product for other operands with the same term
     return build.mul(*weighted[0]) if len(weighted) == 1 else build.weighted_sum(weighted, dtype)
 
 
 def shown(stride: Stride, scale: int = 1) -> str:
-    """A stride in a reason. scale: bytes of an element, where it counts bytes."""
+    """Format a stride for a message. scale: bytes per element if the message counts bytes."""
     if isinstance(stride, int):
         return str(stride * scale)
     if isinstance(stride, Scaled):

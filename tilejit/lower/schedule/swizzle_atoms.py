@@ -1,14 +1,15 @@
-"""A part of shared memory as atoms: what TMA fills a box at a time, and wgmma reads.
+"""Shared memory as atoms: the layout that TMA fills box by box and wgmma reads.
 
-An atom is 8 rows of w bytes, w = 16, 32, 64 or 128 by the swizzle. Rows follow each other; where a row of the tile is
-longer than an atom's, its columns lie in blocks. Elements of 16 bits, swizzle="128B", 64 x 256:
+An atom has 8 rows of w bytes; w is 16, 32, 64 or 128, depending on the swizzle. Rows are contiguous. If a row of the
+tile is longer than that of an atom, its columns are split into blocks. Elements of 16 bits, swizzle="128B", 64 x 256:
 
                     columns 0 ... 63       64 ... 127     128 ... 191    192 ... 255
     rows 0 ... 7    byte 0 ... 1023        8192 ...       16384 ...      24576 ...       w = 128, e = 64 elements
     rows 8 ... 15   byte 1024 ... 2047     9216 ...                                      4 blocks, 8192 bytes apart
     ...             SBO: 1024              LBO: 8192
 
-Rows are whatever isn't columns: of an operand (K, N) with N together, K. `major` says which dimension has the columns.
+Columns run along the contiguous dimension, `major`; all other dimensions count rows. For an operand (K, N) with N
+contiguous, K counts rows.
 """
 
 from __future__ import annotations
@@ -31,33 +32,32 @@ __all__ = ["ATOM_ROWS", "MODES", "Atoms", "atoms_of"]
 #: rows of an atom
 ATOM_ROWS = 8
 
-#: bits of a swizzle -> its name
+#: names of the swizzle modes, indexed by the bits of the swizzle
 MODES = tuple(SWIZZLE_BITS)
 
-#: bytes of a chunk, which swizzles keep together
+#: bytes of a chunk, which every swizzle keeps contiguous
 _CHUNK_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Atoms:
-    """A part of a shared buffer, taken apart. Strides and starts in elements, before swizzling.
-
-    bits: of the swizzle. row_elements: of an atom's row, e; without a swizzle, as many as lie together.
-    rows, columns: of the tile. blocks: of columns; of one, it may be a part (columns < e).
-    block_stride: from one block of columns to the next. group_stride: from 8 rows to the next 8.
-    start: where the tile begins. major: the dimension of `placement` that has the columns; row_dims: the others,
-    slowest first.
-    """
+    """A region of shared memory as atoms. Strides and the start are in elements, before swizzling."""
 
     placement: Placement
     bits: int
+    #: elements of an atom's row, e; without a swizzle, the contiguous ones
     row_elements: int
     rows: int
     columns: int
+    #: blocks of columns; a single one may be partial (columns < e)
     blocks: int
+    #: from one block of columns to the next
     block_stride: int
+    #: from one group of 8 rows to the next
     group_stride: int
+    #: the dimension of `placement` that counts columns
     major: int
+    #: the other dimensions, slowest first
     row_dims: tuple[int, ...]
 
     @property
@@ -70,17 +70,16 @@ class Atoms:
 
     @property
     def row_bytes(self) -> int:
-        """w."""
         return self.row_elements * self.element_bits // 8
 
     @property
     def lbo_bytes(self) -> int:
-        """From one block of columns to the next."""
+        """The stride of blocks of columns."""
         return self.block_stride * self.element_bits // 8
 
     @property
     def sbo_bytes(self) -> int:
-        """From 8 rows to the next 8."""
+        """The stride of groups of 8 rows."""
         return self.group_stride * self.element_bits // 8
 
     @property
@@ -89,28 +88,28 @@ class Atoms:
 
     @property
     def is_dense(self) -> bool:
-        """Whether all rows of a block follow each other."""
+        """True if all rows of a block are contiguous."""
         return self.rows <= ATOM_ROWS or self.group_stride == ATOM_ROWS * self.row_elements
 
     def at(self, row: int, column: int) -> int:
-        """How far an element lies from the start, before swizzling."""
+        """Return the distance of an element from the start, before swizzling."""
         block, within = divmod(column, self.row_elements)
         group, row = divmod(row, ATOM_ROWS)
         return group * self.group_stride + row * self.row_elements + block * self.block_stride + within
 
 
 def atoms_of(region: Region, k: int | None = None) -> Atoms:
-    """A region of shared memory as atoms.
+    """Return a region of shared memory as atoms.
 
-    accepts: what `swizzled_atom_layout` makes, whole blocks of columns of it or a part of one, from a multiple of 8
-        rows on; views of it; without a swizzle, rows that lie together and follow each other. Where columns lie
-        along the dimension `k`, which products go along in steps, a part of a block may begin at any of these.
+    accepts: the layouts of `swizzled_atom_layout`, whole blocks of columns of them or a part of one, from a multiple
+        of 8 rows on; views of them; without a swizzle, contiguous rows of contiguous elements. If columns run along
+        dimension `k`, a part of a block may start at any step of a product along k.
     raises: LayoutError for anything else.
     """
     buffer = region.buffer
     placement = place(region, CTA.name)
     if placement.replicas or region.gathered is not None:
-        raise LayoutError(f"{buffer.name} holds elements in several places, or they are gathered")
+        raise LayoutError(f"{buffer.name} holds elements in several places, or is gathered")
     need_slice(placement)
     bits = _swizzle_bits(placement)
     major = _major(placement)
@@ -126,7 +125,7 @@ def atoms_of(region: Region, k: int | None = None) -> Atoms:
 
 
 def _swizzle_bits(placement: Placement) -> int:
-    """The bits of a swizzle that TMA and wgmma have; 0 for none."""
+    """Return the bits of a swizzle, which must be one of TMA's and wgmma's; 0 for none."""
     swizzle, dtype = placement.swizzle, placement.buffer.dtype
     if swizzle is None:
         return 0
@@ -143,12 +142,10 @@ def _swizzle_bits(placement: Placement) -> int:
 
 
 def _mode_of(swizzle: Swizzle) -> str:
-    """The mode with as many bits as a swizzle has, or the most."""
     return MODES[min(swizzle.bits, len(MODES) - 1)]
 
 
 def _major(placement: Placement) -> int:
-    """The dimension whose neighbours lie together."""
     for d, steps in enumerate(placement.dims):
         if steps[-1].stride == 1:
             return d
@@ -157,14 +154,14 @@ def _major(placement: Placement) -> int:
 
 
 def _columns(placement: Placement, major: int, bits: int) -> tuple[int, int, int]:
-    """Elements of an atom's row, blocks of columns, and from one to the next."""
+    """Return the elements of an atom's row, the number of column blocks, and their stride."""
     buffer, steps = placement.buffer, placement.dims[major]
     *slower, fastest = steps
     e = (_CHUNK_BYTES * 8 << bits) // buffer.dtype.bits if bits else fastest.extent
     mode = MODES[bits]
     if len(slower) > 1 or slower and fastest.extent != e:
         raise LayoutError(
-            f"columns of {buffer.name} lie in runs of {_listed(steps)}; needs blocks of {e}, evenly spaced"
+            f"columns of {buffer.name} are split into runs of {_listed(steps)}; needs blocks of {e}, evenly spaced"
         )
     if slower:
         stride = slower[0].stride
@@ -172,14 +169,14 @@ def _columns(placement: Placement, major: int, bits: int) -> tuple[int, int, int
         return e, slower[0].extent, stride
     if fastest.extent > e:
         raise LayoutError(
-            f"{fastest.extent} columns of {buffer.name} lie together; a {mode} row holds {e}",
-            hint=f'what fits: tj.alloc_shared(..., swizzle="{mode}"), whose columns lie in blocks',
+            f"{fastest.extent} columns of {buffer.name} are contiguous; a {mode} row holds {e}",
+            hint=f'what fits: tj.alloc_shared(..., swizzle="{mode}"), which splits columns into blocks',
         )
     return e, 1, 0
 
 
 def _rows(placement: Placement, major: int, e: int, bits: int) -> tuple[int, int, tuple[int, ...]]:
-    """How many rows, from 8 to the next 8, and the dimensions that they count, slowest first."""
+    """Return the number of rows, the stride of groups of 8, and the dimensions over rows, slowest first."""
     buffer = placement.buffer
     others = [d for d in range(len(placement.dims)) if d != major]
     others.sort(key=lambda d: -_stride(placement.dims[d][-1]))
@@ -201,7 +198,7 @@ def _rows(placement: Placement, major: int, e: int, bits: int) -> tuple[int, int
     if len(steps) == 2 and steps[-1].extent == ATOM_ROWS:
         return rows, _stride(steps[0]), dims
     raise LayoutError(
-        f"rows of {buffer.name} lie in runs of {_listed(steps)}; needs all in a row",
+        f"rows of {buffer.name} are split into runs of {_listed(steps)}; needs contiguous rows",
         hint="take one tile at a time",
     )
 
@@ -225,9 +222,9 @@ def _listed(steps: Iterable[DigitStep]) -> str:
 
 
 def _need_period(atoms: Atoms, column_step: int) -> None:
-    """Raise LayoutError where the tile, a block or a group of 8 rows doesn't begin where the swizzle begins anew.
+    """Raise LayoutError unless the tile, its blocks and its groups of 8 rows start at periods of the swizzle.
 
-    column_step: what columns may begin at.
+    column_step: the columns of which a multiple may start a part of a block.
     """
     placement, e = atoms.placement, atoms.row_elements
     buffer, region, period = placement.buffer, placement.region, ATOM_ROWS * e
@@ -261,7 +258,7 @@ def _need_period(atoms: Atoms, column_step: int) -> None:
 
 
 def _is_within_row(offset: Offset, step: int, e: int) -> bool:
-    """Whether an offset leads to an element of an atom's first row, a multiple of `step`."""
+    """Return whether an offset is in the first row of an atom, at a multiple of `step`."""
     if offset.stride != 1 or offset.multiple % step:
         return False
     if isinstance(offset.index, Const):

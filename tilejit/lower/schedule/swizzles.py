@@ -1,13 +1,12 @@
-"""Swizzled addresses, and how to go on from one to another.
+"""Swizzled addresses, and the derivation of one from another.
 
-A swizzle of 3 bits exchanges the 8 chunks of a row by the row's number. With `base` 3 and `shift` 3, elements of
-16 bits:
+A swizzle of 3 bits permutes the 8 chunks of a row by the row's number. With `base` 3 and `shift` 3, in elements:
 
     address   ... r r r c c c e e e      r: row, c: chunk of 8 elements, e: element in the chunk
     becomes   ... r r r x x x e e e      x = c xor r
 
-Linear over bits: the address of a + b is that of a xor that of b where a and b share no bits. So a loop that adds b to
-an address needs one xor, and none where b has no bits among r and c.
+A swizzle is linear over bits: if a and b share no bits, the address of a + b is the address of a xor that of b. So a
+loop that adds b to an address needs one xor, and none if b has no bits among r and c.
 """
 
 from __future__ import annotations
@@ -21,10 +20,7 @@ __all__ = ["advanced", "possible_bits", "swizzled"]
 
 
 def swizzled(address: Expr, swizzle: Swizzle | None) -> Expr:
-    """The address that a swizzle leads to.
-
-    Terms that are multiples of the swizzle's period are added afterwards: it doesn't see them.
-    """
+    """Apply a swizzle to an address; terms that are multiples of its period are added afterwards."""
     if swizzle is None:
         return address
     far, near = build.apart(address, swizzle.period)
@@ -37,33 +33,28 @@ def swizzled(address: Expr, swizzle: Swizzle | None) -> Expr:
 
 
 def advanced(swizzle: Swizzle | None, base: Expr, plain: Expr, moved: Expr) -> Expr:
-    """The swizzled address at `plain` + `moved`, from `base`, that at `plain`."""
+    """Return the swizzled address of `plain` + `moved`, given `base`, the swizzled address of `plain`."""
     if swizzle is None:
         return build.add(base, moved)
     far, near = build.apart(moved, swizzle.period)
     bits = possible_bits(near)
     if bits == 0:
         return build.add(base, far)
-    # what is a multiple of the period has no bits in it
+    # multiples of the period have none of the low bits
     before = possible_bits(build.apart(plain, swizzle.period)[1] if 0 <= bits < swizzle.period else plain)
     if bits < 0 or before & bits:
         return swizzled(build.add(plain, moved), swizzle)
-    read, written = _bits_of(swizzle)
+    low = ((1 << swizzle.bits) - 1) << swizzle.base
+    high = low << swizzle.shift
+    read, written = (high, low) if swizzle.inner else (low, high)
     if bits & read:
         return build.add(build.bitwise_xor(base, swizzled(near, swizzle)), far)
     return build.add(build.bitwise_xor(base, near) if bits & written else build.add(base, near), far)
 
 
-def _bits_of(swizzle: Swizzle) -> tuple[int, int]:
-    """The address bits that a swizzle reads, and those that it changes."""
-    low = ((1 << swizzle.bits) - 1) << swizzle.base
-    high = low << swizzle.shift
-    return (high, low) if swizzle.inner else (low, high)
-
-
 @remembered
 def possible_bits(expr: Expr) -> int:
-    """The bits that may be set in a value that is not negative; -1 where nothing is known."""
+    """Return the bits that may be set in a nonnegative value; -1 if nothing is known."""
     if isinstance(expr, Const):
         return int(expr.value) if expr.value >= 0 else -1
     bits = _from_facts(expr)

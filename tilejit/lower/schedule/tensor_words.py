@@ -1,4 +1,4 @@
-"""Where each 32-bit word of a copy between tensor memory and registers lies, on both sides."""
+"""The 32-bit words of a copy between tensor memory and registers, with their places on both sides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import number
 from ...ir.nodes import Const, Expr, Region
 from ...target import TMEM_LANE, WARP, WARPGROUP
-from .placement import DigitStep, Offset, Placement, need_slice, place
+from .placement import DigitStep, Placement, need_slice, place
 from .strides import Thread, total_along
 
 __all__ = ["Elements", "Words", "first_place", "lane_fault", "words"]
@@ -27,26 +27,24 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a copy: word k of thread t is its 32-bit register registers[k].
+    """The words of a copy; word k of thread t is in its 32-bit register registers[k]."""
 
-    packed: elements in a word.
-    lanes, columns: of shape (threads, words), where in the buffer's tensor memory each lies.
-    moved_registers, moved_columns: what to add that is known only at run time, 32 bits each.
-    """
-
+    #: elements per word
     packed: int
     registers: Array
+    #: lane and column of each word in the buffer's tensor memory, of shape (threads, words)
     lanes: Array
     columns: Array
+    #: run-time offsets to add, in words
     moved_registers: Expr
     moved_columns: Expr
 
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Where elements of a region lie, run-time starts counting as 0.
+    """The places of a region's elements; run-time starts count as 0.
 
-    threads: of the warpgroup, 0 in memory. places: in the thread's tile, or in tensor memory.
+    threads: the owner in the warpgroup, 0 for memory. places: the element of the thread's tile, or of tensor memory.
     """
 
     threads: Array
@@ -54,10 +52,7 @@ class Elements:
 
     @staticmethod
     def of(placement: Placement) -> Elements:
-        """All of them, in row-major order.
-
-        accepts: a region of a tile whose dimensions all move along steps, as `need_slice` has it.
-        """
+        """Return the places of all elements in row-major order. accepts: what `need_slice` accepts."""
         threads, places = np.zeros(1, np.int64), np.full(1, first_place(placement))
         for dim in Elements.along(placement):
             threads, places = _each(threads, dim.threads), _each(places, dim.places)
@@ -65,8 +60,8 @@ class Elements:
 
     @staticmethod
     def along(placement: Placement) -> list[Elements]:
-        """How far each index of each dimension leads from the first element. accepts: as `of`."""
-        # slots past the extent hold padding
+        """Return for each dimension the distance of each index from the first element. accepts: as `of`."""
+        # drop padding: slots past the extent
         return [
             Elements(_along(steps, _among_threads)[:extent], _along(steps, _in_tile)[:extent])
             for extent, steps in zip(placement.shape, placement.dims, strict=True)
@@ -74,8 +69,8 @@ class Elements:
 
 
 def first_place(placement: Placement) -> int:
-    """Where the first element of a region lies, as `Elements` has it."""
-    return number(total_along([(o.stride, o.index) for o in placement.offsets if _is_fixed(o)], int32))
+    """Return the place of the first element of a region, as in `Elements`."""
+    return number(total_along([(o.stride, o.index) for o in placement.offsets if isinstance(o.index, Const)], int32))
 
 
 def _among_threads(step: DigitStep) -> int:
@@ -87,7 +82,7 @@ def _in_tile(step: DigitStep) -> int:
 
 
 def _along(steps: Sequence[DigitStep], stride: Callable[[DigitStep], int]) -> Array:
-    """How far each value of some steps leads, slowest first."""
+    """Return the distance of each value of some steps, slowest first."""
     distance = np.zeros(1, np.int64)
     for step in steps:
         distance = _each(distance, stride(step) * np.arange(step.extent))
@@ -95,16 +90,11 @@ def _along(steps: Sequence[DigitStep], stride: Callable[[DigitStep], int]) -> Ar
 
 
 def _each(slower: Array, faster: Array) -> Array:
-    """The sum of each with each, in row-major order."""
     return np.asarray(np.add.outer(slower, faster).ravel())
 
 
 def words(local: Region, tmem: Region) -> Words:
-    """The words that a warpgroup moves between a local and a tensor memory region of equal shapes.
-
-    raises: LayoutError where the elements of a word don't lie together on both sides, or not all threads take part
-    with the same registers.
-    """
+    """Return the words that a warpgroup moves between regions of equal shapes, or raise LayoutError."""
     packed = _BITS // local.dtype.bits
     size = prod(local.shape)
     held, there = _placed(local), _placed(tmem)
@@ -119,7 +109,7 @@ def words(local: Region, tmem: Region) -> Words:
     if (register != register[0]).any():
         raise LayoutError(
             f"the threads of the warpgroup hold the region of {local.buffer.name} in different registers",
-            hint="take a region that cuts all threads alike",
+            hint="take a region of the same registers in every thread",
         )
     _need_packed(local, register[0], packed)
     _need_packed(tmem, column, packed)
@@ -141,13 +131,13 @@ def _uneven(local: Region, counts: Array) -> LayoutError:
         )
     return LayoutError(
         f"threads own between {counts.min()} and {counts.max()} elements of {local.buffer.name}; "
-        "tcgen05.ld and .st move as many for each",
-        hint="take a region that cuts all threads alike",
+        "tcgen05.ld and .st move the same number for each",
+        hint="take a region of the same size in every thread",
     )
 
 
 def _need_packed(region: Region, places: Array, packed: int) -> None:
-    """Raise LayoutError unless every `packed` elements fill one register, or column, in order."""
+    """Raise LayoutError unless each group of `packed` elements fills one register or column, in order."""
     if places.shape[-1] % packed:
         raise LayoutError(
             f"each thread has {places.shape[-1]} elements of {region.buffer.name}; {packed} {region.dtype} fill "
@@ -159,27 +149,23 @@ def _need_packed(region: Region, places: Array, packed: int) -> None:
     if (groups != first + np.arange(packed)).any() or (first % packed).any():
         what = "register" if region.buffer.space == "local" else "column"
         raise LayoutError(
-            f"the {packed} elements of one 32-bit {what} of {region.buffer.name} aren't neighbours from its "
-            "beginning on",
+            f"the {packed} elements of a 32-bit {what} of {region.buffer.name} aren't contiguous from its "
+            "start on",
             hint=f"start at multiples of {packed}, and keep {packed} {region.dtype} of a row together",
         )
 
 
-def _is_fixed(offset: Offset) -> bool:
-    return isinstance(offset.index, Const)
-
-
 def _moved(placement: Placement, packed: int) -> Expr:
-    """Registers, or columns, of 32 bits that a run-time start moves."""
+    """Return the run-time offset of a region's start, in 32-bit registers or columns."""
     total: Expr = build.const(0, int32)
     for offset in placement.offsets:
-        if _is_fixed(offset):
+        if isinstance(offset.index, Const):
             continue
         assert isinstance(offset.stride, int)
         if placement.buffer.space == "tmem" and offset.stride % TMEM_LANE == 0:
             raise LayoutError(
                 f"{offset.what} is known only at run time, and moves along TLane",
-                hint="slice rows, and what is spread over threads or lanes, at constants",
+                hint="slice rows, and dimensions over threads or lanes, at constants",
             )
         if offset.multiple % packed:
             name, dtype = placement.buffer.name, placement.buffer.dtype
@@ -194,7 +180,6 @@ def _moved(placement: Placement, packed: int) -> Expr:
 
 
 def _placed(region: Region) -> Placement:
-    """A region as the warpgroup sees it."""
     layout = region.buffer.tile_layout
     if layout.replica or layout.swizzle is not None:
         what = "replicas" if layout.replica else "a swizzle"
@@ -206,7 +191,7 @@ def _placed(region: Region) -> Placement:
     strange = [axis.name for axis in layout.axes() if axis.name not in axes]
     if strange:
         raise LayoutError(
-            f"{region.buffer.name} lies along {strange[0]}; a warpgroup moves {', '.join(axes)}",
+            f"{region.buffer.name} has the axis {strange[0]}; a warpgroup moves {', '.join(axes)}",
             hint="use tj.tmem.datapath(...) for tensor memory, tj.tcgen05.atom_layout(...) for registers",
         )
     placement = place(region, scopes.WARPGROUP.name)
@@ -215,7 +200,7 @@ def _placed(region: Region) -> Placement:
 
 
 def lane_fault(moved: Words, tmem: Region) -> str | None:
-    """Why some warp would reach into other lanes than its own 32, or None."""
+    """Return why some warp would access lanes other than its 32, or None."""
     warp = np.arange(WARPGROUP)[:, None] // WARP
     wrong = np.argwhere(moved.lanes // WARP != warp)
     if not len(wrong):

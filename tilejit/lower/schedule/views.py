@@ -1,6 +1,6 @@
-"""One index over several operands at once: its digits, and how far each of them leads in every operand.
+"""One index over several operands at once: its digits, and the stride of each digit in every operand.
 
-A copy of 8 x 32 elements from shared memory with rows of 40 to a warp's registers, a quarter of a row a lane:
+A copy of 8 x 32 elements from shared memory with rows of 40 to a warp's registers, a quarter of a row per lane:
 
     digit                  row          quarter      element
     extent                 8            4            8
@@ -34,15 +34,11 @@ __all__ = ["DigitSchedule", "Space", "View", "broadcast_along"]
 
 @lean(frozen=True, slots=True)
 class Space:
-    """What an operation's index counts.
+    """The space that an operation's index covers."""
 
-    dims: the extents of its dimensions: of a copy and an elementwise operation the destination's shape without units,
-    of a product (m, n, k).
-    counted: how many values its digits have in each. Those past the extent stand for padding.
-    padded: the dimensions in which digits count more than there is.
-    """
-
+    #: extents: the destination's shape without units for copies and elementwise operations, (m, n, k) for products
     dims: tuple[int, ...]
+    #: number of values that the digits have in each dimension; those past the extent are padding
     counted: tuple[int, ...]
     padded: tuple[int, ...] = field(init=False, compare=False, repr=False)
 
@@ -51,29 +47,26 @@ class Space:
         object.__setattr__(self, "padded", tuple([d for d, (n, count) in every if n < count]))
 
 
-#: asked for by C: a comprehension is one more call of Python's
+#: used with `map`, which avoids the Python frame of a comprehension
 _NAME, _EXTENT = attrgetter("name"), attrgetter("extent")
 
 
 @lru_cache(LIMIT)
 def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | None, ...]:
-    """For each extent of `to` but 1, which of those of `shape` broadcasts to it; None where none moves along."""
-    behind, kept = len(to) - len(shape), count()
+    """Return for each non-unit extent of `to` the non-unit dimension of `shape` along it; None if it is broadcast."""
+    leading, kept = len(to) - len(shape), count()
     return tuple(
-        next(kept) if k >= behind and shape[k - behind] != 1 else None for k, extent in enumerate(to) if extent != 1
+        next(kept) if k >= leading and shape[k - leading] != 1 else None for k, extent in enumerate(to) if extent != 1
     )
 
 
 @lean(frozen=True, slots=True)
 class View:
-    """One operand over the digits of a schedule.
-
-    dims: for each dimension of the space the buffer's that goes along it, None where the operand doesn't move.
-    strides: of each digit, how far a step leads.
-    """
+    """One operand over the digits of a schedule."""
 
     name: str
     placement: Placement
+    #: for each dimension of the space, the buffer's dimension along it; None if the operand is broadcast
     dims: tuple[int | None, ...]
     digits: tuple[Digit, ...]
     space: Space
@@ -81,25 +74,20 @@ class View:
     buffer: Buffer = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        # a loop, as a comprehension is one more call of Python's
-        strides: list[Stride] = []
-        for digit in self.digits:
-            strides.append(dict(digit.strides)[self.name])
-        object.__setattr__(self, "strides", tuple(strides))
+        object.__setattr__(self, "strides", tuple([dict(digit.strides)[self.name] for digit in self.digits]))
         object.__setattr__(self, "buffer", self.placement.buffer)
 
     def then(self, faster: View) -> View:
-        """The operand over further digits, those of `faster`."""
         return View(self.name, self.placement, self.dims, (*self.digits, *faster.digits), self.space)
 
     @property
     def start(self) -> Expr:
-        """Where the operand starts, before swizzling."""
+        """The start of the operand, before swizzling."""
         return self.placement.start
 
     @property
     def reach(self) -> int:
-        """How far the last values of all digits lead from the first."""
+        """The distance from the first to the last element."""
         reach = 0
         for digit, stride in zip(self.digits, self.strides, strict=True):
             if isinstance(stride, int) and stride > 0:
@@ -107,7 +95,6 @@ class View:
         return reach
 
     def access(self, verb: str, width: int) -> str:
-        """The PTX mnemonic of one access of `width` elements."""
         dtype = self.buffer.dtype
         bits = width * dtype.bits
         lane = 64 if dtype.bits == 64 else min(bits, 32)
@@ -115,42 +102,41 @@ class View:
         return f"{verb}.{self.buffer.space}" + (f".v{count}" if count > 1 else "") + f".b{lane}"
 
     def touched(self, length: int) -> RegisterRun:
-        """The registers from the operand's start on, where the digits count vectors with `length` from end to end."""
+        """Return the registers that the operand covers if the digits count vectors that span `length` registers."""
         return RegisterRun(self.buffer, self.start, self.reach + length)
 
-    # what `values` leads to: one for each digit
+    # addresses of `values`, one for each digit
 
     def at(self, values: Sequence[Expr]) -> Expr:
-        """Where values of the digits lead, before swizzling."""
+        """Return the unswizzled address of values of the digits."""
         return total_along((*self.placement.terms, *self._terms(values)), self.buffer.index_dtype)
 
     def distance(self, values: Sequence[Expr]) -> Expr:
-        """How far values of the digits lead from the operand's start, before swizzling."""
+        """Return the unswizzled distance of values of the digits from the operand's start."""
         return total_along(self._terms(values), self.buffer.index_dtype)
 
     def _terms(self, values: Sequence[Expr]) -> list[Term]:
         return list(zip(self.strides, values, strict=True))
 
-    # what an index leads to, which counts all digits
+    # addresses of a flat index, which counts all digits
 
     def located(self, index: Expr) -> Expr:
-        """Where an index leads, before swizzling."""
+        """Return the unswizzled address of a flat index."""
         return total_along((*self.placement.terms, *self._counted(index)), self.buffer.index_dtype)
 
     def steps(self, index: Expr) -> Expr:
-        """How far an index leads from the operand's start, before swizzling."""
+        """Return the unswizzled distance of a flat index from the operand's start."""
         if isinstance(index, Const) and index.value == 0 and Folded not in map(type, self.strides):
             return build.const(0, self.buffer.index_dtype)
         return total_along(self._counted(index), self.buffer.index_dtype)
 
     def address(self, index: Expr) -> Expr:
-        """Where an index leads."""
         return self.swizzled(self.located(index))
 
     def adds_up(self, step: int, count: int) -> bool:
-        """Whether index a + b leads as far as `a` and `b` do together: no digit carries.
+        """Return whether `steps(a + b)` equals `steps(a) + steps(b)`, that is, whether no digit carries.
 
-        a: any multiple of `step`, and b below it, their sum below `count`.
+        a is any multiple of `step`, b is below `step`, and their sum is below `count`.
         """
         extents, strides = _chained(self)
         below = [prod(extents[k:]) for k in range(1, len(extents))]
@@ -164,29 +150,28 @@ class View:
     # swizzles
 
     def swizzled(self, address: Expr) -> Expr:
-        """The address that the operand's swizzle leads to."""
         return swizzled(address, self.placement.swizzle)
 
     def advanced(self, base: Expr, plain: Expr, moved: Expr) -> Expr:
-        """The swizzled address at `plain` + `moved`, from `base`, that at `plain`."""
+        """Return the swizzled address of `plain` + `moved`, given `base`, the swizzled address of `plain`."""
         return advanced(self.placement.swizzle, base, plain, moved)
 
     # threads and coordinates
 
     def of_thread(self, thread: Expr) -> list[Expr]:
-        """The values of the digits, all of threads, that a thread has."""
+        """Return a thread's values of the digits, all of which are over threads."""
         return [DigitStep(d.extent, s).of_thread(thread) for d, s in zip(self.digits, self.strides, strict=True)]
 
     def coordinate(self, dim: int, values: Sequence[Expr], dtype: DType) -> Expr:
-        """The index in dimension `dim` of the space at values of the digits."""
+        """Return the index in dimension `dim` of the space for values of the digits."""
         along = [(build.cast(v, dtype), d.weight) for d, v in zip(self.digits, values, strict=True) if d.dim == dim]
-        # most dimensions are one digit
+        # fast path for dimensions of one digit
         return build.mul(*along[0]) if len(along) == 1 else build.weighted_sum(along, dtype)
 
 
 @lean(frozen=True, slots=True)
 class Side:
-    """What a schedule has of an operand besides strides. dims: as of a View."""
+    """An operand of a schedule, without its strides. dims: as in `View`."""
 
     name: str
     placement: Placement
@@ -195,7 +180,7 @@ class Side:
 
 @lean(frozen=True, slots=True)
 class DigitSchedule:
-    """An index into a space: its digits, slowest first, and the operands in which they lead."""
+    """An index into a space: its digits, slowest first, and the operands that it addresses."""
 
     space: Space
     digits: tuple[Digit, ...]
@@ -204,12 +189,12 @@ class DigitSchedule:
 
     @staticmethod
     def of(extents: tuple[int, ...], operands: Mapping[str, tuple[Placement, Sequence[int | None]]]) -> DigitSchedule:
-        """The coarsest digits in which every operand moves by one stride each.
+        """Return the coarsest digits in which every operand has a single stride per digit.
 
-        extents: of the space. operands: for each its place, and for each dimension of the space which of the
-        placement's dimensions goes along it, None where the operand doesn't move. A dimension that operands split so
-        differently that no common digits exist becomes one folded digit.
-        raises: LayoutError where such a dimension is spread over threads, or tiles have different padding.
+        extents: of the space. operands: the placement of each, and for each dimension of the space the placement's
+        dimension along it, None if the operand is broadcast. A dimension whose splits have no common digits becomes one
+        folded digit.
+        raises: LayoutError if such a dimension is spread over threads, or tiles have different padding.
         """
         digits: list[Digit] = []
         counted: list[int] = []
@@ -220,7 +205,7 @@ class DigitSchedule:
                 d = dims[dim]
                 if d is not None:
                     steps = moving[name] = placement.dims[d]
-                    # most dimensions are one step
+                    # fast path for dimensions of one step
                     counts[name] = steps[0].extent if len(steps) == 1 else prod([s.extent for s in steps])
             count = max(counts.values(), default=extent)
             there = dict(moving)
@@ -245,16 +230,13 @@ class DigitSchedule:
         )
 
     @staticmethod
-    def alike(operands: Mapping[str, Placement]) -> DigitSchedule:
-        """As `of`, for operands of one shape, which is the space.
-
-        raises: LayoutError where shapes differ, and as `of`.
-        """
+    def of_same_shape(operands: Mapping[str, Placement]) -> DigitSchedule:
+        """Return the schedule of operands of one shape, which is the space, or raise LayoutError."""
         (first, shape), *others = ((name, placement.shape) for name, placement in operands.items())
         for name, other in others:
             if other != shape:
                 raise LayoutError(
-                    f"{first} has shape {shape}, {name} {other}: no index goes through both",
+                    f"{first} has shape {shape}, but {name} has shape {other}",
                     hint="take operands of one shape; dimensions of 1 don't count",
                 )
         return DigitSchedule.of(shape, {name: (each, range(len(shape))) for name, each in operands.items()})
@@ -271,7 +253,6 @@ class DigitSchedule:
         return tuple((self._views or self._viewed()).values())
 
     def _viewed(self) -> dict[str, View]:
-        """The operands over the digits, made when one is asked for."""
         space, digits = self.space, self.digits
         views = {each.name: View(each.name, each.placement, each.dims, digits, space) for each in self.operands}
         object.__setattr__(self, "_views", views)
@@ -279,7 +260,7 @@ class DigitSchedule:
 
     @property
     def is_folded(self) -> bool:
-        """Whether some digit is a dimension that moves along several strides at once."""
+        """True if some digit is folded: a dimension that moves along several strides at once."""
         for digit in self.digits:
             if digit.is_folded:
                 return True
@@ -287,23 +268,19 @@ class DigitSchedule:
 
     @property
     def count(self) -> int:
-        """How many values the index has."""
         return prod(map(_EXTENT, self.digits))
 
     def digits_of(self, index: Expr) -> list[Expr]:
-        """The values of the digits of an index that counts them all."""
         return digits_of(index, tuple(map(_EXTENT, self.digits)))
 
     def over(self, digits: Iterable[Digit]) -> DigitSchedule:
-        """The schedule with other digits."""
         return DigitSchedule(self.space, tuple(digits), self.operands)
 
     def where(self, holds: Callable[[Digit], bool]) -> DigitSchedule:
-        """The part of the schedule that some of the digits are."""
         return self.over(filter(holds, self.digits))
 
-    def shared_out(self, owner: str) -> tuple[DigitSchedule, DigitSchedule]:
-        """The digits that are spread over threads in an operand, and those that each thread has all values of."""
+    def split_by_owner(self, owner: str) -> tuple[DigitSchedule, DigitSchedule]:
+        """Split the schedule into the digits that are spread over threads in an operand, and the others."""
         spread: list[Digit] = []
         held: list[Digit] = []
         for digit in self.digits:
@@ -311,19 +288,13 @@ class DigitSchedule:
         return self.over(spread), self.over(held)
 
     def then(self, faster: DigitSchedule) -> DigitSchedule:
-        """The schedule with further digits, those of `faster`."""
         return self.over((*self.digits, *faster.digits))
 
     def ordered(self, by: Callable[[Digit], float]) -> DigitSchedule:
-        """The digits by falling values of `by`."""
         return self.over(sorted(self.digits, key=by, reverse=True)) if len(self.digits) > 1 else self
 
     def joined(self) -> DigitSchedule:
-        """Neighbouring digits merged where every operand goes on evenly.
-
-        Those of different dimensions only where there is no padding and no operand may leave its tensor in them: a mask
-        needs to tell them apart.
-        """
+        """Merge neighbouring contiguous digits, but not across dimensions with padding or edges, which masks test."""
         if len(self.digits) < 2:
             return self
         edges = set(self.space.padded) | {
@@ -335,7 +306,7 @@ class DigitSchedule:
         return self.over(joined_digits(self.digits, edges))
 
     def in_vectors(self, width: int) -> DigitSchedule:
-        """The schedule that counts vectors of `width` along the last digit, whose end may hold a part of one."""
+        """Return the schedule that counts vectors of `width` along the last digit; the last one may be partial."""
         if width == 1:
             return self
         *slower, last = self.digits
@@ -344,7 +315,7 @@ class DigitSchedule:
 
     @property
     def run_length(self) -> int:
-        """Elements that follow each other in memory or registers in every operand, along the last digit."""
+        """The length of the contiguous run along the last digit in every operand."""
         if not self.digits:
             return 1
         last = self.digits[-1]
@@ -354,7 +325,6 @@ class DigitSchedule:
         return last.extent
 
     def among(self, names: Sequence[str]) -> DigitSchedule:
-        """The schedule of some of the operands."""
         if tuple(names) == self.names:
             return self
         digits = [
@@ -365,7 +335,7 @@ class DigitSchedule:
 
 @remembered
 def _chained(view: View) -> tuple[list[int], list[Stride]]:
-    """Extents and strides of the digits, merged as far as this operand alone goes on evenly."""
+    """Return extents and strides of the digits, merged where this operand alone is contiguous."""
     extents: list[int] = []
     strides: list[Stride] = []
     for digit, stride in zip(view.digits, view.strides, strict=True):
@@ -379,7 +349,7 @@ def _chained(view: View) -> tuple[list[int], list[Stride]]:
 
 
 def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tuple[DigitStep, ...]]) -> None:
-    """Raise LayoutError where a dimension without common digits is spread over threads."""
+    """Raise LayoutError if a dimension without common digits is spread over threads."""
     if not any(isinstance(s.stride, Thread) for steps in there.values() for s in steps):
         return
     for placement in operands.values():
@@ -387,7 +357,7 @@ def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tupl
     split = {name: "·".join(str(s.extent) for s in steps) for name, steps in there.items()}
     listed = " and ".join(f"{placement.buffer.name} as {split[name]}" for name, placement in operands.items())
     raise LayoutError(
-        f"threads share a dimension that the operands split without common digits: {listed}",
+        f"a dimension over threads has no digits common to the operands: {listed}",
         hint="choose layouts and regions whose extents divide each other",
     )
 

@@ -1,11 +1,11 @@
-"""The registers that wgmma takes: those of the sums, and of A where that isn't in memory.
+"""Register fragments of wgmma: the accumulator, and A if it isn't in shared memory.
 
-With thread 32w + 4g + t of the warpgroup and pack elements in a 32-bit register:
+For thread 32w + 4g + t of the warpgroup and pack elements per 32-bit register:
 
     sums         row 16w + g + 8i     column 8h + 2t + e                   register 4h + 2i + e
     A            row 16w + g + 8i     column 4 * pack * h + pack * t + e   register pack * (2h + i) + e
 
-Both are one rule: sums are packed by two.
+Both follow the second rule; for sums, pack is 2.
 source: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16" and those for other k.
 """
 
@@ -28,27 +28,24 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class FragmentRun:
-    """Registers that follow each other: elements `first` to `first` + `width` of a thread's tile."""
+    """Consecutive registers: elements `first` to `first` + `width` - 1 of a thread's tile."""
 
     first: int
     width: int
 
 
 def registers_of_sums(region: Region) -> Array:
-    """The register of each element of the sums of 64 rows, in order, of shape (blocks of 64 rows, elements).
-
-    raises: LayoutError where threads hold them otherwise.
-    """
+    """Return the accumulator's registers in wgmma's order, of shape (blocks of 64 rows, elements)."""
     return _registers(region, "acc", 2, f"tj.wgmma.layout_c({region.shape})")
 
 
 def registers_of_a(region: Region) -> Array:
-    """As `registers_of_sums`, of A."""
+    """Return the registers of A's elements, as `registers_of_sums`."""
     return _registers(region, "a", 32 // region.dtype.bits, f"tj.wgmma.layout_a({region.shape}, tj.{region.dtype})")
 
 
 def _registers(region: Region, name: str, pack: int, layout: str) -> Array:
-    """pack: neighbours in a row that one thread has. Rows and columns add up, to the thread and to the register."""
+    """Return the registers of a fragment: sums over row and column. pack: neighbours in a row that one thread holds."""
     hint, what = f"what fits: layout={layout}", region.buffer.name
     what = what if what == name else f"{name} ({what})"
     placement = place(region, WARPGROUP.name)
@@ -62,9 +59,9 @@ def _registers(region: Region, name: str, pack: int, layout: str) -> Array:
         (r, c) = wrong[0] if wrong else (0, 0)
         thread, wanted = rows.threads[r] + columns.threads[c], of_row[r] + of_column[c]
         owner = f" (thread {thread} has its element {r}, {c}; wgmma's is {wanted})" if wrong else ""
-        raise LayoutError(f"{what} is no fragment of wgmma's; needs {layout}{owner}", hint=hint)
+        raise LayoutError(f"{what} is not a wgmma fragment; needs {layout}{owner}", hint=hint)
     by_row, by_column = rows.places.reshape(-1, 4, 2, 8), columns.places.reshape(-1, 4, pack)
-    # of the first warp and the first row of 8, and of the first lane of a row
+    # registers in the first warp and the first of 8 rows, and in the first lane of a row
     i, e = by_row[:, :1, :, :1], by_column[:, :1]
     if (by_row != i).any() or (by_column != e).any():
         raise LayoutError(f"threads hold {what} in different registers; needs {layout}", hint=hint)
@@ -73,12 +70,9 @@ def _registers(region: Region, name: str, pack: int, layout: str) -> Array:
 
 
 def runs(registers: Array, pack: int, name: str) -> tuple[FragmentRun, ...]:
-    """Registers in order as runs. pack: elements in a 32-bit register.
-
-    raises: LayoutError where one of 32 bits isn't whole.
-    """
+    """Split registers into runs of whole 32-bit registers, which hold `pack` elements, or raise LayoutError."""
     breaks = np.flatnonzero(np.diff(registers) != 1) + 1
     found = [FragmentRun(int(part[0]), len(part)) for part in np.split(registers, breaks)]
     if any(run.first % pack or run.width % pack for run in found):
-        raise LayoutError(f"the {pack} elements of a 32-bit register of {name} don't lie together")
+        raise LayoutError(f"the {pack} elements of a 32-bit register of {name} aren't contiguous")
     return tuple(found)

@@ -1,6 +1,6 @@
-"""Vector widths, and what keeps an operand from one: the one place that decides it, for every variant.
+"""Vector widths for every variant, and the reasons why wider vectors aren't provable.
 
-A vector of 8 float16 (16 bytes) needs all of these to be multiples of 8 elements, whatever the thread, round and call:
+A vector of 8 float16 (16 bytes) needs all of these to be multiples of 8 elements, in every thread, iteration and call:
 
     address = base + start 0 * 4096 + row * 4096 + vector * 8
               |      `-- offset ----' `-- stride '  `-- the vectors themselves
@@ -22,7 +22,7 @@ from .views import DigitSchedule
 __all__ = ["Width", "misaligned", "widest_vector"]
 
 
-#: a number of which nothing is known
+#: an index without known facts
 _ANY = Var("any", int64)
 
 
@@ -35,12 +35,12 @@ class Width:
 
 
 def widest_vector(schedule: DigitSchedule, *, ragged: bool) -> Width:
-    """The widest vector along a schedule's last digit that every access of every thread, round and call aligns to.
+    """Return the widest vector along a schedule's last digit for which all accesses are provably aligned.
 
-    It has `WIDEST_BITS` at most. Every term of every address must be a multiple of it: strides of all other digits,
-    those among threads included, offsets, and the base; a swizzle must keep it in one chunk, and it must be
+    It has at most `WIDEST_BITS`. Every term of every address must be a multiple of it: the strides of all other digits,
+    those over threads included, the offsets, and the base. A swizzle must keep it in one chunk, and it must be
     contiguous in all operands.
-    ragged: whether the last vector of a run may be a part of one; else the width divides the run.
+    ragged: the last vector of a run may be partial; otherwise the width divides the run.
     source: PTX ISA, "State Spaces, Types, and Variables: vectors" on natural alignment.
     """
     bits = max(each.placement.buffer.dtype.bits for each in schedule.operands)
@@ -55,12 +55,11 @@ def widest_vector(schedule: DigitSchedule, *, ragged: bool) -> Width:
 
 
 def _obstacle(schedule: DigitSchedule, width: int, ragged: bool) -> str | None:
-    """Why vectors of `width` aren't provable, or None."""
     run = schedule.run_length
     if run == 1:
         return _no_run(schedule)
     if width > run:
-        return f"only {run} elements follow each other on both sides; {width} make a vector"
+        return f"only {run} elements are contiguous on both sides; {width} make a vector"
     if not ragged and run % width:
         return f"runs of {run} elements don't divide into vectors of {width}"
     for view in schedule.views:
@@ -71,21 +70,20 @@ def _obstacle(schedule: DigitSchedule, width: int, ragged: bool) -> str | None:
 
 
 def _no_run(schedule: DigitSchedule) -> str:
-    """Why no two elements follow each other in every operand."""
     for view in schedule.views:
         stride = view.strides[-1] if schedule.digits else 1
         name, layout = view.buffer.name, view.buffer.layout
         if isinstance(layout, Strided) and layout.unit_dim is None:
             return f"no dimension of {name} is known to have stride 1"
         if isinstance(stride, Folded):
-            return "the two sides split a dimension so differently that neighbours don't stay together"
+            return "the two sides split a dimension without common digits, so neighbours aren't contiguous"
         if stride != 1:
             return f"neighbours along the fastest dimension are {shown(stride)} elements apart in {name}"
-    return "one element is all there is"
+    return "there is only one element"
 
 
 def misaligned(placement: Placement, strides: Sequence[Stride], width: int) -> str | None:
-    """Why some address of `placement` isn't a multiple of `width` elements, or None."""
+    """Return why some address of `placement` isn't a multiple of `width` elements, or None."""
     buffer, swizzle = placement.buffer, placement.swizzle
     bytes_each = buffer.dtype.bytes
     if swizzle is not None and swizzle.chunk < width:

@@ -1,4 +1,4 @@
-"""Every way in which tilejit carries out a tile operation: the table of contents."""
+"""All variants of tile operations."""
 
 from __future__ import annotations
 

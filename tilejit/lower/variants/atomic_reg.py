@@ -1,10 +1,10 @@
-"""atomic updates of shared or global memory by what threads have in registers.
+"""Atomic updates of shared or global memory with values in registers.
 
-accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope, of which one has
+accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. One of them has
     the place's shape; the others broadcast to it.
-emits: sums of floats whose old values nobody reads by the widest `red` that the target has and memory is aligned to;
-    all else element by element. Of those that hold the same elements the lowest thread updates; what was there before
-    goes to the others through shared memory.
+emits: for sums of floats without old values, the widest `red` that the target has and memory is aligned to; otherwise
+    one update per element. Of threads that hold the same elements the lowest updates. The old values reach the others
+    through shared memory.
 source: tilejit/lower/README.md, "Atomic updates".
 """
 
@@ -32,24 +32,24 @@ from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In round r each thread updates by its vector r, counted along its registers.
+    """In iteration r each thread updates memory with its vector r, counted along its registers."""
 
-    owned: where they lie in "memory", and in the registers of each tile, the one that has the place's shape as
-    "registers". owner: the operand that this is. form: the instruction, None where elements are updated one by one.
-    order: the tiles' names in the operation's order. cta_threads: of the CTA.
-    """
-
+    #: the vectors in "memory" and in the tiles; "registers" is the tile with the place's shape
     owned: OwnedVectors
+    #: operand name of that tile
     owner: str
+    #: the vector instruction; None if elements are updated one by one
     form: VectorForm | None
+    #: names of the tiles, in the operation's order
     order: tuple[str, ...]
     operation: str
     mnemonic: str
     returns: bool
+    #: threads of the CTA
     cta_threads: int
 
     def side(self, name: str) -> str:
-        """What a tile is called in `owned`."""
+        """Return the name of a tile in `owned`."""
         return {"place": "memory", self.owner: "registers"}.get(name, name)
 
     @property
@@ -62,22 +62,21 @@ class Plan(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, times a thread); where it stands in a loop, one turn of that is counted."""
+        """(mnemonic, count per thread). Of a compare-and-swap loop one iteration is counted."""
         return ((self.mnemonic, self.rounds),)
 
-    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
-        return tuple(self.owned.place(self.side(name), thread, round) for name in self.order)
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        return tuple(self.owned.place(self.side(name), thread, iteration) for name in self.order)
 
     @property
     def steps(self) -> tuple[int, ...]:
         return tuple(self.owned.step_of(self.side(name)) for name in self.order)
 
-    def takes_part(self, thread: Expr, round: Expr) -> Expr:
+    def is_active(self, thread: Expr, iteration: Expr) -> Expr:
         return self.owned.is_mover(thread, loads=False)
 
     @property
     def placement(self) -> Placement:
-        """Who has the elements."""
         return self.owned.vectors["registers"].placement
 
 
@@ -98,7 +97,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 
 def _row(op: TileOp, target: Target, *, returns: bool) -> Row:
-    """The instruction that updates one element."""
+    """Return the instruction that updates one element."""
     place, order = op.region("place").buffer, str(op.attr("order"))
     form = form_of(str(op.attr("operation")), place.dtype, place.space)
     assert form is not None, "the operation's rule knows the types"
@@ -107,9 +106,9 @@ def _row(op: TileOp, target: Target, *, returns: bool) -> Row:
 
 
 def _form(op: TileOp, owned: OwnedVectors, target: Target) -> VectorForm | None:
-    """The widest instruction that updates several elements at once, as memory is aligned; None where none can."""
+    """Return the widest instruction that updates several elements and that memory is aligned to, or None."""
     if not owned.elements.digits:
-        # one element a thread
+        # one element per thread
         return None
     widest = owned.widest("memory").elements * op.region("place").dtype.bits
     return next((form for form in update_forms(op, target) if form.bits <= widest), None)
@@ -117,27 +116,27 @@ def _form(op: TileOp, owned: OwnedVectors, target: Target) -> VectorForm | None:
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
-    takes_part = plan.owned.is_mover(thread, loads=False)
+    is_active = plan.owned.is_mover(thread, loads=False)
     if b.has_checks and "mask" in op.options and op.region("place").buffer.space == "global":
-        plan.owned.need_inside(b, op, op.region("place"), thread, takes_part)
+        plan.owned.need_inside(b, op, op.region("place"), thread, is_active)
     if plan.returns:
-        _cleared(plan, b)
-    for registers, memory in plan.owned.each_round(b, thread, takes_part, Index.of(op)):
+        _clear_old_values(plan, b)
+    for registers, memory in plan.owned.each_round(b, thread, is_active, Index.of(op)):
         if plan.form is None:
             _one_by_one(plan, op, b, registers, memory)
         else:
-            values = registers["registers" if plan.owner == "value" else "value"].beside_each_other(b)
+            values = registers["registers" if plan.owner == "value" else "value"].consecutive(b)
             memory.update(b, values, lambda place, value: _update(plan, op, b, place, value))
     if plan.returns and plan.placement.replicas:
-        _handed_on(plan, op, b, thread)
+        _broadcast_old_values(plan, op, b, thread)
 
 
-def _cleared(plan: Plan, b: Builder) -> None:
-    """What nobody updates was 0 before: its registers hold something."""
+def _clear_old_values(plan: Plan, b: Builder) -> None:
+    """Clear the registers of the old values: those of elements that aren't updated are 0."""
     before = plan.owned.vectors[plan.side("before")]
     for starts in plan.owned.starts(b):
-        with b.rounds(plan.rounds, before.buffer) as round:
-            b.append(Store(starts[plan.side("before")].at(round), build.const(0, before.buffer.dtype), span=b.span))
+        with b.rounds(plan.rounds, before.buffer) as iteration:
+            b.append(Store(starts[plan.side("before")].at(iteration), build.const(0, before.buffer.dtype), span=b.span))
 
 
 def _one_by_one(
@@ -147,9 +146,9 @@ def _one_by_one(
     with b.when(memory.is_accessed):
         operands: list[Expr] = []
         for name in [_OPERAND.get(name, name) for name in OPERATIONS[plan.operation].operands]:
-            given = op.operand(name)
-            assert given is not None, "the operation's rule counts the values"
-            operands.append(Load(registers[plan.side(name)][first]) if isinstance(given, Region) else given)
+            operand = op.operand(name)
+            assert operand is not None, "the operation's rule counts the values"
+            operands.append(Load(registers[plan.side(name)][first]) if isinstance(operand, Region) else operand)
         dtype = memory.view.buffer.dtype
         var = Var(b.name("before"), dtype, data=dtype is int64) if plan.returns else None
         b.append(Atomic(plan.operation, memory.place, tuple(operands), str(op.attr("order")), var, b.span))
@@ -157,20 +156,20 @@ def _one_by_one(
             b.append(Store(registers[plan.side("before")][first], var, span=b.span))
 
 
-#: the operand of the tile operation that one of the element's is
+#: name of an update's operand -> that of the tile operation, if different
 _OPERAND = {"expected": "value"}
 
 
 def _update(plan: Plan, op: TileOp, b: Builder, place: Vector, value: Vector) -> None:
-    """One access: of a whole vector, or of one element at an edge or where a mask cuts the vector."""
+    """Emit one access: of a whole vector, or of one element at an edge or where a mask cuts the vector."""
     if plan.form is not None and place.width == plan.vector_width:
         b.append(Instruction(RED_VECTOR.row(plan.form).name, (), (place, value), b.span))
         return
     b.append(Atomic(plan.operation, place, (Load(value),), str(op.attr("order")), None, b.span))
 
 
-def _handed_on(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> None:
-    """What the lowest of those that hold the same elements found, to all of them."""
+def _broadcast_old_values(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> None:
+    """Send the old values from the lowest thread that holds an element to all others that do."""
     side, dtype = plan.side("before"), plan.owned.vectors["memory"].buffer.dtype
     layout = TileLayout.row_major((plan.threads * plan.rounds,))
     shared, start = b.exchange(op.scope, plan.cta_threads, "before", dtype, layout)
@@ -179,24 +178,24 @@ def _handed_on(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> None:
         lowest = build.sub(lowest, build.mul(step.of_thread(thread), step.threads))
     for starts in plan.owned.starts(b):
         registers = starts[side]
-        is_lowest = plan.takes_part(thread, build.const(0, int32))
-        with b.when(is_lowest), b.rounds(plan.rounds, registers.view.buffer) as round:
-            at = build.add(start, build.add(build.mul(thread, plan.rounds), round))
-            b.move(Vector(shared, at), registers.at(round))
+        is_lowest = plan.is_active(thread, build.const(0, int32))
+        with b.when(is_lowest), b.rounds(plan.rounds, registers.view.buffer) as iteration:
+            at = build.add(start, build.add(build.mul(thread, plan.rounds), iteration))
+            b.move(Vector(shared, at), registers.at(iteration))
     b.append(Sync(op.scope, span=b.span))
     for starts in plan.owned.starts(b):
         registers = starts[side]
-        with b.rounds(plan.rounds, registers.view.buffer) as round:
-            at = build.add(start, build.add(build.mul(lowest, plan.rounds), round))
-            b.move(registers.at(round), Vector(shared, at))
+        with b.rounds(plan.rounds, registers.view.buffer) as iteration:
+            at = build.add(start, build.add(build.mul(lowest, plan.rounds), iteration))
+            b.move(registers.at(iteration), Vector(shared, at))
 
 
 def _spaces(op: TileOp, context: DispatchContext) -> str | None:
     space = op.region("place").buffer.space
     if space not in ("global", "shared"):
         return f"updates global and shared memory; got {space}"
-    strangers = ", ".join(r.buffer.name for n, r in op.tiles.items() if n != "place" and r.buffer.space != "local")
-    return f"takes values from registers; {strangers} (load it first)" if strangers else None
+    unsupported = ", ".join(r.buffer.name for n, r in op.tiles.items() if n != "place" and r.buffer.space != "local")
+    return f"takes values from registers; {unsupported} (load it first)" if unsupported else None
 
 
 VARIANT = Variant(

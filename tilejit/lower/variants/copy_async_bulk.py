@@ -1,8 +1,8 @@
-"""copy_async of one run of bytes between global and shared memory: it needs no tensor map.
+"""copy_async of contiguous bytes between global and shared memory, without a tensor map.
 
-accepts: both sides one contiguous run, in the same order, of a multiple of 16 bytes from a multiple of 16 bytes on,
-    provably inside the tensor. With a barrier from global to shared memory, without one the other way.
-emits: one instruction of the scope's leader; of a load what the barrier awaits, of a store a group.
+accepts: two sides that are contiguous in the same order; sizes and addresses that are multiples of 16 bytes; regions
+    provably inside the tensor. Loads need a barrier, and stores have none.
+emits: one instruction of the scope's leader. For a load, the barrier expects the bytes; stores form a group.
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk".
 """
 
@@ -26,13 +26,13 @@ from ..schedule.launch_values import launch_values
 from ..schedule.placement import Placement, edges, place
 from ..variant import COPY_CONDITIONS, FILLS_ONE, KINDS, Condition, DispatchContext, Variant, between, copy_sides, needs
 
-#: bytes of which addresses and sizes are multiples
+#: divides addresses and sizes, in bytes
 _UNIT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(PlanBase):
-    """A run of `count` elements. loads: whether it goes to shared memory. threads: of the CTA."""
+    """A contiguous copy of `count` elements. loads: True if shared memory is the destination. threads: of the CTA."""
 
     dst: Placement
     src: Placement
@@ -46,14 +46,14 @@ class Plan(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, times the leader carries it out)."""
+        """(mnemonic, count in the leader)."""
         return (((BULK_LOAD if self.loads else BULK_STORE).mnemonic, 1),)
 
     def facts(self) -> Facts:
         return Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
 
     def moves(self) -> Moves:
-        """Pieces of 16 bytes, by the first thread; run-time starts are as near to 0 as they may be."""
+        """Pieces of 16 bytes, moved by the first thread. Run-time starts are as near to 0 as possible."""
         chunk = _UNIT_BYTES // self.dst.buffer.dtype.bytes
         steps = np.arange(0, self.count, chunk)
         names = launch_values((self.dst.region, self.src.region))
@@ -63,18 +63,18 @@ class Plan(PlanBase):
         return Moves(none, none, np.stack(sides, axis=1), width, (1, 1), accesses)
 
     def schedule(self) -> np.ndarray:
-        """One row a piece of 16 bytes: (its place in the destination, its place in the source)."""
+        """Return one row per piece of 16 bytes: (its place in the destination, its place in the source)."""
         return self.moves().places
 
 
 def _load_has_barrier(op: TileOp, context: DispatchContext) -> str | None:
-    lacks = _loads(op) and "barrier" not in op.options
-    return "needs barrier=: a load completes on one" if lacks else None
+    is_missing = _loads(op) and "barrier" not in op.options
+    return "needs barrier=: a load completes on one" if is_missing else None
 
 
 def _store_has_none(op: TileOp, context: DispatchContext) -> str | None:
-    has = not _loads(op) and "barrier" in op.options
-    return "completes on tj.bulk.wait; needs no barrier" if has else None
+    is_given = not _loads(op) and "barrier" in op.options
+    return "completes on tj.bulk.wait; needs no barrier" if is_given else None
 
 
 def _loads(op: TileOp) -> bool:
@@ -94,7 +94,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     dst, src = (place(side, op.scope) for side in copy_sides(op))
     order = [_order(side) for side in (dst, src)]
     if dst.shape != src.shape or order[0] != order[1]:
-        raise LayoutError(f"{dst.buffer.name} and {src.buffer.name} lie in another order")
+        raise LayoutError(f"{dst.buffer.name} and {src.buffer.name} have different orders in memory")
     made = Plan(dst, src, order[0][1], dst.buffer.space == "shared", context.threads)
     if made.bytes % _UNIT_BYTES:
         raise LayoutError(f"moves {made.bytes} bytes; needs a multiple of {_UNIT_BYTES}")
@@ -102,24 +102,24 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 
 def _order(side: Placement) -> tuple[tuple[int, ...], int]:
-    """The dimensions of a run, slowest first, and its elements.
+    """Return the dimensions of contiguous elements, slowest first, and their number.
 
-    raises: LayoutError where they don't follow each other, or don't begin at an aligned address.
+    raises: LayoutError if the elements aren't contiguous, or don't start at an aligned address.
     """
     buffer, size = side.buffer, side.buffer.dtype.bytes
     if side.swizzle is not None or side.replicas or side.region.gathered is not None:
-        raise LayoutError(f"{buffer.name} is swizzled, or no region; needs one run of bytes")
+        raise LayoutError(f"{buffer.name} is swizzled, replicated or gathered; needs contiguous bytes")
     steps = [(d, step) for d, each in enumerate(side.dims) for step in each]
-    loose = next((step for _, step in steps if not isinstance(step.stride, int)), None)
-    if loose is not None:
-        raise LayoutError(f"how far rows of {buffer.name} lie apart is known only at launch; needs one run of bytes")
+    unknown = next((step for _, step in steps if not isinstance(step.stride, int)), None)
+    if unknown is not None:
+        raise LayoutError(f"the stride of rows of {buffer.name} is known only at launch; needs contiguous bytes")
     ordered = sorted(steps, key=lambda item: -_stride(item[1].stride))
     count = 1
     for _, step in reversed(ordered):
         if step.stride != count:
             raise LayoutError(
-                f"elements of {buffer.name} lie {_stride(step.stride) * size} bytes apart behind {count * size}; "
-                "needs one run of bytes"
+                f"elements of {buffer.name} are {_stride(step.stride) * size} bytes apart after {count * size} "
+                "contiguous bytes; all must be contiguous"
             )
         count *= step.extent
     for offset in side.offsets:
@@ -160,7 +160,7 @@ VARIANT = Variant(
         Condition("no barrier of a store", _store_has_none, "leave barrier= out, and wait by tj.bulk.wait(0)"),
         Condition("inside", _is_inside),
     ),
-    # nothing lies outside
+    # a copy inside the tensor has nothing to fill
     honours=("fill", "barrier"),
     starts=(BULK_STORES,),
     plan=plan,

@@ -1,10 +1,10 @@
-"""copy_async from global to shared memory by cp.async: past the registers, done when the kernel has waited.
+"""copy_async from global to shared memory by cp.async, without registers. The kernel waits for its completion.
 
-accepts: a global source and a shared destination; equal dtypes and shapes; 4, 8 or 16 bytes in a row on both sides,
+accepts: a global source and a shared destination; equal dtypes and shapes; 4, 8 or 16 contiguous bytes on both sides,
     provably aligned; swizzles that keep them together; regions past the tensor's edges, which read as 0.
-emits: the widest copies, shared out among the scope's threads, the last round predicated; at a tensor's edge with
-    the number of bytes that lie inside. `.cg`, past the first-level cache, for 16 bytes, `.ca` for fewer. Commit and
-    wait are the caller's.
+emits: the widest copies, distributed over the scope's threads, with a predicate in the last iteration; at a tensor's
+    edge with the number of bytes that are inside. 16 bytes bypass the L1 cache (`.cg`), fewer don't (`.ca`). The caller
+    commits and waits.
 source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "Data Movement and Conversion Instructions: cp.async".
 """
 
@@ -25,18 +25,18 @@ from ..moves.vectors import pieces
 from ..variant import COPY_CONDITIONS, FILLS_ONE, KINDS, Condition, DispatchContext, Variant, from_to, lead_of, needs
 from . import copy_gmem_smem
 
-#: bytes of one copy, the narrowest first
+#: bytes of one copy, narrowest first
 _SIZES = sorted({form.size for form in COPIES.forms()})
 _SIZES_LISTED = f"{', '.join(map(str, _SIZES[:-1]))} or {_SIZES[-1]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(Partition):
-    """As a partition, each vector one cp.async."""
+    """A partition in which each vector is one cp.async."""
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, times a thread); the narrower copies of partial vectors aren't counted."""
+        """(mnemonic, count per thread), without the narrower copies of partial vectors."""
         return ((COPIES.row(Copy(self.vector_bits // 8)).mnemonic, self.rounds),)
 
 
@@ -45,7 +45,7 @@ def _zero_fill(op: TileOp, context: DispatchContext) -> str | None:
     if fill is None or isinstance(fill, Const) and fill.value == 0 and copysign(1, fill.value) > 0:
         return None
     value = fill.value if isinstance(fill, Const) else "a value known only at run time"
-    return f"fills with 0 what lies outside the tensor; got fill={value} (copy takes any)"
+    return f"fills with 0 outside the tensor; got fill={value} (copy takes any)"
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
@@ -57,12 +57,12 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 
 def _need_wide(partition: Plan) -> None:
-    """Raise LayoutError where some copy would be narrower than there is."""
+    """Raise LayoutError if some copy would be narrower than the narrowest instruction."""
     size = partition.vector_bits // 8
     if size < _SIZES[0]:
         raise LayoutError(
-            f"cp.async moves {_SIZES_LISTED} bytes; at most {size} lie together and aligned here: {partition.limit}",
-            hint="change what the reason names, or use copy, which moves any number of bytes",
+            f"cp.async moves {_SIZES_LISTED} bytes; at most {size} are contiguous and aligned here: {partition.limit}",
+            hint="remove the stated cause, or use copy, which moves any number of bytes",
         )
     bytes_each = size // partition.vector_width
     last = pieces(partition.tail)[-1][1] * bytes_each
@@ -74,8 +74,8 @@ def _need_wide(partition: Plan) -> None:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    # rounds are written out so that addresses become constant offsets; a copy of one kind with a predicate is as fast
-    # as a branch between two, and half the code
+    # The loop is unrolled, so that addresses become constant offsets. One predicated copy is as fast as a branch
+    # between two kinds, and half the code.
     for vectors in each_vector(plan, op, b, unrolled=b.unrolls(plan.rounds), twice=False):
         _emit_vector(b, vectors["dst"].place, vectors["src"])
 
@@ -88,11 +88,11 @@ def _emit_vector(b: Builder, to: Vector, source: MaskedVector) -> None:
         b.append(Instruction(COPIES.row(Copy(size)).name, (), (to, source.place), span=b.span))
         return
     if source.mask.whole:
-        # a predicate is one to the hardware, too; a size that depends on one it has to compute
+        # the hardware takes a predicate; a size that depends on one would have to be computed
         row, outside = COPIES.row(Copy(size, "ignore")), build.logical_not(cond)
         b.append(Instruction(row.name, (), (to, source.place, outside), span=b.span))
         return
-    # none of a vector lies before the tensor's beginning unless all do: aligned, it starts at a multiple of its width
+    # an aligned vector starts at a multiple of its width, so it is before the tensor as a whole or not at all
     count = build.mul(source.mask.count_ahead(source.coordinate, source.start, source.width), bytes_each)
     row = COPIES.row(Copy(size, "zfill"))
     b.append(Instruction(row.name, (), (to, source.place, build.where(cond, count, 0)), span=b.span))

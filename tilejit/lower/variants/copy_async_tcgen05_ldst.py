@@ -1,11 +1,11 @@
-"""copy_async between tensor memory and registers by tcgen05.ld and tcgen05.st: a warpgroup moves its lanes together.
+"""copy_async between tensor memory and registers by tcgen05.ld and tcgen05.st, on a warpgroup.
 
-accepts: one side local, the other tmem, on a warpgroup; elements of 8, 16 or 32 bits, packed alike on both sides; all
-    128 threads with the same registers; words that lie where one of the shapes moves them. Warp w reaches lanes 32w
-    to 32w+31 only. Columns and registers may start at run-time values.
-emits: the widest shape that the registers match throughout, in as few instructions as powers of two allow; two, 16
-    lanes apart, for each run of 128 rows in a `.16x*b` shape. Waiting is the caller's, but for a tile in local memory:
-    it goes through registers, which are waited for here.
+accepts: one side local, the other tmem; elements of 8, 16 or 32 bits, packed the same way on both sides; the same
+    registers in all 128 threads; words where one of the instruction's shapes moves them. Warp w accesses only lanes
+    32w to 32w+31. Columns and registers may start at run-time values.
+emits: the widest shape that the registers match throughout, in as few instructions as powers of two allow; `.16x*b`
+    shapes need two for each run of 128 rows, 16 lanes apart. The caller waits, except for a tile in local memory: its
+    values pass through registers, and the wait is emitted here.
 source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "tcgen05: matrix fragments and data movement
     shapes" and "tcgen05.ld".
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ... import scopes
 from ...dataclass import dataclass
 from ...dtypes import int32
 from ...ir.arithmetic import build
@@ -40,48 +39,49 @@ from ..variant import (
     between,
     local_side,
     needs,
+    on_warpgroup,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One instruction of every warp. row: the first lane, of the warp's 32. column: in the buffer, 32 bits each.
-
-    register, registers: the first 32-bit register of a thread's tile, and how many.
-    """
+    """One instruction, executed by every warp."""
 
     num: int
+    #: first lane, of the warp's 32
     row: int
+    #: first column in the buffer, 32 bits each
     column: int
+    #: first 32-bit register of a thread's tile
     register: int
+    #: number of 32-bit registers
     registers: int
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(PlanBase):
-    """The instructions, in the order of the registers.
+    """The instructions, in the order of the registers."""
 
-    shape: such as "32x32b". num: the largest N among them. slabs: halves of a warp's lanes that they reach.
-    packed: elements in 32 bits. registers, columns: what to add that is known only at run time, 32 bits each.
-    """
-
+    #: such as "32x32b"
     shape: str
+    #: largest N of `.xN`
     num: int
+    #: 2 if the instructions access the halves of a warp's lanes separately, else 1
     slabs: int
     steps: tuple[Issue, ...]
     loads: bool
+    #: elements in 32 bits
     packed: int
+    #: run-time offsets, 32 bits each
     registers: Expr
     columns: Expr
 
     @property
     def issues(self) -> int:
-        """Instructions of each warp."""
         return len(self.steps)
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, times a thread)."""
         names = [self.instruction(step).mnemonic for step in self.steps]
         return tuple((name, names.count(name)) for name in dict.fromkeys(names))
 
@@ -92,9 +92,9 @@ class Plan(PlanBase):
         return Facts(f"{self.shape}.x{self.num}", self.issues)
 
     def schedule(self) -> np.ndarray:
-        """One row an instruction: (issue, row, column, first register, registers), 32 bits each.
+        """Return one row per instruction: (issue, row, column, first register, registers), 32 bits each.
 
-        row: the first lane, of a warp's 32; run-time starts are as near to 0 as they may be.
+        row: the first lane, of a warp's 32. Run-time starts are as near to 0 as possible.
         """
         rows = [(i, s.row, s.column, s.register, s.registers) for i, s in enumerate(self.steps)]
         return np.array(rows, dtype=np.int64)
@@ -102,7 +102,7 @@ class Plan(PlanBase):
     def moves(self) -> Moves:
         form = TCGEN05_SHAPES[self.shape]
         lane, column = pattern(form)
-        # what is known only at run time isn't 0 where every variable is: z + 8
+        # a run-time offset such as z + 8 isn't 0 even if every variable is
         registers, columns = (int(evaluate(e, {})) for e in (self.registers, self.columns))
         rows = []
         for i, step in enumerate(self.steps):
@@ -116,11 +116,6 @@ class Plan(PlanBase):
                 rows.append(np.stack([np.full(WARPGROUP, i), np.arange(WARPGROUP), *places], axis=1))
         table = np.concatenate(rows)
         return Moves(table[:, 0], table[:, 1], table[:, 2:], np.full(len(table), self.packed), (1, 1))
-
-
-def _warpgroup(op: TileOp, context: DispatchContext) -> str | None:
-    need = scopes.WARPGROUP
-    return None if op.scope == need.name else f"needs the scope {need.name}, {need.size} threads; called on {op.scope}"
 
 
 def _width(op: TileOp, context: DispatchContext) -> str | None:
@@ -153,14 +148,14 @@ def _no_shape(moved: Words, local: Region, tmem: Region) -> Decline:
     lanes = lane_fault(moved, tmem)
     shapes = ", ".join(f".{name}" for name in TCGEN05_SHAPES)
     return Decline(
-        (lanes or f"the registers of {local.buffer.name} lie as no shape moves them: none of {shapes}",),
+        (lanes or f"the registers of {local.buffer.name} match none of the shapes {shapes}",),
         f"give {local.buffer.name} the layout tj.tcgen05.atom_layout(shape, num, dtype) or "
         f"S[(128, n) : (1 @ tid_in_wg, 1)], and {tmem.buffer.name} a data path with the same rows",
     )
 
 
 def _steps(form: Tcgen05Shape, moved: Words) -> tuple[Issue, ...] | None:
-    """The instructions of one shape that move all words, or None where some lie otherwise."""
+    """Return the instructions of one shape that move all words, or None if some don't fit."""
     lane, column = pattern(form)
     units: list[Issue] = []
     for at in range(0, len(moved.registers), form.registers):
@@ -176,7 +171,7 @@ def _steps(form: Tcgen05Shape, moved: Words) -> tuple[Issue, ...] | None:
 
 
 def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
-    """(lane, column) of register r of thread t in `.x1` at row 0, each of shape (threads, registers).
+    """Return (lane, column) of register r of thread t for `.x1` at row 0, of shape (threads, registers).
 
     source: PTX ISA, "tcgen05: matrix fragments and data movement shapes".
     """
@@ -192,7 +187,7 @@ def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _runs(form: Tcgen05Shape, units: list[Issue]) -> list[list[Issue]]:
-    """Units that follow each other in registers and in columns, as `.xN` moves them."""
+    """Group units with consecutive registers and columns, which `.xN` moves together."""
     runs: list[list[Issue]] = []
     for unit in units:
         last = runs[-1][-1] if runs else None
@@ -207,7 +202,6 @@ def _runs(form: Tcgen05Shape, units: list[Issue]) -> list[list[Issue]]:
 
 
 def _powers(form: Tcgen05Shape, run: list[Issue]) -> list[Issue]:
-    """A run as instructions, the widest first."""
     steps: list[Issue] = []
     at = 0
     while at < len(run):
@@ -231,10 +225,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _emit_staged(plan: Plan, b: Builder, tmem: Buffer, columns: Expr, place: Vector) -> None:
-    """By way of registers, because the instructions take nothing else.
-
-    They are waited for at once: what stands in local memory has been read from registers before.
-    """
+    """Move through registers, since the instructions take nothing else, and wait at once."""
     staged = Vector(b.scratch("tcgen05", place.buffer.dtype, place.width), build.const(0, int32), place.width)
     runs = [_registers(plan, step) for step in plan.steps]
     if not plan.loads:
@@ -248,7 +239,7 @@ def _emit_staged(plan: Plan, b: Builder, tmem: Buffer, columns: Expr, place: Vec
 
 
 def _registers(plan: Plan, step: Issue) -> tuple[int, int]:
-    """The first element that an instruction moves and how many, in a thread's tile."""
+    """Return the first element and the number of elements that an instruction moves, in a thread's tile."""
     return step.register * plan.packed, step.registers * plan.packed
 
 
@@ -270,10 +261,10 @@ VARIANT = Variant(
     priority=10,
     operands=(KINDS, between("tmem", "local")),
     when=(
-        *COPY_CONDITIONS, FILLS_ONE, Condition("warpgroup", _warpgroup), Condition("width", _width),
+        *COPY_CONDITIONS, FILLS_ONE, Condition("warpgroup", on_warpgroup), Condition("width", _width),
         needs(LD, "tensor memory"),
     ),
-    # nothing of tensor memory lies outside a global tensor
+    # tensor memory is never outside a global tensor, so nothing is filled
     honours=("fill",),
     starts=(TMEM_LOAD, TMEM_STORE),
     plan=plan,

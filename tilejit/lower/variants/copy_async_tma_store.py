@@ -1,9 +1,9 @@
-"""copy_async from shared to global memory by TMA: done when the thread that started it has waited.
+"""copy_async from shared to global memory by TMA, complete when the thread that started it has waited.
 
-accepts: what `tma_load` does, the other way round, and no barrier. A region may pass the tensor's end, not begin in
-    front of it. What lies outside isn't written, but for whole chunks of 16 bytes along rows: these must end at a
-    multiple, unless the region is known to end inside them.
-emits: a box for each block of columns, more for taller ones, by the scope's leader, and a group of them.
+accepts: operands as for `tma_load`, in the other direction and without a barrier. A region may pass the tensor's end,
+    but not start before it. Elements outside aren't written. Rows are cut in chunks of 16 bytes, so they must end at a
+    multiple of that, unless the region is known to end inside them.
+emits: one box per block of columns, more for taller ones, by the scope's leader, and a group of them.
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
 """
 
@@ -27,7 +27,7 @@ VARIANT = Variant(
     priority=40,
     operands=(KINDS, from_to("shared", "global")),
     when=(*COPY_CONDITIONS, FILLS_ONE, needs(STORES)),
-    # nothing of shared memory lies outside a global tensor
+    # shared memory is never outside a global tensor, so nothing is filled
     honours=("fill",),
     starts=(BULK_STORES,),
     plan=plan,

@@ -1,9 +1,9 @@
-"""copy of anything that can be indexed, element by element; right always, fast never.
+"""copy of anything that can be indexed, element by element and slowly.
 
-accepts: any two of global, shared and local memory with equal dtypes and shapes; local tiles that lie in the same
-    threads, or whose elements the threads of the scope can tell apart.
-emits: memory to memory: elements shared out among the scope's threads. With a local tile: each thread looks at its
-    own registers. Between local tiles: one move a register.
+accepts: any two of global, shared and local memory with equal dtypes and shapes; local tiles in the same threads, or
+    with elements that the threads of the scope can distinguish.
+emits: between memories, elements distributed over the scope's threads; with a local tile, loops of each thread over its
+    registers; between local tiles, one move per register.
 source: tilejit/lower/README.md, "Copies".
 """
 
@@ -30,7 +30,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     if local == 2:
         along = range(len(placements["dst"].shape))
         return elementwise_reg.plan_tiles(op, {name: (p, tuple(along)) for name, p in placements.items()}, threads)
-    return PartitionCopy.of(DigitSchedule.alike(placements), threads, lead_of(regions["src"]), vectorized=False)
+    return PartitionCopy.of(DigitSchedule.of_same_shape(placements), threads, lead_of(regions["src"]), vectorized=False)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:

@@ -1,9 +1,9 @@
 """copy between global and shared memory, through registers.
 
-accepts: one side global, the other shared; equal dtypes and shapes; any layouts that a slice can name; regions of
+accepts: one side global, the other shared; equal dtypes and shapes; any layouts that a slice can describe; regions of
     any size, past a global tensor's edges too; any scope.
-emits: the widest provable vectors, shared out among the scope's threads: a serial loop over rounds, a load and a
-    store each, the last round predicated, ragged ends of rows by narrower accesses.
+emits: the widest provably aligned vectors, distributed over the scope's threads: a loop with a load and a
+    store each, the last iteration predicated, ragged ends of rows by narrower accesses.
 source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
 """
 
@@ -19,14 +19,14 @@ Plan = PartitionCopy
 
 
 def slices(op: TileOp) -> DigitSchedule:
-    """The digits that both sides share, in "dst" and "src".
+    """Return the common digits of both sides.
 
-    raises: LayoutError where a region is no slice.
+    raises: LayoutError if a region isn't a slice.
     """
     placements = {name: place(region, op.scope) for name, region in op.tiles.items()}
     for placement in placements.values():
         need_slice(placement)
-    return DigitSchedule.alike(placements)
+    return DigitSchedule.of_same_shape(placements)
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:

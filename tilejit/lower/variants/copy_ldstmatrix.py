@@ -1,9 +1,9 @@
-"""copy between registers and shared memory by ldmatrix and stmatrix: a warp moves 8x8 tiles together.
+"""copy between registers and shared memory by ldmatrix and stmatrix, which move 8x8 tiles per warp.
 
-accepts: one side local, the other shared; 16-bit elements; whole warps that own the registers, replicas over warps
-    too. In registers lane l holds elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile; in memory the rows or the
+accepts: one side local, the other shared; 16-bit elements; whole warps that own the registers, possibly with replicas
+    over warps. In registers lane l holds elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile. In memory the rows or
     columns of each tile are 16 aligned bytes, which a swizzle keeps together.
-emits: an instruction for 4, 2 or 1 tiles, as many as fit, unrolled over all of a warp's tiles.
+emits: instructions for 4, 2 or 1 tiles, as many as fit, unrolled over all of a warp's tiles.
 source: tilejit/lower/README.md, "Copies"; PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "... store
     instruction: stmatrix".
 """
@@ -30,7 +30,7 @@ from ..schedule.iterations import Iterations
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
 from ..variant import COPY_CONDITIONS, KINDS, WHOLE_WARPS, Condition, Decline, DispatchContext, Variant, between, needs
 
-#: from here on the addresses of lanes beyond an instruction's last row are ignored; before, they must be valid
+#: first target that ignores addresses of lanes beyond an instruction's last row; before, they must be valid
 _IGNORES_ADDRESSES = 80
 
 
@@ -39,7 +39,7 @@ class Plan(PlanBase):
     """Issue m of each warp moves `num` tiles; lane 8j+i has the address of row i of tile j.
 
     issues: instructions of a warp. threads: of the scope. tiles: the copy's digits.
-    loads: whether the registers are the destination. repeats: whether lanes beyond the last row repeat addresses.
+    loads: True if the registers are the destination. repeats: True if lanes beyond the last row repeat addresses.
     """
 
     issues: int
@@ -54,12 +54,12 @@ class Plan(PlanBase):
 
     @property
     def trans(self) -> bool:
-        """Whether columns, not rows, lie together in memory."""
+        """True if columns instead of rows are contiguous in memory."""
         return self.tiles.trans
 
     @property
     def vector_width(self) -> int:
-        """Elements that lie together in memory: a row is moved at once."""
+        """Elements of a row, which are contiguous in memory."""
         return ROW
 
     def facts(self) -> Facts:
@@ -72,11 +72,10 @@ class Plan(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, times a thread)."""
         return ((self.instruction.mnemonic, self.issues),)
 
     def base(self, thread: Expr) -> Expr:
-        """The address that a thread gives in issue 0, before swizzling."""
+        """Return a thread's address in issue 0, before swizzling."""
         tiles = self.tiles
         warp = tiles.warps["registers"].of_thread(thread)
         tile = build.mod(build.floordiv(thread, ROW), tiles.num if self.repeats else WARP // ROW)
@@ -85,49 +84,50 @@ class Plan(PlanBase):
         return build.total([tiles.warps["memory"].at(warp), among, row], int32)
 
     def moved(self, issue: Expr) -> Expr:
-        """How far an issue's addresses lie from those of issue 0, before swizzling."""
+        """Return the offset of an issue's addresses from those of issue 0, before swizzling."""
         return self.tiles.memory.distance(self.tiles.outer.digits_of(issue))
 
     def address(self, thread: Expr, issue: Expr) -> Expr:
-        """The address that a thread gives in an issue."""
+        """Return a thread's address in an issue."""
         return self.tiles.memory.swizzled(build.add(self.base(thread), self.moved(issue)))
 
     def gives_address(self, thread: Expr, issue: Expr) -> Expr:
-        """Whether the address is that of a row, and moved."""
+        """Return a condition: True if the thread's address is that of a row that is moved."""
         row = build.less(build.mod(thread, WARP), ROW * self.num)
         return build.logical_and(row, self.is_mover(thread))
 
     def held(self, issue: Expr) -> list[Expr]:
-        """For each tile of an issue the first of the two elements that a lane holds of it."""
+        """Return the first of a lane's two elements of each tile of an issue."""
         first = build.add(self.tiles.registers.start, self.tiles.registers.distance(self.tiles.outer.digits_of(issue)))
         return [build.add(first, offset) for offset in self.tiles.offsets()]
 
     def is_mover(self, thread: Expr) -> Expr:
-        """Whether a thread's values are moved."""
+        """Return a condition: True if the thread's values are moved."""
         return self.tiles.registers.placement.is_mover(thread, self.loads)
 
     def words(self) -> list[list[int]]:
-        """For each issue the 32-bit registers of a thread's tile that it moves, in the order of the instruction."""
+        """Return the 32-bit registers that each issue moves, in the instruction's order."""
         firsts = (self.held(build.const(issue, int32)) for issue in range(self.issues))
         return [[number(register) // 2 for register in held] for held in firsts]
 
-    def _turns(self) -> Iterations:
+    def _iterations(self) -> Iterations:
         return Iterations(self.issues, self.threads, (self.tiles.memory.placement.region,))
 
     def schedule(self) -> np.ndarray:
-        """One row an address: (issue, thread, shared element), issues outermost.
+        """Return one row per address: (issue, thread, shared element), issues outermost.
 
-        Run-time starts are as near to 0 as they may be.
+        Run-time starts are as near to 0 as possible.
         """
-        turns = self._turns()
-        return np.column_stack([turns.rounds_of, turns.threads_of, turns.values(self.address(*turns.turn))])
+        iterations = self._iterations()
+        addresses = iterations.values(self.address(*iterations.variables))
+        return np.column_stack([iterations.rounds_of, iterations.threads_of, addresses])
 
     def moves(self) -> Moves:
-        """As the instructions move them.
+        """Return the moves of the instructions.
 
         source: PTX ISA, "ldmatrix": lane l gets elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile.
         """
-        turns = self._turns()
+        iterations = self._iterations()
         row_starts = self.schedule()[:, 2].reshape(self.issues, self.threads // WARP, WARP)
         issue, thread, tile, half = np.indices((self.issues, self.threads, self.num, 2)).reshape(4, -1)
         warp, lane = thread // WARP, thread % WARP
@@ -138,7 +138,7 @@ class Plan(PlanBase):
         register = 2 * np.array(self.words(), np.int64)[issue, tile] + half
         sides = (register, starts + column) if self.loads else (starts + column, register)
         is_moved = np.zeros(self.issues * self.threads, bool)
-        is_moved[turns.holding(self.is_mover(turns.thread))] = True
+        is_moved[iterations.holding(self.is_mover(iterations.thread))] = True
         rows = np.flatnonzero(is_moved[issue * self.threads + thread])
         access = JointAccess(1 if self.loads else 0, fast_unique(starts[rows]), width=ROW, align=ROW)
         places, width = np.stack(sides, axis=1)[rows], np.ones(len(rows), np.int64)
@@ -163,7 +163,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
         copy, loads = register_copy(op, context.count(op.scope))
         tiles = split_tiles(copy)
     except LayoutError as error:
-        # `reg` takes what this declines: the hint stands in the reason, where `explain` shows it
+        # `reg` takes over then, so no error shows the hint; it is part of the reason, which `explain` shows
         return Decline((f"{error.message} ({error.hint})" if error.hint else error.message,), error.hint)
     repeats = context.target.number < _IGNORES_ADDRESSES
     return Plan(tiles.outer.count, context.count(op.scope), tiles, loads, repeats)
@@ -172,22 +172,22 @@ def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
     registers, memory = plan.tiles.registers, plan.tiles.memory
-    far, near = _apart(plan.base(thread), memory.placement.swizzle)
-    tile = b.let("tile", far)
-    row = b.let("row", memory.swizzled(near))
-    # whole warps hold replicas, so the lanes of a warp agree
+    unswizzled, swizzled_part = _split_at_swizzle(plan.base(thread), memory.placement.swizzle)
+    tile = b.let("tile", unswizzled)
+    row = b.let("row", memory.swizzled(swizzled_part))
+    # replicas are held by whole warps, so the condition is uniform in a warp
     with b.when(plan.is_mover(thread)), b.loop("issue", plan.issues, unrolled=True) as issue:
-        within = memory.advanced(row, near, plan.moved(issue))
+        within = memory.advanced(row, swizzled_part, plan.moved(issue))
         place = Vector(memory.buffer, build.add(tile, within), ROW)
         words = tuple(Vector(registers.buffer, first, 2) for first in plan.held(issue))
         outputs, inputs = (words, (place,)) if plan.loads else ((), (place, *words))
         b.append(Instruction(plan.instruction.name, outputs, inputs, span=b.span))
 
 
-def _apart(address: Expr, swizzle: Swizzle | None) -> tuple[Expr, Expr]:
-    """What the swizzle doesn't see of an address, and the remainder.
+def _split_at_swizzle(address: Expr, swizzle: Swizzle | None) -> tuple[Expr, Expr]:
+    """Split an address into the part that the swizzle leaves unchanged, and the remainder.
 
-    Apart, the loops that choose a tile, a stage of a pipeline say, leave alone which row of it a thread addresses.
+    So loops that select a tile, such as a stage of a pipeline, don't change a thread's row in it.
     """
     return (build.const(0, address.dtype), address) if swizzle is None else build.apart(address, swizzle.period)
 
@@ -198,7 +198,7 @@ VARIANT = Variant(
     priority=20,
     operands=(KINDS, between("local", "shared")),
     when=(*COPY_CONDITIONS, WHOLE_WARPS, Condition("16-bit elements", _width), needs(_instruction)),
-    # nothing of shared memory lies outside a global tensor
+    # shared memory is never outside a global tensor, so nothing is filled
     honours=("fill",),
     plan=plan,
     emit=emit,

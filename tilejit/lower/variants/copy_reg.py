@@ -1,11 +1,11 @@
-"""copy between registers and shared or global memory, each thread its own part.
+"""copy between registers and shared or global memory, of each thread's own part.
 
-accepts: one side local and owned by exactly the threads of the scope (replicas count), the other shared or global;
-    equal dtypes and shapes; layouts with common digits.
-emits: the widest vectors that are contiguous in memory and provably aligned, unrolled but for many rounds of a tile in
-    local memory. Registers that aren't neighbours change names on the way, which costs no instruction. The boxes of a
-    gathered region lie where the index says, which each thread has in registers. All owners of a replicated tile load
-    it, the lowest one stores it.
+accepts: one side local and owned by exactly the threads of the scope, possibly with replicas; the other side shared or
+    global; equal dtypes and shapes; layouts with common digits.
+emits: the widest vectors that are contiguous in memory and provably aligned, unrolled except for long loops over a tile
+    in local memory. Registers of a vector that aren't adjacent are renamed, which costs no instruction. The boxes of a
+    gathered region are at the index's values, which each thread has in registers. All owners of a replicated tile load
+    it; the lowest one stores it.
 source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
 """
 
@@ -24,10 +24,10 @@ from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In round r each thread moves its vector r, counted along its registers.
+    """In iteration r each thread moves its vector r, counted along its registers.
 
-    owned: where they lie in "registers" and in "memory". loads: whether the registers are the destination.
-    condition: what a mask says of each element, where tests of a vector's ends decide it.
+    owned: the vectors in "registers" and in "memory". loads: True if the registers are the destination.
+    condition: the mask as a function of the index, if testing a vector's ends decides it.
     """
 
     owned: OwnedVectors
@@ -36,7 +36,7 @@ class Plan(VectorPlan):
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """Destination and source, and the mask where there is one."""
+        """Destination and source, and then the mask and the index, if any."""
         first = ("registers", "memory") if self.loads else ("memory", "registers")
         return (*first, *(name for name in self.owned.vectors.names if name not in first))
 
@@ -50,21 +50,21 @@ class Plan(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, times a thread); the narrower accesses at edges aren't counted."""
+        """(mnemonic, count per thread), without the narrower accesses at edges."""
         verb = "ld" if self.loads else "st"
         return ((self.owned.vectors["memory"].access(verb, self.vector_width), self.rounds),)
 
     def facts(self) -> Facts:
         return replace(VectorPlan.facts(self), cuts=self.owned.cuts(self.condition))
 
-    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
-        return tuple(self.owned.place(side, thread, round) for side in self.sides)
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        return tuple(self.owned.place(side, thread, iteration) for side in self.sides)
 
     @property
     def steps(self) -> tuple[int, ...]:
         return tuple(self.owned.step_of(side) for side in self.sides)
 
-    def takes_part(self, thread: Expr, round: Expr) -> Expr:
+    def is_active(self, thread: Expr, iteration: Expr) -> Expr:
         return self.owned.is_mover(thread, self.loads)
 
 

@@ -1,9 +1,9 @@
-"""copy and reshape between local tiles of which each owner holds already what it needs: registers get other names.
+"""copy and reshape between local tiles if each owner already holds the elements it needs: registers are renamed.
 
-accepts: two local tiles of equal dtypes, parts at constant starts among them, where every owner of an
-    element of the destination owns it in the source too, and the register that becomes another is the same in all
-    threads, of which none has an element beside the destination's part there. Any layouts, replicas and padding.
-emits: one move a register, which costs no instruction.
+accepts: two local tiles of equal dtypes, or parts at constant starts, where every owner of an element of the
+    destination owns it in the source too, and all threads map the same registers. No thread may have an element outside
+    the destination's part in those registers. Any layouts, replicas and padding.
+emits: one move per register, which costs no instruction.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ...ir.nodes import Buffer, TileOp, Vector
 from ...layout.transfer import renaming
 from ...ops.copies import COPY, RESHAPE
 from ..builder import Builder
-from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, beside_fault, held
+from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, partial_write_fault
 from ..plans import Array, Facts, Moves, Plan
 from ..variant import Decline, DispatchContext, Variant
 
-#: a run of registers: the first of the destination, the first of the source, how many
+#: a run of registers: first of the destination, first of the source, count
 Run = tuple[int, int, int]
 
 
@@ -31,7 +31,7 @@ Run = tuple[int, int, int]
 class RenamedRegisters(Plan):
     """Runs of registers that every thread moves.
 
-    threads: of the scope. idle: those of them that hold none of the destination.
+    threads: of the scope. idle: those that hold nothing of the destination.
     """
 
     dtype: DType
@@ -41,14 +41,14 @@ class RenamedRegisters(Plan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """Names that change; ptxas leaves no instruction of them."""
+        """Renamed registers, for which ptxas emits no instruction."""
         return ((f"copy.{self.dtype}", len(self.runs)),)
 
     def facts(self) -> Facts:
         return Facts("-", len(self.runs))
 
     def moves(self) -> Moves:
-        """Every run of every thread that holds some; of a tile with padding also what no element lies in."""
+        """Return the runs of every thread that holds some of the destination, with the padding in them."""
         holders = np.delete(np.arange(self.threads), list(self.idle))
         to, source, width = (np.repeat(np.array(column), len(holders)) for column in zip(*self.runs, strict=True))
         issue = np.repeat(np.arange(len(self.runs)), len(holders))
@@ -56,7 +56,7 @@ class RenamedRegisters(Plan):
         return Moves(issue, thread, np.stack([to, source], axis=1), width, (1, 1))
 
     def schedule(self) -> Array:
-        """One row a run: (first register of the source, of the destination, how many)."""
+        """Return one row per run: (first register of the source, of the destination, count)."""
         return np.array([(source, to, width) for to, source, width in self.runs])
 
 
@@ -66,7 +66,7 @@ def plan(op: TileOp, context: DispatchContext) -> RenamedRegisters | Decline:
     pairs = renaming(src, dst)
     if isinstance(pairs, str):
         return Decline((pairs,))
-    fault = beside_fault(op.region("dst"), dst, [to for to, _ in pairs], op.scope, threads)
+    fault = partial_write_fault(op.region("dst"), dst, [to for to, _ in pairs], op.scope, threads)
     if fault:
         return Decline((fault,))
     holds = np.zeros(threads, bool)
@@ -75,7 +75,7 @@ def plan(op: TileOp, context: DispatchContext) -> RenamedRegisters | Decline:
 
 
 def _runs(pairs: Sequence[tuple[int, int]]) -> Iterator[Run]:
-    """Pairs in order as runs, of which each is a power of two at multiples of it on both sides."""
+    """Split ordered pairs into runs whose length is a power of two and divides both starts."""
     at = 0
     while at < len(pairs):
         to, source = pairs[at]
@@ -94,7 +94,7 @@ def _goes_on(pairs: Sequence[tuple[int, int]], count: int) -> bool:
 def emit(plan: RenamedRegisters, op: TileOp, b: Builder) -> None:
     dst, src = op.region("dst").buffer, op.region("src").buffer
     if src.root == dst.root:
-        # what is still to be moved may lie where something is moved to
+        # a run could overwrite registers that are moved later
         held = b.scratch("renamed", src.dtype, max(source + width for _, source, width in plan.runs))
         for _, source, width in plan.runs:
             b.move(_vector(held, source, width), _vector(src, source, width))

@@ -1,11 +1,11 @@
-"""copy and reshape between local tiles whose elements stay in their warps: by shuffles.
+"""copy and reshape between local tiles whose elements stay within their warps, by shuffles.
 
-accepts: two local tiles of equal dtypes, parts at constant starts, where the lanes of a warp hold what its lanes need,
-    and bits of lanes change places with bits of registers, or with each other; and where no thread has an element
-    beside the destination's part in the registers that are written. 8- and 16-bit elements in words that both sides
-    keep together. Where it costs less than shared memory.
-emits: registers in another order by each lane's bits, a shuffle for each word that changes lanes, and back in order;
-    64-bit elements as two words.
+accepts: two local tiles of equal dtypes, or parts at constant starts, where each warp holds the elements that its lanes
+    need, and bits of the lane are exchanged with bits of the register or with each other. No thread may have an element
+    outside the destination's part in the written registers. 8- and 16-bit elements in words that both sides keep
+    together. The cost must be less than through shared memory.
+emits: a permutation of registers by each lane's bits, a shuffle for each word that changes lanes, and a second
+    permutation; 64-bit elements as two words.
 source: tilejit/lower/README.md, "Copies"; PTX ISA, "shfl.sync".
 """
 
@@ -26,7 +26,7 @@ from ...layout.lanes import Group, LaneSwap
 from ...ops.copies import COPY, RESHAPE
 from ...target import WARP
 from ..builder import Builder
-from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, beside_fault, held
+from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, partial_write_fault
 from ..plans import Array, Facts, Passes, Plan
 from ..variant import WHOLE_WARPS, Decline, DispatchContext, Variant
 from ..weights import SELECT, SHUFFLE
@@ -37,7 +37,7 @@ _WORD_BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class Shuffled(Plan):
-    """What changes places, in words of `per_word` elements, or elements of `words` words. threads: of the scope."""
+    """The exchange, in words of `per_word` elements, or elements of `words` words. threads: of the scope."""
 
     dtype: DType
     swap: LaneSwap
@@ -53,7 +53,7 @@ class Shuffled(Plan):
 
     @property
     def registers(self) -> list[int]:
-        """Those of the destination, in elements."""
+        """Registers of the destination, in elements."""
         words = [word * self.per_word for group in self.swap.groups for word in group.results]
         return [word + k for word in words for k in range(self.per_word)]
 
@@ -63,7 +63,7 @@ class Shuffled(Plan):
 
     @property
     def cost(self) -> int:
-        """Of a warp, in quarter cycles."""
+        """Cost per warp, in quarter cycles."""
         return (SHUFFLE * self.swap.shuffles + SELECT * self.swap.selects) * self.words
 
     @property
@@ -80,7 +80,7 @@ class Shuffled(Plan):
         rows: list[tuple[Array, Array, Array]] = []
         for group in swap.groups:
             sources, results = np.array(group.sources), np.array(group.results)
-            for j in swap.rounds:
+            for j in swap.steps:
                 sent = sources[_number(lane, swap.sending) ^ j]
                 kept = results[_number(lane, swap.receiving) ^ j]
                 rows.append((sent, warp + (inner ^ swap.distance(group, j)), kept))
@@ -88,39 +88,39 @@ class Shuffled(Plan):
         return Passes(sent * self.per_word, sender, kept * self.per_word, self.per_word)
 
     def schedule(self) -> Array:
-        """One row a word that a thread gets: (round, thread, the sender, its register, the thread's register)."""
+        """Return one row per received word: (iteration, thread, the sender, its register, the thread's register)."""
         moves = self.moves()
-        round, thread = np.indices(moves.sent.shape)
-        columns = round, thread, moves.sender, moves.sent[round, moves.sender], moves.kept
+        iteration, thread = np.indices(moves.sent.shape)
+        columns = iteration, thread, moves.sender, moves.sent[iteration, moves.sender], moves.kept
         return np.stack([column.ravel() for column in columns], axis=1)
 
 
 def _number(lane: Array, masks: Sequence[int]) -> Array:
-    """The bits of lanes that the masks name, as a number."""
+    """Return the bits of lanes that the masks select, as a number."""
     return np.asarray(sum(((lane & mask) // mask << bit for bit, mask in enumerate(masks)), start=lane * 0))
 
 
 def plan(op: TileOp, context: DispatchContext) -> Shuffled | Decline:
     threads, dst, src = context.count(op.scope), op.region("dst"), op.region("src")
-    # slots that aren't elements go along where both sides have them at the same places: not in another shape
+    # padding is moved too if both sides have it in the same places, which a reshape changes
     padded = _is_whole(dst) and _is_whole(src) and (dst.buffer.laid_out, dst.shape) == (src.buffer.laid_out, src.shape)
     to, what = (held(region, op.scope, threads, padded=padded) for region in (dst, src))
     swap = LaneSwap.of(what, to, max(1, _WORD_BITS // dst.dtype.bits))
     if isinstance(swap, str):
         return Decline((swap,))
-    broken = [r.buffer.name for r in (dst, src) if r.buffer.tile_layout.storage().span() * r.dtype.bits % _WORD_BITS]
-    if broken:
-        return Decline((f"a thread's part of {broken[0]} is no whole 32-bit words",))
+    uneven = [r.buffer.name for r in (dst, src) if r.buffer.tile_layout.storage().span() * r.dtype.bits % _WORD_BITS]
+    if uneven:
+        return Decline((f"a thread's part of {uneven[0]} isn't a whole number of 32-bit words",))
     if not swap.shuffles:
         return Decline(("no value changes lanes",))
     shuffled = Shuffled(dst.dtype, swap, threads)
-    fault = beside_fault(dst, to, shuffled.registers, op.scope, threads)
+    fault = partial_write_fault(dst, to, shuffled.registers, op.scope, threads)
     if fault:
         return Decline((fault,))
     shared = copy_through_shared.cost(op, context)
     if shared < shuffled.cost:
         counts = f"{swap.shuffles * shuffled.words} shuffles and {swap.selects * shuffled.words} selects"
-        return Decline((f"{counts} cost {shuffled.cost} a warp; shared memory costs {shared}",))
+        return Decline((f"{counts} cost {shuffled.cost} per warp; shared memory costs {shared}",))
     return shuffled
 
 
@@ -132,29 +132,30 @@ def emit(plan: Shuffled, op: TileOp, b: Builder) -> None:
     swap, thread = plan.swap, b.thread(op.scope, plan.threads)
     src, dst = (_words(b, op.region(name).buffer) for name in ("src", "dst"))
     lane = build.mod(thread, WARP)
-    bits = {mask: _has(b, lane, mask) for mask in dict.fromkeys((*swap.sending, *swap.receiving))}
+    distinct = dict.fromkeys((*swap.sending, *swap.receiving))
+    bits = {mask: b.let("bit", build.not_equal(build.bitwise_and(lane, mask), 0)) for mask in distinct}
     sent_by, kept_by = ([bits[mask] for mask in masks] for masks in (swap.sending, swap.receiving))
     sender = build.const(0, int32) if swap.is_straight else b.let("lane", _sender(lane, swap.lanes))
     kept: list[tuple[int, Expr]] = []
-    # before any is written: the tiles may be one
+    # values are stored after all groups are read, since the tiles may overlap
     for group in swap.groups:
         for half in range(plan.words):
             words = [b.let("word", Load(_at(src, word * plan.words + half))) for word in group.sources]
-            offered = _turned(b, words, sent_by)
+            offered = _xor_permuted(b, words, sent_by)
             received = _received(b, plan, group, offered, sender)
             targets = [word * plan.words + half for word in group.results]
-            kept += zip(targets, _turned(b, received, kept_by), strict=True)
+            kept += zip(targets, _xor_permuted(b, received, kept_by), strict=True)
     for word, value in kept:
         b.append(Store(_at(dst, word), value, span=b.span))
 
 
 def _received(b: Builder, plan: Shuffled, group: Group, offered: Sequence[Expr], sender: Expr) -> list[Expr]:
-    """What each round brings, of what each offers."""
+    """Emit the shuffles of a group, and return the words received in each iteration."""
     swap, received = plan.swap, list(offered)
-    rounds = [j for j in swap.rounds if swap.is_shuffled(group, j)]
+    steps = [j for j in swap.steps if swap.is_shuffled(group, j)]
     dtype = offered[0].dtype
-    out, into = (b.scratch(stem, dtype, max(len(rounds), 1)) for stem in ("sent", "received"))
-    for k, j in enumerate(rounds):
+    out, into = (b.scratch(stem, dtype, max(len(steps), 1)) for stem in ("sent", "received"))
+    for k, j in enumerate(steps):
         b.append(Store(_at(out, k), offered[j], span=b.span))
         by = build.bitwise_xor(sender, build.const(swap.distance(group, j), int32))
         b.append(Instruction(plan.shuffle.name, (_at(into, k),), (_at(out, k), by), span=b.span))
@@ -162,21 +163,17 @@ def _received(b: Builder, plan: Shuffled, group: Group, offered: Sequence[Expr],
     return received
 
 
-def _turned(b: Builder, words: Sequence[Expr], bits: Sequence[Expr]) -> list[Expr]:
-    """In place k the word whose number is k xor the one that these bits make."""
-    turned = list(words)
+def _xor_permuted(b: Builder, words: Sequence[Expr], bits: Sequence[Expr]) -> list[Expr]:
+    """Permute words: place k gets the word with the number k xor the value of these bits."""
+    permuted = list(words)
     for stage, bit in enumerate(bits):
-        swapped = [turned[k ^ 1 << stage] for k in range(len(turned))]
-        turned = [b.let("word", build.where(bit, x, y)) for x, y in zip(swapped, turned, strict=True)]
-    return turned
-
-
-def _has(b: Builder, lane: Expr, mask: int) -> Expr:
-    return b.let("bit", build.not_equal(build.bitwise_and(lane, mask), 0))
+        swapped = [permuted[k ^ 1 << stage] for k in range(len(permuted))]
+        permuted = [b.let("word", build.where(bit, x, y)) for x, y in zip(swapped, permuted, strict=True)]
+    return permuted
 
 
 def _sender(lane: Expr, adds: Sequence[int]) -> Expr:
-    """The lane from which each lane receives in round 0. adds: what each bit of a lane adds by xor."""
+    """Return the sender to each lane in iteration 0. adds: the value that each bit of the lane XORs in."""
     sender: Expr = build.const(0, int32)
     for bit, add in enumerate(adds):
         is_set = build.mod(build.floordiv(lane, 1 << bit), 2)
@@ -185,7 +182,6 @@ def _sender(lane: Expr, adds: Sequence[int]) -> Expr:
 
 
 def _words(b: Builder, buffer: Buffer) -> Buffer:
-    """Registers as words of 32 bits."""
     if buffer.dtype.bits == _WORD_BITS:
         return buffer
     shape = (buffer.tile_layout.storage().span() * buffer.dtype.bits // _WORD_BITS,)

@@ -1,9 +1,10 @@
-"""copy and reshape between local tiles whose elements change threads: through shared memory of the operation's own.
+"""copy and reshape between local tiles whose elements change threads, through the operation's own shared memory.
 
 accepts: two local tiles of equal dtypes, any layouts, replicas and padding; parts at constant starts.
-emits: the lowest owners store the source; a barrier of the scope; every owner loads the destination. Each of the two is
-    the first of ldstmatrix, reg and fallback that takes it. The memory is dense, its fastest dimension and its swizzle
-    those that cost least. Of a reshape it is row-major: the store has the source's shape, the load the destination's.
+emits: the lowest owners store the source, the scope synchronizes, and every owner loads the destination. Store and load
+    use the first of ldstmatrix, reg and fallback that accepts them. The memory is dense; its fastest dimension and its
+    swizzle are those of the least cost. For a reshape it is row-major, stored in the source's shape and loaded in the
+    destination's.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from ..plans import Facts, Plan, Staged, VectorPlan
 from ..variant import DispatchContext, Variant
 from . import copy_fallback, copy_ldstmatrix, copy_reg
 
-#: how either copy is carried out
+#: variants for the store and the load
 _HALVES: tuple[Variant[Any], ...] = (copy_ldstmatrix.VARIANT, copy_reg.VARIANT, copy_fallback.VARIANT)
 
-#: conversions whose memory is remembered
+#: size of the cache of layouts
 _REMEMBERED = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Plan):
-    """The source is stored to `memory`, one instance's part of it, from which the destination is loaded.
+    """A store of the source to `memory`, of which each instance of the scope has a part, and a load of the destination.
 
-    store, load: the two copies, each with how it is carried out in `context`.
+    store, load: the verdicts on the two copies in `context`.
     """
 
     context: DispatchContext
@@ -61,9 +62,9 @@ class Exchange(Plan):
         return Staged(((self.store.op, self.store.plan), (self.load.op, self.load.plan)))
 
     def schedule(self) -> np.ndarray:
-        """One row a piece: (0 of the store or 1 of the load, round, thread, place on the source, the destination)."""
-        every = [half.plan.moves() for half in (self.store, self.load)]
-        tables = [np.column_stack([m.issue, m.thread, m.places[:, 1], m.places[:, 0]]) for m in every]
+        """Return one row per piece: (0 (store) or 1 (load), iteration, thread, source place, destination place)."""
+        moves = [half.plan.moves() for half in (self.store, self.load)]
+        tables = [np.column_stack([m.issue, m.thread, m.places[:, 1], m.places[:, 0]]) for m in moves]
         return np.concatenate([np.insert(table, 0, k, axis=1) for k, table in enumerate(tables)])
 
 
@@ -72,7 +73,7 @@ def plan(op: TileOp, context: DispatchContext) -> Exchange:
 
 
 def cost(op: TileOp, context: DispatchContext) -> int:
-    """What it costs a warp, in quarter cycles."""
+    """Return the cost per warp, in quarter cycles."""
     return _memory(op, context).cost
 
 
@@ -82,28 +83,28 @@ def _memory(op: TileOp, context: DispatchContext) -> ExchangeMemory:
 
 
 def _unnamed(name: str, region: Region) -> Region:
-    """As an operand of any other kernel is that lies alike."""
+    """Return a region with a canonical name, for the cache."""
     return replace(region, buffer=replace(region.buffer, name=name, base=None))
 
 
 @lru_cache(_REMEMBERED)
 def _cheapest(op: TileOp, context: DispatchContext) -> ExchangeMemory:
-    return cheapest(_ways(op, context))
+    return cheapest(_candidates(op, context))
 
 
-def _ways(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayout, tuple[RoundCosts, RoundCosts]]]:
-    """Each way to lay out the memory, with how it is accessed."""
+def _candidates(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayout, tuple[RoundCosts, RoundCosts]]]:
+    """Yield the possible layouts of the memory, with the costs of accesses to it."""
     shape = _stored(op)
-    every = range(max(len(shape), 1))
-    # only row-major memory has the same elements in other shapes
-    for fastest in reversed(every if op.name == COPY.name else every[-1:]):
+    dims = range(max(len(shape), 1))
+    # only row-major memory can be viewed in other shapes
+    for fastest in reversed(dims if op.name == COPY.name else dims[-1:]):
         layout = dense(shape, fastest)
         through = _through(op, context, layout)
         yield layout, (_costs(through.store.plan, 0), _costs(through.load.plan, 1))
 
 
 def _costs(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> RoundCosts:
-    """Of accesses to memory, the plan's tile number `side`."""
+    """Return the cost of accesses to memory, which is the plan's tile at index `side`."""
     if isinstance(plan, copy_ldstmatrix.Plan):
         bytes_each = plan.tiles.memory.buffer.dtype.bytes
         width = plan.vector_width
@@ -111,20 +112,19 @@ def _costs(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> RoundCosts:
     return RoundCosts.of(
         plan.rounds,
         plan.threads,
-        plan.takes_part,
-        lambda thread, round: plan.places(thread, round)[side],
+        plan.is_active,
+        lambda thread, iteration: plan.places(thread, iteration)[side],
         plan.vector_width,
         plan.regions[side].dtype.bytes,
     )
 
 
 def _stored(op: TileOp) -> tuple[int, ...]:
-    """The shape in which the elements are stored."""
     return op.region("dst" if op.name == COPY.name else "src").shape
 
 
 def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builder | None = None) -> Exchange:
-    """By way of shared memory, of which each instance of the scope has a part; b: which makes it, and the instance."""
+    """Plan the two copies. With a builder, allocate the memory and bind the index of the scope's instance."""
     dst, src = op.region("dst"), op.region("src")
     instances, number = instances_of(op.scope, context.threads)
     name = "exchange" if b is None else b.name("exchange")
@@ -133,7 +133,7 @@ def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builde
     align = alignment("shared", dst.dtype, memory)
     stored = Buffer(name, "shared", dst.dtype, (instances, *shape), _each(instances, memory), align, span=op.span)
     if b is not None:
-        stored = b.hand_through(op.scope, stored, instances)
+        stored = b.pooled_exchange_buffer(op.scope, stored, instances)
     loaded, other = stored, dst.shape or (1,)
     if shape != other:
         rows = dense(other, len(other) - 1)
@@ -141,22 +141,21 @@ def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builde
         loaded = replace(stored, name=f"{name}.reshaped", shape=(instances, *other), layout=layout, base=stored)
     store = TileOp(COPY.name, op.scope, (_part(stored, number), src), span=op.span)
     load = TileOp(COPY.name, op.scope, (dst, _part(loaded, number)), span=op.span)
-    return Exchange(context, memory, _half(store, context), _half(load, context))
+    return Exchange(context, memory, _dispatch_half(store, context), _dispatch_half(load, context))
 
 
 def _each(instances: int, memory: TileLayout) -> TileLayout:
-    """`memory` for each instance of the scope."""
+    """Return the layout of a copy of `memory` for each instance."""
     part = Iter(instances, memory.footprint(), memory.shard[0].axis)
     return TileLayout((part, *memory.shard), swizzle=memory.swizzle)
 
 
 def _part(buffer: Buffer, number: Expr) -> Region:
-    """That of one instance."""
     zero, extents = build.const(0, number.dtype), buffer.fixed_shape[1:]
     return Region(buffer, (number, *(zero for _ in extents)), (None, *extents))
 
 
-def _half(op: TileOp, context: DispatchContext) -> Verdict[Any]:
+def _dispatch_half(op: TileOp, context: DispatchContext) -> Verdict[Any]:
     try:
         return dispatch(op, context, _HALVES)
     except DispatchError as error:

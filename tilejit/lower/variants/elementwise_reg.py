@@ -1,8 +1,8 @@
-"""Elementwise operations, casts and fills in registers, each thread on its own.
+"""Elementwise operations, casts and fills in registers, in each thread independently.
 
-accepts: a local destination owned by exactly the threads of the scope; local inputs that broadcast to it and lie in
-    the same threads, scalars; any of the operations in `tilejit.ops.elementwise`.
-emits: one scalar operation a register, unrolled; pairs where one instruction takes two and registers are adjacent.
+accepts: a local destination owned by exactly the threads of the scope; scalars, and local inputs that broadcast to it
+    and are in the same threads; any operation of `tilejit.ops.elementwise`.
+emits: one scalar operation per register, unrolled, or one per pair if an instruction takes two and they are adjacent.
 source: tilejit/lower/README.md, "Elementwise operations and indices".
 """
 
@@ -32,10 +32,10 @@ from ..variant import KINDS, Condition, DispatchContext, Variant, outside
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In round r each thread computes its vector r, counted along the destination's registers.
+    """In iteration r each thread computes its vector r, counted along the destination's registers.
 
-    owned: where they lie in "dst" and the inputs that are tiles.
-    packed: the instruction that computes a vector of two, None where each element has its own.
+    owned: the vectors in "dst" and the inputs that are tiles.
+    packed: the instruction that computes a vector of two; None if each element has an instruction.
     """
 
     operation: str
@@ -44,7 +44,7 @@ class Plan(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation and type where LLVM chooses; times a thread)."""
+        """(mnemonic, or operation and type if LLVM selects the instruction; count per thread)."""
         if self.packed is not None:
             return ((self.packed, self.rounds),)
         dtype = self.owned.vectors["dst"].buffer.dtype
@@ -52,15 +52,15 @@ class Plan(VectorPlan):
 
     @property
     def tiles(self) -> tuple[View, ...]:
-        """The destination and the inputs that are tiles."""
+        """Placements of the destination and of the inputs that are tiles."""
         return self.owned.vectors.views
 
     @property
     def regions(self) -> tuple[Region, ...]:
         return tuple(tile.placement.region for tile in self.tiles)
 
-    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
-        return tuple(self.owned.place(tile.name, thread, round) for tile in self.tiles)
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        return tuple(self.owned.place(tile.name, thread, iteration) for tile in self.tiles)
 
     def emit(self, op: TileOp, b: Builder) -> None:
         inputs = inputs_of(op, b)
@@ -69,8 +69,8 @@ class Plan(VectorPlan):
 
 
 def _local(op: TileOp, context: DispatchContext) -> str | None:
-    strangers = outside(op, "local")
-    return f"works on local tiles; {strangers} (load it first)" if strangers else None
+    unsupported = outside(op, "local")
+    return f"works on local tiles; {unsupported} (load it first)" if unsupported else None
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
@@ -78,9 +78,9 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 
 def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
-    """A vector for each register of the destination.
+    """Return a plan with one vector per register of the destination.
 
-    raises: LayoutError where the tiles don't lie in the same threads, those of the whole scope.
+    raises: LayoutError if the tiles aren't in the same threads, or not in all threads of the scope.
     """
     for placement, _ in tiles.values():
         need_all_threads(placement, op.scope, threads)
@@ -88,7 +88,7 @@ def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
     if digits.is_folded:
         dst = tiles["dst"][0].buffer
         raise LayoutError(
-            f"{dst.name} and an input split a dimension over registers so differently that none fit"
+            f"{dst.name} and an input split a dimension over registers in incompatible ways"
         )
     for name in digits.names[1:]:
         need_same_threads(digits, "dst", name)
@@ -97,7 +97,7 @@ def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
 
 
 def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
-    """The plan with two elements a vector, where registers are adjacent and an instruction or a word holds two."""
+    """Return a plan for pairs of elements if registers are adjacent and an instruction or a word holds two."""
     if plan.owned.elements.run_length % 2:
         return plan
     packed = _packed_arithmetic(plan, op, context.target)
@@ -108,23 +108,23 @@ def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
         row = _NARROWING.get((source, dst)) or _NARROWING.get((dst, source))
         if row is None or row.missing(context.target) is not None:
             return plan
-        # a wider pair has a register for each half
+        # a pair of wider elements has a register for each
         packed = row.name if (source, dst) in _NARROWING else None
     return replace(plan, vector_width=2, rounds=plan.rounds // 2, owned=plan.owned.of_width(2), packed=packed)
 
 
-#: (source, destination) types of which one 32-bit register holds a pair -> the instruction that converts one
+#: (source, destination) types, one of them with two elements per register -> the instruction that converts a pair
 _NARROWING: dict[tuple[DType, DType], Row] = {(float32, dtype): NARROW_PAIR.row(dtype) for dtype in NARROW_PAIR.forms()}
 
 
-#: those of which one instruction computes two
+#: the operations with an instruction for pairs
 _PAIRS: frozenset[Pair] = frozenset(PAIRS.forms())
 
 
 def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
-    """The instruction for two elements at once, which gives what the scalar one gives.
+    """Return the instruction for two elements with the results of the scalar one, or None.
 
-    Two float32 are any two registers that follow each other; two of 16 bits share one.
+    A pair of float32 is in any two consecutive registers, a pair of 16-bit elements in one.
     """
     pair = Pair(op.name, plan.tiles[0].buffer.dtype)
     if pair not in _PAIRS or PAIRS.row(pair).missing(target) is not None:
@@ -142,24 +142,24 @@ def _emit_rounds(
     staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
     paired = _in_pairs(inputs, plan.tiles[0].buffer.dtype, b) if plan.packed is not None else inputs
     touched = [tile.buffer for tile in plan.tiles] + [each.buffer for each in paired if isinstance(each, Vector)]
-    with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as round:
-        values = [starts[each].at(round) if isinstance(each, str) else each for each in paired]
-        to = starts["dst"].at(round) if staged is None else Vector(staged, build.mul(round, width), width)
+    with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as iteration:
+        values = [starts[each].at(iteration) if isinstance(each, str) else each for each in paired]
+        to = starts["dst"].at(iteration) if staged is None else Vector(staged, build.mul(iteration, width), width)
         _emit_step(plan, op, b, to, values)
     if staged is not None:
-        with b.rounds(plan.rounds, dst, staged) as round:
-            b.move(starts["dst"].at(round), Vector(staged, build.mul(round, width), width))
+        with b.rounds(plan.rounds, dst, staged) as iteration:
+            b.move(starts["dst"].at(iteration), Vector(staged, build.mul(iteration, width), width))
 
 
 def _in_pairs(inputs: Sequence[str | Expr], dtype: DType, b: Builder) -> list[str | Vector]:
-    """The inputs of an instruction that takes pairs: tiles by name, scalars twice, in registers."""
+    """Return the inputs for an instruction on pairs: tiles by name, scalars duplicated in registers."""
     return [each if isinstance(each, str) else _pair(each, dtype, b) for each in inputs]
 
 
 def _pair(scalar: Expr, dtype: DType, b: Builder) -> Vector:
     pair = Vector(b.scratch("pair", dtype, 2), build.const(0, int32), 2)
     for k in range(2):
-        b.append(Store(_one(pair, k), build.cast(scalar, dtype), span=b.span))
+        b.append(Store(_element(pair, k), build.cast(scalar, dtype), span=b.span))
     return pair
 
 
@@ -168,24 +168,24 @@ def _emit_step(plan: Plan, op: TileOp, b: Builder, to: Vector, values: Sequence[
         b.append(Instruction(plan.packed, (to,), tuple(values), span=b.span))
         return
     for k in range(plan.vector_width):
-        scalars = [Load(_one(each, k)) if isinstance(each, Vector) else each for each in values]
-        b.append(Store(_one(to, k), value_of(op, scalars, to.buffer.dtype), span=b.span))
+        scalars = [Load(_element(each, k)) if isinstance(each, Vector) else each for each in values]
+        b.append(Store(_element(to, k), value_of(op, scalars, to.buffer.dtype), span=b.span))
 
 
-def _one(vector: Vector, step: int) -> Vector:
+def _element(vector: Vector, step: int) -> Vector:
     if vector.width == 1:
         return vector
     return Vector(vector.buffer, build.add(vector.offset, step))
 
 
 def _overlaps(plan: Plan) -> bool:
-    """Whether an input shares registers with the destination in another order than its own."""
+    """True if an input shares registers with the destination in a different order."""
     dst, *inputs = plan.tiles
-    beside = [view for view in inputs if view.buffer.root.name == dst.buffer.root.name]
-    if not beside:
+    sharing = [view for view in inputs if view.buffer.root.name == dst.buffer.root.name]
+    if not sharing:
         return False
-    round = Var("round", int32, bounds=(0, max(plan.rounds - 1, 0)))
-    return any(view.located(round) != dst.located(round) for view in beside)
+    iteration = Var("round", int32, bounds=(0, max(plan.rounds - 1, 0)))
+    return any(view.located(iteration) != dst.located(iteration) for view in sharing)
 
 
 VARIANT = Variant(

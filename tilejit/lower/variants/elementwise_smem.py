@@ -1,9 +1,9 @@
 """Elementwise operations, casts and fills on shared or global memory.
 
-accepts: all tiles in shared or global memory, any layouts, regions past a global tensor's edges; inputs that
-    broadcast, scalars.
-emits: the widest provable vectors, shared out among the scope's threads: a serial loop over rounds, a load of each
-    input, the scalar operation on each element, a store.
+accepts: all tiles in shared or global memory, in any layouts; regions past a global tensor's edges; scalars, and inputs
+    that broadcast.
+emits: the widest provably aligned vectors, distributed over the scope's threads: a loop with a load of each
+    input, the scalar operation on each element, and a store.
 source: tilejit/lower/README.md, "Elementwise operations and indices".
 """
 
@@ -24,8 +24,8 @@ Plan = Partition
 
 
 def _in_memory(op: TileOp, context: DispatchContext) -> str | None:
-    strangers = outside(op, "shared", "global")
-    return f"works on shared and global memory; {strangers}" if strangers else None
+    unsupported = outside(op, "shared", "global")
+    return f"works on shared and global memory; {unsupported}" if unsupported else None
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
@@ -48,13 +48,12 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _registers(plan: Plan, op: TileOp, name: str, b: Builder) -> Vector:
-    """Registers for what a vector takes of a tile."""
     width = 1 if name in plan.single else plan.vector_width
     return Vector(b.scratch(op.name, plan.elements[name].buffer.dtype, width), build.const(0, int32), width)
 
 
 def _values(plan: Plan, inputs: Sequence[str | Expr], registers: Mapping[str, Vector], at: Expr) -> list[Expr]:
-    """The inputs of element `at`: scalars as they are, tiles from their registers."""
+    """Return the inputs for element `at`: scalars unchanged, tiles from their registers."""
     loads = {
         name: Load(vector if name in plan.single else Vector(vector.buffer, at)) for name, vector in registers.items()
     }

@@ -1,10 +1,10 @@
-"""gemm_async by wgmma: a warpgroup starts all products of a tile, which go on while it does.
+"""gemm_async by wgmma: a warpgroup starts all products of a tile, which complete asynchronously.
 
-accepts: on a warpgroup, sums in its registers as `tj.wgmma.layout_c` has them, b in shared memory and a in shared
-    memory or in registers as `tj.wgmma.layout_a` has them; in shared memory atoms of a swizzle, of 16-bit elements with
-    either dimension together, of others with k; types that wgmma multiplies; M in 64s, N in 8s, K in 32 bytes.
-emits: one instruction of the table: a fence, for each 32 bytes of k a product of 64 rows by as many columns as go, and
-    the commit that makes them a group. Their descriptors are one base for each factor, and constants.
+accepts: on a warpgroup, sums in registers in the layout `tj.wgmma.layout_c`; b in shared memory; a in shared memory, or
+    in registers in the layout `tj.wgmma.layout_a`. In shared memory, atoms of a swizzle: of 16-bit elements with either
+    dimension contiguous, of others with k contiguous. Types that wgmma multiplies; M in 64s, N in 8s, K in 32 bytes.
+emits: one instruction of the table: a fence; for each 32 bytes of k, products of 64 rows by as many columns as
+    possible; and the commit that groups them. Descriptors are one base per factor, plus constants.
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions", "Matrix Descriptor Format".
 """
 
@@ -22,19 +22,26 @@ from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Const, Descriptor, Expr, Input, Instruction, Region, TileOp, Vector
 from ...isa.wgmma import K_BYTES, WGMMA, WGMMA_M, FactorPlace, Product, WgmmaForm, is_column_count
-from ...scopes import WARPGROUP
-from ...target import WARPGROUP as THREADS
 from ..builder import Builder
 from ..plans import Facts, SharedFactor, WarpgroupProducts
 from ..plans import Plan as PlanBase
 from ..schedule.swizzle_atoms import Atoms, atoms_of
 from ..schedule.warpgroup_fragments import FragmentRun, registers_of_a, registers_of_sums, runs
-from ..variant import KINDS, PRODUCT_CONDITIONS, SHAPES, Condition, DispatchContext, Variant, needs
+from ..variant import (
+    KINDS,
+    PRODUCT_CONDITIONS,
+    SHAPES,
+    Condition,
+    DispatchContext,
+    Variant,
+    needs,
+    on_warpgroup,
+)
 
-#: bits of a swizzle -> its number in a descriptor
+#: descriptor mode of a swizzle, by its bits
 _MODES = (0, 3, 2, 1)
 
-#: bytes that a descriptor's fields count
+#: unit of a descriptor's fields, in bytes
 _UNIT = 16
 
 #: bytes of a core matrix's row
@@ -43,7 +50,7 @@ _CORE_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """A factor in shared memory. tile, step: a product's extent along its rows or columns, and along k."""
+    """A factor in shared memory. tile, step: a product's extents along its rows or columns, and along k."""
 
     atoms: Atoms
     is_k_major: bool
@@ -56,23 +63,23 @@ class InMemory:
 
     @property
     def fields(self) -> int:
-        """A descriptor's strides and swizzle."""
+        """The strides and the swizzle mode, in a descriptor."""
         lbo = _UNIT if self.is_k_major and self.atoms.bits else self.atoms.lbo_bytes
         return lbo // _UNIT << 16 | self.atoms.sbo_bytes // _UNIT << 32 | _MODES[self.atoms.bits] << 62
 
     def start(self, block: int, k: int) -> int:
-        """How many bytes from the factor's start a product begins to read."""
+        """Return the offset in bytes at which a product starts to read."""
         at = (block * self.tile, k * self.step)
         return self.atoms.at(*(at if self.is_k_major else at[::-1])) * self.atoms.element_bits // 8
 
     def constant(self, block: int, k: int) -> int:
-        """What a descriptor has besides the factor's start."""
+        """Return a descriptor without the factor's start address."""
         return self.fields + self.start(block, k) // _UNIT
 
 
 @dataclass(frozen=True, slots=True)
 class InRegisters:
-    """A factor in registers. taken: by (block of 64 rows, step of k)."""
+    """A factor in registers. taken: the registers of each product, by (block of 64 rows, step of k)."""
 
     buffer: Buffer
     taken: tuple[tuple[tuple[FragmentRun, ...], ...], ...]
@@ -92,41 +99,40 @@ class Plan(PlanBase):
     b: InMemory
 
     @property
-    def each(self) -> Iterator[tuple[int, int, int]]:
+    def products(self) -> Iterator[tuple[int, int, int]]:
         """(block of rows, block of columns, step of k) of each product, in order."""
         for k, i, j in product(range(self.form.k), range(self.form.m), range(self.form.n)):
             yield i, j, k
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, times a thread)."""
         return ((self.form.product.opcode, self.form.m * self.form.n * self.form.k),)
 
     def facts(self) -> Facts:
         return Facts("-", self.form.m * self.form.n * self.form.k)
 
     def schedule(self) -> np.ndarray:
-        """One row a product, in order: (m, n, k, where A begins, where B begins).
+        """Return one row per product, in order: (m, n, k, start of A, start of B).
 
-        m, n, k: counted in products. Factors in memory begin so many bytes from the start of the operand, A in
-        registers at that element of a thread's tile.
+        m, n, k: counted in products. A factor in memory starts at an offset in bytes, and A in registers at an element
+        of a thread's tile.
         """
         rows = []
-        for i, j, k in self.each:
+        for i, j, k in self.products:
             a = self.a.start(i, k) if isinstance(self.a, InMemory) else self.a.taken[i][k][0].first
             rows.append((i, j, k, a, self.b.start(j, k)))
         return np.array(rows, np.int64)
 
     def moves(self) -> WarpgroupProducts:
-        one = self.form.product
-        acc = [_elements(self.sums[i][j]) for i, j, _ in self.each]
+        instruction = self.form.product
+        acc = [_elements(self.sums[i][j]) for i, j, _ in self.products]
         a: np.ndarray | SharedFactor
         if isinstance(self.a, InMemory):
-            a = _read(self.a, [(i, k) for i, _, k in self.each])
+            a = _read(self.a, [(i, k) for i, _, k in self.products])
         else:
-            a = np.array([_elements(self.a.taken[i][k]) for i, _, k in self.each])
-        b = _read(self.b, [(j, k) for _, j, k in self.each])
-        return WarpgroupProducts(one.n, one.k, np.array(acc), a, b)
+            a = np.array([_elements(self.a.taken[i][k]) for i, _, k in self.products])
+        b = _read(self.b, [(j, k) for _, j, k in self.products])
+        return WarpgroupProducts(instruction.n, instruction.k, np.array(acc), a, b)
 
 
 def _elements(registers: tuple[FragmentRun, ...]) -> list[int]:
@@ -140,19 +146,13 @@ def _read(factor: InMemory, tiles: list[tuple[int, int]]) -> SharedFactor:
     return SharedFactor(np.array(descriptors, np.uint64), not factor.is_k_major)
 
 
-def _warpgroup(op: TileOp, context: DispatchContext) -> str | None:
-    if op.scope == WARPGROUP.name:
-        return None
-    return f"needs the scope {WARPGROUP.name}, {THREADS} threads; called on {op.scope}"
-
-
 def _places(op: TileOp, context: DispatchContext) -> str | None:
     wrong = []
     for name, spaces in (("acc", ("local",)), ("a", ("shared", "local")), ("b", ("shared",))):
         region = op.tiles.get(name)
         if region is not None and region.buffer.space not in spaces:
             wanted = " or ".join("registers" if space == "local" else "shared memory" for space in spaces)
-            wrong.append(f"{name} lies in {region.buffer.space} memory; needs {wanted}")
+            wrong.append(f"{name} is in {region.buffer.space} memory; needs {wanted}")
     return "; ".join(wrong) or None
 
 
@@ -180,7 +180,7 @@ def _sizes(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _columns(columns: int, op: TileOp) -> int | None:
-    """How many columns a product has: as many as divide all of them."""
+    """Return the most columns of a product that divide all columns, or None."""
     dtype = op.region("a").dtype
     return next((n for n in range(256, 0, -8) if columns % n == 0 and is_column_count(n, dtype)), None)
 
@@ -195,14 +195,14 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     left = _in_registers(a, counts[2]) if a.buffer.space == "local" else _in_memory(a, "a", WGMMA_M, step, is_k_major=1)
     if not right.is_k_major and counts[1] > 1 and n % right.atoms.row_elements:
         raise LayoutError(
-            f"products have {n} columns; {right.atoms.row_elements} of {b.buffer.name} lie together",
+            f"products have {n} columns; {right.atoms.row_elements} of {b.buffer.name} are contiguous",
             hint=f"multiply {n} columns at a time",
         )
-    one = Product(n, a.dtype, b.dtype, acc.dtype, left.place, right.place)
+    instruction = Product(n, a.dtype, b.dtype, acc.dtype, left.place, right.place)
     registers = registers_of_sums(acc).reshape(counts[0], counts[1], -1)
     pack = 32 // acc.dtype.bits
     sums = tuple(tuple(runs(block, pack, acc.buffer.name) for block in line) for line in registers)
-    return Plan(WgmmaForm(one, *counts), sums, left, right)
+    return Plan(WgmmaForm(instruction, *counts), sums, left, right)
 
 
 def _in_registers(a: Region, steps: int) -> InRegisters:
@@ -213,7 +213,7 @@ def _in_registers(a: Region, steps: int) -> InRegisters:
 
 
 def _in_memory(region: Region, name: str, tile: int, step: int, *, is_k_major: int) -> InMemory:
-    """is_k_major: which of its dimensions must lie together for that."""
+    """is_k_major: the dimension that is contiguous if the factor is K-major."""
     atoms, buffer = atoms_of(region, is_k_major), region.buffer
     by_k = atoms.major == is_k_major
     other = "(N, K)" if name == "b" else "(M, K)"
@@ -245,7 +245,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 def _vectors(buffer: Buffer, registers: tuple[FragmentRun, ...], b: Builder) -> list[Vector]:
     if b.is_addressed(buffer):
         raise DispatchError(
-            f"{buffer.name} lives in local memory: a place of it is known only at run time; wgmma takes registers",
+            f"{buffer.name} is in local memory, because it is indexed at run time; wgmma takes registers",
             span=b.span,
             hint="copy it to another tile before it is indexed at run time",
         )
@@ -258,7 +258,7 @@ def _descriptors(factor: InMemory, buffer: Buffer, blocks: int, steps: int, b: B
     return [Descriptor(place, factor.constant(i, k)) for i, k in product(range(blocks), range(steps))]
 
 
-_TO_PLACES = "copy factors to shared memory first, a to registers perhaps; sums are a local tile"
+_TO_PLACES = "copy the factors to shared memory first (a may also be in registers); acc must be a local tile"
 _TO_SCOPE = "call it on tj.wg, in code that whole warpgroups run"
 _TO_TARGET = 'compile for target="sm_90a": sm_90 without the a has no products of warpgroups'
 
@@ -268,7 +268,7 @@ VARIANT = Variant(
     priority=10,
     operands=(KINDS, Condition("places", _places, _TO_PLACES)),
     when=(
-        *PRODUCT_CONDITIONS, Condition("warpgroup", _warpgroup, _TO_SCOPE), Condition("sizes", _sizes),
+        *PRODUCT_CONDITIONS, Condition("warpgroup", on_warpgroup, _TO_SCOPE), Condition("sizes", _sizes),
         Condition("starts", _starts), needs(WGMMA.target, hint=_TO_TARGET),
     ),
     honours=("accumulate",),

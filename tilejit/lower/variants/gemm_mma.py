@@ -1,10 +1,10 @@
 """gemm by mma.sync: each warp multiplies the fragments that its lanes hold.
 
 accepts: local operands of whole warps in the layouts of `tj.mma.layout_a/b/c`, or in others that give each lane the
-    same elements up to the order of tiles and registers; padded to whole tiles, and replicas along a dimension of one
-    element; types that an instruction of the target multiplies.
-emits: one instruction for each tile of 16 x 8 x k of a warp, unrolled; for float32 before it a conversion to tf32.
-    Padding along k counts as 0 in both factors; along m and n it is multiplied like elements.
+    same elements up to the order of tiles and registers; padded to whole tiles, or with replicas along a dimension of
+    one element; types that an instruction of the target multiplies.
+emits: one instruction per tile of 16 x 8 x k of a warp, unrolled; for float32 preceded by a conversion to tf32. Padding
+    along k counts as 0 in both factors; along m and n it is multiplied like elements.
 source: tilejit/lower/README.md, "Matrix products"; PTX ISA, "Multiply-and-Accumulate Instruction: mma" and "Matrix
     Fragments for mma.m16n8k16 ...".
 """
@@ -48,7 +48,7 @@ from ..variant import (
 
 
 class Within(Enum):
-    """In which lanes an element is none of the padding."""
+    """The lanes in which an element isn't padding."""
 
     ALL = "all"
     SOME = "some"
@@ -57,9 +57,9 @@ class Within(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Plan(PlanBase):
-    """For each step of k, each m and each n a warp adds one product of tiles.
+    """For each step of k, each m and each n, a warp adds one product of tiles.
 
-    form: the instruction. threads: of the scope. fragments: how the operands' registers count tiles.
+    form: the instruction. threads: of the scope. fragments: the tiles of each operand's registers.
     """
 
     form: Mma
@@ -68,17 +68,15 @@ class Plan(PlanBase):
 
     @property
     def tiles(self) -> tuple[int, int, int]:
-        """How many tiles a warp has along m, n and k."""
+        """Number of a warp's tiles along m, n and k."""
         return self.fragments.m.count, self.fragments.n.count, self.fragments.k.count
 
     @property
     def issues(self) -> int:
-        """Instructions of a warp."""
         return prod(self.tiles)
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, times a thread)."""
         rounded = ((TF32.mnemonic, self._converted),) if self.form.a == float32 else ()
         chosen = ((f"where.{self.form.a}", self._chosen),) if self._chosen else ()
         return (*rounded, *chosen, (MMA.row(self.form).mnemonic, self.issues))
@@ -90,31 +88,30 @@ class Plan(PlanBase):
 
     @property
     def _chosen(self) -> int:
-        """Registers of which some lanes hold padding along k."""
+        """Number of registers of which some lanes hold padding along k."""
         m, n, k = self.tiles
         every = [self.within(step, half) for step in range(self.whole_steps, k) for half in range(self.form.halves)]
         return (2 * m + n) * sum(Within.SOME in each for each in every)
 
     @property
     def gathers(self) -> bool:
-        """Whether the accumulator lacks elements of the instruction's, so that they go through registers beside it."""
+        """True if the accumulator lacks some of the instruction's sums, so that scratch registers gather them."""
         return self.fragments.row is None or self.fragments.pair is None
 
     @property
     def acc_width(self) -> int:
-        """Elements of the accumulator that lie together: a lane's two columns, or one."""
+        """Contiguous elements of the accumulator: a lane's two columns, or one."""
         pair = self.fragments.pair
         return 2 if pair is not None and pair.elements("acc") == 1 else 1
 
     @property
     def whole_steps(self) -> int:
-        """Steps of k before the first with padding."""
         k = self.tiles[2]
         partly = (step for step in range(k) if any(self.within(step, half) for half in range(self.form.halves)))
         return next(partly, k)
 
     def within(self, step: int, half: int) -> tuple[Within, ...]:
-        """Of each element of a factor's register, in which lanes it is one of the product's k; () where in all."""
+        """Return in which lanes each element of a factor's register isn't padding along k, or () without padding."""
         depth = self.fragments.depth
         every = tuple(
             Within.ALL if last < depth.count else Within.SOME if first < depth.count else Within.NONE
@@ -126,7 +123,7 @@ class Plan(PlanBase):
         return Facts("-", self.issues)
 
     def sums(self, m: Expr, n: Expr) -> tuple[Expr | None, ...]:
-        """Where an instruction's sums are, two columns of each of two rows; None for those of which there is one."""
+        """Return the registers of an instruction's sums, two columns of two rows; None for those without a register."""
         tile = self._at("acc", (self.fragments.m, m), (self.fragments.n, n))
         row, pair = self._steps(self.fragments.row, "acc"), self._steps(self.fragments.pair, "acc")
         return tuple(
@@ -134,22 +131,22 @@ class Plan(PlanBase):
         )
 
     def acc_words(self, m: Expr, n: Expr) -> tuple[Expr, ...]:
-        """Where an instruction's elements of the accumulator begin, `acc_width` at a time."""
+        """Return the first register of each vector of `acc_width` sums."""
         return tuple(at for at in self.sums(m, n)[:: self.acc_width] if at is not None)
 
     def a_words(self, m: Expr, k: Expr) -> tuple[Expr, ...]:
-        """The first element of each of the registers of A."""
+        """Return the first element of each register of A."""
         tile = self._at("a", (self.fragments.m, m), (self.fragments.k, k))
         row = self._steps(self.fragments.row, "a") or 0
         return tuple(build.add(tile, half + i * row) for half in self._halves("a") for i in range(2))
 
     def b_words(self, n: Expr, k: Expr) -> tuple[Expr, ...]:
-        """The first element of each of the registers of B."""
+        """Return the first element of each register of B."""
         tile = self._at("b", (self.fragments.n, n), (self.fragments.k, k))
         return tuple(build.add(tile, half) for half in self._halves("b"))
 
     def _halves(self, operand: str) -> tuple[int, ...]:
-        """Where the halves of an instruction's k begin, in a factor's registers."""
+        """Return the offsets of the halves of an instruction's k in a factor's registers."""
         upper = self._steps(self.fragments.half, operand) or 0
         return tuple(half * upper for half in range(self.form.halves))
 
@@ -157,14 +154,14 @@ class Plan(PlanBase):
         return None if digit is None else digit.elements(operand)
 
     def _at(self, operand: str, *tile: tuple[DigitSchedule, Expr]) -> Expr:
-        """Where an operand has a tile, from (digits, their value) of each of its dimensions."""
+        """Return the start of an operand's tile. tile: (digits, index) of each of its dimensions."""
         start = self.fragments.m[operand].start
         return build.total([start, *(digits[operand].steps(index) for digits, index in tile)], int32)
 
     def schedule(self) -> np.ndarray:
-        """One row an instruction, in order: (m, n, k, registers of acc ..., of a ..., of b ...), as elements.
+        """Return one row per instruction, in order: (m, n, k, registers of acc ..., of a ..., of b ...), as elements.
 
-        A register is -1 where the accumulator lacks the element.
+        A register is -1 if the accumulator lacks the element.
         """
         rows = []
         for k, m, n in np.ndindex(self.tiles[2], *self.tiles[:2]):
@@ -181,7 +178,7 @@ class Plan(PlanBase):
         sums, halves = 4 // width, self.form.halves
         parts = np.split(words, (sums, sums + 2 * halves), axis=1)
         widths = (width, self.form.pack, self.form.pack)
-        # the elements of a register follow each other
+        # the elements of a register are consecutive
         acc, a, b = (
             (first[:, :, None] + np.arange(width)).reshape(len(words), -1)
             for first, width in zip(parts, widths, strict=True)
@@ -194,7 +191,7 @@ class Plan(PlanBase):
         )
 
     def _zeros(self) -> np.ndarray:
-        """Which elements of a factor's registers are padding, of shape (threads, steps, halves, elements)."""
+        """Return which elements of a factor's registers are padding, of shape (threads, steps, halves, elements)."""
         thread, depth = Var("thread", int32), self.fragments.depth
         lanes = np.broadcast_to(evaluate(depth.of_lane(thread), {"thread": np.arange(self.threads)}), self.threads)
         first = [
@@ -209,8 +206,8 @@ def _operands(op: TileOp) -> tuple[Region, Region, Region]:
 
 
 def _local(op: TileOp, context: DispatchContext) -> str | None:
-    strangers = outside(op, "local")
-    return f"multiplies local tiles; {strangers} (load it first, with layout=tj.mma.layout_a/b)" if strangers else None
+    others = outside(op, "local")
+    return f"multiplies local tiles; {others} (load it first, with layout=tj.mma.layout_a/b)" if others else None
 
 
 def _starts(op: TileOp, context: DispatchContext) -> str | None:
@@ -241,7 +238,7 @@ def _sizes(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _laid_out(region: Region) -> list[int]:
-    """The region's extents; where it is padded, those that its layout has."""
+    """Return the region's extents, or those of its layout if it is padded."""
     whole = region.buffer.laid_out if region.buffer.slots else region.counts
     pairs = zip(region.extents, region.counts, region.buffer.shape, whole, strict=True)
     extents = (slots if count == n else count for extent, count, n, slots in pairs if extent is not None)
@@ -275,10 +272,10 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     m, n, k = plan.tiles
     acc, left, right = (region.buffer for region in _operands(op))
     if plan.form.a == float32:
-        left, right = _rounded(plan, left, right, b)
+        left, right = _rounded_to_tf32(plan, left, right, b)
     sums = _Sums.of(plan, acc, b)
     sums.gather(b)
-    # products that follow each other go to different accumulators, so that none waits for the one before
+    # consecutive products have different accumulators, so that none waits for the previous one
     if plan.whole_steps:
         with b.loop("k", plan.whole_steps, unrolled=True) as at_k:
             left_now, right_now = _Factor.of(plan, "a", left, at_k), _Factor.of(plan, "b", right, at_k)
@@ -289,10 +286,9 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder) -> None:
-    """One step of k."""
     m, n, _ = plan.tiles
     if plan.form.a.is_float and plan.form.a.bits == 8:
-        left, right = left.hidden("a", m, b), right.hidden("b", n, b)
+        left, right = left.made_opaque("a", m, b), right.made_opaque("b", n, b)
     with b.loop("m", m, unrolled=True) as at_m, b.loop("n", n, unrolled=True) as at_n:
         to = sums.at(at_m, at_n)
         b.append(Instruction(MMA.row(plan.form).name, to, (*to, *left.at(at_m), *right.at(at_n)), span=b.span))
@@ -300,7 +296,7 @@ def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """The accumulators as instructions take them. registers: the tile's own, or others where that lacks some."""
+    """The accumulators of the instructions. registers: the tile itself, or scratch if it lacks elements."""
 
     plan: Plan
     acc: Buffer
@@ -334,19 +330,19 @@ class _Sums:
                 b.move(register, at)
 
     def _each(self, b: Builder) -> Iterator[tuple[Vector, Vector | None]]:
-        """(register beside, that of the accumulator), written once for all tiles."""
+        """Yield (scratch register, register of the accumulator), in a loop over all tiles."""
         if not self.plan.gathers:
             return
         m, n, _ = self.plan.tiles
         with b.loop("m", m, unrolled=True) as at_m, b.loop("n", n, unrolled=True) as at_n:
             for j, at in enumerate(self.plan.sums(at_m, at_n)):
-                beside = Vector(self.registers, build.add(self._first(at_m, at_n), j))
-                yield beside, None if at is None else Vector(self.acc, at)
+                in_scratch = Vector(self.registers, build.add(self._first(at_m, at_n), j))
+                yield in_scratch, None if at is None else Vector(self.acc, at)
 
 
 @dataclass(frozen=True, slots=True)
 class _Factor:
-    """A factor's registers in one step of k. at: those of a tile."""
+    """A factor's registers in one step of k. at: returns those of a tile."""
 
     at: Callable[[Expr], tuple[Vector, ...]]
 
@@ -356,8 +352,8 @@ class _Factor:
         return _Factor(lambda tile: tuple(Vector(source, at, plan.form.pack) for at in words(tile, step)))
 
     @staticmethod
-    def beside(registers: Buffer, words: int, pack: int) -> _Factor:
-        """In registers of its own, one tile after the other: so many words each, of `pack` elements."""
+    def in_scratch(registers: Buffer, words: int, pack: int) -> _Factor:
+        """Return a factor in scratch registers, tile after tile, with `words` registers of `pack` elements each."""
 
         def at(tile: Expr) -> tuple[Vector, ...]:
             first = build.mul(tile, words * pack)
@@ -365,16 +361,16 @@ class _Factor:
 
         return _Factor(at)
 
-    def hidden(self, name: str, tiles: int, b: Builder) -> _Factor:
-        """The same in registers of whose values ptxas knows nothing.
+    def made_opaque(self, name: str, tiles: int, b: Builder) -> _Factor:
+        """Return a copy in registers whose values are opaque to ptxas.
 
-        For sm_90 ptxas makes float16 of 8-bit floats. The upper half of a register that it knows to be zero then
-        becomes 0x60, which is 32 (13.0 and 13.5: it writes `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
+        For sm_90 ptxas converts 8-bit floats to float16. If it knows the upper half of a register to be zero, that
+        becomes 0x60, which is 32 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
         """
         first, *others = self.at(build.const(0, int32))
         pack, words = first.width, 1 + len(others)
         copies = b.scratch(f"{name}.hidden", first.buffer.dtype, tiles * words * pack)
-        made, zero = _Factor.beside(copies, words, pack), b.opaque_zero()
+        made, zero = _Factor.in_scratch(copies, words, pack), b.opaque_zero()
         with b.loop(name, tiles, unrolled=True) as tile:
             for copy, word in zip(made.at(tile), self.at(tile), strict=True):
                 b.append(Instruction(XOR.name, (copy,), (word, zero), span=b.span))
@@ -382,11 +378,11 @@ class _Factor:
 
 
 def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Builder) -> _Factor:
-    """A factor's registers in a step of k that has padding, with zeros for that."""
+    """Copy a factor's registers in a step of k that has padding, with zeros for the padding."""
     pack, halves = plan.form.pack, plan.form.halves
     tiles, rows = (plan.tiles[0], 2) if name == "a" else (plan.tiles[1], 1)
     masked = b.scratch(f"{source.name}.masked", source.dtype, tiles * rows * halves * pack)
-    made = _Factor.beside(masked, rows * halves, pack)
+    made = _Factor.in_scratch(masked, rows * halves, pack)
     inside = [_inside(plan, step, half, op, b) for half in range(halves)]
     taken = _Factor.of(plan, name, source, build.const(step, int32))
     with b.loop(name, tiles, unrolled=True) as tile:
@@ -396,7 +392,7 @@ def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Bui
 
 
 def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Expr]:
-    """Of each element of a register whether it is one of the product's k."""
+    """Return for each element of a register a condition: True if it isn't padding along k."""
     depth, within = plan.fragments.depth, plan.within(step, half)
     conditions: list[Expr] = [TRUE] * plan.form.pack
     for p, ((first, _), where) in enumerate(zip(depth.elements(step, half), within, strict=False)):
@@ -404,14 +400,14 @@ def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Ex
             conditions[p] = FALSE
         elif where is Within.SOME:
             lane = depth.of_lane(b.thread(op.scope, plan.threads))
-            # neighbours in a register come to the same condition
+            # the elements of a register share one condition
             step = depth.lane_step
             conditions[p] = build.less(lane, -(-(depth.count - first) // step) * step)
     return conditions
 
 
 def _move_inside(to: Vector, registers: Vector, inside: Sequence[Expr], b: Builder) -> None:
-    """The register's elements that are inside, and zeros for the others."""
+    """Move the elements of a register that are inside, and clear the others."""
     zero = build.const(0, to.buffer.dtype)
     if len(set(inside)) == 1 and inside[0] != FALSE:
         b.move(to, registers, inside[0], zero)
@@ -424,8 +420,7 @@ def _move_inside(to: Vector, registers: Vector, inside: Sequence[Expr], b: Build
             b.move(element, Vector(registers.buffer, build.add(registers.offset, p)), condition, zero)
 
 
-def _rounded(plan: Plan, left: Buffer, right: Buffer, b: Builder) -> list[Buffer]:
-    """Copies of A and B with their values rounded to tf32."""
+def _rounded_to_tf32(plan: Plan, left: Buffer, right: Buffer, b: Builder) -> list[Buffer]:
     m, n, k = plan.tiles
     copies: list[Buffer] = []
     for source, words, count in ((left, plan.a_words, m), (right, plan.b_words, n)):

@@ -1,7 +1,7 @@
-"""Indices along an axis, each thread those of its own elements.
+"""Indices along an axis, of each thread's own elements.
 
 accepts: a local tile, or a part of one, owned by exactly the threads of the scope.
-emits: one store a register, of the sum that the thread's digits and the round's make along the axis.
+emits: one store per register of the sum of the digits of the thread and the iteration along the axis.
 source: tilejit/lower/README.md, "Elementwise operations and indices".
 """
 
@@ -22,9 +22,9 @@ from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant, 
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In round r each thread writes its register r.
+    """In iteration r each thread writes its register r.
 
-    owned: where that lies in "dst". dim: the dimension whose index it is; None where the axis has one element.
+    owned: the registers of "dst". dim: the dimension of the index; None if it has one element.
     """
 
     owned: OwnedVectors
@@ -38,35 +38,35 @@ class Plan(VectorPlan):
     def regions(self) -> tuple[Region, ...]:
         return tuple(view.placement.region for view in self.owned.vectors.views)
 
-    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
-        return (self.owned.place("dst", thread, round),)
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        return (self.owned.place("dst", thread, iteration),)
 
     def emit(self, op: TileOp, b: Builder) -> None:
         dst = op.region("dst").buffer
         thread = b.thread(op.scope, self.threads)
         for starts in self.owned.starts(b):
-            with b.rounds(self.rounds, dst) as round:
-                index = build.cast(self._index(thread, round), dst.dtype)
-                b.append(Store(starts["dst"].at(round), index, span=b.span))
+            with b.rounds(self.rounds, dst) as iteration:
+                index = build.cast(self._index(thread, iteration), dst.dtype)
+                b.append(Store(starts["dst"].at(iteration), index, span=b.span))
 
-    def _index(self, thread: Expr, round: Expr) -> Expr:
+    def _index(self, thread: Expr, iteration: Expr) -> Expr:
         if self.dim is None:
             return build.const(0, int32)
-        every = self.owned.threads_share["dst"].then(self.owned.vectors["dst"])
-        values = [*self.owned.threads_share["dst"].of_thread(thread), *self.owned.vectors.digits_of(round)]
-        return every.coordinate(self.dim, values, int32)
+        digits = self.owned.threads_share["dst"].then(self.owned.vectors["dst"])
+        values = [*self.owned.threads_share["dst"].of_thread(thread), *self.owned.vectors.digits_of(iteration)]
+        return digits.coordinate(self.dim, values, int32)
 
 
 def _local(op: TileOp, context: DispatchContext) -> str | None:
-    strangers = outside(op, "local")
-    return f"works on local tiles; {strangers}" if strangers else None
+    unsupported = outside(op, "local")
+    return f"works on local tiles; {unsupported}" if unsupported else None
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
     tiles, threads = placed_tiles(op), context.count(op.scope)
     need_all_threads(tiles["dst"][0], op.scope, threads)
-    # digits of different dimensions stay apart, as those of a vector need not
-    threads_share, elements = schedule(tiles).shared_out("dst")
+    # a vector could merge digits of different dimensions, whose indices differ
+    threads_share, elements = schedule(tiles).split_by_owner("dst")
     owned = OwnedVectors(threads_share, elements, elements, 1)
     axis, shape = op.attr("axis"), op.region("dst").shape
     assert isinstance(axis, int)

@@ -1,11 +1,11 @@
-"""Reductions by a user's function, which is associative and needn't be commutative.
+"""Reductions by a user's function that is associative, but possibly not commutative.
 
-accepts: local sources and local destinations, all owned by exactly the threads of the scope; the sources' elements of
-    one index in the same threads; kept axes in the same threads in source and destination.
-emits: the function for each digit of the reduced index, from the fastest to the slowest, so that the lower of two
-    values comes from elements before those of the higher: registers in a balanced tree; lanes whose numbers differ in
-    single bits by shuffles; other threads through shared memory, which everyone reads. Padding is skipped: where the
-    higher of two values holds no element, the lower one stays.
+accepts: local sources and destinations, all owned by exactly the threads of the scope; the sources' elements of one
+    index in the same threads; kept axes in the same threads in source and destination.
+emits: the function for each digit of the reduced index, fastest first, so that the left operand always comes from
+    earlier elements than the right one: a balanced tree over registers, shuffles between lanes whose numbers differ in
+    single bits, and shared memory, which all threads read, otherwise. Padding is skipped: if the right operand holds no
+    element, the left one is kept.
 source: tilejit/lower/README.md, "Reductions"; PTX ISA, "shfl.sync".
 """
 

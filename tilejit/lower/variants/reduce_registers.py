@@ -1,9 +1,9 @@
-"""Reductions of what each thread has in its own registers.
+"""Reductions within each thread's registers.
 
 accepts: a local source and a local destination, both owned by exactly the threads of the scope; kept axes in the same
-    threads in both; the reduced ones in registers only.
-emits: a balanced tree of the operation over the registers of each result, by rising index. Padding is left out where
-    that is known, else it becomes the identity.
+    threads in both; the reduced axes in registers only.
+emits: a balanced tree over the registers of each result, in the order of indices. Padding is left out if it is known
+    at compile time, and replaced by the identity otherwise.
 source: tilejit/lower/README.md, "Reductions".
 """
 

@@ -1,10 +1,10 @@
-"""Reductions of results that threads share among which shuffles don't reach.
+"""Reductions of results that are shared by threads beyond the reach of shuffles.
 
-accepts: as `reduce_registers`, but the reduced axes are spread over several warps, over lanes whose number is no power
-    of two, or over warps that aren't whole.
-emits: the tree of `reduce_registers`, and the shuffles of `reduce_shuffle` as far as they reach; then the lowest thread
-    with each partial writes it to shared memory, the scope waits at its barrier, and every thread reads all partials of
-    its results, by vectors, and combines them in a tree by rising thread. In a loop a barrier stands in front as well.
+accepts: as `reduce_registers`, but the reduced axes are distributed over several warps, partial warps, or lanes whose
+    number isn't a power of two.
+emits: the tree of `reduce_registers`, and the shuffles of `reduce_shuffle` as far as they reach. Then the lowest thread
+    with each partial result stores it to shared memory, the scope synchronizes, and every thread loads the partials of
+    its results by vectors and combines them in a tree, in the order of threads. In a loop another barrier comes first.
 source: tilejit/lower/README.md, "Reductions".
 """
 

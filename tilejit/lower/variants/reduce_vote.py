@@ -1,8 +1,8 @@
 """any and all of a whole tile, by a vote.
 
-accepts: as `reduce_registers`, but that all threads of a scope of whole warps share each result, of which there is one
-    unless the scope is a warp; `any` and `all`.
-emits: the tree of `reduce_registers`, and for each result a vote: of a warp's lanes, or at the scope's barrier.
+accepts: `any` and `all`, with operands as for `reduce_registers`, but all threads of a scope of whole warps share each
+    result, of which there is only one unless the scope is a warp.
+emits: the tree of `reduce_registers`, and a vote per result: of a warp's lanes, or at the scope's barrier.
 source: PTX ISA, "vote.sync" and "bar.red".
 """
 
@@ -30,7 +30,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
     if made.shares.sharers == 1:
         return Decline(("no two threads share a result",))
     if made.shares.groups > 1:
-        return Decline((f"{made.shares.groups} groups of threads have results of their own",))
+        return Decline((f"{made.shares.groups} groups of threads have different results",))
     if scope is not WARP and made.shares.results.count > 1:
         return Decline((f"{made.shares.results.count} results would take as many barriers",))
     return replace(made, vote=VOTES[op.name, scope].name)

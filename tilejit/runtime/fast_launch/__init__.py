@@ -1,11 +1,11 @@
-"""Functions generated for launches whose like was seen before: type guard, one key, one lookup, pack, launch.
+"""Functions generated for launches of a known kind: check types, look up one key, pack parameters, launch.
 
 ```
 k[grid](a, b, n) ─▶ generated function ─ key ─▶ entry ─ pack ─▶ driver
-                          └─ anything it doesn't know ─▶ the launcher's usual way, which then teaches it
+                          └─ anything unknown ─▶ the slow path, which then records it
 ```
 
-The usual way stays the only one that raises, compiles, stages, waits or explains. `generated` keeps a kernel's
-functions; `parts` says what one does with an argument, `text` writes it, `making` compiles it. `memory` keeps what they
-look up, `entries` is what they find there, `guards` what torch has for telling tensors apart.
+Only the slow path raises, compiles, stages, waits or explains. `generated` holds a kernel's functions; `parts` chooses
+the code for an argument, `text` assembles the source, `compile_launcher` compiles it. `memory` holds the tables that
+the functions look up, `entries` makes their entries, and `guards` wraps torch's tensor guards.
 """

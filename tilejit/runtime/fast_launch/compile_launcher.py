@@ -1,6 +1,6 @@
-"""Makes a generated launcher: its text, compiled, and what it means by its names.
+"""Compiles generated launchers from their text, and binds the names in it.
 
-A launch of its own kind is made the second time, so the first launch of a process needn't import this.
+A function is generated at the second launch of a kind, so the first launch of a process doesn't import this.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .. import devices
 from ..captured import MISSING, CapturedPlaces
 from ..grid import stream_handle
 from . import guards
-from .entries import meetings
+from .entries import overlapping_pairs
 from .generated import ABSENT, Choosing, GeneratedLauncher, GivenTypes
 from .parts import ArrayPart, ChosenPart, Part, part_of
 from .text import LauncherText
@@ -27,7 +27,7 @@ from .text import LauncherText
 _FOLDER = os.path.join(os.path.dirname(__file__), "")
 _files = itertools.count(1)
 
-#: what the text means by its own names, whatever the arguments
+#: values of the text's own names that don't depend on the arguments
 _NAMES: dict[str, Any] = {
     "absent": ABSENT,
     "missing": MISSING,
@@ -37,9 +37,9 @@ _NAMES: dict[str, Any] = {
     "ValueError": ValueError,
     "chosen": devices.chosen,
     "is_simulator": devices.is_simulator,
-    "meetings": meetings,
+    "overlapping_pairs": overlapping_pairs,
     "stream_handle": entry_point(stream_handle),
-    # of numbers that don't fit what they are packed as
+    # of numbers that don't fit into the type that they are packed as
     "out_of_range": (struct.error, OverflowError),
 }
 
@@ -47,19 +47,19 @@ _NAMES: dict[str, Any] = {
 def parts_of(
     parameters: Sequence[Parameter], values: Sequence[Any], choosing: Choosing | None = None
 ) -> list[Part] | None:
-    """What is done with each argument; None where one of them has no part."""
+    """Return the part of each argument; None if one of them has none."""
     numbers = frozenset() if choosing is None else choosing.numbers
     parts = [part_of(p, i, v, p.name in numbers) for i, (p, v) in enumerate(zip(parameters, values, strict=True))]
     of_all = [part for part in parts if part is not None]
     return of_all if len(of_all) == len(parts) else None
 
 
-def made(
+def generate(
     number: int, kernel: str, parameters: Sequence[Parameter], parts: Sequence[Part], given: GivenTypes,
     places: CapturedPlaces, choosing: Choosing | None = None,
 ) -> GeneratedLauncher:
-    """The launcher with this number. kernel: its name. given: types of the arguments. places: of captured values."""
-    is_guarded = guards.are_there() and all(p.is_guarded for p in parts if isinstance(p, ArrayPart))
+    """Return a generated launcher. kernel: its name. given: types of the arguments. places: of captured values."""
+    is_guarded = guards.are_available() and all(p.is_guarded for p in parts if isinstance(p, ArrayPart))
     captured, by_name = [name for _, name in places.names], frozenset(name for name, _ in given[1])
     text = LauncherText(
         number, parameters, parts, len(given[0]), by_name, captured, len(places.cells), is_guarded,
@@ -73,20 +73,17 @@ def _compiled(text: LauncherText, kernel: str, names: dict[str, Any]) -> Callabl
     namespace = {text.prefix + name: value for name, value in names.items()}
     exec(compile(source, file, "exec"), namespace)
     launch: Callable[..., None] = namespace["launch"]
-    # tracebacks show the text for as long as there is the function
+    # tracebacks show the text while the function exists
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     weakref.finalize(launch, linecache.cache.pop, file, None).atexit = False
     return launch
 
 
-def _names(
-    text: LauncherText, given: GivenTypes, places: CapturedPlaces, choosing: Choosing | None
-) -> dict[str, Any]:
-    """What the text means by its own names."""
+def _names(text: LauncherText, given: GivenTypes, places: CapturedPlaces, choosing: Choosing | None) -> dict[str, Any]:
     types = {**dict(zip((p.name for p in text.given), given[0], strict=False)), **dict(given[1])}
     names = dict(_NAMES)
     if choosing is not None:
-        names["besides"] = choosing.besides
+        names["extra_key"] = choosing.extra_key
     names |= {f"type{i}": types.get(p.name) for i, p in enumerate(text.parameters)}
     names |= {f"default{i}": p.default for i, p in enumerate(text.parameters)}
     names |= {f"get{n}": namespace.get for n, (namespace, _) in enumerate(places.names)}

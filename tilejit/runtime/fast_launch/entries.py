@@ -1,11 +1,11 @@
-"""What a generated launcher finds under a key: a loaded kernel, and memory for its parameters.
+"""Entries of generated launchers: a loaded kernel, and memory for its parameters.
 
-A launch takes a slot from its entry's pool, writes pointers and numbers into it and gives it back: `list.pop` and
-`append` are atomic, so no lock is held, by which a finalizer that launches the same kernel would wait for itself.
+A launch takes a slot from its entry's pool, writes pointers and scalars to it and returns it. `list.pop` and `append`
+are atomic, so there is no lock, on which a finalizer that launches the same kernel would deadlock.
 
 ```
-slot   pointers  numbers  maps │ extents  strides  record │ addresses of the parameters
-       each launch             │ once, when it is made    │
+slot   pointers  scalars  maps │ extents  strides  record │ addresses of the parameters
+       at each launch          │ when the slot is created │
 ```
 """
 
@@ -28,7 +28,7 @@ from .text import ALIGN, LauncherText, mapped_packer
 if TYPE_CHECKING:
     from ...executable import Executable
 
-#: memory of the parameters, the address of their addresses, and what holds these
+#: memory of the parameters, the address of the array of their addresses, and that array
 Slot = tuple[Any, int, Any]
 Bounds = tuple[tuple[int, int], ...]
 
@@ -36,26 +36,24 @@ _POINTER, _WORD_BYTES = Field("Q", 8), 8
 
 
 def bounds_of(views: Sequence[ArrayView]) -> Bounds:
-    """Bytes from each array's address to its lowest and past its highest."""
+    """Return the offsets of each array's lowest byte and of its end from its address."""
     return tuple((view.facts.low_bytes, view.facts.high_bytes) for view in views)
 
 
-def meetings(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[int, int], ...]:
-    """The pairs of arrays that overlap."""
-    # an array without elements meets none
+def overlapping_pairs(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of arrays that overlap."""
+    # empty arrays overlap none
     return overlaps(
         [(p + low, p + high, i) for i, (p, (low, high)) in enumerate(zip(pointers, bounds, strict=True)) if high]
     )
 
 
-def place_of(
-    text: LauncherText, key: tuple[Any, ...], pointers: Sequence[int], bounds: Bounds
-) -> tuple[Any, ...]:
-    """What the entry for arrays with this key at these addresses is found under; the key itself where that is enough.
+def entry_key(text: LauncherText, key: tuple[Any, ...], pointers: Sequence[int], bounds: Bounds) -> tuple[Any, ...]:
+    """Return the key of the entry for arrays at these addresses, as the text's second lookup computes it.
 
-    It is what the text makes in its second lookup.
+    If the arrays are apart and aligned, it is `key` itself.
     """
-    overlapping = meetings(pointers, bounds)
+    overlapping = overlapping_pairs(pointers, bounds)
     residues = [p % ALIGN if p else -1 for p in pointers]
     if not overlapping and not any(residues):
         return key
@@ -66,16 +64,16 @@ def place_of(
 
 
 def special_entry(text: LauncherText, bounds: Bounds, check: Any) -> tuple[Any, ...]:
-    """What tells of arrays with a key only where they end: with such that are apart nothing was launched yet."""
+    """Return an entry that holds only bounds, for a key that no launch with disjoint, aligned arrays has used yet."""
     return (True, bounds, *_limits(text, bounds), *(check if name == "check" else None for name in text.entry))
 
 
 def entry_of(
     text: LauncherText, layout: SlotLayout, direct: DirectLaunch, bounds: Bounds, resolved: ResolvedLaunch, check: Any
 ) -> tuple[Any, ...]:
-    """What launches the kernel, in the order in which the text takes it apart.
+    """Return the entry that launches the kernel, with its items in the order in which the text unpacks them.
 
-    check: compares tensors with those of the launch, where the text asks.
+    check: compares tensors with those of this launch, if the text has guards.
     """
     call = resolved.call
     assert call.first is not None
@@ -98,20 +96,18 @@ def entry_of(
 
 
 def _limits(text: LauncherText, bounds: Bounds) -> Iterator[int]:
-    """For each pair of the text the distances between which the second array's address lies if the two overlap."""
+    """Yield, for each pair of the text, the range of address differences in which the two arrays overlap."""
     bounds_by_number = dict(zip((i for i, _ in text.arrays), bounds, strict=True))
     for a, b in text.pairs:
         (low_a, high_a), (low_b, high_b) = bounds_by_number[a], bounds_by_number[b]
-        # an array without elements meets none
+        # empty arrays overlap none
         yield from (low_a - high_b, high_a - low_b) if high_a and high_b else (0, 0)
 
 
 class SlotLayout:
-    """Where the parameters of a loaded kernel stand in a slot."""
+    """The layout of a loaded kernel's parameters in a slot."""
 
-    def __init__(
-        self, text: LauncherText, executable: Executable, workspace: Workspace, warned: set[str]
-    ) -> None:
+    def __init__(self, text: LauncherText, executable: Executable, workspace: Workspace, warned: set[str]) -> None:
         index = executable.positions
         types = [kind for _, kind in executable.signature.arguments]
         scalars = [(i, kind.dtype) for i, kind in enumerate(types) if isinstance(kind, ScalarType)]
@@ -141,9 +137,9 @@ class SlotLayout:
         ]
 
     def packer(self, arguments: Sequence[Argument]) -> Callable[..., None]:
-        """Writes the values that the text has into memory from a byte on, for arguments of these shapes.
+        """Return the function that packs the text's values into memory at an offset, for arguments of these shapes.
 
-        The maps of arrays are looked up by their addresses.
+        It looks up tensor maps by the arrays' addresses.
         """
         if not self._maps:
             return self._pack_into
@@ -155,7 +151,7 @@ class SlotLayout:
         return pack
 
     def maker(self, arguments: Sequence[Argument]) -> Callable[[], Slot]:
-        """Makes slots for arguments of these shapes."""
+        """Return the function that creates slots for arguments of these shapes."""
         memory_type = ctypes.c_uint64 * max(self._words, 1)
         room_type, align_bytes = ctypes.c_char * (8 * max(self._words, 1) + self._align_bytes), self._align_bytes
         addresses_type = ctypes.c_void_p * max(len(self._offsets), 1)

@@ -1,4 +1,4 @@
-"""The generated launchers of a kernel: one for each combination of argument types and number given by position."""
+"""The generated launchers of a kernel: one for each combination of argument types and of positional arguments."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from .parts import Part
     from .text import LauncherText
 
-#: functions for arguments of the same types whose kernel reads other captured places
+#: the maximum number of functions for the same argument types but other places of captured values
 _MOST_PLACES = 8
 
-#: stands in a generated launcher for an argument that wasn't given, or that the launcher chooses
+#: placeholder in generated launchers for an argument that wasn't passed, or that the launcher chooses
 ABSENT = object()
 
 
 class ResolvedLaunch(NamedTuple):
-    """What the usual way found for a launch that succeeded.
+    """The result of a successful launch on the slow path.
 
-    captured: the values that the kernel was compiled with. picked: those of parameters that the launcher chose.
-    is_empty: its grid has no CTAs, so a tuned kernel may have picked any configuration.
+    captured: the values that the kernel was compiled with. picked: values of the parameters that the launcher chose.
+    is_empty: the grid has no CTAs, so a tuned kernel may have picked any configuration.
     """
 
     call: Call
@@ -38,21 +38,21 @@ class ResolvedLaunch(NamedTuple):
 
 
 class Choosing(NamedTuple):
-    """What counts where launchers choose the values of some parameters: by it the same are chosen.
+    """The inputs of the choice in kernels whose launchers choose the values of some parameters.
 
-    numbers: names of parameters of whose numbers the value counts. besides: what else does, asked at each launch.
+    numbers: names of the scalar parameters whose values matter. extra_key: returns a key of the other inputs.
     """
 
     numbers: frozenset[str]
-    besides: Callable[[], Hashable]
+    extra_key: Callable[[], Hashable]
 
 
-#: types of arguments: of those given by position, and of those given by name
+#: types of the positional arguments, and names and types of the others
 GivenTypes = tuple[tuple[type, ...], frozenset[tuple[str, type]]]
 
 
 class GeneratedLauncher(NamedTuple):
-    """A generated function and what it was made of. places: of the captured values that it compares."""
+    """A generated function and its origin. places: of the captured values that it compares."""
 
     text: LauncherText
     places: CapturedPlaces
@@ -60,32 +60,31 @@ class GeneratedLauncher(NamedTuple):
 
 
 class GeneratedLaunchers:
-    """Those of one kernel. choosing: of one whose launchers choose."""
+    """The generated launchers of one kernel. choosing: for a kernel whose launchers choose parameters."""
 
     def __init__(self, name: str, parameters: Sequence[Parameter], choosing: Choosing | None = None) -> None:
         self._name = name
         self._parameters = tuple(parameters)
         self._choosing = choosing
-        # by their numbers
+        # by number
         self._all: list[tuple[GivenTypes, GeneratedLauncher]] = []
         self._newest: dict[GivenTypes, GeneratedLauncher] = {}
         self._launched: set[tuple[GivenTypes, LoadedKernel]] = set()
         self._without_parts: set[GivenTypes] = set()
-        # by their numbers the captured values that were seen to come from their places
+        # by number: captured values whose places are known to fit the function's
         self._fitting: dict[int, CapturedValues] = {}
         self._lock = renewed_at_fork(threading.RLock())
 
     def find(self, args: Sequence[Any], named: Mapping[str, Any]) -> GeneratedLauncher | None:
-        """The one for such arguments, by position and by name."""
         return self._newest.get(_given(args, named))
 
     def notice(
         self, args: Sequence[Any], named: Mapping[str, Any], values: Sequence[Any], resolved: ResolvedLaunch
     ) -> GeneratedLauncher | None:
-        """One that is made at the second launch of a variant with such arguments.
+        """Record a launch; generate a launcher at the second launch of a variant, and return it, else None.
 
-        Many are launched once; and a launch that has just compiled isn't made longer.
-        values: of all parameters; ABSENT of those that the launcher chooses.
+        Many variants are launched once, and the first launch, which compiles, should not take longer.
+        values: of all parameters; ABSENT for those that the launcher chooses.
         """
         given = _given(args, named)
         if not _is_direct(resolved) or given in self._without_parts:
@@ -102,7 +101,7 @@ class GeneratedLaunchers:
         return self._of_places(given, parts, resolved.captured) if can_be_direct(parts, resolved) else None
 
     def again(self, number: int, captured: CapturedValues) -> GeneratedLauncher | None:
-        """The one for the arguments of one with this number; another where values are captured from other places."""
+        """Return the launcher for the same arguments; a different one if values are captured from other places."""
         if self._fitting.get(number) is captured:
             return self._all[number][1]
         given, generated = self._all[number]
@@ -114,32 +113,32 @@ class GeneratedLaunchers:
     def _of_places(
         self, given: GivenTypes, parts: Sequence[Part], captured: CapturedValues
     ) -> GeneratedLauncher | None:
-        """None where captured values have no places that tell their changes, or too many others were seen."""
+        """Return None if the places can't detect changes of captured values, or if there are too many functions."""
         if not captured.is_fixed:
             return None
         with self._lock:
-            alike = [generated for types, generated in self._all if types == given]
-            same = [generated for generated in alike if generated.places.are(captured.places)]
-            if not same and len(alike) >= _MOST_PLACES:
+            others = [generated for types, generated in self._all if types == given]
+            same = [generated for generated in others if generated.places.are(captured.places)]
+            if not same and len(others) >= _MOST_PLACES:
                 return None
             generated = same[0] if same else self._make(given, parts, captured.places)
             self._newest[given] = generated
             return generated
 
     def _make(self, given: GivenTypes, parts: Sequence[Part], places: CapturedPlaces) -> GeneratedLauncher:
-        from .compile_launcher import made
+        from .compile_launcher import generate
 
-        generated = made(len(self._all), self._name, self._parameters, parts, given, places, self._choosing)
+        generated = generate(len(self._all), self._name, self._parameters, parts, given, places, self._choosing)
         self._all.append((given, generated))
         return generated
 
 
 def can_be_direct(parts: Sequence[Part], resolved: ResolvedLaunch) -> bool:
-    """Whether a launch like this one needs no more than its parameters and the driver."""
+    """True if such a launch needs nothing but its parameters and the driver."""
     from .parts import ArrayPart
 
     stream = next(part.stream for part in parts if isinstance(part, ArrayPart))
-    # arrays that name a producer are those of a framework whose stream is that producer's
+    # frameworks whose arrays name a producer launch on the producer's stream
     return _is_direct(resolved) and (not resolved.call.waits or bool(stream.unless))
 
 

@@ -1,4 +1,4 @@
-"""What generated launchers look up: who launches a kernel, or a bound launch, has a memory of its own."""
+"""The tables of generated launchers. Each kernel that is launched, and each prepared launch, has its own."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
     from .entries import SlotLayout
     from .text import LauncherText
 
-#: keys that are remembered when they are first seen. Each further one is when it is seen again: a program whose shapes
-#: never come back doesn't pay for entries
+#: this many keys are remembered when first seen; further ones when seen again, so that a program whose shapes never
+#: recur doesn't pay for entries
 _FIRST_KEYS = 32
-#: entries of one table; hashes of keys that were seen; values of captured places with a table each
+#: maximum numbers of entries per table, of hashes of seen keys, and of tables (one per state of the captured values)
 _ENTRIES, _SEEN, _TABLES = 4096, 65536, 64
 
-#: what no launch was like: check, the key's items that aren't arrays, key, entry
+#: a last launch that equals none: check, the key's items that aren't arrays, key, entry
 _NOTHING = (guards.never, None, None, None)
 
 Table = dict[Any, tuple[Any, ...]]
 
 
 class LaunchMemory:
-    """Entries by their keys, for each generated function and each number of captured values.
+    """Entries by key, for each generated function and each number of captured values.
 
-    states: by the function's number what it reads at once, so that a thread sees values and table of one moment: the
-    captured values, the table that goes with them, and where torch's guards are asked a list of what was launched last.
-    warned: the parameters of which a PrecisionWarning was given.
+    states: by the function's number, a tuple that it reads at once, so that values and table are consistent: the
+    captured values, the table that belongs to them and, with guards, a list with the last launch.
+    warned: parameters for which a PrecisionWarning was issued.
     """
 
     def __init__(self, warned: set[str] | None = None) -> None:
         self.warned: set[str] = set() if warned is None else warned
         self.states: list[tuple[Any, ...]] = []
         self._tables: dict[tuple[int, int], tuple[Table, list[tuple[Any, ...]]]] = {}
-        # by the function's number the captured values that its state is for, and their table
+        # by the function's number: the captured values of its state, and their table
         self._kept: dict[int, tuple[CapturedValues, Table]] = {}
         self._layouts: dict[tuple[int, LoadedKernel], SlotLayout] = {}
         self._seen: set[int] = set()
@@ -49,32 +49,34 @@ class LaunchMemory:
         self._lock = renewed_at_fork(threading.RLock())
 
     def ready(self, generated: GeneratedLauncher) -> None:
-        """Makes sure that the function can read its state."""
-        number = generated.text.number
+        """Create the function's state if it has none."""
+        text, number = generated.text, generated.text.number
         if number < len(self.states) and self.states[number]:
             return
         with self._lock:
             for _ in range(len(self.states), number + 1):
                 self.states.append(())
-            self.states[number] = self.states[number] or _blank(generated.text)
+            # no captured values equal these objects
+            values = tuple(object() for _ in range(len(text.captured) + text.cells))
+            self.states[number] = self.states[number] or _state(text, values, {}, [_NOTHING])
 
     def remember(
         self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
     ) -> None:
-        """What the usual way found for a launch: next time it is in the function's state.
+        """Record a launch of the slow path, so that the next one finds it in the function's state.
 
-        key: as the function made it; None where it didn't come so far.
+        key: as the function computed it; None if it returned earlier.
         """
         text, captured = generated.text, resolved.captured
         kept = self._kept.get(text.number)
         table = kept[1] if kept is not None and kept[0] is captured else self._follow(generated, captured)
-        if key is None or len(table) >= _FIRST_KEYS and not self._is_second_sight((captured.number, key)):
+        if key is None or len(table) >= _FIRST_KEYS and not self._was_seen((captured.number, key)):
             return
         if can_be_direct(text.parts, resolved):
             self._enter(table, key, text, values, resolved)
 
     def _follow(self, generated: GeneratedLauncher, captured: CapturedValues) -> Table:
-        """Sets the function's state for these captured values."""
+        """Set the function's state to these captured values, and return their table."""
         text = generated.text
         self.ready(generated)
         with self._lock:
@@ -89,14 +91,14 @@ class LaunchMemory:
     def _enter(
         self, table: Table, key: tuple[Any, ...], text: LauncherText, values: Sequence[Any], resolved: ResolvedLaunch
     ) -> None:
-        from .entries import SlotLayout, bounds_of, entry_of, place_of, special_entry
+        from .entries import SlotLayout, bounds_of, entry_key, entry_of, special_entry
 
         arrays = [values[i] for i, _ in text.arrays]
         views = [view for i, _ in text.arrays if type(view := resolved.call.arguments[i]) is ArrayView]
         pointers, bounds = [view.pointer for view in views], bounds_of(views)
-        place = place_of(text, key, pointers, bounds)
+        exact_key = entry_key(text, key, pointers, bounds)
         check = guards.check_of(arrays) if text.is_guarded else guards.never
-        if not _is_of(key, text, views) or not _are_still(arrays, views):
+        if not _matches(key, text, views) or not _are_unchanged(arrays, views):
             return
         if len(table) >= _ENTRIES:
             table.clear()
@@ -108,12 +110,12 @@ class LaunchMemory:
         if layout is None:
             layout = SlotLayout(text, resolved.function.compiled.executable, direct.workspace, self.warned)
             self._layouts[text.number, resolved.function] = layout
-        if place is not key:
+        if exact_key is not key:
             table.setdefault(key, special_entry(text, bounds, check))
-        table[place] = entry_of(text, layout, direct, bounds, resolved, check)
+        table[exact_key] = entry_of(text, layout, direct, bounds, resolved, check)
 
-    def _is_second_sight(self, place: tuple[Any, ...]) -> bool:
-        number = hash(place)
+    def _was_seen(self, key: tuple[Any, ...]) -> bool:
+        number = hash(key)
         if number in self._seen:
             return True
         if len(self._seen) >= _SEEN:
@@ -122,7 +124,7 @@ class LaunchMemory:
         return False
 
     def launch_in_context(self) -> None:
-        """From now on launches put the device's context in the place of the thread's, which is another's."""
+        """Make launches switch to the device's context from now on, because the thread's context is another one."""
         with self._lock:
             self._in_context = True
             for table, last in self._tables.values():
@@ -130,29 +132,21 @@ class LaunchMemory:
                 table.clear()
 
 
-def _blank(text: LauncherText) -> tuple[Any, ...]:
-    """A state to which nothing is equal."""
-    values = tuple(object() for _ in range(len(text.captured) + text.cells))
-    return _state(text, values, {}, [_NOTHING])
-
-
-def _state(
-    text: LauncherText, values: tuple[Any, ...], table: Table, last: list[tuple[Any, ...]]
-) -> tuple[Any, ...]:
+def _state(text: LauncherText, values: tuple[Any, ...], table: Table, last: list[tuple[Any, ...]]) -> tuple[Any, ...]:
     return (*values, table, last) if text.is_guarded else (*values, table)
 
 
-def _are_still(arrays: Sequence[Any], views: Sequence[ArrayView]) -> bool:
-    """Whether no other thread has changed an array, or freed it, since it was launched with."""
+def _are_unchanged(arrays: Sequence[Any], views: Sequence[ArrayView]) -> bool:
+    """True unless another thread has changed or freed an array since it was launched."""
     try:
         return [view_of(array).facts for array in arrays] == [view.facts for view in views]
     except Exception:
-        # of an array that another thread has freed its library raises what it likes
+        # reading a freed array can raise anything
         return False
 
 
-def _is_of(key: tuple[Any, ...], text: LauncherText, views: Sequence[ArrayView]) -> bool:
-    """Whether a key was made of arrays like these."""
+def _matches(key: tuple[Any, ...], text: LauncherText, views: Sequence[ArrayView]) -> bool:
+    """True if the key was computed from such arrays."""
     items = iter(key)
     return all(
         part.matches(view.facts, *(next(items) for _ in part.key))

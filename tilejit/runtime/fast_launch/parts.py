@@ -1,6 +1,6 @@
-"""What a generated launcher does with one argument, by its parameter and its type.
+"""The code of a generated launcher for one argument, by its parameter and type.
 
-The texts here are Python, in which `@` begins a name of the generated function's own.
+The texts are Python source, in which `@` marks the generated function's own names.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ import numpy as np
 
 from ...dataclass import dataclass, field, replace
 from ...frontend import Parameter, ParameterKind
-from ..arrays import DeviceArray, interface_facts, is_array, numpy_facts, tensor_facts
+from ..arrays import DeviceArray, interface_facts, numpy_facts, tensor_facts
 from ..packing import encoder
-from ..signature import freeze, scalar_dtype
+from ..signature import freeze, kind_with, scalar_dtype
 from .generated import ABSENT
 
-#: Python's numbers, and NumPy's whose `item()` is one
+#: Python's numbers, and NumPy scalars whose `item()` returns one
 _NUMBERS = (bool, int, float)
 _NUMPY_NUMBERS = (
     np.bool_, np.float16, np.float32, np.float64,
     np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
 )
 
-#: types of constexprs that are keys as they are, because a generated function is for one type
+#: types of constexprs that are their own keys, because a generated function expects one type
 _KEYS = (int, str, bool)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """How the stream is found where a launch names none, by the framework that owns the first array.
+    """The lookup of the stream in the framework of the first array, for launches without a stream.
 
-    handle: its expression, of `@device`, the ordinal. unless: a condition of the usual way. names: what they mean.
+    handle: an expression; `@device` is the ordinal. unless: a condition for the slow path. names: values of its names.
     """
 
     handle: str
@@ -44,11 +44,11 @@ class StreamPart:
 
 @dataclass(frozen=True, slots=True)
 class ArrayPart:
-    """An array.
+    """The code for an array.
 
-    statements: what is done first. pointer: its address. key: the items that stand for it in the key.
-    matches: whether facts are those of an array with these items' values. stream: of its framework.
-    unless: a condition of the usual way. is_guarded: torch's guards can compare it.
+    statements: executed first. pointer: its address. key: its items of the key.
+    matches: True if facts belong to an array with these values of the items. stream: of its framework.
+    unless: a condition for the slow path. is_guarded: torch's guards can compare it.
     """
 
     pointer: str
@@ -62,7 +62,7 @@ class ArrayPart:
 
 @dataclass(frozen=True, slots=True)
 class ScalarPart:
-    """A number. packed: what is written. key: items that stand for it in the key. names: what they mean."""
+    """The code for a number. packed: the value to pack. key: its items of the key. names: values of its names."""
 
     packed: str
     key: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class ScalarPart:
 
 @dataclass(frozen=True, slots=True)
 class ConstexprPart:
-    """A compile-time value. key: items that stand for it in the key. names: what they mean."""
+    """The code for a compile-time value. key: its items of the key. names: values of its names."""
 
     key: tuple[str, ...] = ()
     names: Mapping[str, Any] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class ConstexprPart:
 
 @dataclass(frozen=True, slots=True)
 class ChosenPart:
-    """A compile-time value that the launcher chooses instead of being given it: what is launched says which."""
+    """A compile-time value that the launcher chooses; the entry contains it."""
 
 
 Part = ArrayPart | ScalarPart | ConstexprPart | ChosenPart
@@ -88,16 +88,16 @@ _LEGACY_STREAM = StreamPart("0")
 
 
 def part_of(parameter: Parameter, number: int, value: Any, is_keyed: bool = False) -> Part | None:
-    """What is done with arguments of the value's type; None where launches with them take the usual way.
+    """Return the code for arguments of the value's type; None if launches with them need the slow path.
 
-    number: the parameter's. is_keyed: of a number it is its value that counts, not its type alone.
+    number: the parameter's index. is_keyed: a number's value is part of the key, not only its type.
     """
-    kind, name = parameter.kind, parameter.name
     if value is ABSENT:
         return ChosenPart()
-    if kind is ParameterKind.ARRAY or (kind is ParameterKind.ANY and is_array(value)):
+    kind, name = kind_with(parameter, value), parameter.name
+    if kind is ParameterKind.ARRAY:
         return _array_part(name, number, value)
-    if kind is ParameterKind.CONSTEXPR or value is None:
+    if kind is ParameterKind.CONSTEXPR:
         return _constexpr_part(name, type(value))
     part = _scalar_part(parameter, value)
     if part is None or not is_keyed:
@@ -118,12 +118,12 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
     if torch is not None and isinstance(value, torch.Tensor):
         return ArrayPart(
             pointer=f"{name}.data_ptr()",
-            # not `device`: hashing and comparing it takes as long as all the others
+            # not `device`: hashing and comparing it takes as long as all others together
             key=(f"{name}.dtype", f"{name}.shape", f"{name}.stride()", f"{name}.get_device()"),
             matches=_is_tensor,
             stream=_torch_stream(torch),
-            # 0.1 us; torch's guards ask themselves. Host memory is on device -1, which no entry has: asking `is_cuda`
-            # besides would take another 0.05 us
+            # 0.1 us, skipped if torch's guards pass, which check it. Host memory is device -1, which no entry has;
+            # checking `is_cuda` too would take another 0.05 us
             unless=f"{name}.is_neg()",
             is_guarded=True,
         )
@@ -136,12 +136,12 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
             stream=_cupy_stream(cupy),
         )
     if jax is not None and isinstance(value, jax.Array):
-        # its address alone comes sooner, but may be had before the content is there
+        # reading the address alone is faster, but doesn't wait until the contents are computed
         view = f"@interface{number}"
         return ArrayPart(
             statements=(f"{view} = {name}.__cuda_array_interface__",),
             pointer=f"{view}['data'][0]",
-            # not `device`, which takes as long as all the others
+            # not `device`, which takes as long as all others together
             key=(f"{view}['typestr']", f"{view}['shape']", f"{view}.get('strides')", f"{name}.sharding"),
             matches=_is_jax_array,
             stream=_LEGACY_STREAM,
@@ -159,7 +159,7 @@ def _is_jax_array(facts: Any, typestr: str, shape: Any, strides: Any, sharding: 
 
 
 def _torch_stream(torch: Any) -> StreamPart:
-    # what torch.compile's own kernels use: 0.1 us, where current_stream() takes 1.5
+    # used by torch.compile's own kernels: 0.1 us, while current_stream() takes 1.5
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     if raw is not None:
         return StreamPart("@raw_stream(@device)", names={"raw_stream": raw})
@@ -167,7 +167,7 @@ def _torch_stream(torch: Any) -> StreamPart:
 
 
 def _cupy_stream(cupy: Any) -> StreamPart:
-    """CuPy's arrays name the current device's current stream as their producer: another one has to wait for it."""
+    """CuPy arrays report the current device's current stream as their producer; launches on others have to wait."""
     return StreamPart(
         "@current_stream(@device).ptr",
         unless="@self.stream is not None or @current_device() != @device",
@@ -187,7 +187,7 @@ def _scalar_part(parameter: Parameter, value: Any) -> ScalarPart | None:
     kind, name = type(value), parameter.name
     if kind not in _NUMBERS and kind not in _NUMPY_NUMBERS:
         return None
-    # a number that its type can't hold is refused when it is packed
+    # numbers outside the range of their type are rejected when they are packed
     number = name if kind in _NUMBERS else f"{name}.item()"
     has_two_types = parameter.dtype is None and (kind is int or parameter.kind is ParameterKind.SCALAR)
     key = (f"-2147483648 <= {number} <= 2147483647",) if has_two_types else ()

@@ -1,4 +1,4 @@
-"""The text of a generated launcher, from its parameters and what is done with each argument."""
+"""The source of a generated launcher, assembled from the parts of its arguments."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from ...executable.signatures import check_names
 from ...frontend import Parameter
 from .parts import ArrayPart, ChosenPart, ConstexprPart, Part, ScalarPart
 
-#: with more arrays their pairs, of which there are ever more, aren't compared one by one
+#: with more arrays, one call finds the overlaps, because the number of pairs grows quadratically
 _MOST_IN_PAIRS = 4
 
-#: bytes: arrays at multiples of it that lie apart have the entry that is found first
+#: bytes: disjoint arrays whose addresses are multiples of it need no second lookup
 ALIGN = 32
 
-#: what an entry holds behind the bounds of pairs
+#: items of an entry after the bounds of pairs
 ENTRY = ("device", "launch", "handle", "dynamic_bytes", "streams", "pack", "pop", "push", "new", "check")
 
-#: and in front of that where the launcher chooses: the threads, and the values of parameters
+#: items before those if the launcher chooses: the threads, and the values of parameters
 CHOICE = ("threads", "picked")
 
 
 class LauncherText(NamedTuple):
-    """What the text depends on.
+    """The inputs of the source."""
 
-    number: the generated function's among its kernel's. positional: arguments that are given by position. named: the
-    others that are given, by name. captured: names that are looked up in namespaces. cells: closure cells that are
-    read. is_guarded: torch's guards are asked first, and the key is made where they refuse. chooses: the launcher
-    chooses threads, and values of parameters.
-    """
-
+    #: the function's index among those of its kernel
     number: int
     parameters: Sequence[Parameter]
     parts: Sequence[Part]
+    #: the number of positional arguments
     positional: int
     named: frozenset[str]
+    #: names that are looked up in namespaces
     captured: Sequence[str]
+    #: the number of closure cells that are read
     cells: int
+    #: try torch's guards first, and compute the key only if they fail
     is_guarded: bool
+    #: the launcher chooses threads and values of parameters
     chooses: bool = False
 
     def render(self) -> str:
         """Return the function's source.
 
-        raises: LaunchError for parameters whose names would be something else there.
+        raises: LaunchError for parameters whose names can't be used in it.
         """
         check_names([p.name for p in self.parameters])
         lines = chain(self._head(), self._captured(), self._lookup(), self._exact_lookup(), self._launch())
@@ -53,7 +53,7 @@ class LauncherText(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """What names of the function's own begin with, and no parameter does."""
+        """A prefix for the function's own names that no parameter has."""
         prefix = "_"
         while any(p.name.startswith(prefix) for p in self.parameters):
             prefix += "_"
@@ -61,41 +61,38 @@ class LauncherText(NamedTuple):
 
     @property
     def arrays(self) -> list[tuple[int, ArrayPart]]:
-        """Those of the parts that are arrays, with their parameters' numbers."""
+        """The parts that are arrays, with the indices of their parameters."""
         return [(i, part) for i, part in enumerate(self.parts) if isinstance(part, ArrayPart)]
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Numbers of the arrays whose distance is compared; none where all are asked together."""
+        """The indices of arrays whose distances are compared inline; empty if one call finds all overlaps."""
         if len(self.arrays) > _MOST_IN_PAIRS:
             return []
         return list(combinations([i for i, _ in self.arrays], 2))
 
     @property
     def values(self) -> str:
-        """All arguments as a tuple."""
+        """All arguments as a tuple expression."""
         return f"({', '.join(p.name for p in self.parameters)},)"
 
     @property
     def entry(self) -> tuple[str, ...]:
-        """What an entry holds behind the bounds of pairs."""
         return (*CHOICE, *ENTRY) if self.chooses else ENTRY
 
     @property
     def picked(self) -> list[str]:
-        """Names of the parameters whose values the launcher chooses."""
         return [p.name for p, part in zip(self.parameters, self.parts, strict=True) if isinstance(part, ChosenPart)]
 
     @property
     def given(self) -> list[Parameter]:
-        """The parameters that arguments are given for."""
         return [p for p, part in zip(self.parameters, self.parts, strict=True) if not isinstance(part, ChosenPart)]
 
     def _missed(self, key: str = "None") -> str:
         return f"return @self.missed({self.number}, {self.values}, {key})"
 
     def _head(self) -> Iterator[str]:
-        # what is given twice, or missing, is refused by the usual way, so it must get there
+        # the slow path rejects duplicate and missing arguments, so the signature must accept them
         by_position = [p.name for p in self.given[: self.positional]]
         by_name = [p.name for p in self.parameters if p.name in self.named]
         given, names = ([f"{name}=@absent" for name in part] for part in (by_position, by_name))
@@ -124,7 +121,7 @@ class LauncherText(NamedTuple):
         yield from _where([*tests, "@place is not None and @is_simulator(@place)"], self._missed())
 
     def _lookup(self) -> Iterator[str]:
-        others = ["@self.threads", *(["@besides()"] if self.chooses else [])]
+        others = ["@self.threads", *(["@extra_key()"] if self.chooses else [])]
         others += chain.from_iterable(p.key for p in self.parts if isinstance(p, (ScalarPart, ConstexprPart)))
         key = f"({', '.join([*chain.from_iterable(part.key for _, part in self.arrays), *others])},)"
         lookup = [f"@key = {key}", "@entry = @table.get(@key)"]
@@ -140,33 +137,33 @@ class LauncherText(NamedTuple):
             names = ", ".join(self.parameters[i].name for i, _ in self.arrays)
             yield f"        @others = ({', '.join(others)})"
             yield f"        if not @check({names}) or @others != @before:"
-            # not from within the `try`: an error of the usual way is no reason to take it again
+            # outside the `try`: an error of the slow path must not start it a second time
             yield from _where(is_foreign, "@key = @entry = None", 3)
             yield "            else:"
             yield from _indented(4, [*lookup, "if @entry is not None:"])
             yield "                    @last[0] = (@entry[-1], @others, @key, @entry)"
         else:
             yield from _indented(2, lookup)
-        # the usual way raises it, or knows better
+        # the slow path raises the error again, or succeeds
         yield "    except @Exception:"
         yield "        @key = @entry = None"
         yield from _where(["@entry is None"], self._missed("@key"))
 
     def _exact_lookup(self) -> Iterator[str]:
-        """Where arrays overlap or lie less aligned than 32 bytes, the entry for just that."""
+        """Look up the exact entry if arrays overlap or are aligned to less than 32 bytes."""
         pointers = [f"@p{i}" for i, _ in self.arrays]
         every = f"({', '.join(pointers)},)"
         bounds = [name for a, b in self.pairs for name in (f"@least{a}_{b}", f"@most{a}_{b}")]
         entry = f"    {', '.join(['@is_special', '@bounds', *bounds, *(f'@{name}' for name in self.entry)])} = @entry"
-        meetings = [f"@least{a}_{b} < @p{b} - @p{a} < @most{a}_{b}" for a, b in self.pairs]
-        # -1: only arrays without elements may have no memory
+        overlaps = [f"@least{a}_{b} < @p{b} - @p{a} < @most{a}_{b}" for a, b in self.pairs]
+        # -1 for null: only empty arrays may have no memory
         residues = [f"{p} & {ALIGN - 1} if {p} else -1" for p in pointers]
         if len(pointers) > _MOST_IN_PAIRS:
-            meetings = [f"@meetings({every}, @bounds)"]
+            overlaps = [f"@overlapping_pairs({every}, @bounds)"]
         yield entry
         yield from _where(
-            [f"({' | '.join(pointers)}) & {ALIGN - 1}", f"not ({' and '.join(pointers)})", "@is_special", *meetings],
-            f"@entry = @table.get((@key, {', '.join([*residues, *meetings])}))",
+            [f"({' | '.join(pointers)}) & {ALIGN - 1}", f"not ({' and '.join(pointers)})", "@is_special", *overlaps],
+            f"@entry = @table.get((@key, {', '.join([*residues, *overlaps])}))",
         )
         yield from _where(["@entry is None"], self._missed("@key"), 2)
         yield "    " + entry
@@ -210,10 +207,11 @@ class LauncherText(NamedTuple):
 
 
 def mapped_packer(count: int, of: Sequence[int]) -> str:
-    """The expression of what packs `count` values, and behind them, from `map0`, … by address, the maps of some.
+    """Return the source of a function that packs `count` values, followed by tensor maps.
 
-    of: by map, the number of the value that is the address. Each has its name here, because to pass values on by `*`
-    takes three times as long.
+    Map i is looked up in the variable `map<i>` by its array's address. The values are named parameters, because passing
+    them on by `*` takes three times as long.
+    of: for each map, the index of the value that is the address.
     """
     values = [f"v{k}" for k in range(count)]
     maps = [f"map{i}[v{k}]" for i, k in enumerate(of)]
@@ -225,7 +223,7 @@ def _indented(levels: int, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _where(tests: Sequence[str], statement: str, levels: int = 1) -> Iterator[str]:
-    """An `if` of several conditions, a line for each."""
+    """Yield an `if` statement with one condition per line."""
     if len(tests) == 1:
         yield from _indented(levels, [f"if {tests[0]}:", f"    {statement}"])
     elif tests:

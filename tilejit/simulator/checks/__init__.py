@@ -1,1 +1,1 @@
-"""What watches the program: races, uninitialised reads, counts, reports. A right program runs the same without."""
+"""Checks of a running program: races, definedness, memory traffic; and their reports."""

@@ -1,4 +1,4 @@
-"""What is wrong with an access to memory, in words: who, where, both lines, and what to do."""
+"""Messages for faulty memory accesses: both parties, both source lines, and a hint."""
 
 from __future__ import annotations
 
@@ -16,30 +16,26 @@ from .definedness import UNWRITTEN_HINT, Definedness
 from .findings import Findings
 from .places import PtxPlaces
 from .precedence import Precedence
-from .records import WHO, LocalShadow, Record, Shadow, place
+from .records import ACTOR, LocalShadow, Record, Shadow, place
 from .replicas import UNUSED, Replicas
 
-# whether both accesses are strong → what to do
+# are both accesses strong? → hint
 _HINTS = {
     False: "put a barrier between the two accesses, or give each thread its own place",
     True: "the scope of one doesn't reach the other's CTA: use .gpu",
 }
-# a part of an opcode → the operation, how to wait for it
+# (substring of an opcode, its operation, how to wait for it)
 _WAITS = (
     ("wgmma", "product", "wgmma.wait_group"), (".mbarrier", "copy", "the phase of its mbarrier"),
-    ("", "copy", "cp.async.bulk.wait_group, .read if it is only about the source"),
+    ("", "copy", "cp.async.bulk.wait_group, with .read if only the source is accessed"),
 )
-_VERBS = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "makes an mbarrier of"}
-_CTAS_HINT = "CTAs run in any order: give each its own place, use atomic operations, or a barrier of the whole grid"
-_RING_HINT = "let a barrier lie between: one waits in front of its access for what the other releases behind its own"
+_VERBS = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "initializes an mbarrier in"}
+_CTAS_HINT = "CTAs run in any order: give each its own place, or use atomic operations or a grid-wide barrier"
+_RING_HINT = "put a barrier between them: one thread arrives after its access, the other waits before its own"
 
 
 class AccessFindings:
-    """Adds to the findings what the checks of accesses see.
-
-    in_flight: the asynchronous copies that have not been waited for; operations: those of other agents.
-    made_by: the instruction that made the mbarrier at a shared address of a CTA of the chunk, None if there is none.
-    """
+    """Adds faulty accesses to the findings."""
 
     def __init__(
         self, lanes: Lanes, places: PtxPlaces, findings: Findings, precedence: Precedence, definedness: Definedness,
@@ -52,8 +48,11 @@ class AccessFindings:
         self.definedness = definedness
         self.sites = sites
         self.replicas = replicas
+        #: copies by cp.async that have not been waited for
         self.in_flight: list[Batch] = []
-        self.made_by: Callable[[int, int], int | None] = lambda address, cta: None
+        #: shared address, CTA of the chunk → the instruction that initialized the mbarrier there, or None
+        self.init_pc_of: Callable[[int, int], int | None] = lambda address, cta: None
+        #: bulk copies, TMA and wgmma
         self.operations: Operations | None = None
 
     def place(self, region: MemoryRegion, cell: int, site: Site) -> str:
@@ -65,85 +64,87 @@ class AccessFindings:
             offset += region.view(f"u{1 << min(shadow.cell_shift, 3)}", shadow.cell_shift)[1]
         return place(region, offset, 1 << site.shift)
 
+    def describe(self, region: MemoryRegion, cells: Index, me: Record, at: int, site: Site, verb: str = "") -> str:
+        """Describe the access to cell `at`, and its instruction."""
+        return (
+            f"{self.lanes.describe(int(me[at]))} {verb or _VERBS[site.kind]} {1 << site.shift} bytes at "
+            f"{self.place(region, int(cells[at]), site)} of {region.space} memory\n  {self.places.describe(site.pc)}"
+        )
+
     def threads(self, me: Record) -> list[int]:
         return [int(x) - 1 for x in fast_unique(me)]
 
     def sources(self, region: MemoryRegion, cells: Index, me: Record, site: Site) -> None:
-        """Report if a copy in flight still reads what is about to be written."""
+        """Report if a copy in flight still reads cells that are about to be written."""
         hit = touching(self.in_flight, region, cells, targets=False)
         if hit is None:
             return
         batch, copy, at = hit
         self.findings.add(
             "in-flight",
-            f"{self.lanes.describe(int(me[at]))} {_VERBS[site.kind]} {1 << site.shift} bytes at "
-            f"{self.place(region, int(cells[at]), site)} of {region.space} memory\n  {self.places.describe(site.pc)}\n"
+            f"{self.describe(region, cells, me, int(at), site)}\n"
             f"while an asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} still reads it\n"
             f"  {self.places.describe(batch.pc)}",
             site.pc, batch.pc, [int(me[at]) - 1], hint="wait for the copy before its source changes",
         )
 
     def target_in_flight(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
-        """Report if there is any cell in `at`: it is the target of a copy in flight."""
+        """Report accesses to the cells `at`, which are targets of a copy in flight."""
         if not at.size:
             return
         first = int(at[0])
-        who = f"{self.lanes.describe(int(me[first]))} {_VERBS[site.kind]}"
-        what = (
-            f"{who} {1 << site.shift} bytes at {self.place(region, int(cells[first]), site)} of {region.space} memory\n"
-            f"  {self.places.describe(site.pc)}"
-        )
+        access = self.describe(region, cells, me, first, site)
         hit = touching(self.in_flight, region, cells[first : first + 1], targets=True)
         if hit is None:
             assert self.operations is not None, "a cell in flight belongs to a copy"
             operation = self.operations.writing(region, int(cells[first]))
-            self.add_unwaited(what, site.pc, operation.pc, self.threads(me[at]), "wrote", at.size)
+            self.add_unwaited(access, site.pc, operation.pc, self.threads(me[at]), "wrote", at.size)
             return
         batch, copy, _ = hit
         self.findings.add(
             "in-flight",
-            f"{what}\nbefore the asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} to it was waited "
-            f"for\n  {self.places.describe(batch.pc)}",
+            f"{access}\nbefore the asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} to it was "
+            f"waited for\n  {self.places.describe(batch.pc)}",
             site.pc, batch.pc, self.threads(me[at]), at.size,
-            hint="wait for the copy (cp.async.commit_group and wait_group), then let a barrier tell the other threads",
+            hint="wait for the copy (cp.async.commit_group and wait_group), then synchronize with the other threads",
         )
 
     def of_barrier(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
-        """Report if there is any cell in `at`: it is a part of an mbarrier, of which ordinary accesses know nothing."""
+        """Report accesses to the cells `at`, which are part of an mbarrier."""
         if not at.size:
             return
         first = int(at[0])
         cta, offset = divmod(int(cells[first]) << region.shadow.cell_shift, region.stride)
-        made_by = self.made_by(region.base + offset, cta)
-        made = f"\ninitialised at\n  {self.places.describe(made_by)}" if made_by is not None else ""
+        init_pc = self.init_pc_of(region.base + offset, cta)
+        init = f"\ninitialized at\n  {self.places.describe(init_pc)}" if init_pc is not None else ""
         self.findings.add(
             "barrier",
             f"{self.lanes.describe(int(me[first]))} {_VERBS[site.kind]} {1 << site.shift} bytes at "
-            f"{self.place(region, int(cells[first]), site)} of {region.space} memory, which is an mbarrier's\n"
-            f"  {self.places.describe(site.pc)}{made}",
-            site.pc, made_by, self.threads(me[at]), at.size,
-            hint="an mbarrier's bytes are for its own instructions; mbarrier.inval gives them back",
+            f"{self.place(region, int(cells[first]), site)} of {region.space} memory, which are part of an mbarrier\n"
+            f"  {self.places.describe(site.pc)}{init}",
+            site.pc, init_pc, self.threads(me[at]), at.size,
+            hint="only mbarrier instructions may access an mbarrier; mbarrier.inval makes it ordinary memory",
         )
 
     def add_unwaited(
-        self, what: str, pc: int, other_pc: int, threads: list[int], did: str, count: int = 1
+        self, access: str, pc: int, other_pc: int, threads: list[int], did: str, count: int = 1
     ) -> None:
-        """Report an access to what an agent `did`, and nobody told the accessor that it has been waited for.
+        """Report an access to cells that an agent wrote or read, before its thread has waited for the agent.
 
-        what: the access, in words.
+        access: its description. did: the agent's access, "wrote" or "read".
         """
         opcode = self.places.opcode(other_pc)
         operation, wait = next(x[1:] for x in _WAITS if x[0] in opcode)
         self.findings.add(
             "in-flight",
-            f"{what}\nbefore the {operation} that {'writes' if did == 'wrote' else 'reads'} it was waited for\n"
+            f"{access}\nbefore the {operation} that {'writes' if did == 'wrote' else 'reads'} it was waited for\n"
             f"  {self.places.describe(other_pc)}",
             pc, other_pc, threads, count,
-            hint=f"wait for it ({wait}), then let a barrier tell threads that haven't waited",
+            hint=f"wait for it ({wait}), then synchronize with threads that haven't waited",
         )
 
     def unwritten(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
-        """A load of what nothing has written: an error where its value is used."""
+        """Mark the result of a load of unwritten cells, whose use is an error; report other accesses at once."""
         if not self.definedness.defers(site.pc):
             self.uninitialized(region, cells, me, at, site)
             return
@@ -170,7 +171,7 @@ class AccessFindings:
     def changed(
         self, region: MemoryRegion, cells: Index, me: Record, records: Record, at: Index, site: Site
     ) -> None:
-        """ld.global.nc may read only what nobody writes while the kernel runs, whatever the order."""
+        """Report cells that ld.global.nc reads and the kernel writes, in whatever order."""
         if not at.size:
             return
         first = int(at[0])
@@ -178,9 +179,8 @@ class AccessFindings:
         verb, did = ("reads", "wrote") if site.constant else (_VERBS[site.kind], "read")
         self.findings.add(
             "read-only",
-            f"{self.lanes.describe(int(me[first]))} {verb} {1 << site.shift} bytes at "
-            f"{self.place(region, int(cells[first]), site)} of {region.space} memory\n  {self.places.describe(site.pc)}"
-            f"\nand this kernel {did} it; what ld.global.nc reads may not change while the kernel runs\n"
+            f"{self.describe(region, cells, me, first, site, verb)}\n"
+            f"and this kernel {did} it; memory that ld.global.nc reads may not change while the kernel runs\n"
             f"  {self.places.describe(other)}",
             site.pc, other, self.threads(me[at]), at.size,
             hint="read it without .nc, or let another kernel write it",
@@ -189,7 +189,10 @@ class AccessFindings:
     def race(
         self, region: MemoryRegion, cells: Index, me: Record, records: Record, at: Index, site: Site, did: str
     ) -> bool:
-        """Report the records at `at`, each an access that another thread `did`. Return True if any is an error."""
+        """Report races with the recorded accesses at `at`. Return True if any is an error.
+
+        did: what the other threads did, "wrote" or "read".
+        """
         wrong = False
         while at.size:
             shadow: Shadow = region.shadow
@@ -202,17 +205,13 @@ class AccessFindings:
             first = int(some[np.argmin(harmless)])
             record = self.precedence.one_of(shadow, int(records[first]), int(me[first]))
             pc = self.precedence.order.pcs[record >> 32]
-            if self.precedence.order.is_agent(record & int(WHO)):
-                who = f"{self.lanes.describe(int(me[first]))} {_VERBS[site.kind]}"
-                what = (
-                    f"{who} {1 << site.shift} bytes at {self.place(region, int(cells[first]), site)} of {region.space} "
-                    f"memory\n  {self.places.describe(site.pc)}"
-                )
-                self.add_unwaited(what, site.pc, pc, self.threads(me[some]), did, some.size)
+            if self.precedence.order.is_agent(record & int(ACTOR)):
+                access = self.describe(region, cells, me, first, site)
+                self.add_unwaited(access, site.pc, pc, self.threads(me[some]), did, some.size)
                 at, wrong = at[~same], True
                 continue
             strong = site.strong and bool(self.precedence.strong[pc])
-            is_of_one_cta = self.lanes.cta_of(int(me[first])) == self.lanes.cta_of(record & int(WHO))
+            is_of_one_cta = self.lanes.cta_of(int(me[first])) == self.lanes.cta_of(record & int(ACTOR))
             hint = _HINTS[strong] if strong or is_of_one_cta else _CTAS_HINT
             hint = _RING_HINT if self.precedence.facts.clocks and region.space == "shared" else hint
             unused = bool(harmless.all())
@@ -222,7 +221,7 @@ class AccessFindings:
                 f"race in {region.space} memory: {self.lanes.describe(int(me[first]))} {_VERBS[site.kind]} "
                 f"{1 << site.shift} bytes at {self.place(region, int(cells[first]), site)}\n"
                 f"  {self.places.describe(site.pc)}\n"
-                f"and {self.lanes.describe(record & int(WHO))} {did} it, with nothing that orders the two\n"
+                f"and {self.lanes.describe(record & int(ACTOR))} {did} it, with nothing that orders the two\n"
                 f"  {self.places.describe(pc)}{UNUSED if unused else ''}",
                 site.pc, pc, self.threads(me[some]), some.size, hint=hint, level="warning" if warned else "error",
             )
@@ -233,7 +232,10 @@ class AccessFindings:
         return wrong
 
     def before_exchange(self, site: Site, other_pc: int) -> bool:
-        """Whether a plain load only gives a loop of compare-and-swap its first guess, as that loop checks it."""
+        """True if a plain load and a compare-and-swap access the same address register.
+
+        The load gives the first guess of a compare-and-swap loop, which verifies it.
+        """
         pair = [site, *(s for s in self.sites if s.pc == other_pc)]
         loads = [s for s in pair if s.kind == "load" and not s.strong]
         exchanges = [s for s in pair if s.op.startswith("cas")]

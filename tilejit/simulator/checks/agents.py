@@ -1,10 +1,10 @@
-"""What asynchronous operations do to memory: whether they may, and who may touch it before they have been waited for.
+"""Checks of the accesses by bulk copies, TMA and wgmma.
 
-An operation is compared with earlier accesses when it is issued, as if its issuers made the accesses themselves: they
-must be ordered, and ordinary ones seen by the asynchronous proxy: what it reads must have been written in front of a
-fence.proxy.async, what it writes read and written in front of one. From then on until its delivery what it writes is
-closed to everybody. What it reads is recorded at the issue, what it writes at the delivery, as an access of an agent:
-a barrier's copies, a warpgroup's products, a thread's stores. Who waits learns of the agent's events up to then.
+At the issue of an operation, earlier accesses to its source and target must be ordered before its issuers, and visible
+to the asynchronous proxy: a fence.proxy.async must follow ordinary writes of the source, and ordinary accesses to the
+target. From then on until the delivery, every access to the target is an error. Reads are recorded at the issue, writes
+at the delivery, as accesses of an *agent*: all copies that signal one barrier, all products of a warpgroup, or all bulk
+stores of a thread. A wait orders the agent's accesses before the waiting threads.
 
 source: PTX ISA, "Memory Consistency Model": "Proxies"; "Async proxy".
 """
@@ -21,17 +21,16 @@ from ..machine.operations import ByteSpan, Operations
 from ..opcodes.memory import Site
 from .order import Message
 from .races import AccessChecker
-from .records import BARRIER, FOREVER, HALF, IN_FLIGHT, KIND, ONE, SEVERAL, UNWRITTEN, WHO, Record, Shadow, real
+from .records import ACTOR, BARRIER, FOREVER, HALF, IN_FLIGHT, KIND, ONE, SEVERAL, UNWRITTEN, Record, Shadow, real
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """An operation that is issued. what: its name; issuers: positions of threads that must be ordered with others.
+    """The issue of an operation."""
 
-    site: of the memory instruction, for messages.
-    """
-
+    #: the operation's name
     what: str
+    #: positions of the threads after which it is ordered
     issuers: Index
     site: Site
 
@@ -45,12 +44,10 @@ class Agents:
         self.report = checker.report
         self.report.operations = operations
 
-    # at the issue
-
     def read(self, spans: Sequence[ByteSpan], start: Start, agent: Hashable, cta: int) -> int:
-        """An agent of a CTA of the chunk is going to read. returns: the event."""
+        """Check and record reads by an agent of a CTA of the chunk, at their issue. Return the event."""
         event = self.order.tick(start.site.pc)
-        who = self.record_of(agent, cta)
+        actor = self.record_of(agent, cta)
         for span in spans:
             shadow: Shadow = span.region.shadow
             writes = shadow.writes[span.cells]
@@ -59,14 +56,14 @@ class Agents:
             if never.size:
                 self.report.uninitialized(span.region, span.cells, self.me(span, start), never, start.site)
             self.examine(span, writes, start, "reads", "wrote")
-            me = np.full(span.cells.size, who, np.uint64)
+            me = np.full(span.cells.size, actor, np.uint64)
             self.checker.record_read(shadow, span.cells, me, me + np.uint64(event << 32), ONE)
             shadow.agents = True
         return event
 
     def read_each(self, reads: Sequence[tuple[Sequence[ByteSpan], Start, Hashable, int]]) -> Index:
-        """Check and record reads by one instruction for several agents: the arguments of `read`. Return the events."""
-        # Together, because one by one they make a checked product of 16 CTAs 1.3 times as slow.
+        """Check and record reads by several agents for one instruction; see `read`. Return the events."""
+        # One by one they make a checked product of 16 CTAs 1.3 times as slow.
         if all(len(spans) == 1 and spans[0].region is reads[0][0][0].region for spans, *_ in reads):
             region = reads[0][0][0].region
             shadow: Shadow = region.shadow
@@ -74,15 +71,15 @@ class Agents:
             issuers = np.stack([start.issuers for _, start, *_ in reads])
             if self.order.all_before_barrier(region.space, shadow.writes[cells], issuers):
                 event = self.order.tick(reads[0][1].site.pc)
-                who = np.array([self.record_of(agent, cta) for *_, agent, cta in reads], np.uint64)
-                me = np.repeat(who, cells.shape[1])
+                actor = np.array([self.record_of(agent, cta) for *_, agent, cta in reads], np.uint64)
+                me = np.repeat(actor, cells.shape[1])
                 self.checker.record_read(shadow, cells.reshape(-1), me, me + np.uint64(event << 32), ONE)
                 shadow.agents = True
                 return np.full(len(reads), event)
         return np.array([self.read(*each) for each in reads])
 
     def write(self, spans: Sequence[ByteSpan], start: Start) -> None:
-        """An operation is going to write: nobody may touch the cells until then."""
+        """Check the target of an operation at its issue, and close it until the delivery."""
         for span in spans:
             shadow: Shadow = span.region.shadow
             cells = span.cells
@@ -100,10 +97,8 @@ class Agents:
             shadow.wrote = FOREVER
             shadow.agents = True
 
-    # later
-
     def land(self, spans: Sequence[ByteSpan], agent: Hashable, cta: int, pc: int) -> int:
-        """An operation has written its cells. returns: the event."""
+        """Record the writes of an operation at its delivery. Return the event."""
         event = self.order.tick(pc)
         stamp = np.uint64(event << 32 | self.record_of(agent, cta))
         clocks = self.order.need_clocks()
@@ -114,7 +109,7 @@ class Agents:
         return event
 
     def news(self, agent: Hashable, cta: int, event: int, issued: Index | None = None) -> Message:
-        """Return the clock that a waiter for an agent's event learns. issued: what the issuer knew to be executed."""
+        """Return the message that a wait for an agent's event acquires. issued: the issuer's `issued` at the issue."""
         clocks = self.order.need_clocks()
         column = clocks.agent_column(agent, cta)
         message = self.order.nothing()
@@ -124,24 +119,25 @@ class Agents:
         return message
 
     def issued(self, position: int) -> Index:
-        """Return what a thread knows to be executed, as a row of clocks."""
+        """Return the row of clocks with the events that a thread knows to have been executed."""
         return self.order.need_clocks().known_to(position, *self.order.starts())
 
     def waited(self, positions: Index, agent: Hashable, event: int) -> None:
-        """Threads of one CTA have waited for an agent's events up to this one."""
+        """Order an agent's events up to this one before threads of one CTA that have waited for it."""
         cta = int(self.order.lanes.full["chunk_cta"][positions[0]])
         self.order.learn(positions, self.news(agent, cta, event))
 
     def is_known(self, agent: Hashable, cta: int, event: int) -> bool:
-        """Whether some thread of the agent's CTA knows of an event of its."""
+        """True if an agent's event is ordered before some thread of its CTA."""
         clocks = self.order.need_clocks()
         return event <= clocks.latest_known(clocks.agent(agent), cta)
 
-    # the comparison
-
     def examine(self, span: ByteSpan, records: Record, start: Start, does: str, did: str) -> None:
-        """Report where an earlier access isn't ordered with the issuers, or hidden from the asynchronous proxy."""
-        # Most cells were accessed before a barrier: asking only that makes checked products nearly twice as fast.
+        """Report earlier accesses that aren't ordered before the issuers, or aren't visible to the asynchronous proxy.
+
+        does: the operation's access, "reads" or "writes". did: the earlier accesses, "wrote" or "read".
+        """
+        # Most accesses precede a barrier; checking that first makes checked products nearly twice as fast.
         if self.order.all_before_barrier(span.region.space, records[None], start.issuers[None]):
             return
         shadow: Shadow = span.region.shadow
@@ -150,35 +146,36 @@ class Agents:
         different, where = different[known], where[known]
         several = (different & KIND) == SEVERAL
         if np.count_nonzero(several):
-            # of several writers of one value one stands for all
-            different[several] = shadow.log.records[(different[several] & WHO).astype(np.int64)]
+            # of several writers of one value, one is examined
+            different[several] = shadow.log.records[(different[several] & ACTOR).astype(np.int64)]
         single = (different & KIND) == 0
         different, where = different[single], where[single]
         if not different.size:
             return
         issuers = self.order.lanes.full["gid"][start.issuers].astype(np.int64)
-        who = np.repeat((different & WHO).astype(np.int64), issuers.size)
+        actors = np.repeat((different & ACTOR).astype(np.int64), issuers.size)
         events = np.repeat((different >> HALF).astype(np.int64), issuers.size)
         by = np.tile(issuers, different.size)
         at = np.repeat(where, issuers.size)
-        ordered = (who == by) | self.order.ordered(who, events, by)
+        ordered = (actors == by) | self.order.ordered(actors, events, by)
         wrong = np.flatnonzero(~ordered)
         if wrong.size:
-            self.report_unordered(span, int(at[wrong[0]]), int(who[wrong[0]]), int(events[wrong[0]]), start, does, did)
-        ask = np.flatnonzero(ordered & ~self.order.need_clocks().is_agent(who))
+            one = int(wrong[0])
+            self.report_unordered(span, int(at[one]), int(actors[one]), int(events[one]), start, does, did)
+        ask = np.flatnonzero(ordered & ~self.order.need_clocks().is_agent(actors))
         if not ask.size:
             return
-        ask = ask[self.order.near(self.order.home(who[ask])[0], self.order.home(by[ask])[0])]
-        hidden = ask[~self.order.seen_by_proxy(span.region.space, who[ask], events[ask], by[ask])]
+        ask = ask[self.order.near(self.order.home(actors[ask])[0], self.order.home(by[ask])[0])]
+        hidden = ask[~self.order.seen_by_proxy(span.region.space, actors[ask], events[ask], by[ask])]
         if not hidden.size:
             return
-        # NVIDIA's libraries copy into a stage that was read before a barrier of its CTA, and document that
+        # NVIDIA's libraries copy, without a fence, into a stage that was read before a CTA barrier, and document it
         cta = self.order.home(by[hidden])[0]
-        vendors = (events[hidden] < self.order.cta_start[cta]) & (self.order.home(who[hidden])[0] == cta)
-        vendors &= span.region.space == "shared" and (does, did) == ("writes", "read")
-        for level, some in (("error", hidden[~vendors]), ("warning", hidden[vendors])):
+        excused = (events[hidden] < self.order.cta_start[cta]) & (self.order.home(actors[hidden])[0] == cta)
+        excused &= span.region.space == "shared" and (does, did) == ("writes", "read")
+        for level, some in (("error", hidden[~excused]), ("warning", hidden[excused])):
             for one in some[:1]:
-                self.report_hidden(span, int(at[one]), int(who[one]), int(events[one]), start, does, did, level)
+                self.report_hidden(span, int(at[one]), int(actors[one]), int(events[one]), start, does, did, level)
 
     def examine_closed(self, span: ByteSpan, writes: Record, start: Start) -> None:
         closed = np.flatnonzero(writes == IN_FLIGHT)
@@ -188,48 +185,45 @@ class Agents:
         self.report.of_barrier(span.region, span.cells, self.me(span, start), owned, start.site)
 
     def me(self, span: ByteSpan, start: Start) -> Record:
-        """The first issuer, for each cell."""
         return np.full(span.cells.size, self.order.lanes.full["gid"][start.issuers[0]], np.uint64)
 
     def record_of(self, agent: Hashable, cta: int) -> int:
         clocks = self.order.need_clocks()
         return clocks.agent_record(clocks.agent(agent), cta)
 
-    # in words
+    # messages
 
     def report_unordered(
-        self, span: ByteSpan, at: int, who: int, event: int, start: Start, does: str, did: str
+        self, span: ByteSpan, at: int, actor: int, event: int, start: Start, does: str, did: str
     ) -> None:
         pc = int(self.order.pcs[event])
-        if self.order.need_clocks().is_agent(np.array([who]))[0]:
-            self.report.add_unwaited(self.intent(span, at, start, does), start.site.pc, pc, self.threads(start), did)
+        if self.order.need_clocks().is_agent(np.array([actor]))[0]:
+            self.report.add_unwaited(self.describe(span, at, start, does), start.site.pc, pc, self.threads(start), did)
             return
         self.report.findings.add(
             "race",
-            f"race in {span.region.space} memory: {self.intent(span, at, start, does)}\n"
-            f"and {self.order.lanes.describe(who)} {did} it, with nothing that orders the two\n"
+            f"race in {span.region.space} memory: {self.describe(span, at, start, does)}\n"
+            f"and {self.order.lanes.describe(actor)} {did} it, with nothing that orders the two\n"
             f"  {self.report.places.describe(pc)}",
             start.site.pc, pc, self.threads(start), hint="put a barrier between the two accesses",
         )
 
     def report_hidden(
-        self, span: ByteSpan, at: int, who: int, event: int, start: Start, does: str, did: str, level: str
+        self, span: ByteSpan, at: int, actor: int, event: int, start: Start, does: str, did: str, level: str
     ) -> None:
         pc = int(self.order.pcs[event])
         self.report.findings.add(
             "in-flight",
-            f"{self.intent(span, at, start, does)}\nand {self.order.lanes.describe(who)} {did} it, with no "
+            f"{self.describe(span, at, start, does)}\nand {self.order.lanes.describe(actor)} {did} it, with no "
             f"fence.proxy.async between the two\n  {self.report.places.describe(pc)}",
             start.site.pc, pc, self.threads(start),
             hint="put fence.proxy.async after the access, before the barrier that orders the two", level=level,
         )
 
-    def intent(self, span: ByteSpan, at: int, start: Start, does: str) -> str:
-        who = self.order.lanes.describe_position(int(start.issuers[0]))
+    def describe(self, span: ByteSpan, at: int, start: Start, does: str) -> str:
+        thread = self.order.lanes.describe_position(int(start.issuers[0]))
         place = self.report.place(span.region, int(span.cells[at]), start.site)
-        return f"{who} starts a {start.what} that {does} {place}\n  {self.report.places.describe(start.site.pc)}"
+        return f"{thread} starts a {start.what} that {does} {place}\n  {self.report.places.describe(start.site.pc)}"
 
     def threads(self, start: Start) -> list[int]:
         return self.order.lanes.numbers(start.issuers[:1])
-
-

@@ -1,15 +1,13 @@
-"""ClockSets: up to which event what other threads, warps, CTAs and agents did has happened, as one thread knows it.
+"""Vector clocks of single threads, as immutable numbered rows of a table.
 
-A frontier is a number; what it says never changes. It is a row of a table, with a column for each thread, warp, CTA or
-agent that any frontier speaks of:
+A *frontier* is the number of a row. The row has a column for each thread, warp, CTA or agent of any frontier:
 
-    row 0       nothing
-    column 0    nobody: 0 in every row
-    element     the accesses of the column's threads up to this event, this included, have happened
+    element     the accesses of the column's threads up to and including this event have happened
+    row 0       the empty frontier
+    column 0    unused, 0 in every row
 
-Rows that few changes turn into each other are kept in pages instead; their numbers begin at PAGED.
-
-So to join two frontiers is the maximum of two rows. A join that says what one of its parts says is that part.
+The join of two frontiers is the maximum of their rows; if that equals one of them, no row is added. Rows that differ
+little from their predecessors are compressed into pages; their numbers begin at PAGED.
 """
 
 from __future__ import annotations
@@ -24,51 +22,47 @@ from ..machine.lanes import Index
 from .pages import PAGE_BITS, Page, Rows, page_of
 
 THREAD, WARP_OF, CTA_OF, AGENT = 0, 1, 2, 3
-#: the frontier that says nothing
+#: the empty frontier
 NOTHING = 0
-#: elements of the rows that one step works on: 4 MiB
+#: elements of rows that are processed at once: 4 MiB
 STEP_ELEMENTS = 1 << 20
-# From here on numbers are those of rows in pages: the page's number, and in the low bits the row's.
+# Larger numbers are of rows in pages: the page's number, and in the low bits the row's.
 PAGED = 1 << 30
 _ROW_OF_PAGE = (1 << PAGE_BITS) - 1
 
 
 class ClockSets:
-    """All frontiers of a launch. Numbers that nobody keeps are used again after `sweep`.
-
-    tables: the column of each thread, warp and CTA of the grid, and of agents, 0 for none. width: of columns; count: of
-    rows.
-    pages: by their numbers; opened: the page looked at last.
-    """
+    """All frontiers of a launch. `sweep` frees the numbers that are no longer used."""
 
     def __init__(self, threads: int, warps: int, ctas: int) -> None:
         """threads, warps, ctas: of the grid."""
-        # threads count from 1; how many agents there are shows as they come
+        #: the column of each thread (counted from 1), warp, CTA and agent; 0 if it has none
         self.tables = [np.zeros(size, np.int32) for size in (threads + 1, warps, ctas, 0)]
         self.table = np.zeros((64, 128), np.uint32)
+        #: used columns and rows of `table`
         self.width = 1
         self.count = 1
         self.sweep_at = 1024
         self.pages: dict[int, Page] = {}
         self.next_page = PAGED >> PAGE_BITS
+        #: the page that was decompressed last
         self.opened: tuple[int, Rows] = (0, self.table[:0])
         self.paged_elements = 0
         self.sweep_pages_at = 8 * STEP_ELEMENTS
 
-    def columns(self, kind: int, who: Index) -> Index:
-        """The columns of threads, warps or CTAs, and of agents."""
+    def columns(self, kind: int, ids: Index) -> Index:
+        """Return the columns of threads, warps, CTAs or agents; add missing ones."""
         table = self.tables[kind]
-        missing = table[who] == 0
+        missing = table[ids] == 0
         if np.count_nonzero(missing):
-            fresh = fast_unique(who[missing])
+            fresh = fast_unique(ids[missing])
             table[fresh] = np.arange(self.width, self.width + fresh.size)
             self.width += fresh.size
             if self.width > self.table.shape[1]:
                 wider = np.zeros((self.table.shape[0], self.width * 3 // 2), np.uint32)
                 wider[: self.count, : self.table.shape[1]] = self.table[: self.count]
                 self.table = wider
-        result: Index = table[who].astype(np.int64)
-        return result
+        return table[ids].astype(np.int64)
 
     def columns_of_agents(self, agents: Index) -> Index:
         self.need_agents(int(agents.max(initial=-1)) + 1)
@@ -80,22 +74,20 @@ class ClockSets:
             self.tables[AGENT] = np.pad(self.tables[AGENT], (0, missing))
 
     def rows(self, numbers: Index) -> Rows:
-        """What frontiers say; a copy."""
+        """Return a copy of the rows of frontiers."""
         if not self.pages:
-            result: Rows = self.table[:, : self.width][numbers]
-            return result
+            return self.table[:, : self.width][numbers]
         result = self.table[:, : self.width][np.where(numbers < PAGED, numbers, NOTHING)]
         for at, rows in self.paged(numbers):
             result[at, : rows.shape[1]] = rows[numbers[at] & _ROW_OF_PAGE]
         return result
 
     def row(self, number: int) -> Rows:
-        """What one says."""
-        row: Rows = self.rows(np.array([number]))[0]
-        return row
+        result: Rows = self.rows(np.array([number]))[0]
+        return result
 
     def paged(self, numbers: Index) -> Iterator[tuple[Index, Rows]]:
-        """(which of `numbers`, the page's rows) of each page that they are in."""
+        """Yield (indices of `numbers`, the page's rows) for each page that contains some of them."""
         at = np.flatnonzero(numbers >= PAGED)
         pages = numbers[at] >> PAGE_BITS
         for page in fast_unique(pages).tolist():
@@ -104,15 +96,13 @@ class ClockSets:
             yield at[pages == page], self.opened[1]
 
     def widened(self, rows: Rows) -> Rows:
-        """Rows with a column for everybody who has one by now."""
+        """Pad rows to the current number of columns."""
         missing = self.width - rows.shape[-1]
         if not missing:
             return rows
-        result: Rows = np.concatenate([rows, np.zeros((*rows.shape[:-1], missing), np.uint32)], axis=-1)
-        return result
+        return np.concatenate([rows, np.zeros((*rows.shape[:-1], missing), np.uint32)], axis=-1)
 
     def keep(self, rows: Rows) -> Index:
-        """New frontiers that say this; their numbers."""
         most = _ROW_OF_PAGE + 1
         if len(rows) > most:
             return np.concatenate([self.keep(rows[i : i + most]) for i in range(0, len(rows), most)])
@@ -131,14 +121,13 @@ class ClockSets:
         number = self.next_page
         while number in self.pages:
             number += 1
-        # numbers stay below 2**31, so that two of them fit into one
+        # numbers stay below 2**31: `joined` packs two of them into an int64
         self.next_page = number + 1 if number + 2 << PAGE_BITS < 2 * PAGED else PAGED >> PAGE_BITS
         self.pages[number] = page
         self.paged_elements += page.elements
         return (number << PAGE_BITS) + np.arange(count)
 
     def raised(self, numbers: Index, rows: Rows) -> Index:
-        """Each frontier joined with a row."""
         rows = self.widened(rows)
         before = self.rows(numbers)
         after = np.maximum(before, rows)
@@ -151,11 +140,9 @@ class ClockSets:
         return result
 
     def raised_one(self, number: int, row: Rows) -> int:
-        """One frontier joined with a row."""
         return int(self.raised(np.array([number]), row[None])[0])
 
     def joined(self, a: Index, b: Index) -> Index:
-        """The joins of pairs of frontiers."""
         result: Index = np.where(a == NOTHING, b, a)
         ask = np.flatnonzero((a != b) & (a != NOTHING) & (b != NOTHING))
         if not ask.size:
@@ -179,19 +166,15 @@ class ClockSets:
         return result
 
     def join(self, a: int, b: int) -> int:
-        """What `a` and `b` say together."""
         return int(self.joined(np.array([a]), np.array([b]))[0])
 
     def joined_groups(self, groups: Index) -> Index:
-        """What the frontiers of each row of `groups` say together."""
         low, high = groups.min(axis=1), groups.max(axis=1)
         if ((groups == low[:, None]) | (groups == high[:, None])).all():
             return self.joined(low, high)
-        result: Index = np.array([self.number_of(self.joined_row(fast_unique(group))) for group in groups])
-        return result
+        return np.array([self.number_of(self.joined_row(fast_unique(group))) for group in groups])
 
     def joined_row(self, numbers: Sequence[int] | Index) -> Rows:
-        """What frontiers say together, as a row."""
         step = max(1, STEP_ELEMENTS // self.width)
         result: Rows = self.row(NOTHING).copy()
         for start in range(0, len(numbers), step):
@@ -199,16 +182,15 @@ class ClockSets:
         return result
 
     def number_of(self, row: Rows) -> int:
-        """The frontier that says this, NOTHING if it says nothing."""
+        """Return a frontier with this row, NOTHING if it is zero."""
         return int(self.keep(row[None])[0]) if np.count_nonzero(row) else NOTHING
 
     @property
-    def many(self) -> bool:
-        """Whether it is time to sweep."""
+    def needs_sweep(self) -> bool:
         return self.count > self.sweep_at or self.paged_elements > self.sweep_pages_at
 
     def sweep(self, kept: Sequence[Index]) -> None:
-        """Forget the frontiers whose numbers aren't in `kept`, and give the others new numbers there."""
+        """Drop the frontiers whose numbers aren't in `kept`, and renumber the others there, in place."""
         stays = np.zeros(self.count, bool)
         stays[NOTHING] = True
         pages: set[int] = set()
@@ -230,24 +212,22 @@ class ClockSets:
         self.sweep_at = 2 * self.count + max(64, 4 * STEP_ELEMENTS // self.width)
 
     def reach(self, numbers: Index, thread: Index, warp: Index, cta: Index, events: Index) -> NDArray[np.bool_]:
-        """Whether each frontier of `numbers` includes an event of a thread of a warp of a CTA."""
+        """Return whether each frontier includes an event of a thread, given its warp and CTA."""
         until = np.zeros(numbers.size, np.uint32)
-        for table, who in zip(self.tables[:AGENT], (thread, warp, cta), strict=True):
-            np.maximum(until, self.said(numbers, table[who]), out=until)
-        result: NDArray[np.bool_] = events <= until
-        return result
+        for table, ids in zip(self.tables[:AGENT], (thread, warp, cta), strict=True):
+            np.maximum(until, self.values(numbers, table[ids]), out=until)
+        return events <= until
 
     def reach_agents(self, numbers: Index, agents: Index, events: Index) -> NDArray[np.bool_]:
-        """Whether each frontier of `numbers` includes an event of an agent."""
+        """Return whether each frontier includes an event of an agent."""
         self.need_agents(int(agents.max(initial=-1)) + 1)
-        result: NDArray[np.bool_] = events <= self.said(numbers, self.tables[AGENT][agents])
-        return result
+        return events <= self.values(numbers, self.tables[AGENT][agents])
 
-    def said(self, numbers: Index, columns: NDArray[np.int32]) -> NDArray[np.uint32]:
-        """The element of each frontier in a column of its own."""
+    def values(self, numbers: Index, columns: NDArray[np.int32]) -> NDArray[np.uint32]:
+        """Return the element of each frontier in the corresponding column."""
         result: NDArray[np.uint32] = self.table[np.where(numbers < PAGED, numbers, NOTHING), columns]
         for at, rows in self.paged(numbers) if self.pages else ():
-            # a page tells nothing of columns that are newer than it is
+            # a page lacks the columns that were added after it
             narrow = np.where(columns[at] < rows.shape[1], columns[at], 0)
             result[at] = rows[numbers[at] & _ROW_OF_PAGE, narrow]
         return result

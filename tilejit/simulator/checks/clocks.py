@@ -1,17 +1,19 @@
-"""Vector clocks of a cluster: what its warps know of each other's accesses, and of what other agents do.
+"""Vector clocks of the warps of a cluster.
 
-For kernels in which something orders a part of a CTA's threads: named barriers, mbarriers, asynchronous operations. A
-view is a row of events: the accesses of the column's threads, or agent, up to that event have happened.
+They are kept for kernels in which named barriers, mbarriers, cluster barriers or asynchronous operations order some
+threads of a CTA and not others. A *view* is a row of events: the accesses of the column's threads, or agent, up to that
+event happen before what the view's owner does next.
 
-    columns   the cluster's warps, rank by rank; threads that have released something without their warp, and agents:
-              of each as many as there are ranks
-    rows      a CTA's warps; threads that have learnt something without their warp, until their warp synchronises
-    planes    what ordinary accesses see; what the asynchronous proxy sees of shared, and of global memory; in clusters
-              of several CTAs and with asynchronous copies, what has been executed, whether or not its accesses are seen
+    columns   the cluster's warps, rank by rank; then, one column per rank, threads that have released something
+              without the rest of their warp, and agents (`agents.py`)
+    rows      a CTA's warps; threads that have acquired something without the rest of their warp
+    planes    the clocks for ordinary accesses; those for the asynchronous proxy, for shared and for global memory; in
+              clusters of several CTAs and in kernels with the asynchronous proxy, the events known to be executed,
+              whether or not their accesses are visible
 
-A fence between proxies copies the first plane into another. Whatever passes views on passes all planes on, but for
-messages to other CTAs (`order.py`). A message is what threads release, and others learn: a row for each CTA that
-learns. Rows and columns are alike in all CTAs of a chunk. Without clusters each CTA is one.
+A proxy fence copies the first plane into another. Everything else updates all planes, except some messages to other
+CTAs (`order.py`). A *message* is what threads release and others acquire: a row for each acquiring CTA. Rows and
+columns have the same meaning in all CTAs of a chunk. Without clusters, each CTA is a cluster.
 
 source: PTX ISA, "Memory Consistency Model": "Causality order", "Proxy"; "mbarrier".
 """
@@ -30,48 +32,47 @@ RowOfEach = NDArray[np.int64]
 GENERIC = 0
 #: the planes of the asynchronous proxy, by state space
 PROXY_PLANES = {"shared": 1, "global": 2}
-# Agents count down from here as those whom records name; threads count up from 1.
+# In records agents are numbered down from here, threads up from 1.
 LAST_AGENT = (1 << 30) - 1
-NOBODY = np.zeros(0, np.int64)
+EMPTY = np.zeros(0, np.int64)
 
 
 def products_of(group: int) -> Hashable:
-    """The agent that carries out the products of a CTA's warpgroup.
+    """Return the name of the agent that performs the products of a CTA's warpgroup.
 
-    All four warps issue a product. So who knows of an event of this agent knows that they have all come so far.
+    All four warps issue a product, so an event of this agent happens after all of them have reached it.
     """
     return "products", group
 
 
 class Clocks:
-    """The views of a chunk's CTAs.
-
-    views: plane x CTA x row x column → event.
-    rows, columns: of a CTA's threads, -1 for those without; a column is that of rank 0, the others follow.
-    rows_of: warp → the rows of its threads. executed: the plane of that, None without.
-    own: the planes in which threads know what they have done themselves.
-    agents: what each agent is called by those who made it → its number, of which `agent_columns` has the column of rank
-    0; who they are to records: see `agent_record`.
-    outer_agents: the numbers of those that have written other memory than shared.
-    last_agent: the first agent to records; those of earlier chunks have greater numbers.
-    """
+    """The views of a chunk's CTAs."""
 
     def __init__(self, lanes: Lanes, proxies: bool, before: Clocks | None) -> None:
-        """proxies: whether the kernel has fences or operations of the asynchronous proxy. before: of the last chunk."""
+        """proxies: whether the kernel uses the asynchronous proxy. before: the clocks of the previous chunk."""
+        #: the first agent of the chunk, as records number it; agents of earlier chunks have larger numbers
         self.last_agent = LAST_AGENT if before is None else before.next_agent
         self.lanes = lanes
         self.warps = lanes.warps_per_cta
         self.ranks = lanes.ranks
         planes = 1 + len(PROXY_PLANES) * proxies
         self.has_proxies = proxies
+        #: the plane of executed events, if there is one
         self.executed = planes if self.ranks > 1 or proxies else None
+        #: the planes in which threads see their own accesses
         self.own = (GENERIC,) if self.executed is None else (GENERIC, self.executed)
         planes += self.executed is not None
+        #: plane x CTA x row x column → event
         self.views = np.zeros((planes, lanes.ctas, self.warps, self.ranks * self.warps), np.int64)
+        #: row and rank 0's column of each thread of a CTA, -1 for none
         self.rows, self.columns = np.full((2, lanes.threads), -1)
+        #: warp → the rows of its threads
         self.rows_of: dict[int, list[int]] = {}
+        #: name of an agent → its number
         self.agents: dict[Hashable, int] = {}
+        #: agent → rank 0's column
         self.agent_columns: list[int] = []
+        #: agents that have written memory other than shared
         self.outer_agents: set[int] = set()
         sizes = np.full(self.warps, WARP)
         sizes[-1] = lanes.threads - WARP * (self.warps - 1)
@@ -82,18 +83,17 @@ class Clocks:
         return self.views.shape[-1]
 
     def nothing(self) -> RowOfEach:
-        """A message that says nothing."""
         return np.zeros((self.views.shape[0], self.lanes.ctas, self.width), np.int64)
 
     def widened(self, message: RowOfEach) -> RowOfEach:
-        """A message with all columns that there are by now."""
+        """Pad a message to the current number of columns."""
         missing = self.width - message.shape[-1]
         return np.pad(message, ((0, 0), (0, 0), (0, missing))) if missing else message
 
-    # who has a row or a column
+    # rows and columns
 
     def need_rows(self, positions: Index) -> Index:
-        """The rows of threads of their own."""
+        """Return the rows of single threads; add missing ones."""
         threads = self.lanes.full["thread"][positions]
         fresh = np.unique(threads[self.rows[threads] < 0])
         if fresh.size:
@@ -106,7 +106,7 @@ class Clocks:
         return result
 
     def need_columns(self, positions: Index) -> Index:
-        """The columns of threads of their own."""
+        """Return the columns of single threads; add missing ones."""
         threads = self.lanes.full["thread"][positions]
         fresh = np.unique(threads[self.columns[threads] < 0])
         if fresh.size:
@@ -116,7 +116,7 @@ class Clocks:
         return result if self.ranks == 1 else result + self.lanes.full["chunk_cta"][positions] % self.ranks
 
     def agent(self, name: Hashable) -> int:
-        """The number of an agent of each CTA, such as a barrier's copies or a warpgroup's products."""
+        """Return the number of an agent, such as a barrier's copies; each CTA has one of that name."""
         if name not in self.agents:
             self.agents[name] = len(self.agent_columns)
             self.agent_columns.append(self.width)
@@ -124,15 +124,13 @@ class Clocks:
         return self.agents[name]
 
     def agent_column(self, name: Hashable, cta: int) -> int:
-        """The column of an agent of a CTA of the chunk."""
         return self.agent_columns[self.agent(name)] + cta % self.ranks
 
     def warp_columns(self, ctas: Index, warps: Index) -> Index:
-        """The columns of warps of CTAs."""
         return warps if self.ranks == 1 else ctas % self.ranks * self.warps + warps
 
     def raise_all_warps(self, rows: RowOfEach, ctas: Index, events: Index) -> None:
-        """All warps of each row's CTA have come to an event."""
+        """Raise the clocks of all warps of each row's CTA to an event."""
         if self.ranks == 1:
             rows[:, : self.warps] = np.maximum(rows[:, : self.warps], events[:, None])
             return
@@ -140,64 +138,63 @@ class Clocks:
         columns = self.warp_columns(ctas[:, None], np.arange(self.warps))
         rows[each, columns] = np.maximum(rows[each, columns], events[:, None])
 
-    def of_shared_agents(self) -> NDArray[np.bool_]:
-        """Which columns are those of agents that write nothing but shared memory."""
+    def shared_agent_columns(self) -> NDArray[np.bool_]:
+        """Return a mask of the columns of agents that write only shared memory."""
         columns = [first for number, first in enumerate(self.agent_columns) if number not in self.outer_agents]
         result = np.zeros(self.width, bool)
         result[(np.array(columns, np.int64)[:, None] + np.arange(self.ranks)).reshape(-1)] = True
         return result
 
     def agent_record(self, agent: int, cta: int) -> int:
-        """Who a CTA's agent is in records of accesses."""
-        # each is a warp of its own, so that of two agents that read one place none hides the other
+        """Return the number of a CTA's agent in records of accesses."""
+        # each agent is in a different warp: of two agents that read one place, neither hides the other's record
         return self.last_agent - WARP * (agent * self.lanes.ctas + cta)
 
-    def agent_of(self, who: Index) -> tuple[Index, Index]:
-        """(agent, CTA of the chunk) of those whom records name; the agent is negative for one of an earlier chunk."""
-        agent, cta = np.divmod((self.last_agent - who) // WARP, self.lanes.ctas)
+    def agent_of(self, actors: Index) -> tuple[Index, Index]:
+        """Return (agent, CTA of the chunk) by the numbers in records; the agent is negative if of an earlier chunk."""
+        agent, cta = np.divmod((self.last_agent - actors) // WARP, self.lanes.ctas)
         return agent, cta
 
     @property
     def next_agent(self) -> int:
-        """Who the next agent of the first CTA would be in records."""
+        """The number that records would give to the next agent of the first CTA."""
         return self.agent_record(len(self.agent_columns), 0)
 
     @property
     def any_agents(self) -> bool:
-        """Whether records may name some."""
+        """True if records may contain agents."""
         return self.next_agent < LAST_AGENT
 
-    def is_agent(self, who: Index) -> NDArray[np.bool_]:
-        result: NDArray[np.bool_] = who > self.next_agent
-        return result
+    def is_agent(self, actors: Index) -> NDArray[np.bool_]:
+        return actors > self.next_agent
 
     def widen(self, count: int) -> None:
         self.views = np.pad(self.views, ((0, 0), (0, 0), (0, 0), (0, count)))
 
-    # what threads release, learn and fence
+    # releases, acquires and fences
 
-    def parted(self, positions: Index) -> tuple[Index, Index, Index]:
-        """(CTA, warp) of each warp that is whole among threads, and the positions of the others."""
+    def split_warps(self, positions: Index) -> tuple[Index, Index, Index]:
+        """Return (CTA, warp) of each warp all of whose threads are given, and the positions of the other threads."""
         warp = self.lanes.full["chunk_warp"][positions]
         counts = np.bincount(warp, minlength=self.warp_sizes.size)
         whole = counts == self.warp_sizes
         if not np.count_nonzero(whole):
-            return NOBODY, NOBODY, positions
+            return EMPTY, EMPTY, positions
         ctas, warps = np.divmod(np.flatnonzero(whole), self.warps)
         alone = positions[~whole[warp]]
         return ctas, warps, alone
 
-    def at_home(self, positions: Index) -> tuple[Index, Index]:
-        """(CTA of the chunk, warp of it) of threads."""
+    def ctas_and_warps(self, positions: Index) -> tuple[Index, Index]:
+        """Return the threads' CTAs in the chunk, and their warps in the CTA."""
         ctas, warps = np.divmod(self.lanes.full["chunk_warp"][positions], self.warps)
         return ctas, warps
 
     def released(self, positions: Index, now: int, cta_start: Index, warp_start: Index) -> RowOfEach:
-        """What threads know and have done until the event `now`.
+        """Return the message that threads release: what happened before the event `now`, their own accesses included.
 
-        cta_start, warp_start: since which event the CTAs and warps of the chunk are synchronised.
+        cta_start, warp_start: the event of the last barrier of each CTA and warp of the chunk.
         """
-        ctas, warps, alone = self.parted(positions)
+        ctas, warps, alone = self.split_warps(positions)
         columns = self.need_columns(alone)
         message = self.nothing()
         concerned = np.zeros(self.lanes.ctas, bool)
@@ -210,7 +207,7 @@ class Clocks:
                 message[plane, ctas, self.warp_columns(ctas, warps)] = now
             concerned[ctas] = True
         if alone.size:
-            home, warps_alone = self.at_home(alone)
+            home, warps_alone = self.ctas_and_warps(alone)
             self.gather(message, home, self.views[:, home, warps_alone])
             rows = self.rows[self.lanes.full["thread"][alone]]
             has = rows >= 0
@@ -228,7 +225,7 @@ class Clocks:
         return message
 
     def known_to(self, position: int, cta_start: Index, warp_start: Index) -> Index:
-        """Return up to which event a thread knows each column's threads to have executed."""
+        """Return the last event of each column that a thread knows to be executed."""
         cta, warp = divmod(int(self.lanes.full["chunk_warp"][position]), self.warps)
         thread = position % self.lanes.threads
         known: Index = self.views[self.executed, cta, warp].copy()
@@ -240,7 +237,7 @@ class Clocks:
         return known
 
     def gather(self, message: RowOfEach, ctas: Index, rows: RowOfEach) -> None:
-        """Join rows to those of a message, by their CTAs, which ascend."""
+        """Join rows into a message, given their CTAs in ascending order."""
         if not ctas.size:
             return
         starts = np.flatnonzero(np.diff(ctas, prepend=-1))
@@ -250,76 +247,75 @@ class Clocks:
         message[:, ctas] = np.maximum(message[:, ctas], rows)
 
     def learn(self, positions: Index, message: RowOfEach) -> None:
-        """Threads learn what a message says: their warp, where it does so as a whole."""
+        """Join a message into the views of threads, or of whole warps."""
         message = self.widened(message)
-        ctas, warps, alone = self.parted(positions)
+        ctas, warps, alone = self.split_warps(positions)
         if ctas.size:
             self.views[:, ctas, warps] = np.maximum(self.views[:, ctas, warps], message[:, ctas])
         if alone.size:
             rows = self.need_rows(alone)
-            home, _ = self.at_home(alone)
+            home, _ = self.ctas_and_warps(alone)
             self.views[:, home, rows] = np.maximum(self.views[:, home, rows], message[:, home])
 
     def learn_products(self, warps: Index, events: Index) -> None:
-        """All threads of these warps of the chunk have waited for their warpgroups' products up to these events."""
+        """Order products up to these events before all threads of these warps, which have waited for them."""
         ctas, inside = np.divmod(warps, self.warps)
         groups = (inside * WARP // WARPGROUP).tolist()
         columns = [self.agent_column(products_of(g), c) for g, c in zip(groups, ctas.tolist(), strict=True)]
         self.views[GENERIC, ctas, inside, columns] = np.maximum(self.views[GENERIC, ctas, inside, columns], events)
 
     def fence_proxy(self, positions: Index, space: str, now: int, cta_start: Index, warp_start: Index) -> None:
-        """What threads know and have done may now be seen by the asynchronous proxy. space: "" for both.
+        """Make all that happened before these threads visible to the asynchronous proxy. space: "" for both spaces.
 
-        A fence of a whole warp counts for its lanes' accesses wherever these are known: also for a lane that learns of
-        one from a message that was released before the fence, which is too lenient.
+        A fence by a whole warp counts for its lanes' accesses wherever they are known. That is too lenient for a thread
+        that acquires such an access from a message released before the fence.
         """
         if not self.has_proxies:
             return
         planes = [PROXY_PLANES[space]] if space else list(PROXY_PLANES.values())
-        ctas, warps, alone = self.parted(positions)
+        ctas, warps, alone = self.split_warps(positions)
         columns = self.need_columns(alone)
         rows = self.need_rows(alone)
-        home, warp = self.at_home(alone)
+        home, warp = self.ctas_and_warps(alone)
         for plane in planes:
             view = self.views[plane]
             if ctas.size:
-                told = np.maximum(view[ctas, warps], self.views[GENERIC, ctas, warps])
-                self.raise_all_warps(told, ctas, cta_start[ctas] - 1)
-                told[np.arange(ctas.size), self.warp_columns(ctas, warps)] = now
-                view[ctas, warps] = told
+                known = np.maximum(view[ctas, warps], self.views[GENERIC, ctas, warps])
+                self.raise_all_warps(known, ctas, cta_start[ctas] - 1)
+                known[np.arange(ctas.size), self.warp_columns(ctas, warps)] = now
+                view[ctas, warps] = known
                 for of_warp, own in self.rows_of.items():
                     at = ctas[warps == of_warp][:, None]
                     view[at, own] = np.maximum(view[at, own], self.views[GENERIC, at, own])
             if alone.size:
-                told = np.maximum(self.views[GENERIC, home, warp], self.views[GENERIC, home, rows])
-                self.raise_all_warps(told, home, cta_start[home] - 1)
+                known = np.maximum(self.views[GENERIC, home, warp], self.views[GENERIC, home, rows])
+                self.raise_all_warps(known, home, cta_start[home] - 1)
                 each = np.arange(alone.size)
                 starts = warp_start[self.lanes.full["chunk_warp"][alone]] - 1
                 mine = self.warp_columns(home, warp)
-                told[each, mine] = np.maximum(told[each, mine], starts)
-                told[each, columns] = now
-                view[home, rows] = np.maximum(view[home, rows], told)
+                known[each, mine] = np.maximum(known[each, mine], starts)
+                known[each, columns] = now
+                view[home, rows] = np.maximum(view[home, rows], known)
 
-    # who meets
+    # barriers of whole CTAs, warps and groups of lanes
 
-    def meet_ctas(self, ctas: Index) -> None:
-        """All threads of these CTAs have met."""
+    def join_ctas(self, ctas: Index) -> None:
         self.views[:, ctas] = self.views[:, ctas].max(axis=2, keepdims=True)
 
-    def meet_warps(self, positions: Index) -> None:
-        """All threads of the warps of these threads have met."""
+    def join_warps(self, positions: Index) -> None:
+        """Join the views of all threads of each of these threads' warps."""
         if not self.rows_of:
             return
-        met = np.zeros((self.lanes.ctas, self.warps), bool)
-        met.reshape(-1)[self.lanes.full["chunk_warp"][positions]] = True
+        joining = np.zeros((self.lanes.ctas, self.warps), bool)
+        joining.reshape(-1)[self.lanes.full["chunk_warp"][positions]] = True
         for warp, rows in self.rows_of.items():
-            ctas = np.flatnonzero(met[:, warp])
+            ctas = np.flatnonzero(joining[:, warp])
             if ctas.size:
-                together = self.views[:, ctas][:, :, rows].max(axis=2)
-                self.views[:, ctas, warp] = np.maximum(self.views[:, ctas, warp], together)
+                joined = self.views[:, ctas][:, :, rows].max(axis=2)
+                self.views[:, ctas, warp] = np.maximum(self.views[:, ctas, warp], joined)
 
-    def meet_lanes(self, positions: Index, starts: Index) -> None:
-        """Threads from each start to the next, lanes of one warp, have met."""
+    def join_lanes(self, positions: Index, starts: Index) -> None:
+        """Join the views of each run of threads of one warp; `starts` are the runs' first indices."""
         if not self.rows_of:
             return
         for members in np.split(positions, starts[1:]):
@@ -328,14 +324,14 @@ class Clocks:
             if (rows < 0).all():
                 continue
             cta = int(self.lanes.full["chunk_cta"][members[0]])
-            together = self.views[:, cta, rows[rows >= 0]].max(axis=1)
+            joined = self.views[:, cta, rows[rows >= 0]].max(axis=1)
             rows = self.need_rows(members)
-            self.views[:, cta, rows] = together[:, None]
+            self.views[:, cta, rows] = joined[:, None]
 
-    # the question
+    # queries
 
-    def events_of(self, plane: int, who: Index, by: Index) -> Index:
-        """Up to which event each thread `by`, by its position, sees the accesses of somebody of its own cluster."""
+    def events_of(self, plane: int, actors: Index, by: Index) -> Index:
+        """Return the last event of each actor, of the same cluster, that is ordered before the thread at `by`."""
         rows_of_cta, width = self.views.shape[2:]
         flat = self.views[plane].reshape(-1)
         chunk_warp = self.lanes.full["chunk_warp"][by]
@@ -343,10 +339,10 @@ class Clocks:
         first = ctas * rows_of_cta
         row = (first + chunk_warp - ctas * self.warps) * width
         own = self.rows[self.lanes.full["thread"][by]] if self.rows_of else None
-        alone = np.flatnonzero(own >= 0) if own is not None else NOBODY
-        own_row = (first[alone] + own[alone]) * width if own is not None else NOBODY
-        result = np.zeros(who.size, np.int64)
-        for columns in self.columns_of(who):
+        alone = np.flatnonzero(own >= 0) if own is not None else EMPTY
+        own_row = (first[alone] + own[alone]) * width if own is not None else EMPTY
+        result = np.zeros(actors.size, np.int64)
+        for columns in self.columns_of(actors):
             at = np.flatnonzero(columns >= 0)
             if at.size == columns.size:
                 np.maximum(result, flat[row + columns], out=result)
@@ -358,38 +354,38 @@ class Clocks:
         return result
 
     def seen_of_all_warps(self, plane: int, by: Index) -> Index:
-        """For each row of `by`, threads of one CTA, return up to which event all see the accesses of all its warps."""
-        ctas, warps = self.at_home(by)
+        """Return, for each row of `by`, the event up to which all its threads see all warps of their common CTA."""
+        ctas, warps = self.ctas_and_warps(by)
         columns = ctas[:, :1] % self.ranks * self.warps + np.arange(self.warps)
         result: Index = self.views[plane, ctas[:, :, None], warps[:, :, None], columns[:, None]].min(axis=(1, 2))
         return result
 
     def latest_known(self, agent: int, cta: int) -> int:
-        """Up to which event some thread of a CTA of the chunk sees the accesses of an agent of its."""
+        """Return the last event of a CTA's agent that is ordered before some thread of the CTA."""
         return int(self.views[GENERIC, cta, :, self.agent_columns[agent] + cta % self.ranks].max())
 
-    def executed_for(self, cta: int, who: Index) -> Index:
-        """Up to which event some thread of a CTA of the chunk knows that threads of its cluster have come."""
-        assert self.executed is not None, "clusters of several CTAs keep that"
+    def executed_for(self, cta: int, actors: Index) -> Index:
+        """Return the last event of each actor of the cluster that some thread of a CTA knows to be executed."""
+        assert self.executed is not None, "clusters of several CTAs have this plane"
         known = self.views[self.executed, cta].max(axis=0)
-        result = np.zeros(who.size, np.int64)
-        for columns in self.columns_of(who):
+        result = np.zeros(actors.size, np.int64)
+        for columns in self.columns_of(actors):
             result = np.maximum(result, np.where(columns >= 0, known[columns], 0))
         return result
 
-    def columns_of(self, who: Index) -> list[Index]:
-        """The columns that speak of each thread or agent; -1 for none."""
-        threads = (who - 1) % self.lanes.threads
+    def columns_of(self, actors: Index) -> list[Index]:
+        """Return each actor's column in up to two arrays: of its warp or agent, and of the thread, -1 for none."""
+        threads = (actors - 1) % self.lanes.threads
         warps = threads // WARP
         own = self.columns[threads]
         if self.ranks > 1:
-            rank = (who - 1) // self.lanes.threads % self.ranks
+            rank = (actors - 1) // self.lanes.threads % self.ranks
             warps = warps + rank * self.warps
             own = np.where(own >= 0, own + rank, own)
         if self.agent_columns:
-            agents = self.is_agent(who)
+            agents = self.is_agent(actors)
             if np.count_nonzero(agents):
-                number, cta = self.agent_of(who)
+                number, cta = self.agent_of(actors)
                 columns = np.array(self.agent_columns)[np.where(agents, number, 0)] + cta % self.ranks
                 warps = np.where(agents, columns, warps)
                 own = np.where(agents, -1, own)

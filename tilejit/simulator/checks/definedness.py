@@ -1,15 +1,13 @@
-"""Values that nothing has written: they travel with registers and through memory, and are reported where they are used.
+"""Propagation of undefined values through registers and memory, and reports of their uses.
 
-A padded load may read what nobody has written, as long as nobody uses it. So a load of unwritten memory only marks its
-registers; the first use of a marked one as an address, in a branch, in a store to global memory, in an atomic update or
-as an argument of a collective is the error. A store of a marked value to shared or local memory makes the place
-unwritten again.
+Loading unwritten memory isn't an error: padded tiles are often loaded and never used. It only marks the destination
+registers. The error is the first use of a marked register as an address, in a branch, in a store to global memory, in
+an atomic update or as an argument of a collective. A store of a marked value to shared or local memory makes that
+location unwritten again. A register is also marked when a thread reads it after having skipped the predicated
+instruction or load that writes it.
 
-A register that a predicated instruction, or a load, should have written and a thread has skipped is marked in the same
-way when the thread reads it.
-
-Nothing is marked in most launches, and then nothing is looked at. Else the registers' marks are worked out behind each
-block that has run, instruction by instruction.
+Most launches have no marks and do no work here. Otherwise the marks are updated after each block, instruction by
+instruction.
 """
 
 from __future__ import annotations
@@ -30,35 +28,34 @@ from .findings import Findings
 from .places import PtxPlaces
 from .records import UNWRITTEN, LocalShadow, Shadow
 
-# For each thread the number of the read that its value comes from, 0 where it is defined.
+# For each thread the number of the read (an index of `origins`) that its value comes from, 0 if it is defined.
 Marks = NDArray[np.int32]
 
-UNWRITTEN_HINT = "write it first: what a kernel allocates holds nothing, not even zeros"
+UNWRITTEN_HINT = "write it first: memory that a kernel allocates is uninitialized, not zero"
 
-# Compilers may leave an element of a vector unwritten that is never used.
+# Compilers may leave unused elements of a vector unwritten.
 _PACKS = frozenset({"mov", "prmt", "bfi"})
-#: whoever takes part sees the others' arguments
+#: their arguments are visible to other lanes, threads or units
 _COLLECTIVES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma", "wmma", "wgmma", "ldmatrix", "stmatrix",
                           "tcgen05", "bar", "barrier", "call", "atom", "red", "cp"})
 
 
 @dataclass(slots=True)
 class StoreNote:
-    """A store to memory that has records: `cells` has a row for each thread of `positions`.
-
-    view, index, old: what stood there before.
-    """
+    """A store to checked memory."""
 
     region: MemoryRegion
+    #: a row for each thread of `positions`
     cells: Index
     positions: Index
     view: NDArray[Any]
     index: Index
+    #: the previous view[index]
     old: NDArray[Any]
 
 
 class Definedness:
-    """The marks of a launch's registers. active: whether there is anything to work out."""
+    """The marks of a launch's registers. active: True if there are any."""
 
     def __init__(self, program: Program, lanes: Lanes, places: PtxPlaces, findings: Findings) -> None:
         self.program = program
@@ -66,62 +63,61 @@ class Definedness:
         self.places = places
         self.findings = findings
         self.origins: list[tuple[str, int]] = [("", 0)]
-        # the origins that are skipped writes of registers
+        # register → its entry of `origins` that is a skipped write
         self.skips: dict[str, int] = {}
         self.steps: dict[int, list[Step]] = {}
         self.select(lanes)
 
     def select(self, lanes: Lanes) -> None:
-        """Start a chunk."""
         self.lanes = lanes
         self.active = False
         self.marks: dict[str, Marks] = {}
         self.reads: dict[int, list[tuple[Index, NDArray[np.bool_], int]]] = {}
         self.stores: dict[int, list[StoreNote]] = {}
-        # the predicates by which selections of the current block chose, by instruction, since something is marked
+        # while there are marks: the predicate of each selp of the current block
         self.selected: dict[int, Any] = {}
-        # for each shuffle of the current block what moves values between its lanes, since something is marked
+        # while there are marks: for each shuffle of the current block, a function that moves marks between its lanes
         self.shuffles: dict[int, Callable[[Marks], Marks]] = {}
 
     def defers(self, pc: int) -> bool:
-        """Whether what this instruction reads goes to registers of its own thread."""
+        """True if this instruction loads into registers of its own thread."""
         return self.function.body[pc].root in ("ld", "ldu")
 
     def read(self, pc: int, message: str, positions: Index, unwritten: NDArray[np.bool_]) -> None:
-        """Threads have read what nothing has written. unwritten: a row for each thread, of its cells."""
+        """Record that threads have read unwritten memory. unwritten: a row for each thread, of its cells."""
         self.origins.append((message, pc))
         self.reads.setdefault(pc, []).append((positions, unwritten, len(self.origins) - 1))
         self.active = True
 
     def skipped(self, name: str, positions: Index) -> None:
-        """Threads are about to read a register that they have not written."""
+        """Record that threads are about to read a register that they have not written."""
         fresh = positions[self.marks[name][positions] == 0] if name in self.marks else positions
         if not fresh.size:
             return
         if name not in self.skips:
             pc = self.program.skippable[name]
-            who = self.lanes.describe_position(int(fresh[0]))
+            thread = self.lanes.describe_position(int(fresh[0]))
             self.skips[name] = len(self.origins)
-            message = f"{who} reads register {name}, which nothing has written: it skipped"
+            message = f"{thread} reads register {name}, which nothing has written, because it skipped"
             self.origins.append((f"{message}\n  {self.places.describe(pc)}", pc))
         self.marks.setdefault(name, np.zeros(self.lanes.total, np.int32))[fresh] = self.skips[name]
         self.active = True
 
     def storing(self, pc: int, region: MemoryRegion, cells: Index, view: NDArray[Any], index: Index) -> None:
-        """The executing threads are about to store to memory that has records."""
+        """Record that the executing threads are about to store to checked memory."""
         positions = self.lanes.positions()
         note = StoreNote(region, cells.reshape(positions.size, -1), positions, view, index, view[index])
         self.stores.setdefault(pc, []).append(note)
 
     def finish(self, block: BasicBlock, positions: Index) -> None:
-        """A block has run for these threads."""
+        """Update the marks after a block, for the threads that have executed it."""
         steps = self.steps.get(block.index)
         if steps is None:
             steps = self.steps[block.index] = [step_of(pc, self.function.body[pc]) for pc in block.pcs]
         for step in steps:
             self.follow(step, positions)
         if block.predicate and block.predicate in self.marks:
-            self.use(block.predicate, block.end_pc, positions, "decides a branch by it")
+            self.use(block.predicate, block.end_pc, positions, "branches on it")
         self.reads.clear()
         self.stores.clear()
         self.selected.clear()
@@ -131,7 +127,7 @@ class Definedness:
         self.active = bool(self.marks)
 
     def drop_dead(self, block: BasicBlock) -> None:
-        """Forget the marks of registers that nobody reads any more; all threads have left the block."""
+        """Drop the marks of dead registers, after all threads have left the block."""
         live = 0
         for target in block.targets:
             live |= self.program.live[target] if target != EXIT else 0
@@ -139,11 +135,11 @@ class Definedness:
         self.marks = {x: marks for x, marks in self.marks.items() if x in slots and live >> slots[x] & 1}
 
     def follow(self, step: Step, positions: Index) -> None:
-        """Work out one instruction's marks."""
+        """Propagate marks through one instruction."""
         for name in step.addresses:
-            self.use(name, step.pc, positions, "takes it for an address")
+            self.use(name, step.pc, positions, "uses it as an address")
         if step.root in _COLLECTIVES:
-            # a lane whose value no lane takes may have skipped the write; what is taken carries the mark
+            # a lane whose value no lane reads may have skipped the write; lanes that read it get the mark
             ignored = self.skips.values() if step.root == "shfl" else ()
             for name in step.sources:
                 self.use(name, step.pc, positions, "passes it on", ignored)
@@ -155,18 +151,18 @@ class Definedness:
             return
         marks = None
         if step.pc in self.shuffles:
-            sources = self.together(step.sources[:1], positions)
+            sources = self.combined(step.sources[:1], positions)
             marks = None if sources is None else self.shuffles[step.pc](sources)
         elif step.root not in ("ld", "ldu") and step.root not in _COLLECTIVES:
             marks = self.selection(step, positions) if step.root == "selp" else \
-                self.together(step.sources, positions, step.root in _PACKS)
+                self.combined(step.sources, positions, step.root in _PACKS)
         for name in step.targets:
             self.mark(name, positions, marks)
 
-    def together(self, names: tuple[str, ...], positions: Index, packs: bool = False) -> Marks | None:
-        """A mark for each thread where any of these registers has one.
+    def combined(self, names: tuple[str, ...], positions: Index, packs: bool = False) -> Marks | None:
+        """Return for each thread a mark of one of these registers, None if none of them has marks.
 
-        packs: they are elements of a vector; of registers that were not written all must be marked.
+        packs: they are elements of a vector, which is marked for skipped writes only if all of them are marked.
         """
         marked = [self.marks[name][positions] for name in names if name in self.marks]
         if not marked:
@@ -178,16 +174,15 @@ class Definedness:
         return result
 
     def selection(self, step: Step, positions: Index) -> Marks | None:
-        """selp: marks of the side that each thread chose, and of the predicate."""
+        """Return the marks of the result of selp: those of the chosen operand and of the predicate."""
         sources = [x.strip().lstrip("!") for x in self.function.body[step.pc].operands[1:]]
-        sides = [self.together((name,), positions) for name in sources]
+        sides = [self.combined((name,), positions) for name in sources]
         if all(x is None for x in sides):
             return None
         yes, no, predicate = (np.zeros(positions.size, np.int32) if x is None else x for x in sides)
         chosen = self.selected.get(step.pc)
         either: Marks = np.maximum(yes, no) if chosen is None else np.where(chosen, yes, no)
-        result: Marks = np.maximum(either, predicate)
-        return result
+        return np.maximum(either, predicate)
 
     def mark(self, name: str, positions: Index, marks: Marks | None) -> None:
         old = self.marks.get(name)
@@ -201,27 +196,27 @@ class Definedness:
             old = self.marks[name] = np.zeros(self.lanes.total, np.int32)
         old[positions] = marks
 
-    def follow_read(self, step: Step, everybody: Index) -> None:
+    def follow_read(self, step: Step, executing: Index) -> None:
         for name in step.targets:
-            self.mark(name, everybody, None)
+            self.mark(name, executing, None)
         for positions, unwritten, origin in self.reads[step.pc]:
             count = len(step.targets)
             per_thread = unwritten.shape[1]
             for i, name in enumerate(step.targets):
-                # a register gets its share of the cells, all of them where cells are wider than registers
+                # the cells of this register; all of them if cells are wider than registers
                 share = unwritten[:, i * per_thread // count : (i + 1) * per_thread // count] if per_thread >= count \
                     else unwritten
                 self.mark(name, positions, np.where(share.any(axis=1), origin, 0).astype(np.int32))
 
     def follow_store(self, step: Step, positions: Index) -> None:
-        """A marked value that goes to global memory is used; elsewhere its place counts as unwritten again."""
-        marks = self.together(step.sources, positions, packs=self.function.body[step.pc].operands[1].startswith("{"))
+        """Report a store of marked values to global memory; elsewhere mark the target cells as unwritten."""
+        marks = self.combined(step.sources, positions, packs=self.function.body[step.pc].operands[1].startswith("{"))
         if marks is None or not np.count_nonzero(marks):
             return
         notes = self.stores.get(step.pc, [])
         if any(note.region.space == "global" for note in notes) or not notes:
             if not self.findings.collect:
-                # the error leaves the kernel's outputs as they were
+                # the error leaves the kernel's outputs unchanged
                 for note in notes:
                     note.view[note.index] = note.old
             for name in step.sources:
@@ -238,7 +233,7 @@ class Definedness:
                 shadow.writes[cells] = UNWRITTEN
 
     def use(self, name: str, pc: int, positions: Index, how: str, ignored: Collection[int] = ()) -> None:
-        """Report if a register is marked for one of these threads. ignored: marks that are not reported."""
+        """Report if a register is marked for one of these threads. ignored: marks to skip."""
         if name not in self.marks:
             return
         marks = self.marks[name][positions]
@@ -253,5 +248,5 @@ class Definedness:
             f"{message}\nand {self.lanes.describe_position(first)} {how}\n  {self.places.describe(pc)}",
             read_pc, pc, threads, at.size, hint=UNWRITTEN_HINT,
         )
-        # once is enough: what comes of it is defined from here on
+        # report each value only once
         self.mark(name, positions, None)

@@ -1,4 +1,4 @@
-"""What the simulator has to say about a kernel: records, one per rule and pair of lines."""
+"""Findings: errors and warnings about a kernel, one per rule and pair of source lines."""
 
 from __future__ import annotations
 
@@ -34,17 +34,15 @@ RULES: dict[str, type[SimulationError]] = {
     "failure": SimulationError,
     "registers": SimulationError,
 }
-# So many threads does a finding name.
+#: most threads listed in a finding
 NAMED_THREADS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An instruction: its PTX line, the line's text, and where in the source it comes from.
+    """An instruction: its PTX line, the line's text, and its source location."""
 
-    ptx_line: 0 where only the source's line is known.
-    """
-
+    #: 0 if only the source location is known
     ptx_line: int
     text: str
     location: Location | None
@@ -52,20 +50,19 @@ class Place:
 
 @dataclass(slots=True)
 class Finding:
-    """One thing wrong, or worth a look.
+    """An error or warning."""
 
-    rule: a key of RULES. level: "error" | "warning"; launches raise the first error.
-    first, second: both parties' instructions; None where there is none.
-    threads: numbers in the grid of those of the first party, the first few.
-    count: how many accesses of threads.
-    """
-
+    #: a key of RULES
     rule: str
+    #: "error" or "warning"; launches raise the first error
     level: str
     message: str
+    #: the instructions of both parties
     first: Place | None
     second: Place | None
+    #: the first few threads of the first party, by their numbers in the grid
     threads: tuple[int, ...]
+    #: number of faulty accesses by threads
     count: int
 
     def __str__(self) -> str:
@@ -78,21 +75,19 @@ def rule_of(error: SimulationError) -> str:
 
 
 class Findings:
-    """Takes what the checks find: raises the first error, or collects all.
-
-    collected: by rule and both source lines, or PTX lines where there are none.
-    """
+    """The findings of a launch: raises the first error, or collects all findings."""
 
     def __init__(self, collect: bool, places: PtxPlaces) -> None:
         self.collect = collect
         self.places = places
+        #: by rule, level and both source lines, or PTX lines if there is no `.loc`
         self.collected: dict[tuple[object, ...], Finding] = {}
 
     def add(
         self, rule: str, message: str, pc: int | None, other_pc: int | None = None, threads: Sequence[int] = (),
         count: int = 1, hint: str | None = None, level: str = "error",
     ) -> Finding:
-        """Raise, or note. threads: of the grid, counted from 0; count: accesses."""
+        """Raise or collect a finding. threads: of the grid, counted from 0; count: accesses."""
         if level == "error" and not self.collect:
             instructions = [x for x in (pc, other_pc) if x is not None]
             raise RULES[rule](message, hint=hint, instructions=instructions, threads=threads)
@@ -108,14 +103,14 @@ class Findings:
         earlier.threads = (*earlier.threads, *more)[:NAMED_THREADS]
         return earlier
 
-    def worsen(self, finding: Finding, instructions: Sequence[int], hint: str) -> None:
-        """Make an error of a warning."""
+    def escalate(self, finding: Finding, instructions: Sequence[int], hint: str) -> None:
+        """Promote a collected warning to an error."""
         if not self.collect:
             raise RULES[finding.rule](finding.message, hint=hint, instructions=instructions, threads=finding.threads)
         finding.level = "error"
 
     def end(self, error: SimulationError) -> None:
-        """Note the error that ended the launch."""
+        """Collect the error that ended the launch."""
         pc, other_pc = (*error.instructions, None, None)[:2]
         places = self.place(pc), self.place(other_pc)
         threads = error.threads[:NAMED_THREADS]

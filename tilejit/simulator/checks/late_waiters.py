@@ -1,7 +1,8 @@
-"""Who has passed a wait, and must have before the barrier's parity comes back: else one that lags waits for ever.
+"""Check that no thread can still wait for a phase of an mbarrier when the phase's parity wraps.
 
-An mbarrier shows a phase's number by its lowest bit. So who waits for phase n must have passed before phase n + 1
-completes, whether or not it lags here: its passing must be ordered in front of an arrival in that phase.
+A wait sees only the lowest bit of a phase's number. A waiter for phase n must therefore have returned before phase
+n + 1 completes, in every schedule: its return must be ordered before an arrival in that phase. Otherwise a late waiter
+hangs.
 """
 
 from __future__ import annotations
@@ -21,31 +22,30 @@ from .places import PtxPlaces
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Threads that found a phase complete, asked for by its number, at an event.
-
-    leaders: who was the first to lead each of them after that, -1 for nobody; led: the event of that.
-    """
+    """Threads whose wait for a phase, given by its number, has returned at an event."""
 
     phase: int
     pc: int
     event: int
     positions: Index
+    #: the first leader to synchronize with each thread after its wait, -1 for none, and the event at which it did
     leaders: Index
     led: Index
 
 
-class Laggards:
-    """The threads of a chunk that have passed waits which are asked for by number. of: by barrier, while it matters."""
+class LateWaiters:
+    """Waits of a chunk's threads that have returned, for phases given by their numbers."""
 
     def __init__(self, order: HappensBefore, lanes: Lanes, places: PtxPlaces, findings: Findings) -> None:
         self.order = order
         self.lanes = lanes
         self.places = places
         self.findings = findings
+        #: by barrier, as long as the phase after the awaited one is incomplete
         self.of: dict[MBarrier, list[Passed]] = {}
 
     def note(self, barrier: MBarrier, threads: Index, asked: Index, pc: int) -> None:
-        """Executing threads have found the phases complete that each has asked for by its number."""
+        """Record that waits of executing threads have returned. asked: the number of each one's phase."""
         if not threads.size:
             return
         event = self.order.tick(pc)
@@ -54,11 +54,11 @@ class Laggards:
         before = self.of.get(barrier, [])
         kept = self.of[barrier] = [x for x in before if (barrier.phase[cta_of[x.positions]] < x.phase + 2).any()]
         for n in fast_unique(asked).tolist():
-            who = positions[asked == n]
-            kept.append(Passed(n, pc, event, who, np.full(who.size, -1), np.zeros(who.size, np.int64)))
+            passed = positions[asked == n]
+            kept.append(Passed(n, pc, event, passed, np.full(passed.size, -1), np.zeros(passed.size, np.int64)))
 
     def note_led(self, leader: Any, pc: int) -> None:
-        """Executing lanes have come together: that all have passed their waits is now known of whoever leads them."""
+        """Record that executing lanes have synchronized, so that an arrival by their leader follows their waits."""
         if not any(self.of.values()):
             return
         positions, event = self.lanes.positions(), self.order.tick(pc)
@@ -69,9 +69,9 @@ class Laggards:
             x.leaders[fresh], x.led[fresh] = leader_of[x.positions[fresh]], event
 
     def check(self, barrier: MBarrier, coming: Message, ctas: Index) -> None:
-        """Who waits for phase n must have passed before phase n + 1 completes: then the parity is what it was.
+        """Report waits that aren't ordered before the arrivals by which the next phase of their barrier completes.
 
-        Else a thread that lags waits for ever, even if none did here.
+        coming: the message that these arrivals release. ctas: those in which a phase of the barrier has just completed.
         """
         cta_of = self.lanes.full["chunk_cta"]
         done = np.zeros(barrier.live.size, bool)
@@ -79,11 +79,12 @@ class Laggards:
         for x in self.of.get(barrier, []):
             late = np.flatnonzero((done & (barrier.phase == x.phase + 2))[cta_of[x.positions]])
             if late.size:
-                late = late[~self.order.tells(coming, x.positions[late], x.event)]
+                late = late[~self.order.includes(coming, x.positions[late], x.event)]
             led = late[x.leaders[late] >= 0]
             if led.size:
-                told = [bool(self.order.tells(coming, x.leaders[k : k + 1], int(x.led[k]))[0]) for k in led.tolist()]
-                late = np.setdiff1d(late, led[told])
+                late = np.setdiff1d(late, led[[
+                    bool(self.order.includes(coming, x.leaders[k : k + 1], int(x.led[k]))[0]) for k in led.tolist()
+                ]])
             if late.size:
                 self.report(barrier, x, x.positions[late])
 
@@ -96,7 +97,7 @@ class Laggards:
             "barrier",
             f"{self.lanes.party(late)} passed the wait for phase {n} of {barrier.name}\n"
             f"  {self.places.describe(passed.pc)}\n"
-            f"and phase {n + 1} completed, with nothing that orders the two: who lags waits for ever{after}",
+            f"and phase {n + 1} completed, with nothing that orders the two: a late waiter would hang{after}",
             passed.pc, last[0] if last else None, self.lanes.numbers(late), late.size,
-            hint="let those who have waited synchronise before one of them arrives for all",
+            hint="synchronize the threads that have waited before one of them arrives for all",
         )

@@ -1,4 +1,4 @@
-"""What writes have released to locations of memory."""
+"""Releases kept per memory location."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from .clock_sets import NOTHING, ClockSets
 
 @dataclass(slots=True)
 class Location:
-    """What the writes to one location have released, the last one and those whose chain of atomics it continues.
+    """The releases that a reader of a location acquires: by its last write, and by the chain of atomics before it."""
 
-    thread: who released last, by its number in the grid.
-    wide: the frontier of the releases that reach all CTAs; near: CTA, or cluster → that of all releases of its threads,
-    by what narrow scopes reach (`Order.reached`). A kernel whose every scope reaches all CTAs has no need of `near`.
-    """
-
+    #: the thread that released last, by its number in the grid
     thread: int
+    #: the frontier of the releases whose scope reaches all CTAs
     wide: int = NOTHING
+    #: CTA or cluster (`HappensBefore.reached`) → the frontier of its threads' releases; unused without narrow scopes
     near: dict[int, int] = field(default_factory=dict)
 
     def seen_by(self, group: int, wide: bool, frontiers: ClockSets) -> int:
-        """The frontier that a reader in a CTA, or cluster, gets, whose scope reaches all CTAs if `wide`."""
+        """Return the frontier for a reader in a CTA or cluster. wide: the reader's scope reaches all CTAs."""
         near = self.near.get(group, NOTHING)
         return frontiers.join(near, self.wide) if wide else near

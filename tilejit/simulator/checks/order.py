@@ -1,8 +1,9 @@
-"""What happens before what: event numbers, and barriers.
+"""The happens-before relation: event numbers and barriers.
 
-Every executed memory instruction is an event, numbered in the order of the simulation. Barriers of a whole CTA and of
-a whole warp are one number each: every event before it has happened for all its threads. Barriers of a part of a CTA
-or of a warp have clocks for pairs of warps or of lanes. What threads learn of each other besides is a part: `flags`.
+Every executed memory instruction is an event, numbered in the order of the simulation. A barrier of a whole CTA or warp
+is one number: earlier events of its threads happen before all that its threads do later. Barriers of a part of a CTA or
+warp need clocks for pairs of warps or lanes (`clocks.py`). Releases and acquires at memory locations are in
+`release_acquire.py`.
 
 source: PTX ISA, "Memory Consistency Model": "Causality order"; "Parallel Synchronization and Communication
 Instructions".
@@ -25,24 +26,25 @@ from .clock_sets import NOTHING
 from .clocks import GENERIC, PROXY_PLANES, Clocks, RowOfEach, products_of
 from .pages import Rows
 from .records import HALF, LOW, Record
-from .release_acquire import Flags
+from .release_acquire import ReleaseAcquire
 
 
 @dataclass(slots=True)
 class Message:
-    """What CTAs are told by a barrier of a part of them. rows: of clocks; frontiers: of some CTAs."""
+    """The events that a barrier of a part of a CTA orders before its waiters."""
 
+    #: of the clocks, for each CTA of the chunk
     rows: RowOfEach
+    #: CTA of the chunk → row of a frontier
     frontiers: dict[int, Rows]
 
     def clear(self, ctas: Index) -> None:
-        """Forget what it says in these CTAs of the chunk."""
         self.rows[:, ctas] = 0
         for cta in ctas.tolist() if self.frontiers else ():
             self.frontiers.pop(cta, None)
 
     def part(self, ctas: Index) -> Message:
-        """What it says in these CTAs."""
+        """Return the message to these CTAs only."""
         rows = np.zeros_like(self.rows)
         rows[:, ctas] = self.rows[:, ctas]
         chosen = set(ctas.tolist()) if self.frontiers else set()
@@ -50,30 +52,29 @@ class Message:
 
 
 class HappensBefore:
-    """Event numbers, and since which event each CTA and warp is synchronised.
-
-    clocks: what the warps of a CTA know of each other, where something orders a part of them.
-    lane_clock: per warp, lane and other lane of it, the same of barriers of a part of the warp.
-    flags: what threads know of each other by releases and acquires.
-    """
+    """The order of a launch's events."""
 
     def __init__(self, ctas: int, warps: int, lanes: Lanes, collectives_order: bool, facts: Ordering) -> None:
-        """collectives_order: shuffles and the like order memory."""
+        """collectives_order: shuffles, votes and matches order memory accesses."""
         self.event = 1
+        #: the instruction of each event
         self.pcs = array("I", [0, 0])
+        #: the event of the last barrier of each CTA and warp of the grid
         self.cta_start = np.zeros(ctas, np.int64)
         self.warp_start = np.zeros(warps, np.int64)
+        #: the event of the last barrier if all CTAs of the chunk have executed it together
         self.common_start: int | None = 0
         self.collectives_order = collectives_order
         self.facts = facts
+        #: only if something orders a part of a CTA's warps
         self.clocks: Clocks | None = None
-        self.flags = Flags(self)
+        self.flags = ReleaseAcquire(self)
         self.begin(lanes)
 
     def begin(self, lanes: Lanes) -> None:
-        """Start a chunk."""
         self.lanes = lanes
         self.clocks = Clocks(lanes, self.facts.proxies, self.clocks) if self.facts.clocks else None
+        #: warp x lane x other lane → the last event of the other lane that is ordered before the lane
         self.lane_clock: Index | None = None
         self.flags.begin(lanes)
 
@@ -83,41 +84,39 @@ class HappensBefore:
         return self.event
 
     def pcs_of(self, events: Index) -> Index:
-        """The instruction of each event."""
-        # The array can't grow while NumPy holds its buffer: no view of it may leave this function.
+        # The array can't grow while NumPy holds its buffer, so no view of it may leave this function.
         log = np.frombuffer(self.pcs, np.uint32)
-        result: Index = log[np.minimum(events, log.size - 1)].astype(np.int64)
-        return result
+        return log[np.minimum(events, log.size - 1)].astype(np.int64)
 
     def position(self, thread: Index) -> Index:
-        """The place in the chunk of threads by their number in the grid."""
+        """Return the positions in the chunk of threads, given by their numbers in the grid."""
         return thread - (1 + self.lanes.first * self.lanes.threads)
 
     # barriers
 
     def cta_barrier(self, ctas: Index, all_of_chunk: bool) -> None:
-        """All threads of these CTAs have met."""
+        """Order all earlier events of these CTAs before their later ones."""
         self.tick(0)
         self.cta_start[ctas] = self.event
         self.common_start = self.event if all_of_chunk else None
         if self.clocks is not None:
-            self.clocks.meet_ctas(ctas - self.lanes.first)
+            self.clocks.join_ctas(ctas - self.lanes.first)
         if self.flags.frontier is not None:
             self.flags.share((ctas - self.lanes.first)[:, None] * self.lanes.threads + np.arange(self.lanes.threads))
 
     def warp_barrier(self, positions: Index) -> None:
-        """All threads of the warps that these threads belong to have met."""
+        """Order all earlier events of these threads' warps before their later ones."""
         self.tick(0)
         warps = self.lanes.full["warp"]
         self.warp_start[warps if positions.size == warps.size else warps[positions]] = self.event
         if self.clocks is not None:
-            self.clocks.meet_warps(positions)
+            self.clocks.join_warps(positions)
         if self.flags.frontier is not None:
             warp = self.lanes.full["chunk_warp"][positions]
             self.flags.share_runs(positions, np.flatnonzero(np.diff(warp, prepend=-1)))
 
-    def lanes_meet(self, positions: Index, groups: Index) -> None:
-        """Threads with the same number in `groups`, lanes of one warp, have met."""
+    def lane_barrier(self, positions: Index, groups: Index) -> None:
+        """Synchronize threads with equal numbers in `groups`, which are lanes of one warp."""
         now = self.tick(0)
         if self.lane_clock is None:
             self.lane_clock = np.zeros((self.lanes.ctas * self.lanes.warps_per_cta, WARP, WARP), np.int64)
@@ -126,22 +125,22 @@ class HappensBefore:
         starts = np.flatnonzero(np.diff(groups, prepend=-1))
         which = np.repeat(np.arange(starts.size), np.diff(np.append(starts, groups.size)))
         warp, lane = self.lanes.full["chunk_warp"][positions], self.lanes.full["lane"][positions]
-        together = np.maximum.reduceat(self.lane_clock[warp, lane], starts)
-        together[which, lane] = now
-        self.lane_clock[warp, lane] = together[which]
+        joined = np.maximum.reduceat(self.lane_clock[warp, lane], starts)
+        joined[which, lane] = now
+        self.lane_clock[warp, lane] = joined[which]
         if self.clocks is not None:
-            self.clocks.meet_lanes(positions, starts)
+            self.clocks.join_lanes(positions, starts)
         if self.flags.frontier is not None:
             self.flags.share_runs(positions, starts)
 
     def starts(self) -> tuple[Index, Index]:
-        """Since which event each CTA and each warp of the chunk is synchronised."""
+        """Return the events of the last barrier of each CTA and each warp of the chunk."""
         first, warps = self.lanes.first, self.lanes.warps_per_cta
         ctas = slice(first, first + self.lanes.ctas)
         return self.cta_start[ctas], self.warp_start[first * warps : (first + self.lanes.ctas) * warps]
 
     def release(self, positions: Index) -> Message:
-        """What these threads release to others of their CTAs by a barrier of a part of it."""
+        """Return the message that these threads release within their CTAs."""
         clocks = self.need_clocks()
         rows = clocks.released(positions, self.tick(0), *self.starts())
         if self.lane_clock is not None:
@@ -150,16 +149,16 @@ class HappensBefore:
         if self.flags.frontier is not None:
             home = self.lanes.full["chunk_cta"][positions]
             for cta in fast_unique(home).tolist():
-                row = self.flags.together(positions[home == cta])
+                row = self.flags.joined_row(positions[home == cta])
                 if row is not None:
                     frontiers[cta] = row
         return Message(rows, frontiers)
 
-    def told_to(self, message: Message, rank: int | None = None) -> Message:
-        """What CTAs have released, as a message to the CTA of a rank of their cluster, or to all of it."""
+    def redirect(self, message: Message, rank: int | None = None) -> Message:
+        """Redirect a message from the releasing CTAs to the CTA of one rank of their clusters, or to all."""
         rows = message.rows.reshape(message.rows.shape[0], -1, self.lanes.ranks, message.rows.shape[-1])
-        told = np.zeros_like(rows)
-        told[:, :, slice(None) if rank is None else slice(rank, rank + 1)] = rows.max(axis=2, keepdims=True)
+        redirected = np.zeros_like(rows)
+        redirected[:, :, slice(None) if rank is None else slice(rank, rank + 1)] = rows.max(axis=2, keepdims=True)
         frontiers: dict[int, Rows] = {}
         widened = self.flags.frontiers.widened
         for cta, row in message.frontiers.items():
@@ -167,30 +166,29 @@ class HappensBefore:
             for other in range(first, first + self.lanes.ranks) if rank is None else (first + rank,):
                 before = frontiers.get(other)
                 frontiers[other] = row if before is None else np.maximum(widened(before), widened(row))
-        return Message(told.reshape(message.rows.shape), frontiers)
+        return Message(redirected.reshape(message.rows.shape), frontiers)
 
-    def unseen(self, message: Message, agents: bool) -> Message:
-        """What a message says of execution alone, whose accesses it doesn't let others see.
+    def execution_only(self, message: Message, agents: bool) -> Message:
+        """Reduce a message to the events known to be executed, without making their accesses visible.
 
-        agents: but for those of agents that write nothing but shared memory.
+        agents: keep the accesses of agents that write only shared memory.
         """
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows).copy()
-        hidden = ~clocks.of_shared_agents() if agents else np.ones(clocks.width, bool)
+        hidden = ~clocks.shared_agent_columns() if agents else np.ones(clocks.width, bool)
         for plane in range(len(rows)):
             if plane != clocks.executed:
                 rows[plane, :, hidden] = 0
         return Message(rows, {})
 
-    def has_come(self, thread: int, event: int, by: Index) -> NDArray[np.bool_]:
-        """Whether each of the threads `by`, by position, knows that one of its cluster has executed an event."""
+    def has_executed(self, thread: int, event: int, by: Index) -> NDArray[np.bool_]:
+        """Return whether each thread at `by` knows that a thread of its cluster has executed an event."""
         clocks = self.need_clocks()
-        assert clocks.executed is not None, "only clusters of several CTAs keep that"
-        result: NDArray[np.bool_] = event <= clocks.events_of(clocks.executed, np.full(by.size, thread), by)
-        return result
+        assert clocks.executed is not None, "clusters of several CTAs have this plane"
+        return event <= clocks.events_of(clocks.executed, np.full(by.size, thread), by)
 
     def lanes_released(self, clocks: Clocks, positions: Index, rows: RowOfEach) -> RowOfEach:
-        """The rows of a message with what threads know of lanes with which they have met without their warp."""
+        """Add to a message the events of lanes that have synchronized with these threads in part of a warp."""
         assert self.lane_clock is not None
         full = self.lanes.full
         lane = full["lane"][positions]
@@ -203,81 +201,79 @@ class HappensBefore:
         return rows
 
     def nothing(self) -> Message:
-        """A message that says nothing."""
         return Message(self.need_clocks().nothing(), {})
 
     def joined(self, messages: Sequence[Message]) -> Message:
-        """What messages say together."""
         clocks = self.need_clocks()
         frontiers: dict[int, Rows] = {}
         for cta, row in (x for message in messages for x in message.frontiers.items()):
             other = frontiers.get(cta)
             widened = self.flags.frontiers.widened
             frontiers[cta] = row if other is None else np.maximum(widened(row), widened(other))
-        # one after the other: a ufunc's own reduction would copy them all first
+        # one by one, because np.maximum.reduce would first copy them all
         return Message(reduce(np.maximum, (clocks.widened(x.rows) for x in messages)), frontiers)
 
     def learn(self, positions: Index, message: Message) -> None:
-        """These threads learn what a message says."""
+        """Order a message before these threads' later events."""
         self.need_clocks().learn(positions, message.rows)
         home = self.lanes.full["chunk_cta"][positions]
         for cta, row in message.frontiers.items():
             here = positions[home == cta]
             if here.size:
-                self.flags.pass_on(row, here)
+                self.flags.learn(row, here)
 
-    def tells(self, message: Message, positions: Index, event: int) -> NDArray[np.bool_]:
-        """Whether a message says of threads of its CTAs that an event of theirs has happened."""
+    def includes(self, message: Message, positions: Index, event: int) -> NDArray[np.bool_]:
+        """Return whether a message to each thread's own CTA includes an event of that thread."""
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows)[GENERIC]
-        home, warps = clocks.at_home(positions)
+        home, warps = clocks.ctas_and_warps(positions)
         rank = home % clocks.ranks
         columns = clocks.columns[self.lanes.full["thread"][positions]]
         own = np.where(columns >= 0, rows[home, columns + rank], 0)
-        said = np.maximum(rows[home, clocks.warp_columns(home, warps)], own)
+        known = np.maximum(rows[home, clocks.warp_columns(home, warps)], own)
         groups = warps * WARP // WARPGROUP
         for group in fast_unique(groups).tolist() if clocks.agents else ():
             agent = clocks.agents.get(products_of(group))
             if agent is not None:
                 here = groups == group
                 columns = clocks.agent_columns[agent] + rank[here]
-                said[here] = np.maximum(said[here], rows[home[here], columns])
-        result: NDArray[np.bool_] = event <= said
+                known[here] = np.maximum(known[here], rows[home[here], columns])
+        result: NDArray[np.bool_] = event <= known
         return result
 
     def need_clocks(self) -> Clocks:
-        assert self.clocks is not None, "a kernel that orders a part of a CTA has clocks"
+        assert self.clocks is not None, "a kernel with partial barriers has clocks"
         return self.clocks
 
     def fence_proxy(self, positions: Index, space: str) -> None:
-        """A fence of these threads between their accesses and those of the asynchronous proxy. space: "" for all."""
+        """Execute a fence between the generic and the asynchronous proxy. space: "" for all."""
         if self.clocks is not None:
             self.clocks.fence_proxy(positions, space, self.tick(0), *self.starts())
 
-    def seen_by_proxy(self, space: str, who: Index, events: Index, by: Index) -> NDArray[np.bool_]:
-        """Whether accesses of threads of a CTA may be seen by the asynchronous proxy where threads `by` start it."""
+    def seen_by_proxy(self, space: str, actors: Index, events: Index, by: Index) -> NDArray[np.bool_]:
+        """Return whether accesses are visible to the asynchronous operations that threads `by` issue."""
         clocks, plane = self.need_clocks(), PROXY_PLANES[space]
         mine = self.position(by)
-        result: NDArray[np.bool_] = events <= clocks.events_of(plane, who, mine)
+        result: NDArray[np.bool_] = events <= clocks.events_of(plane, actors, mine)
         if self.flags.frontier is None:
             return result
-        # flags tell nothing of fences: of who learnt by one it is enough that either side has fenced since the access
-        told = np.flatnonzero(~result & (events > clocks.events_of(GENERIC, who, mine)))
-        (cta, warp), (_, my_warp) = self.home(who[told]), self.home(by[told])
-        by_barrier = events[told] < self.cta_start[cta]
-        by_barrier |= (warp == my_warp) & (events[told] < self.warp_start[warp])
-        told = told[~by_barrier]
-        fenced = np.maximum(clocks.events_of(plane, who, self.position(who)), clocks.events_of(plane, by, mine))
-        result[told] = events[told] <= fenced[told]
+        # frontiers don't record proxy fences: if one ordered the access, a fence on either side after it is enough
+        ask = np.flatnonzero(~result & (events > clocks.events_of(GENERIC, actors, mine)))
+        (cta, warp), (_, my_warp) = self.home(actors[ask]), self.home(by[ask])
+        by_barrier = events[ask] < self.cta_start[cta]
+        by_barrier |= (warp == my_warp) & (events[ask] < self.warp_start[warp])
+        ask = ask[~by_barrier]
+        fenced = np.maximum(clocks.events_of(plane, actors, self.position(actors)), clocks.events_of(plane, by, mine))
+        result[ask] = events[ask] <= fenced[ask]
         return result
 
-    # the question
+    # queries
 
     def all_before_barrier(self, space: str, records: Record, by: Index) -> bool:
-        """True if all records of a row are of threads of one CTA, before its last barrier and a fence.
+        """True if the records of each row are of threads of the same CTA as `by`, before its last barrier and a fence.
 
-        The barrier orders them before the threads of the same row of `by`, which are of that CTA; the fence shows them
-        to the asynchronous proxy. Records of agents, of several writers, and marks have greater numbers than threads.
+        The barrier orders them before the threads of the same row of `by`; the fence makes them visible to the
+        asynchronous proxy. Marks and records of agents or several writers have larger numbers than threads.
         """
         if not records.size:
             return True
@@ -291,13 +287,13 @@ class HappensBefore:
         return bool((newest <= self.need_clocks().seen_of_all_warps(PROXY_PLANES[space], by)).all())
 
     def ordered(self, thread: Index, events: Index, by: Index) -> NDArray[np.bool_]:
-        """Whether events of threads have happened before whatever threads `by` do now."""
+        """Return whether each event of a thread happens before the next event of the thread in `by`."""
         cta, warp = self.home(thread)
         mine = self.position(by)
         my_cta, my_warp = self.lanes.full["cta"][mine], self.lanes.full["warp"][mine]
-        result = (cta == my_cta) & (events < self.cta_start[my_cta])
+        result: NDArray[np.bool_] = (cta == my_cta) & (events < self.cta_start[my_cta])
         result |= (warp == my_warp) & (events < self.warp_start[my_warp])
-        # A barrier waits for no agent; agents have no warp.
+        # Barriers don't wait for agents, which have no warp.
         agents = np.flatnonzero(warp < 0)
         result[agents] = False
         if self.clocks is not None:
@@ -321,42 +317,40 @@ class HappensBefore:
             ask = np.flatnonzero(asked)
             if ask.size:
                 result[ask] = self.flags.frontiers.reach(numbers[ask], thread[ask], warp[ask], cta[ask], events[ask])
-        answer: NDArray[np.bool_] = result
-        return answer
+        return result
 
     def has_happened(self, late: Index, events: Index, by: Index) -> NDArray[np.bool_]:
-        """Whether threads `by` know that threads `late` have executed events, all by position.
+        """Return whether each event of a thread in `late` is known to be executed by the thread of `by`.
 
-        It doesn't matter whether they may see what those have written.
+        Threads are given by position. The accesses need not be visible.
         """
         gid, clocks = self.lanes.full["gid"], self.need_clocks()
-        who = gid[late].astype(np.int64)
+        actors = gid[late].astype(np.int64)
         plane = GENERIC if clocks.executed is None else clocks.executed
-        result: NDArray[np.bool_] = events <= clocks.events_of(plane, who, by)
+        result: NDArray[np.bool_] = events <= clocks.events_of(plane, actors, by)
         ask = np.flatnonzero(~result)
         if ask.size:
-            result[ask] = self.ordered(who[ask], events[ask], gid[by[ask]].astype(np.int64))
+            result[ask] = self.ordered(actors[ask], events[ask], gid[by[ask]].astype(np.int64))
         return result
 
     def near(self, cta: Index, other: Index) -> NDArray[np.bool_]:
-        """Whether CTAs are of one cluster."""
         ranks = self.lanes.ranks
         result: NDArray[np.bool_] = cta == other if ranks == 1 else cta // ranks == other // ranks
         return result
 
     def reached(self, cta: Index) -> Index:
-        """What a scope that isn't wide reaches, by a CTA: the same number for all CTAs of its cluster, or its own.
+        """Return a number for the CTAs within reach of a narrow scope: that of the cluster, or of the CTA.
 
-        Where a kernel has scopes of both kinds, it is its own: a race may be told of that there isn't.
+        In kernels with both .cluster and .cta scopes it is the CTA's, which may report a false race.
         """
         return cta if self.lanes.ranks == 1 or self.facts.within else cta // self.lanes.ranks
 
-    def is_agent(self, who: int) -> bool:
-        """Whether somebody that a record names is no thread."""
-        return self.clocks is not None and bool(self.clocks.is_agent(np.array([who]))[0])
+    def is_agent(self, actor: int) -> bool:
+        """True if an actor in a record is an agent."""
+        return self.clocks is not None and bool(self.clocks.is_agent(np.array([actor]))[0])
 
     def home(self, thread: Index) -> tuple[Index, Index]:
-        """(CTA, warp) of thread numbers, both counted over the grid; of an agent its CTA, -1 if it is gone, and -1."""
+        """Return (CTA, warp) of actors, counted over the grid. Agents have warp -1, and CTA -1 if of earlier chunks."""
         at = thread - 1
         cta = at // self.lanes.threads
         warp = cta * self.lanes.warps_per_cta + at % self.lanes.threads // WARP

@@ -1,4 +1,4 @@
-"""Rows of which each differs little from the one before it, as threads get them that update one location in turn."""
+"""Compression of rows that differ little from their predecessors, as when threads update one location one by one."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ from ...dataclass import dataclass
 from ..machine.lanes import Index
 
 Rows = NDArray[np.uint32]
-#: rows of this many elements together are worth a page
+#: fewer elements aren't compressed
 WORTH_ELEMENTS = 1 << 16
-#: a page holds at most so many rows
+#: log2 of the rows of a full page
 PAGE_BITS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The first row, and for each other one the columns and values that differ from the row before.
-
-    starts: where the changes of each row begin, and behind the last one.
-    """
+    """The first row, and for each other row the columns and values that differ from its predecessor."""
 
     first: Rows
+    #: index of each row's first change, and the number of changes
     starts: Index
     columns: NDArray[np.int32]
     values: Rows
@@ -42,7 +40,7 @@ class Page:
 
 
 def page_of(rows: Rows) -> Page | None:
-    """A page of these rows, None if it would hardly be smaller than they are."""
+    """Return a page of these rows, None if it would save little."""
     if len(rows) < 2 or rows.size < WORTH_ELEMENTS:
         return None
     changed = rows[1:] != rows[:-1]

@@ -1,13 +1,13 @@
-"""Arrivals at barriers whose phase depends on the order of threads.
+"""Check that the phase of each arrival at a barrier doesn't depend on the schedule.
 
-A warp that arrives for a phase must know that the other warps have arrived for the phase before. Else its arrival can
-complete that phase in place of a late one, and waiters hang, even if none does in this run. Several arrivals of one
-warp in one phase of an mbarrier are right if the phase expects them; a named barrier expects one of each thread.
+The other warps' arrivals for the previous phase must happen before a warp's arrival for the next one. Otherwise that
+arrival could complete the previous phase in place of a late one, and waiters would hang. A phase of an mbarrier may
+expect several arrivals of one warp; a phase of a named barrier expects one of each thread.
 
-Arrivals of a warp at the barriers that the CTAs of a cluster have at one address count as one arrival, made with the
-first of them: a consumer of a ring that CTAs fill together arrives at the barrier of each. Another warp that knows of
-one of these may arrive again before the rest have come, in place of one of them. That is harmless: the late warp has
-finished its step, each phase still gets its number of arrivals, and no warp gets a second step ahead of it.
+Arrivals of one warp at the same barrier in several CTAs of a cluster count as one, at the time of the first: a consumer
+of a ring that several CTAs fill arrives at the barrier of each. Another warp that is ordered after one of these may
+arrive again before the rest, in place of one of them. That is harmless: the late warp has finished its step, each phase
+still gets its number of arrivals, and no warp gets two steps ahead.
 """
 
 from __future__ import annotations
@@ -22,23 +22,18 @@ from .order import HappensBefore
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """The first arrival of a warp in a phase. again: it has arrived once more in this phase.
+    """The first arrival of a warp in a phase."""
 
-    position: the thread that made it. event: if it counts as one with earlier arrivals, that of the first of these.
-    """
-
+    #: the event of the first of the arrivals that count as one
     event: int
+    #: the arriving thread
     position: int
+    #: True if the warp has arrived more than once in this phase
     again: bool = False
 
 
 class PhaseOrder:
-    """The arrivals at one barrier of each CTA of a chunk.
-
-    now, before: by CTA, the arrivals of warps in the current phase and in the last complete one.
-    knows: by CTA, the warps that have found the last phase complete by a wait.
-    reached: by warp, the event of the first of its arrivals that count as one, and the CTAs at which they are.
-    """
+    """The arrivals at one barrier of each CTA of a chunk."""
 
     def __init__(self, order: HappensBefore, findings: Findings, any_warp: bool) -> None:
         """any_warp: also check warps that arrive for the first time, after others that have arrived once."""
@@ -46,13 +41,16 @@ class PhaseOrder:
         self.findings = findings
         self.lanes = order.lanes
         self.any_warp = any_warp
+        #: by CTA and warp, the arrivals in the current phase and in the last complete one
         self.now: list[dict[int, First]] = [{} for _ in range(self.lanes.ctas)]
         self.before: list[dict[int, First]] = [{} for _ in self.now]
+        #: by CTA, the warps whose wait for the last complete phase has returned
         self.knows: list[set[int]] = [set() for _ in self.now]
+        #: by warp, the event of the first of its arrivals that count as one, and their CTAs
         self.reached: dict[int, tuple[int, set[int]]] = {}
 
     def arrive(self, name: str, positions: Index, ctas: Index, pc: int) -> None:
-        """Check and record arrivals of threads at the barriers of CTAs, in ascending order of warps."""
+        """Check and record arrivals of threads, in ascending order of warps, at the barriers of CTAs."""
         event = self.order.tick(pc)
         asked: list[tuple[int, int, First]] = []
         warp = -1
@@ -80,26 +78,25 @@ class PhaseOrder:
         return start
 
     def passed(self, positions: Index, ctas: Index) -> None:
-        """Threads have found the last phase complete."""
+        """Record that the threads' wait for the last complete phase has returned."""
         for cta, warp in set(zip(ctas.tolist(), self.lanes.full["chunk_warp"][positions].tolist(), strict=True)):
             self.knows[cta].add(warp)
 
     def end(self, ctas: Index) -> None:
-        """The current phase of the barriers of CTAs is complete."""
         for cta in ctas.tolist():
             self.before[cta], self.now[cta], self.knows[cta] = self.now[cta], {}, set()
 
     def forget(self, ctas: Index) -> None:
-        """All that follows is ordered after the arrivals at the barriers of CTAs."""
+        """Drop the arrivals at the barriers of CTAs, because all that follows is ordered after them."""
         for cta in ctas.tolist():
             self.before[cta], self.now[cta] = {}, {}
 
     def check(self, name: str, positions: Index, asked: list[tuple[int, int, First]], pc: int) -> None:
-        """Report a warp that doesn't know of another's arrival in the last phase, if either has arrived again.
+        """Report a warp whose arrival isn't ordered after another warp's arrival in the last complete phase.
 
-        A warp that isn't in the last phase has arrived late for it if another has arrived there again. Then it is
-        enough that the other one knows of it.
-        asked: (thread that arrives, event of the first arrival that counts as one with this one, the other's arrival).
+        The reverse order is fine, too: if a warp arrives late for a phase in which the other has arrived twice, the
+        other's arrivals must be ordered after it.
+        asked: (arriving thread, event of the first arrival that counts as one with this one, the other's arrival).
         """
         late, events, by = np.array([(x.position, x.event, position) for position, _, x in asked]).T
         warp_of = self.lanes.full["chunk_warp"]
@@ -113,19 +110,19 @@ class PhaseOrder:
             return
 
     def any_knows(self, late: Index, event: int, by: Index) -> bool:
-        """True if one of the threads `by` knows that one of the threads `late` has come to an event."""
-        who = np.repeat(late, by.size)
-        return bool(self.order.has_happened(who, np.full(who.size, event), np.tile(by, late.size)).any())
+        """True if one of the threads `by` knows that one of the threads `late` has executed an event."""
+        late_each = np.repeat(late, by.size)
+        return bool(self.order.has_happened(late_each, np.full(late_each.size, event), np.tile(by, late.size)).any())
 
     def report(self, name: str, positions: Index, pc: int, late: int, event: int) -> None:
-        """Report threads that arrive for a phase though nothing orders that after a late thread's arrival."""
+        """Report threads whose arrival isn't ordered after a late thread's arrival for the previous phase."""
         places, other_pc = self.findings.places, int(self.order.pcs[event])
         self.findings.add(
             "barrier",
             f"{self.lanes.party(positions)} arrives at {name}\n  {places.describe(pc)}\n"
             f"and nothing orders that after the end of its last phase, for which {self.lanes.describe_position(late)} "
             f"arrived\n  {places.describe(other_pc)}\n"
-            "in another order the arrival counts for that phase, and a thread who lags waits for ever",
+            "in another order the arrival would count for that phase, and a late thread would hang",
             pc, other_pc, self.lanes.numbers(positions), positions.size, hint=HINT,
         )
 

@@ -1,4 +1,4 @@
-"""How messages name a place: the PTX line and, through `.loc`, the Python line."""
+"""Locations of instructions for messages: the PTX line and, through `.loc`, the source line."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ Locate = Callable[[int, int, int], str]
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A line of the source that the PTX was made from.
-
-    column: what stood in the `.loc`; a compiler may use it as an index into a table of its own.
-    """
+    """A source line that the PTX was compiled from."""
 
     file: int
     line: int
+    #: as in the `.loc`; a compiler may use it as an index into a table
     column: int
     text: str
 
 
 class PtxPlaces:
-    """Turns the index of an instruction into words."""
+    """Describes instructions by their locations."""
 
     def __init__(self, module: Module, function: PtxFunction, locate: Locate | None) -> None:
         self.module = module
@@ -46,7 +44,7 @@ class PtxPlaces:
         return Location(*loc[:3], "\n      called from ".join(texts))
 
     def source_line(self, pc: int) -> int:
-        """The line of the kernel's source, 0 where there is none; of an inlined function, that which calls it."""
+        """Return the line in the kernel's source, that of the outermost call for inlined functions; 0 if unknown."""
         loc = self.function.body[pc].loc
         while loc is not None and loc.caller is not None:
             loc = loc.caller
@@ -57,7 +55,7 @@ class PtxPlaces:
         return ins.root + ins.suffix
 
     def describe(self, pc: int) -> str:
-        """Two lines at most: the PTX line with its text, and where it comes from."""
+        """Return the PTX line with its text and, if known, the source location."""
         line = self.function.body[pc].line
         text = f"PTX line {line}: {self.module.source.shown(line)}"
         location = self.location(pc)

@@ -1,4 +1,4 @@
-"""Which of the accesses that records name come before another access, in every order of the threads."""
+"""Queries whether recorded accesses happen before another access."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ..decode.ordering import Ordering
 from ..machine.lanes import Index
 from ..opcodes.memory import Site
 from .order import HappensBefore
-from .records import END, FORGOTTEN, HALF, KIND, LOW, SEVERAL, WHO, Record, Shadow, real, who
+from .records import ACTOR, END, FORGOTTEN, HALF, KIND, LOW, SEVERAL, Record, Shadow, actors_of, real
 
-# Of so many writers of one value the order is looked at for all who ask together; it is seldom asked of more.
+# Up to this number of writers of one value, all queries advance through the chain together. Longer chains are rare.
 FEW_WRITERS = 1 << 10
-# So many pairs of a writer and one who asks are looked at in one access: 1 s.
+# Most pairs of writer and query examined per access, which takes 1 s.
 MOST_PAIRS = 1 << 24
-# Writers of one value that are looked at in one step.
+# Writers of one value that are examined at once.
 STEP = 1 << 12
 
 
 class Precedence:
-    """Answers for the records of one launch."""
+    """Happens-before queries about the records of one launch. `me` is the accessing thread of each record's cell."""
 
     def __init__(self, order: HappensBefore, facts: Ordering) -> None:
         self.order = order
@@ -30,26 +30,25 @@ class Precedence:
         self.wide = facts.wide
 
     def pcs(self, records: Record) -> Index:
-        """The instruction of each record."""
         return self.order.pcs_of((records >> HALF).astype(np.int64))
 
     def peers(self, records: Record, site: Site, one_cta: bool) -> bool:
-        """Whether all records are accesses that `site` needn't be ordered with, wherever their threads are."""
+        """True if `site` and all recorded accesses are strong with scopes that include all threads concerned."""
         if not site.strong or not (one_cta or site.wide) or np.count_nonzero(real(records)) != records.size:
             return False
         reaching = self.strong if one_cta else self.wide
         return bool(np.count_nonzero(reaching[self.pcs(records)]) == records.size)
 
     def near(self, record: Record, me: Record) -> NDArray[np.bool_]:
-        """Whether any scope of one reaches the other."""
-        here, there = (self.order.reached(self.order.home(who(each))[0]) for each in (me, record))
+        """Return whether the threads are in each other's narrow scopes."""
+        here, there = (self.order.reached(self.order.home(actors_of(each))[0]) for each in (me, record))
         result: NDArray[np.bool_] = here == there
         return result
 
     def ordered(self, record: Record, me: Record, strong: Site | None) -> NDArray[np.bool_]:
-        """Whether something orders the recorded access of one thread each before mine. `strong`: mine, if it is."""
+        """Return whether each recorded access happens before mine, or is strong like mine. strong: mine, if strong."""
         event = (record >> HALF).astype(np.int64)
-        result = self.order.ordered(who(record), event, who(me))
+        result = self.order.ordered(actors_of(record), event, actors_of(me))
         if strong is not None:
             pcs = self.order.pcs_of(event)
             reach = self.strong[pcs]
@@ -59,27 +58,27 @@ class Precedence:
         return result
 
     def before_my_barrier(self, records: Record, me: Record) -> NDArray[np.bool_]:
-        """Which records are of threads of my CTA, before its last barrier. me: for each of them.
+        """Return which records are of threads of my CTA, before its last barrier.
 
-        Not one where there are agents of copies or products, for which no barrier waits.
+        None of them if there are agents, because barriers don't wait for agents.
         """
         if self.order.clocks is not None and self.order.clocks.any_agents:
             return np.zeros(records.size, bool)
-        my_cta, _ = self.order.home(who(me))
-        behind: NDArray[np.bool_] = (records >> HALF).astype(np.int64) < self.order.cta_start[my_cta]
-        at = np.flatnonzero(behind)
-        behind[at] = self.order.home(who(records[at]))[0] == my_cta[at]
-        return behind
+        my_cta, _ = self.order.home(actors_of(me))
+        before: NDArray[np.bool_] = (records >> HALF).astype(np.int64) < self.order.cta_start[my_cta]
+        at = np.flatnonzero(before)
+        before[at] = self.order.home(actors_of(records[at]))[0] == my_cta[at]
+        return before
 
     def writes_ordered(self, shadow: Shadow, record: Record, me: Record, site: Site, every: bool) -> NDArray[np.bool_]:
-        """Whether all writers that records name are ordered before me (or are me), or with `every` off any of them."""
+        """Return whether all writers in each record are ordered before me or are me; if not `every`, whether any is."""
         strong = site if site.strong else None
         kind = record & KIND
         result = np.ones(record.size, bool)
         single = np.flatnonzero(kind == 0)
         result[single] = ((record[single] & LOW) == me[single]) | self.ordered(record[single], me[single], strong)
         left = np.flatnonzero(kind == SEVERAL)
-        entry = (record[left] & WHO).astype(np.int64)
+        entry = (record[left] & ACTOR).astype(np.int64)
         log = shadow.log
         for _ in range(FEW_WRITERS):
             if not left.size:
@@ -88,7 +87,7 @@ class Precedence:
             good = ((one & KIND) == FORGOTTEN) | ((one & LOW) == me[left])
             ask = np.flatnonzero(~good)
             good[ask] = self.ordered(one[ask], me[left[ask]], strong)
-            # one that is ordered settles the question, or with `every` one that is not
+            # with `every`, one unordered writer decides the result; otherwise one ordered writer does
             settled = ~good if every else good
             result[left[settled]] = not every
             entry = log.following[entry]
@@ -104,7 +103,7 @@ class Precedence:
         return result
 
     def many_ordered(self, writers: Record, me: np.uint64, strong: Site | None, every: bool) -> bool:
-        """Whether all of many writers are ordered before me (or are me), or with `every` off any of them."""
+        """As `writes_ordered`, for one thread and a long chain of writers."""
         for begin in range(0, writers.size, STEP):
             some = writers[begin : begin + STEP]
             good = ((some & KIND) == FORGOTTEN) | ((some & LOW) == me)
@@ -115,8 +114,8 @@ class Precedence:
         return every
 
     def one_of(self, shadow: Shadow, record: int, me: int) -> int:
-        """A record of one thread other than `me` among the writers that a record names."""
-        kind, entry = record & int(KIND), record & int(WHO)
+        """Return the record of a single writer other than `me` among the writers in a record."""
+        kind, entry = record & int(KIND), record & int(ACTOR)
         while kind == int(SEVERAL) and entry != END:
             record = int(shadow.log.records[entry])
             if record & int(LOW) != me:

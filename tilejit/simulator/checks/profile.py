@@ -15,17 +15,17 @@ from ..opcodes.memory import Site
 BANKS = 32
 BANK_BYTES = 4
 SECTOR_BYTES = 32
-# Stands for the address of a lane that takes no part: lower than any.
+# The address of an inactive lane, lower than any address.
 ABSENT = -(1 << 62)
-# Tells rows of 32 numbers apart by one product, nearly always; who uses it compares them too.
+# Weights of a hash of rows of 32 numbers. It may collide, so the rows are compared as well.
 _WEIGHTS = np.arange(1, WARP + 1, dtype=np.int64) * 0x1E3779B97F4A7C15
-# Sets of patterns up to this size are worth remembering.
+# Costs of at most this number of patterns are cached.
 _FEW = 16
 
 
 @dataclass(slots=True)
 class Traffic:
-    """What an instruction or line cost: 128-byte shared wavefronts, 32-byte global sectors, and the least possible."""
+    """Memory traffic of an instruction or line: 128-byte shared wavefronts, 32-byte global sectors, and the minima."""
 
     wavefronts: int = 0
     ideal_wavefronts: int = 0
@@ -40,14 +40,14 @@ class Traffic:
 
 
 class Profiler:
-    """Watches every access and sums its traffic by instruction."""
+    """Sums the traffic of all accesses by instruction."""
 
     def __init__(self) -> None:
         self.lanes: Lanes | None = None
         self.traffic: dict[int, Traffic] = {}
 
     def access(self, site: Site, region: MemoryRegion, index: Index, lead: int) -> None:
-        """Count an access to element `index` of each executing thread; `lead` bytes lie in front of element 0."""
+        """Count an access to element `index` of each executing thread; `lead` bytes precede element 0."""
         assert self.lanes is not None
         if region.space not in ("shared", "global"):
             return
@@ -70,9 +70,9 @@ class Profiler:
 
 
 def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, int]:
-    """(count, the least possible) of full warps. Of warps that differ by a shift that costs nothing, one is counted.
+    """Return (count, minimum) of full warps, computed once per pattern.
 
-    Shared memory may be shifted by words, which only renames the banks; global memory by sectors.
+    A pattern may be shifted by words in shared memory, which only permutes the banks, and by sectors in global memory.
     """
     first = index[:, 0]
     start = ((first << shift) + base) & ((BANK_BYTES if shared else SECTOR_BYTES) - 1)
@@ -84,7 +84,7 @@ def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, 
 
 
 def representatives(pattern: Index, start: Index) -> tuple[Index, Index]:
-    """(warps that stand for all, how many warps each stands for): same row of `pattern` and same `start`."""
+    """Return (representatives, group sizes) of the groups of warps with equal rows of `pattern` and equal `start`."""
     count = start.size
     if same_rows(pattern, pattern[:1]) and same_rows(start, start[:1]):
         return np.zeros(1, np.int64), np.full(1, count)
@@ -101,18 +101,18 @@ def same_rows(a: Index, b: Index) -> bool:
 
 @lru_cache(maxsize=1024)
 def _costs(pattern: bytes, start: bytes, shift: int, shared: bool) -> tuple[Index, Index]:
-    """What each warp costs whose lanes access `start` and, relative to lane 0, the elements of a row of `pattern`."""
+    """Return (count, minimum) per warp. start: lane 0's address; pattern: all lanes' element offsets from there."""
     table = np.frombuffer(pattern, np.int64).reshape(-1, WARP) << shift
     table = table + np.frombuffer(start, np.int64)[:, None]
     return wavefronts(table, 1 << shift) if shared else sectors(table, 1 << shift)
 
 
 def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
-    """(wavefronts, the least possible) of each warp by one shared-memory instruction.
+    """Return (wavefronts, minimum) of each warp for one shared-memory instruction.
 
-    shape: address is warps x 32 lanes, ABSENT where a lane takes no part.
-    A warp's 8-byte accesses go half-warp by half-warp, its 16-byte ones quarter by quarter. In each of those passes
-    a bank delivers one 4-byte word a wavefront, to any number of threads.
+    shape: address is warps x 32 lanes, ABSENT for inactive lanes.
+    A warp's 8-byte accesses are split into half-warps, its 16-byte accesses into quarter-warps. In each of these passes
+    a bank delivers one 4-byte word per wavefront, to any number of threads.
     """
     per_pass = WARP * BANK_BYTES // max(width, BANK_BYTES)
     words = max(width // BANK_BYTES, 1)
@@ -126,9 +126,9 @@ def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
 
 
 def sectors(address: Index, width: int) -> tuple[Index, Index]:
-    """(32-byte sectors, the least that could hold the bytes) of each warp by one global-memory instruction.
+    """Return (32-byte sectors, minimum for the bytes accessed) of each warp for one global-memory instruction.
 
-    shape: address is warps x 32 lanes, ABSENT where a lane takes no part.
+    shape: address is warps x 32 lanes, ABSENT for inactive lanes.
     """
     address = np.sort(address, axis=1)
     there = address > ABSENT // 2
@@ -139,7 +139,7 @@ def sectors(address: Index, width: int) -> tuple[Index, Index]:
 
 
 def changes(rows: Index, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Where each sorted row has a value that it didn't have before, among those that are `there`."""
+    """Return where each sorted row has a new value, among those that are `there`."""
     new: NDArray[np.bool_] = there.copy()
     new[:, 1:] &= rows[:, 1:] != rows[:, :-1]
     return new

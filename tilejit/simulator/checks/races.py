@@ -1,13 +1,13 @@
-"""Race and initialisation checks: examines each access against the records of its cells, and updates them.
+"""Race and initialization checks, which compare each access with the records of its cells and update them.
 
-Two accesses to a place, one of them a write, must be ordered (see `order`), or both be strong with scopes that reach
-each other. Equal values that one operation stores are no race, and harmless to a reader for whom one of the stores has
-happened before. What is reported is a race in every schedule that synchronises as this one did.
-A race with a load whose value nothing uses may be a warning (see `replicas`).
+Two accesses to a location, at least one of them a write, must be ordered (`order.py`), or both must be strong with
+scopes that include the other thread. Stores of equal values by one operation don't race with each other; a reader needs
+only one of them to happen before. A reported race is one in every schedule that synchronizes as this one did. Races
+with loads whose values no instruction uses may be warnings (`replicas.py`).
 
-Of the readers of a place two are kept, the first and the last since the last barrier of the CTA. In kernels in which
-barriers of a part of the CTA, or flags, may order a write behind these two and not behind a third, the last reader of
-each of a few groups of warps is kept as well. Of readers of one group the last one hides the others.
+Two readers of a location are kept: the first and the last since the last barrier of the CTA. If partial barriers or
+releases may order a write after these two and not after a third, the last reader of each of a few groups of warps is
+kept as well; it hides the earlier readers of its group.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .records import (
 
 
 class AccessChecker:
-    """Examines each access against the records and updates them."""
+    """Checks each access against the records, and updates them."""
 
     def __init__(self, order: HappensBefore, report: AccessFindings) -> None:
         self.order = order
@@ -51,14 +51,13 @@ class AccessChecker:
         self.facts = report.precedence.facts
 
     def select(self, lanes: Lanes) -> None:
-        """Start another chunk."""
         self.lanes = self.report.lanes = lanes
         self.report.in_flight = []
         self.report.definedness.select(lanes)
         self.report.replicas.select(lanes)
 
     def load(self, region: MemoryRegion, index: Any, site: Site) -> None:
-        """Check and record a load of element `index` (array of one per executing thread)."""
+        """Check and record a load of an element by each executing thread. index: one element per thread."""
         if region.space == "local":
             self.load_local(region, index, site)
             return
@@ -75,7 +74,7 @@ class AccessChecker:
             self.order.flags.strong_read(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
 
     def store(self, region: MemoryRegion, index: Any, value: Any, view: NDArray[Any], site: Site) -> None:
-        """Check a store against earlier accesses, carry it out, and check its threads against each other."""
+        """Check a store against earlier accesses, execute it, and check its threads against each other."""
         shadow: Shadow = region.shadow
         cells, me = self.cells(shadow, index, site)
         self.report.replicas.execute(site.pc)
@@ -119,7 +118,7 @@ class AccessChecker:
             self.examine_collision(region, cells, me, np.flatnonzero(lost), stamp, (index, value, view), site)
 
     def atomic(self, region: MemoryRegion, index: Any, site: Site) -> None:
-        """Check and record an atomic update: a race with plain accesses only."""
+        """Check and record an atomic update, which races only with accesses that aren't strong or in scope."""
         shadow: Shadow = region.shadow
         cells, me = self.cells(shadow, index, site)
         self.report.replicas.execute(site.pc)
@@ -149,11 +148,11 @@ class AccessChecker:
             self.report.unwritten(region, cells, me, np.flatnonzero(~written), site)
 
     def stamp_write(self, shadow: Shadow, me: Record, pc: int) -> Record:
-        """The records of a write by these threads, now."""
+        """Return the records of a write by these threads, which is a new event."""
         event = self.order.tick(pc)
         shadow.wrote = max(shadow.wrote, event)
-        stamp: Record = me + np.uint64(event << 32)
-        return stamp
+        result: Record = me + np.uint64(event << 32)
+        return result
 
     def cells(self, shadow: Shadow | LocalShadow, index: Any, site: Site) -> tuple[Index, Record]:
         me: Record = self.lanes.get("gid")
@@ -165,13 +164,13 @@ class AccessChecker:
         return wide.reshape(-1), np.repeat(me, k)
 
     def locations(self, shadow: Shadow, index: Any, site: Site) -> Index:
-        """The cell at which each thread's access begins."""
+        """Return the first cell of each thread's access."""
         spread = site.shift - shadow.cell_shift
         result: Index = index << spread if spread >= 0 else index >> -spread
         return result
 
     def base(self, shadow: Shadow, site: Site, count: int) -> Any:
-        """Records below this value are older than the last barrier and can be ignored."""
+        """Return the value below which records are older than the last barrier, so that they can be ignored."""
         if not shadow.shared or shadow.agents:
             return ONE
         start = self.order.common_start
@@ -189,17 +188,17 @@ class AccessChecker:
         free = not since(shadow.read, base)
         shadow.read = self.order.event
         if free and shadow.later_reads and np.ndim(base) == 0:
-            # all CTAs of the chunk have met
+            # all CTAs of the chunk have synchronized since the last read
             shadow.later_reads, shadow.later_count = [], 0
         if not free:
             old = first[cells]
             claim = old < base
             free = np.count_nonzero(claim) == claim.size
         if not free:
-            # a strong read shows no race with strong writes, nor an ordinary one what is found of constant ones
+            # a read replaces only reads that race with no more accesses: strong < ordinary < ld.global.nc
             if not shadow.shared and not strong and not self.facts.any_constant:
                 claim |= self.precedence.before_my_barrier(old, me)
-            # The first reader keeps its place; its record follows its latest read.
+            # the first reader stays the first; its record is updated to its latest read
             claim |= (old & LOW) == me
             mine = np.flatnonzero(claim)[::-1]
             first[cells[mine]] = stamp[mine]
@@ -207,7 +206,7 @@ class AccessChecker:
             first[cells] = stamp
             return
         else:
-            # Backwards, so that of several threads the lowest is the first reader.
+            # backwards, so that the lowest of several threads is the first reader
             first[cells[::-1]] = stamp[::-1]
         others = np.flatnonzero(first[cells] != stamp)
         if others.size:
@@ -216,9 +215,9 @@ class AccessChecker:
     def touched_by_others(
         self, shadow: Shadow, cells: Index, me: Record, writes: Record, base: Any
     ) -> NDArray[np.bool_]:
-        """Which cells have a recent record of another thread: a thread's own accesses come one after the other.
+        """Return which cells have been accessed by another thread since the last barrier.
 
-        Where any other has read since my last barrier, the first or the last reader is another.
+        If another thread has read a cell, the first or the last reader is another thread.
         """
         foreign: NDArray[np.bool_] = (writes >= base) & ((writes & LOW) != me)
         if since(shadow.read, base):
@@ -250,12 +249,15 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, writes: Record, at: Index,
         data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> Index:
-        """Report races at the cells `at`; returns which of them repeat what another thread has stored."""
+        """Report races at the cells `at`. Return the cells to which another thread has stored the same, unordered.
+
+        data: the store's (index, value, view of the memory).
+        """
         shadow: Shadow = region.shadow
         index, value, view = data
         self.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
         self.report.of_barrier(region, cells, me, at[writes[at] == BARRIER], site)
-        # The same value from the same operation, stored again since: harmless to everybody who reads it.
+        # an equal value by the same operation is harmless to every reader
         written = real(writes[at])
         before = np.where(written, writes[at], 0)
         same_operation = written & (self.facts.operation[self.precedence.pcs(before)] == self.facts.operation[site.pc])
@@ -284,7 +286,7 @@ class AccessChecker:
         self.report_reads(region, cells, me, bad, site)
 
     def report_reads(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
-        """Report where another thread has read one of the cells `at`, unordered with me."""
+        """Report races with reads of the cells `at` by other threads."""
         shadow: Shadow = region.shadow
         raced = np.zeros(cells.size, bool)
         wrong = False
@@ -298,7 +300,7 @@ class AccessChecker:
             wrong |= self.report.race(region, cells, me, reads, there, site, "read")
             raced[there] = True
         if shadow.group_reads is not None:
-            # of several readers that neither of the two shows, one is reported
+            # of the readers that are neither the first nor the last, report one
             groups = shadow.group_reads[:, cells]
             differs = (groups != 0) & (groups != shadow.first_reads[cells]) & (groups != shadow.last_reads[cells])
             for group in np.flatnonzero(differs.any(axis=1)).tolist():
@@ -309,7 +311,7 @@ class AccessChecker:
             self.report_other_reads(region, cells, me, np.flatnonzero(raced), site)
 
     def report_other_reads(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
-        """Report races at the cells `at` with readers that the columns no longer show."""
+        """Report races at the cells `at` with readers that later ones have replaced in the records."""
         shadow: Shadow = region.shadow
         at = at[np.argsort(cells[at], kind="stable")]
         for places, reads in shadow.later_reads or ():
@@ -320,7 +322,7 @@ class AccessChecker:
             self.report.race(region, places, by, reads, there, site, "read")
 
     def unordered_reads(self, reads: Record, at: Index, me: Record, site: Site) -> Index:
-        """At which of the places `at` another thread's read isn't ordered with me."""
+        """Return those of `at` whose read is another thread's and isn't ordered before me."""
         at = at[(reads[at] & LOW) != me[at]]
         if not at.size:
             return at
@@ -339,7 +341,7 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, lost: Index, stamp: Record,
         data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> None:
-        """Threads that stored to one place by one instruction: a race unless the values are equal."""
+        """Check threads that stored to one location by one instruction, which race unless the values are equal."""
         shadow: Shadow = region.shadow
         index, value, view = data
         lanes = lost // (cells.size // index.size)
@@ -352,13 +354,13 @@ class AccessChecker:
         self.mark_several(shadow, cells[lost], stamp[lost], winner[lost])
 
     def examine_scope(self, region: MemoryRegion, cells: Index, me: Record, lost: Index, site: Site) -> None:
-        """Strong accesses to one place by one instruction, whose scope isn't wide."""
+        """Check strong accesses to one location by one instruction with a narrow scope."""
         winner = region.shadow.writes[cells[lost]]
         foreign = lost[~self.precedence.near(winner, me[lost])]
         self.report.race(region, cells, me, region.shadow.writes[cells], foreign, site, "wrote")
 
     def make_barriers(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> None:
-        """Threads make mbarriers of bytes, a row of cells each: from now on these belong to nobody else."""
+        """Check the initialization of mbarriers, and reserve their cells. cells: a row for each thread."""
         shadow: Shadow = region.shadow
         me = np.repeat(self.lanes.get("gid")[threads], cells.shape[1])
         starts = np.repeat(self.order.cta_start[self.lanes.get("cta")[threads]], cells.shape[1])
@@ -370,16 +372,16 @@ class AccessChecker:
         shadow.mark(cells, BARRIER)
 
     def free_barriers(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> None:
-        """Threads give the bytes of mbarriers back, a row of cells each: ordinary memory that nothing has written."""
+        """Make the cells of mbarriers ordinary memory, unwritten. cells: a row for each thread."""
         shadow: Shadow = region.shadow
         me = np.repeat(self.lanes.get("gid")[threads], cells.shape[1])
         cells = cells.reshape(-1)
         shadow.mark(cells, UNWRITTEN)
-        # who writes there next must be ordered behind this
+        # the next writer must be ordered after this
         stamp = me + np.uint64(self.order.tick(site.pc) << 32)
         self.record_read(shadow, cells, me, stamp, self.base(shadow, site, cells.size))
 
     def mark_several(self, shadow: Shadow, cells: Index, stamps: Record, winners: Record) -> None:
-        """The cells of `winners` were stored to by the threads of `stamps` too."""
+        """Record that the threads of `stamps` have stored the same to these cells as the threads of `winners`."""
         places, records = shadow.log.gathered(cells, stamps, winners)
         shadow.writes[places] = records

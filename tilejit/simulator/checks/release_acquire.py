@@ -1,7 +1,8 @@
-"""What threads learn of each other through flags: releases and acquires move the frontiers of single threads.
+"""Releases and acquires, which advance the frontiers (`clock_sets.py`) of single threads.
 
-A release is kept with the location that it wrote. Who reads that location later by a strong access, and acquires by it
-or by a fence behind it, joins the frontier of the release to its own, if the scopes of both reach the other thread.
+A release is kept with the location that it writes. A thread that later reads this location by a strong access, and
+acquires by that access or by a following fence, joins the release's frontier into its own if both scopes include the
+other thread.
 
 source: PTX ISA, "Memory Consistency Model": "Release and Acquire Patterns", "Memory synchronization", "Causality
 order"; "Parallel Synchronization and Communication Instructions: membar / fence".
@@ -26,59 +27,57 @@ from .records import Shadow
 if TYPE_CHECKING:
     from .order import HappensBefore
 
-# Rows of what a thread's fences keep: the last fence of any scope, the last that reaches all CTAs, and the last of
-# those that is sequentially consistent.
+# Kinds of fences; the last of each is kept: all fences, those whose scope includes all CTAs, and of these the
+# sequentially consistent ones.
 ANY, WIDE, CONSISTENT = 0, 1, 2
 
 
-class Flags:
-    """The frontiers of a chunk's threads.
-
-    order: the launch's, of which it is a part. fences: whether any thread has executed one.
-    frontier: of each thread of the chunk, None until a release moves one.
-    seen: per thread, what it read by strong accesses and hasn't acquired: from whom any scope reaches, and from all.
-    fenced: per thread and kind of fence, the event, frontier, start of CTA and of warp at the last one.
-    spread: per thread, what sequentially consistent fences in front of a barrier released, whoever executed them.
-    awaited: the same of what others read in front of a barrier.
-    """
+class ReleaseAcquire:
+    """The frontiers of a chunk's threads, as part of a launch's `HappensBefore`."""
 
     def __init__(self, order: HappensBefore) -> None:
         self.order = order
         self.facts = order.facts
-        self.made_frontiers: ClockSets | None = None
-        # where something has been released
+        self.clock_sets: ClockSets | None = None
+        #: memory with releases
         self.shadows: list[Shadow] = []
 
     def begin(self, lanes: Lanes) -> None:
         """Start a chunk."""
         self.lanes = lanes
+        #: of each thread of the chunk, None until the first release or acquire
         self.frontier: Index | None = None
+        #: True if a thread has executed a fence
         self.fences = False
         self.shadows = [shadow for shadow in self.shadows if not shadow.shared]
 
     @property
     def frontiers(self) -> ClockSets:
-        """The frontiers of the launch, made at the first use."""
-        if self.made_frontiers is None:
+        """The frontiers of the launch, created at the first use."""
+        if self.clock_sets is None:
             ctas = self.order.cta_start.size
-            self.made_frontiers = ClockSets(ctas * self.lanes.threads, self.order.warp_start.size, ctas)
-        return self.made_frontiers
+            self.clock_sets = ClockSets(ctas * self.lanes.threads, self.order.warp_start.size, ctas)
+        return self.clock_sets
 
     def need_frontiers(self) -> Index:
-        """The threads' frontiers, made at the first use in a chunk; call it before numbers of frontiers are at hand."""
+        """Return the threads' frontiers, created at the first use. This may renumber frontiers, so call it first."""
         if self.frontier is None:
             total = self.lanes.total
             self.frontier = np.zeros(total, np.int64)
+            #: per thread, the releases that it has read and that a narrow, or a wide, fence would acquire
             self.seen = np.zeros((2, total), np.int64)
+            #: per kind of fence and thread, the event, frontier, CTA start and warp start at the last fence
             self.fenced = np.zeros((3, 4, total), np.int64)
+            #: per thread, the releases by sequentially consistent fences of any thread before a barrier
             self.spread = np.zeros(total, np.int64)
+            #: per thread, the releases that any thread has read and not acquired before a barrier
             self.awaited = np.zeros(total, np.int64)
-        elif self.frontiers.many:
+        elif self.frontiers.needs_sweep:
             self.sweep(self.frontier)
         return self.frontier
 
     def sweep(self, frontier: Index) -> None:
-        """Forget frontiers that nobody can ask for."""
+        """Drop frontiers that are no longer reachable."""
         locations = [x for shadow in self.shadows for x in shadow.releases.values()]
         wide = np.array([x.wide for x in locations], np.int64)
         near = np.array([number for x in locations for number in x.near.values()], np.int64)
@@ -88,29 +87,29 @@ class Flags:
             location.wide = number
             location.near = {cta: next(renamed) for cta in location.near}
 
-    # threads that meet
+    # barriers
 
-    def pass_on(self, row: Rows, waiting: Index) -> None:
-        """Threads learn what others knew by flags."""
+    def learn(self, row: Rows, waiting: Index) -> None:
+        """Join a row into the frontiers of threads."""
         frontier = self.need_frontiers()
         number = self.frontiers.number_of(self.frontiers.widened(row))
         frontier[waiting] = self.frontiers.joined(frontier[waiting], np.full(waiting.size, number))
 
-    def together(self, positions: Index) -> Rows | None:
-        """What threads know together, None if nobody knows anything."""
+    def joined_row(self, positions: Index) -> Rows | None:
+        """Return the join of threads' frontiers as a row, None if it is empty."""
         if self.frontier is None:
             return None
         row = self.frontiers.joined_row(fast_unique(self.frontier[positions]))
         return row if np.count_nonzero(row) else None
 
     def share_runs(self, positions: Index, starts: Index) -> None:
-        """Threads from each start to the next have met."""
+        """Synchronize each run of threads; `starts` are the runs' first indices."""
         sizes = np.diff(np.append(starts, positions.size))
         for size in fast_unique(sizes):
             self.share(positions[starts[sizes == size, None] + np.arange(size)])
 
     def share(self, groups: Index) -> None:
-        """Threads of a row, which have met, know together what each knew."""
+        """Synchronize the threads of each row: all get the join of their frontiers."""
         self.share_column(self.need_frontiers(), groups)
         if not self.facts.consistent:
             return
@@ -134,11 +133,11 @@ class Flags:
             column[groups[rows]] = self.frontiers.joined_groups(values[rows])[:, None]
 
     def share_fences(self, groups: Index, fenced: NDArray[np.bool_]) -> None:
-        """What had happened at the last sequentially consistent fences of threads is released by all they met."""
+        """Let all threads of each row release what the last sequentially consistent fence of any of them ordered."""
         row, _ = np.nonzero(fenced)
         positions = groups[fenced]
         event, frontier, _, _ = self.fenced[CONSISTENT][:, positions]
-        # Threads of a whole warp that have executed one fence stand for each other: one of them tells it all.
+        # of a whole warp that has executed one fence together, one thread is enough
         warp = self.lanes.full["chunk_warp"][positions]
         _, firsts, which, counts = np.unique(
             np.stack([row, warp, event, frontier]), axis=1, return_index=True, return_inverse=True, return_counts=True
@@ -156,7 +155,7 @@ class Flags:
     # fences, releases and acquires
 
     def fence(self, positions: Index, sem: str, wide: bool) -> None:
-        """A fence of these threads. sem: "sc" | "acq_rel" | "acquire" | "release"; wide: reaches other CTAs."""
+        """Execute a fence. sem: "sc", "acq_rel", "acquire" or "release". wide: the scope includes all CTAs."""
         now = self.order.tick(0)
         frontier = self.need_frontiers()
         self.fences = True
@@ -168,7 +167,7 @@ class Flags:
             return
         numbers = frontier[positions]
         if self.order.clocks is not None:
-            numbers = self.frontiers.raised(numbers, self.told_by_clocks(self.order.clocks, positions))
+            numbers = self.frontiers.raised(numbers, self.known_by_clocks(self.order.clocks, positions))
         kinds = [ANY, *([WIDE] if wide else []), *([CONSISTENT] if wide and sem == "sc" else [])]
         for kind in kinds:
             row = self.fenced[kind]
@@ -178,14 +177,14 @@ class Flags:
             row[3][positions] = self.order.warp_start[self.lanes.full["warp"][positions]]
 
     def acquire(self, positions: Index, numbers: Index) -> None:
-        """Join frontiers to those of threads, one each."""
+        """Join one frontier into that of each thread."""
         assert self.frontier is not None
         self.frontier[positions] = self.frontiers.joined(self.frontier[positions], numbers)
 
     def past(self, positions: Index, kind: int | None = None, whole: NDArray[np.bool_] | None = None) -> Rows:
-        """What has happened for each thread: at its last fence of a kind, or now.
+        """Return rows of all that happens before each thread's last fence of a kind, or before now.
 
-        whole: for which threads all of their warp executed that fence together.
+        whole: which threads' entire warp has executed that fence together.
         """
         assert self.frontier is not None
         full = self.lanes.full
@@ -214,7 +213,10 @@ class Flags:
         return rows
 
     def neighbours(self, positions: Index, events: Index) -> list[tuple[Index, Index, Index]]:
-        """(element of `positions`, column, event): what threads know by barriers of a part, no later than an event."""
+        """Return (index into `positions`, column, event) of lanes that partial warp barriers order before threads.
+
+        events: the latest event to include, for each thread.
+        """
         full = self.lanes.full
         inside = full["chunk_warp"][positions]
         result = []
@@ -226,8 +228,8 @@ class Flags:
             result.append((at, self.frontiers.columns(THREAD, others), clock[at, other]))
         return result
 
-    def told_by_clocks(self, clocks: Clocks, positions: Index) -> Rows:
-        """What threads know now by barriers that part of their CTAs take part in, as rows of frontiers."""
+    def known_by_clocks(self, clocks: Clocks, positions: Index) -> Rows:
+        """Return the events that `clocks` orders before threads, as rows."""
         leaves = self.neighbours_in_clocks(clocks, positions)
         rows = np.zeros((positions.size, self.frontiers.width), np.uint32)
         for at, columns, until in leaves:
@@ -235,9 +237,9 @@ class Flags:
         return rows
 
     def neighbours_in_clocks(self, clocks: Clocks, positions: Index) -> list[tuple[Index, Index, Index]]:
-        """(element of `positions`, column, event): the same."""
+        """Return (index into `positions`, column, event) of all that `clocks` orders before threads."""
         full = self.lanes.full
-        cta, mine = clocks.at_home(positions)
+        cta, mine = clocks.ctas_and_warps(positions)
         view = clocks.views[GENERIC][cta, mine]
         own = clocks.rows[full["thread"][positions]]
         alone = np.flatnonzero(own >= 0)
@@ -248,26 +250,25 @@ class Flags:
         leaves = [(at, self.frontiers.columns(WARP_OF, others), view[at, other])]
         threads = np.flatnonzero(clocks.columns >= 0)
         for rank in range(clocks.ranks):
-            said = view[:, clocks.columns[threads] + rank]
-            at, other = np.nonzero(said)
+            events = view[:, clocks.columns[threads] + rank]
+            at, other = np.nonzero(events)
             others = (first[at] + self.lanes.first + rank) * self.lanes.threads + threads[other] + 1
-            leaves.append((at, self.frontiers.columns(THREAD, others), said[at, other]))
-            said = view[:, np.array(clocks.agent_columns, np.int64) + rank]
-            at, other = np.nonzero(said)
+            leaves.append((at, self.frontiers.columns(THREAD, others), events[at, other]))
+            events = view[:, np.array(clocks.agent_columns, np.int64) + rank]
+            at, other = np.nonzero(events)
             agents = self.frontiers.columns_of_agents(self.numbered(other, first[at] + rank))
-            leaves.append((at, agents, said[at, other]))
+            leaves.append((at, agents, events[at, other]))
         return leaves
 
     def numbered(self, agents: Index, ctas: Index) -> Index:
-        """What frontiers call agents of CTAs of the chunk."""
+        """Return the numbers of agents of the chunk's CTAs in frontiers."""
         return agents * self.lanes.ctas + ctas
 
     def released(self, positions: Index, site: Site) -> tuple[Rows, Rows]:
-        """What a strong write of each thread releases: to all, and to those whom any scope reaches."""
-        everybody = np.arange(positions.size)
+        """Return the rows that a strong write of each thread releases to all CTAs, and to its narrow scope."""
         parts: list[tuple[Index, Rows, bool]] = []
         if site.release:
-            parts.append((everybody, self.past(positions), site.wide))
+            parts.append((np.arange(positions.size), self.past(positions), site.wide))
         if self.fences:
             any_event, wide_event = self.fenced[ANY][0][positions], self.fenced[WIDE][0][positions]
             for kind, has in ((WIDE, wide_event > 0), (ANY, any_event > wide_event)):
@@ -288,7 +289,7 @@ class Flags:
         return wide, near
 
     def strong_read(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Threads look at locations, the cells at which they begin: they see what was released there."""
+        """Let threads see or acquire the releases at the locations that they read. cells: each location's first."""
         if not shadow.releases:
             return
         assert shadow.released is not None
@@ -307,14 +308,14 @@ class Flags:
             numbers = np.array([
                 shadow.releases[int(cells[hits[i]])].seen_by(int(group[i]), wide, self.frontiers) for i in firsts
             ])[which]
-            # who acquires needn't remember what it has seen
+            # an acquire leaves nothing for a later fence
             if site.acquire:
                 self.acquire(positions, numbers)
             else:
                 self.seen[row][positions] = self.frontiers.joined(self.seen[row][positions], numbers)
 
     def strong_write(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Threads store to locations, or update them one after the other: they release, and atomics see too."""
+        """Execute strong stores or, thread by thread, atomic updates, which also read. cells: as for `strong_read`."""
         concerned = np.full(cells.size, site.release)
         if self.fences:
             concerned |= (self.fenced[ANY][0][positions] > 0) | (self.spread[positions] > 0)
@@ -332,7 +333,7 @@ class Flags:
         else:
             at = np.flatnonzero(np.isin(cells, cells[concerned]) | marks[cells])
         at = at[np.argsort(cells[at], kind="stable")]
-        # each of these threads may get a column
+        # each of these threads may add a column
         step = max(1, STEP_ELEMENTS // (self.frontiers.width + at.size))
         for begin in range(0, at.size, step):
             some = at[begin : begin + step]
@@ -350,7 +351,7 @@ class Flags:
         self, shadow: Shadow, cell: int, positions: Index, concerned: NDArray[np.bool_], wide: Rows, near: Rows,
         site: Site,
     ) -> None:
-        """Stores to a location: each ends the chain of releases, but continues what its own thread released there."""
+        """Store to a location, which ends the chain of releases unless its last thread is the storing one."""
         thread = int(self.lanes.full["gid"][positions[-1]])
         location = shadow.releases.get(cell)
         if location is not None and (positions.size > 1 or location.thread != thread):
@@ -364,7 +365,7 @@ class Flags:
         self, shadow: Shadow, cell: int, positions: Index, concerned: NDArray[np.bool_], wide: Rows, near: Rows,
         site: Site,
     ) -> None:
-        """Updates of a location by one thread after the other: each sees what stands there and releases its own."""
+        """Update a location thread by thread: each sees the releases so far, and adds its own."""
         location = shadow.releases.get(cell)
         group = self.order.reached(self.lanes.full["cta"][positions])
         to_all = chain(self.frontiers.row(location.wide if location is not None else NOTHING), wide)
@@ -393,7 +394,7 @@ class Flags:
         self.add(location, positions, to_all[-1], near)
 
     def add(self, location: Location, positions: Index, wide: Rows, near: Rows) -> None:
-        """Threads have released to a location. wide: to all, together; near: each to whom any scope of it reaches."""
+        """Add releases to a location. wide: one row, to all CTAs. near: a row per thread, to its narrow scope."""
         location.wide = self.frontiers.raised_one(location.wide, wide)
         if not self.facts.narrow:
             return
@@ -403,17 +404,17 @@ class Flags:
             location.near[one] = self.frontiers.raised_one(location.near.get(one, NOTHING), rows)
 
     def weak_write(self, shadow: Shadow, cells: Index) -> None:
-        """Stores that are not strong: what was released there is gone."""
+        """Drop the releases of cells that a weak store overwrites."""
         if shadow.releases:
             for cell in cells[shadow.need_released()[cells]].tolist():
                 shadow.release_at(cell, None)
 
 
 def chain(start: Rows, rows: Rows) -> Rows:
-    """What stands at a place in front of each row and behind the last one, if each joins what stands there."""
+    """Return the running joins of `start` with the rows: before each row, and after the last."""
     result = np.empty((len(rows) + 1, start.size), np.uint32)
     result[0] = start
-    # `accumulate` along columns takes three to nine times as long
+    # np.maximum.accumulate takes three to nine times as long
     for i, row in enumerate(rows):
         np.maximum(result[i], row, out=result[i + 1])
     return result

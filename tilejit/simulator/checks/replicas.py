@@ -1,15 +1,15 @@
-"""Races with loads whose values nothing uses.
+"""Races with loads whose values are unused.
 
-Compilers replicate small tiles over the warps of a CTA: several threads load a place by one instruction and compute the
-same, and one of them stores the result there. The store races with the other threads' loads, which does no harm as long
-as nothing uses what these have read. Such a race is a warning. It is an error where anything is in doubt, namely unless
+Compilers replicate small tiles over the warps of a CTA: several threads load a location by one instruction and compute
+the same, and one of them stores the result there. The store races with the other threads' loads, which is harmless as
+long as their values are unused. Such a race is a warning if all of the following hold, otherwise an error:
 
-- the reader and the writer are of one CTA, and the writer has read the place before by the reader's instruction, an
-  ordinary load into registers, and its store depends on that load;
-- only arithmetic, stores and atomics depend on the value, and the reader has executed none of those stores and atomics
-  since the last barrier of the CTA, nor executes one later;
-- the same is true of every other unordered reader of the place, and of every instruction that has read this memory
-  since the barrier, as records keep only one read of a thread.
+- Reader and writer are in one CTA. The writer has read the location before, by the reader's instruction, which is an
+  ordinary load into registers, and its store depends on that load.
+- Only arithmetic, stores and atomics depend on the value. The reader has executed none of these stores and atomics
+  since the last barrier of the CTA, and executes none later.
+- The same is true of every other unordered reader of the location, and of every instruction that has read this memory
+  since the barrier, because records keep only one read per thread.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass
-from ..decode.courses import Courses
+from ..decode.control_flow import ControlFlow
 from ..machine.lanes import Index, Lanes
 from ..opcodes.memory import Site
 from .findings import Finding, Findings
 from .places import PtxPlaces
 from .precedence import Precedence
-from .records import HALF, KIND, LOW, Record, Shadow, who
+from .records import HALF, KIND, LOW, Record, Shadow, actors_of
 
 UNUSED = "\nno instruction uses the value that was read"
 
@@ -40,25 +40,26 @@ class UnusedRead:
 
 
 class Replicas:
-    """Decides whether anything uses what racy loads of a chunk have read."""
+    """Decides whether the values of racy loads of a chunk are used."""
 
-    def __init__(self, courses: Courses, precedence: Precedence, findings: Findings, places: PtxPlaces) -> None:
-        self.courses = courses
+    def __init__(
+        self, control_flow: ControlFlow, precedence: Precedence, findings: Findings, places: PtxPlaces
+    ) -> None:
+        self.control_flow = control_flow
         self.precedence = precedence
         self.order = precedence.order
         self.findings = findings
         self.places = places
 
     def select(self, lanes: Lanes) -> None:
-        """Start a chunk."""
         self.lanes = lanes
-        # store or atomic -> the event before each thread of the chunk, or all together, executed it last
+        # store or atomic → the last event before its last execution, by each thread of the chunk or by all
         self.executed: dict[int, NDArray[np.uint32]] = {}
         self.executed_by_all: dict[int, int] = {}
         self.unused: dict[tuple[int, int], UnusedRead] = {}
 
     def execute(self, pc: int) -> None:
-        """Note that the executing threads are about to execute a store or an atomic."""
+        """Record that the executing threads are about to execute a store or an atomic."""
         if self.lanes.group is None:
             self.executed_by_all[pc] = self.order.event
         else:
@@ -69,29 +70,29 @@ class Replicas:
             self.use(pc)
 
     def use(self, pc: int) -> None:
-        """Report the races of those executing threads that use what they have read."""
+        """Report the collected races whose readers are executing an instruction that uses the value."""
         positions = self.lanes.positions()
         for key, read in list(self.unused.items()):
             users = positions[read.readers[positions]] if pc in read.stores else positions[:0]
             if users.size:
                 del self.unused[key]
                 user = self.lanes.describe_position(int(users[0]))
-                use = f"\nand {user} uses what it has read\n  {self.places.describe(pc)}"
+                use = f"\nand {user} uses the value that it has read\n  {self.places.describe(pc)}"
                 read.finding.message = read.finding.message.replace(UNUSED, use)
-                self.findings.worsen(read.finding, key, read.hint)
+                self.findings.escalate(read.finding, key, read.hint)
 
     def watch(self, finding: Finding, key: tuple[int, int], hint: str, readers: Record, stores: frozenset[int]) -> None:
-        """Report a warning's race as soon as one of the readers executes one of the stores. key: both instructions."""
+        """Promote a warning to an error if one of the readers executes one of the stores. key: both instructions."""
         read = self.unused.get(key)
         if read is None:
             read = self.unused[key] = UnusedRead(finding, hint, np.zeros(self.lanes.total, bool), set())
-        read.readers[self.order.position(who(readers))] = True
+        read.readers[self.order.position(actors_of(readers))] = True
         read.stores |= stores
 
     def stores_of(self, load: int, shadow: Shadow, since: int | None) -> frozenset[int] | None:
-        """Return the stores and atomics that may use what a load gives, None if more may.
+        """Return the stores and atomics that may use a load's value, None if other instructions may.
 
-        since: the event since which threads may have read the same place by another instruction, None if none has.
+        since: include all other loads from this memory since that event; None for no other.
         """
         facts = self.precedence.facts
         loads = {load}
@@ -99,8 +100,8 @@ class Replicas:
             loads.update(pc for pc, event in shadow.read_by.items() if event >= since)
         result: set[int] = set()
         for pc in loads:
-            ordinary = self.courses.function.body[pc].root in ("ld", "ldu") and not facts.strong[pc]
-            stores = self.courses.stores_of(pc) if ordinary and not facts.constant[pc] else None
+            ordinary = self.control_flow.function.body[pc].root in ("ld", "ldu") and not facts.strong[pc]
+            stores = self.control_flow.stores_of(pc) if ordinary and not facts.constant[pc] else None
             if stores is None:
                 return None
             result |= stores
@@ -109,11 +110,11 @@ class Replicas:
     def examine(
         self, shadow: Shadow, cells: Index, me: Record, records: Record, site: Site, pc: int, did: str
     ) -> tuple[NDArray[np.bool_], frozenset[int]]:
-        """Return at which cells nothing uses what was read, so far, and the stores and atomics that might.
+        """Return the cells whose read value is unused so far, as a mask, and the stores and atomics that may use it.
 
-        pc, did: the other access of each race; `records` say by whom.
+        pc, did: the recorded accesses' instruction, and "wrote" or "read".
         """
-        ctas = self.order.home(who(me))[0]
+        ctas = self.order.home(actors_of(me))[0]
         stores = None
         if did == "read":
             load, readers, writers = pc, records, me
@@ -123,14 +124,14 @@ class Replicas:
             load, readers, writers = site.pc, me, records
             if site.kind == "load":
                 stores = self.stores_of(load, shadow, None)
-        if stores is None or (site.pc if did == "read" else pc) not in (self.courses.stores_of(load) or ()):
+        if stores is None or (site.pc if did == "read" else pc) not in (self.control_flow.stores_of(load) or ()):
             return np.zeros(cells.size, bool), frozenset()
-        harmless = (records & KIND == 0) & (self.order.home(who(records))[0] == ctas)
+        harmless = (records & KIND == 0) & (self.order.home(actors_of(records))[0] == ctas)
         until = np.full(cells.size, self.order.event) if did == "read" else records >> HALF
         harmless &= self.has_read(shadow, cells, writers, load, until)
         if did == "read":
             at = np.flatnonzero(harmless)
-            positions = self.order.position(who(readers[at]))
+            positions = self.order.position(actors_of(readers[at]))
             since = self.order.cta_start[ctas[at]]
             for store in stores & self.executed.keys():
                 harmless[at] &= self.executed[store][positions] < since
@@ -138,7 +139,7 @@ class Replicas:
         return harmless, stores
 
     def has_read(self, shadow: Shadow, cells: Index, threads: Record, load: int, until: Record) -> NDArray[np.bool_]:
-        """Return where each thread has read its cell by a load, last at an event `until` or before."""
+        """Return whether each thread has read its cell by a load no later than the event `until`."""
         result = np.zeros(cells.size, bool)
         for column in (shadow.first_reads, shadow.last_reads):
             reads = column[cells]

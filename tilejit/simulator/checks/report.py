@@ -1,4 +1,4 @@
-"""What a simulation tells afterwards."""
+"""The report of a launch: instruction counts, memory traffic and findings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LineCounts:
 
     @property
     def bank_conflicts(self) -> int:
-        """Shared-memory wavefronts beyond the least possible."""
+        """Shared-memory wavefronts beyond the minimum."""
         return self.traffic.wavefronts - self.traffic.ideal_wavefronts
 
     @property
@@ -45,31 +45,30 @@ class LineCounts:
 
     @property
     def excess_sectors(self) -> int:
-        """32-byte global sectors beyond the least possible."""
+        """32-byte global sectors beyond the minimum."""
         return self.traffic.sectors - self.traffic.ideal_sectors
 
 
 @dataclass(frozen=True, slots=True)
 class RegionCount:
-    """A region of a global tensor that an operation reads or writes, and that the tensor's edges may cut.
-
-    instances: of the operation that ran. inside: those of them whose region lay at least partly inside.
-    """
+    """A region of a global tensor that an operation accesses, and that may extend past the tensor's edges."""
 
     line: int
     region: str
+    #: instances of the operation that ran
     instances: int
+    #: instances whose region was at least partly inside the tensor
     inside: int
 
     def __str__(self) -> str:
-        lay = f"line {self.line}: {self.region} lay"
+        start = f"line {self.line}: {self.region} lay"
         if not self.inside:
-            return f"{lay} wholly outside in all {self.instances} instances"
-        return f"{lay} at least partly inside in {self.inside} of {self.instances} instances"
+            return f"{start} wholly outside in all {self.instances} instances"
+        return f"{start} at least partly inside in {self.inside} of {self.instances} instances"
 
 
 class Report:
-    """What ran, how often, and at which cost; worked out when it is asked for."""
+    """Instruction counts, memory traffic and findings of a launch, computed on demand."""
 
     def __init__(
         self,
@@ -83,10 +82,9 @@ class Report:
         findings: Sequence[Finding] = (),
         delivery: str = "",
     ) -> None:
-        """block_lanes: threads that executed each block; traffic: by instruction, None without a profile.
+        """block_lanes: threads that executed each block. traffic: by instruction, None without a profile.
 
-        findings: what the checks collected, one per rule and pair of lines.
-        delivery: when asynchronous operations landed, empty if there were none.
+        delivery: when asynchronous operations landed; empty if there were none.
         """
         self.entry = program.function.name
         self.grid = grid
@@ -96,7 +94,7 @@ class Report:
         self.delivery = delivery
         self.profiled = traffic is not None
         self.locations: dict[int, str] = {}
-        # whoever made the kernel knows what its events count
+        # set by the compiler's runtime, from the kernel's performance events
         self.regions: tuple[RegionCount, ...] = ()
         self._places = places
         self._program = program
@@ -104,13 +102,13 @@ class Report:
         self._traffic = traffic or {}
 
     def note(self, error: SimulationError, location: Location | None) -> None:
-        """Add what only the caller could see to the findings: an error, and the line of the source that it is about."""
+        """Add an error that the caller has detected to the findings, with its source location."""
         place = Place(0, "", location)
         self.findings = (*self.findings, Finding(rule_of(error), "error", error.message, place, None, error.threads, 1))
 
     @cached_property
     def _counts(self) -> list[tuple[int, int]]:
-        """(instruction, threads that executed it)"""
+        """(instruction, threads that executed it) in program order."""
         counts: list[tuple[int, int]] = []
         for compiled, count in zip(self._program.blocks, self._block_lanes, strict=True):
             block = compiled.block
@@ -120,7 +118,7 @@ class Report:
 
     @cached_property
     def instructions(self) -> dict[str, int]:
-        """Opcode → how many threads executed it."""
+        """Opcode → number of threads that executed it."""
         result: dict[str, int] = {}
         for pc, count in self._counts:
             opcode = self._places.opcode(pc)
@@ -129,7 +127,7 @@ class Report:
 
     @cached_property
     def events(self) -> dict[int, int]:
-        """Performance events, as the 16 bits that name them → how many threads triggered them."""
+        """16-bit mask of performance events → number of threads that triggered them."""
         result: dict[int, int] = {}
         for block, events in self._program.events:
             result[events] = result.get(events, 0) + self._block_lanes[block]
@@ -137,12 +135,12 @@ class Report:
 
     @property
     def outside(self) -> tuple[RegionCount, ...]:
-        """The regions that lay wholly outside their tensors in all instances."""
+        """The regions that were wholly outside their tensors in all instances."""
         return tuple(r for r in self.regions if r.instances and not r.inside)
 
     @cached_property
     def lines(self) -> dict[int, LineCounts]:
-        """Source line → its share; memory traffic only with profile=True. Line 0 is what has no `.loc`."""
+        """Source line → its counts; memory traffic only with profile=True. Line 0 collects code without `.loc`."""
         result: dict[int, LineCounts] = {}
         for pc, count in self._counts:
             self._line_of(result, pc).instructions += count
@@ -159,7 +157,7 @@ class Report:
         return lines[number]
 
     def line(self, number: int) -> LineCounts:
-        """The share of a line of the kernel's source; zeros where nothing of it was executed.
+        """Return the counts of a line of the kernel's source, zero if none of its code was executed.
 
         raises: TilejitError for a line without code.
         """
@@ -171,7 +169,6 @@ class Report:
 
     @cached_property
     def _with_code(self) -> frozenset[int]:
-        """The lines of the source that instructions are from."""
         return frozenset(self._places.source_line(pc) for pc in range(len(self._program.function.body)))
 
     @property
@@ -191,7 +188,6 @@ class Report:
         return f"<report of {self.entry}: grid {self.grid}, {self.thread_instructions} thread instructions, {findings}>"
 
     def _repr_html_(self) -> str:
-        """The text, of which a screen shows a part."""
         return text_box(str(self))
 
     def __str__(self) -> str:

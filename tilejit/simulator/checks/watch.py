@@ -1,4 +1,4 @@
-"""All checks of one launch: what they remember of its memory, of its order, and what they have found."""
+"""The state of all checks of one launch."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ from .replicas import Replicas
 
 
 class Watch:
-    """The checks of a launch. strict: shuffles, votes and matches order no memory accesses."""
+    """The checks of a launch."""
 
     def __init__(
         self, program: Program, lanes: Lanes, ctas: int, places: PtxPlaces, findings: Findings, strict: bool
     ) -> None:
+        """strict: shuffles, votes and matches order no memory accesses."""
         self.program = program
         facts = program.ordering
         self.order = HappensBefore(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict, facts)
         precedence = Precedence(self.order, facts)
         report = AccessFindings(
             lanes, places, findings, precedence, Definedness(program, lanes, places, findings), program.sites,
-            Replicas(program.courses, precedence, findings, places),
+            Replicas(program.control_flow, precedence, findings, places),
         )
         self.checker = AccessChecker(self.order, report)
 
     def begin(self, lanes: Lanes) -> None:
-        """Start a chunk: its threads are ordered behind nothing."""
+        """Start a chunk, whose threads' accesses nothing precedes."""
         self.order.begin(lanes)
         self.order.cta_barrier(np.arange(lanes.first, lanes.first + lanes.ctas), True)
 
     def shadow_global(self, region: MemoryRegion, fresh: Sequence[MemoryPart]) -> None:
-        """Keep records of global memory; the parts `fresh` must be written before they are read."""
+        """Add records to a region of global memory; the parts `fresh` are unwritten."""
         shift = self.program.cell_shift["global"]
         shadow = Shadow(region, shift, True)
         lead = region.view("u1", 0)[1] if not shift else -region.base % (1 << shift)
@@ -53,6 +54,6 @@ class Watch:
         region.shadow = shadow
 
     def shadow_chunk(self, region: MemoryRegion) -> None:
-        """Keep records of a chunk's shared or local memory."""
+        """Add records to a region of a chunk's shared or local memory."""
         shift = self.program.cell_shift[region.space]
         region.shadow = Shadow(region, shift, False) if region.space == "shared" else LocalShadow(region, shift)

@@ -1,1 +1,1 @@
-"""From PTX text to Python functions: parser, basic blocks, translation."""
+"""Translation of PTX text into Python functions: parser, basic blocks, emitter."""

@@ -1,4 +1,4 @@
-"""Basic blocks of a kernel, and which registers are live into each."""
+"""Basic blocks of a kernel, and liveness."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from .ptx import PtxFunction, PtxInstruction
 
 EXIT = -1
 
-# Warp-synchronous instructions start a block, so that lanes that arrive early can wait in front of it.
+# Warp-synchronous instructions start a block, before which early lanes can wait.
 WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
 ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "tcgen05", "wgmma"})
 BARRIER_ROOTS = frozenset({"bar", "barrier"})
-# All warps of a warpgroup execute them together.
+# executed by all warps of a warpgroup together
 WARPGROUP_ROOTS = frozenset({"setmaxnreg"})
 
 # Instructions that end a block and emit no code.
@@ -20,54 +20,52 @@ JUMP_ROOTS = frozenset({"bra", "brx", "ret", "exit"})
 
 @dataclass(slots=True)
 class BasicBlock:
-    """Straight-line code; how it ends is `kind`.
-
-    kind: "fall" | "branch" | "switch" | "barrier" | "trap".
-    targets: successors, EXIT for leaving the kernel. For "branch": (taken, not taken).
-    predicate: the register a branch tests, or the index register of a switch.
-    warps: how many warps execute its first instruction together, 0 where lanes may come by themselves.
-    pcs: index in the function's body of each instruction, terminators that emit no code left out.
-    """
+    """Straight-line code and its terminator."""
 
     index: int
+    #: the instructions, by index in the function's body, without terminators that emit no code
     pcs: list[int] = field(default_factory=list)
+    #: of the terminator: "fall", "branch", "switch", "barrier" or "trap"
     kind: str = "fall"
+    #: successors, EXIT for leaving the kernel; for "branch" (taken, not taken)
     targets: tuple[int, ...] = ()
+    #: the predicate of a branch, or the index register of a switch
     predicate: str = ""
     negated: bool = False
     end_pc: int = -1
+    #: number of warps that execute the first instruction together, 0 if lanes may execute it separately
     warps: int = 0
 
 
 def is_warp_sync(ins: PtxInstruction) -> bool:
-    """Whether lanes of a warp wait for each other at this instruction."""
+    """True if lanes of a warp wait for each other at this instruction."""
     return ins.root in WARP_SYNC_ROOTS or (ins.root in BARRIER_ROOTS and ".warp" in ins.suffix)
 
 
 def aligned_warps(ins: PtxInstruction) -> int:
-    """How many warps must execute this instruction together with all their lanes; 0 for an ordinary one."""
+    """Return the number of warps that must execute this instruction together, with all lanes; 0 for an ordinary one."""
     if is_warpgroup_sync(ins) or (ins.root == "wgmma" and ".mma_async" in ins.suffix):
         return 4
     return int(".aligned" in ins.suffix and (ins.root in ALIGNED_ROOTS or ins.suffix.startswith(".cluster")))
 
 
 def is_warpgroup_sync(ins: PtxInstruction) -> bool:
-    """Whether all 128 threads of a warpgroup must execute this instruction together."""
+    """True if all 128 threads of a warpgroup must execute this instruction together."""
     return ins.root in WARPGROUP_ROOTS and ".aligned" in ins.suffix
 
 
 def is_barrier(ins: PtxInstruction) -> bool:
-    """Whether this is a CTA barrier, full or named."""
+    """True for CTA barriers, full or named."""
     return ins.root in BARRIER_ROOTS and ".warp" not in ins.suffix and ".cluster" not in ins.suffix
 
 
 def is_cluster_wait(ins: PtxInstruction) -> bool:
-    """Whether threads wait at this instruction until all of their cluster have arrived."""
+    """True if this instruction waits until all threads of the cluster have arrived."""
     return ins.root in BARRIER_ROOTS and ins.suffix.startswith(".cluster.wait")
 
 
 def split(function: PtxFunction) -> list[BasicBlock]:
-    """The kernel's basic blocks in text order; a predicated instruction becomes a block of its own."""
+    """Return the basic blocks in text order, with each predicated instruction in a separate block."""
     body = function.body
     leaders = _leaders(function)
     order = sorted(leaders)
@@ -95,7 +93,7 @@ def _leaders(function: PtxFunction) -> set[int]:
             leaders.add(pc)
         if ins.guard and ins.root not in JUMP_ROOTS:
             leaders.add(pc)
-        # After one aligned instruction the rest of a block has all lanes anyway.
+        # after an aligned instruction, the rest of the block has all lanes
         together = 0 if pc in leaders else together
         if aligned_warps(ins) > together:
             leaders.add(pc)
@@ -134,7 +132,7 @@ def _terminate(function: PtxFunction, block: BasicBlock, number: dict[int, int],
 
 
 def _insert_guards(function: PtxFunction, blocks: list[BasicBlock], guarded: set[int]) -> list[BasicBlock]:
-    """Put an empty branching block in front of every block that holds one predicated instruction."""
+    """Insert an empty branching block before each predicated instruction's block."""
     if not guarded:
         return blocks
     shifted: dict[int, int] = {EXIT: EXIT}
@@ -161,7 +159,7 @@ def _insert_guards(function: PtxFunction, blocks: list[BasicBlock], guarded: set
 
 
 def liveness(blocks: list[BasicBlock], uses: list[int], defs: list[int]) -> list[int]:
-    """Registers live into each block, as bit sets; `uses` are upward-exposed, `defs` what each block writes."""
+    """Return the registers live into each block, as bit sets. uses: upward-exposed reads; defs: writes."""
     live = list(uses)
     changed = True
     while changed:

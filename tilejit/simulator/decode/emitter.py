@@ -1,8 +1,8 @@
-"""Writes the Python source of one basic block: registers become local variables, instructions expressions.
+"""Emission of the Python source of a basic block: registers become local variables, and instructions expressions.
 
-A register's value is kept in every dtype it has been looked at in the block ("views"), so that a `.b32` register
-that holds a float costs no reinterpretation between float instructions. Between blocks a register is kept in its
-"home" dtype: the one in which it was first touched.
+Within a block, a register's value is kept in each dtype in which it has been accessed (its *views*), so that a `.b32`
+register with a float is not reinterpreted between float instructions. Between blocks it has its *home* dtype, that of
+the first access.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DTYPES: dict[str, Any] = {
     "f2": np.dtype(np.float16), "f4": np.dtype(np.float32), "f8": np.dtype(np.float64), "p": np.dtype(np.bool_),
 }
 
-# PTX type → dtype of the value. bf16 and packed types have no NumPy dtype: they are handled as bits.
+# PTX type → dtype of the value. bf16 and packed types have no NumPy dtype and are handled as bits.
 PTX_DTYPE = {
     "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "f2", "bf16": "u2",
     "b32": "u4", "u32": "u4", "s32": "i4", "f32": "f4", "f16x2": "u4", "bf16x2": "u4",
@@ -44,17 +44,16 @@ SPECIAL = {
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Registers of products that instructions other than wgmma access between two of these.
+    """Registers of wgmma products that other instructions access between two wgmma instructions."""
 
-    read, wrote: rows of registers; at: the instruction of each row of both, in this order.
-    """
-
+    #: rows of registers
     read: tuple[int, ...]
     wrote: tuple[int, ...]
+    #: the instruction of each row of `read`, then of `wrote`
     at: tuple[int, ...]
 
 
-# Shorter blocks leave the cache's memory alone anyway.
+# Shorter blocks fit into the cache anyway.
 LONG_BLOCK = 24
 _LOCAL = re.compile(r"(?<![%'@])\bv\d+\b")
 
@@ -62,7 +61,7 @@ SIZE = {name: dtype.itemsize for name, dtype in DTYPES.items()}
 
 
 class KernelNames:
-    """What all blocks of a kernel share: register slots and homes, constants, and addresses of symbols."""
+    """State shared by all blocks of a kernel: register slots and homes, constants, and addresses of symbols."""
 
     def __init__(self, registers: dict[str, int], addresses: dict[str, int], params: dict[str, int]) -> None:
         self.slots: dict[str, int] = {}
@@ -75,24 +74,23 @@ class KernelNames:
         self.sites: list[Any] = []
         self.maybe_undefined: frozenset[str] = frozenset()
         self.never_written: frozenset[str] = frozenset()
-        # registers that a thread may read after it skipped what writes them → that instruction
+        # register that a thread may read after skipping the instruction that writes it → that instruction
         self.skippable: dict[str, int] = {}
         self.loaded_later: frozenset[str] = frozenset()
         self.unread: frozenset[str] = frozenset()
         # variables whose addresses differ between the CTAs of a cluster
         self.shared: frozenset[str] = frozenset()
-        # registers that products of warpgroups name, by row
+        # operand registers of wgmma → row
         self.product_rows: dict[str, int] = {}
         self.constants: dict[tuple[int, str], str] = {}
 
     def set_undefined(self, undefined: frozenset[str], function: PtxFunction) -> None:
-        """Some path reads these registers unwritten."""
         self.maybe_undefined = undefined
         self.never_written = undefined - defined(function)
         self.skippable = skippable(function, undefined)
 
     def slot(self, name: str) -> int:
-        """The slot of a register or special register; KeyError when there is none of that name."""
+        """Return the slot of a register or special register. raises: KeyError if it isn't declared."""
         slot = self.slots.get(name)
         if slot is None:
             special = SPECIAL.get(name)
@@ -103,7 +101,7 @@ class KernelNames:
         return slot
 
     def constant(self, bits: int, dtype: str) -> str:
-        """The name of a NumPy scalar with these bits."""
+        """Return the name of a NumPy scalar with these bits."""
         key = (bits, dtype)
         name = self.constants.get(key)
         if name is None:
@@ -114,54 +112,52 @@ class KernelNames:
         return name
 
     def value(self, value: Any) -> str:
-        """The name of an object that generated code takes as it is."""
+        """Return a name by which generated code can use an object."""
         name = f"o{len(self.namespace)}"
         self.namespace[name] = value
         return name
 
 
 class BlockWriter:
-    """Collects the statements of one block; opcode entries call its methods.
-
-    parts: variable → (wide variable that it is an element of, which one, of how many).
-    computed: expression, or variables in another form → the variable that holds it.
-    before: the instruction in front of the current one, None where the block begins with that.
-    """
+    """Collects the statements of one block; opcode entries call its methods."""
 
     def __init__(self, names: KernelNames, module: Module) -> None:
         self.names = names
         self.module = module
         self.lines: list[str] = []
+        #: slot → dtype → variable
         self.views: dict[int, dict[str, str]] = {}
+        #: variable → (vector variable of which it is an element, its index, number of elements)
         self.parts: dict[str, tuple[str, int, int]] = {}
+        #: expression, or variables of a matrix → the variable with its value
         self.computed: dict[str | tuple[str, ...], str] = {}
         self.inputs: dict[int, None] = {}
         self.written: dict[int, None] = {}
         self.count = 0
         self.ins: PtxInstruction
+        #: the previous instruction, None at the start of the block
         self.before: PtxInstruction | None = None
         self.pc = -1
         self.highest = -1
         self.extra = "None"
         self.call_params: dict[str, int] = {}
         self.result_slot: tuple[int, str] | None = None
-        # registers of products that other instructions have accessed → the first of these instructions
+        # wgmma register that other instructions have accessed → the first of these instructions
         self.product_reads: dict[str, int] = {}
         self.product_writes: dict[str, int] = {}
 
     def fail(self, what: str) -> NoReturn:
-        """Refuse the current instruction."""
+        """Raise an error about the current instruction."""
         raise self.module.source.refusal(what, self.ins.line)
 
     def temp(self, expression: str) -> str:
-        """A new local variable with this value."""
         self.count += 1
         name = f"v{self.count}"
         self.lines.append(f" {name} = {expression}")
         return name
 
     def once(self, expression: str) -> str:
-        """The variable with this value, which only depends on other variables: made once in a block."""
+        """Return the variable with the value of a pure expression, which is emitted once per block."""
         if expression not in self.computed:
             self.computed[expression] = self.temp(expression)
         return self.computed[expression]
@@ -177,7 +173,7 @@ class BlockWriter:
         return views
 
     def read(self, name: str, dtype: str) -> str:
-        """The variable that holds register `name` as `dtype`, truncated if the register is wider."""
+        """Return the variable with register `name` as `dtype`, truncated if the register is wider."""
         names = self.names
         try:
             slot = names.slots.get(name)
@@ -211,7 +207,7 @@ class BlockWriter:
         return views[full]
 
     def may_be_undefined(self) -> bool:
-        """Whether LLVM may leave operands of this instruction undefined, as parts of a vector that nobody reads."""
+        """True if LLVM may leave operands of this instruction undefined, such as unused elements of a vector."""
         root = self.ins.root
         return root in ("mov", "selp", "prmt", "bfi") or (root == "st" and ".v" in self.ins.suffix)
 
@@ -219,7 +215,7 @@ class BlockWriter:
         return operand in self.names.register_bits or operand in SPECIAL
 
     def source(self, operand: str, dtype: str, ptx_type: str = "") -> str:
-        """A source operand as `dtype`: register, literal, or address of a symbol."""
+        """Return a source operand as `dtype`: a register, literal, or address of a symbol."""
         if not operand:
             self.fail("an operand is empty")
         first = operand[0]
@@ -236,7 +232,6 @@ class BlockWriter:
         return self.once(f"S.clusters.own({constant})") if is_own else constant
 
     def literal(self, operand: str, dtype: str, ptx_type: str) -> int:
-        """The bits of a literal operand."""
         try:
             if dtype == "p":
                 return int(parse_number(operand) != 0)
@@ -257,34 +252,33 @@ class BlockWriter:
         return self.source(self.ins.operands[index], dtype, ptx_type)
 
     def exactly(self, count: int) -> tuple[str, ...]:
-        """The operands, which must be as many."""
+        """Check the number of operands, and return them."""
         if len(self.ins.operands) != count:
             self.fail(f"expected {count} operands, got {len(self.ins.operands)}")
         return self.ins.operands
 
     def begin(self, ins: PtxInstruction, pc: int) -> None:
-        """Make `ins` the current instruction."""
         self.before = self.ins if pc == self.pc + 1 and pc else None
         self.ins, self.pc, self.highest = ins, pc, -1
         if ins.root == "wgmma":
-            self.tell_touched()
+            self.emit_touched()
 
     def end(self) -> None:
-        """Check that no operand is left over."""
+        """Check that the entry has read all operands."""
         if 0 <= self.highest < len(self.ins.operands) - 1:
             got, opcode = len(self.ins.operands), self.ins.root + self.ins.suffix
             self.fail(f"{opcode} takes {self.highest + 1} operands, got {got}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
-        """`signed` if some operand's register is held only as that, else `unsigned`: this saves a reinterpretation."""
+        """Return `signed` if one of the operands has a signed but no unsigned view, to save a reinterpretation."""
         for i in indices:
-            dtypes = self.at_hand(self.ins.operands[i])
+            dtypes = self.dtypes_held(self.ins.operands[i])
             if signed in dtypes and unsigned not in dtypes:
                 return signed
         return unsigned
 
-    def at_hand(self, operand: str) -> Collection[str]:
-        """The dtypes in which the block holds a register already; none of what is no register."""
+    def dtypes_held(self, operand: str) -> Collection[str]:
+        """Return the dtypes of a register's views; none if the operand isn't a register."""
         slot = self.names.slots.get(operand)
         if slot is None:
             return ()
@@ -292,7 +286,7 @@ class BlockWriter:
         return (self.names.home[slot],) if views is None else views
 
     def dst(self, index: int, dtype: str, expression: str) -> None:
-        """Assign the destination operand; narrower values are extended by their signedness."""
+        """Assign to a destination operand; narrower values are extended according to the dtype's signedness."""
         self.write(self.ins.operands[index], dtype, expression)
 
     def write(self, name: str, dtype: str, expression: str) -> None:
@@ -315,14 +309,14 @@ class BlockWriter:
             self.names.home[slot] = dtype
 
     def write_part(self, name: str, dtype: str, whole: str, parts: str, index: int, count: int) -> None:
-        """Assign element `index` of `whole`, which `parts` lists, and remember where it comes from."""
+        """Assign element `index` of `whole`, whose elements are in `parts`, and record its origin."""
         self.write(name, dtype, f"{parts}[{index}]")
         variable = self.views[self.names.slots[name]].get(dtype)
         if variable is not None:
             self.parts[variable] = (whole, index, count)
 
     def whole_of(self, variables: list[str]) -> str | None:
-        """The wide variable that has exactly these elements in this order, if there is one."""
+        """Return the vector variable with exactly these elements in this order, if there is one."""
         whole = self.parts.get(variables[0], ("", 0, 0))[0]
         every = all(self.parts.get(x) == (whole, i, len(variables)) for i, x in enumerate(variables))
         return whole if every else None
@@ -337,7 +331,7 @@ class BlockWriter:
         return slot
 
     def alias(self, name: str, source: str) -> None:
-        """`mov` between registers of one width: both names share the views."""
+        """Emit `mov` between registers of equal width, which then share their views."""
         target = self.destination(name)
         origin = self.names.slot(source)
         if source in self.names.loaded_later:
@@ -357,7 +351,7 @@ class BlockWriter:
             self.names.home[target] = self.names.home[origin]
 
     def set_constant(self, name: str, bits: int, dtype: str) -> None:
-        """`mov` of a literal, which leaves the register's home dtype open."""
+        """Emit `mov` of a literal, which doesn't set the register's home dtype."""
         slot = self.destination(name)
         home = self.names.home[slot]
         dtype = home if home and SIZE[home] == SIZE[dtype] else dtype
@@ -374,12 +368,12 @@ class BlockWriter:
             self.set_constant(self.define_flag(name), 1, "p")
 
     def touch_product(self, accesses: dict[str, int], name: str) -> None:
-        """Note that the current instruction accesses a register of products, if it is none itself."""
+        """Record an access to a wgmma register by another instruction."""
         if self.ins.root != "wgmma":
             accesses.setdefault(name, self.pc)
 
-    def tell_touched(self) -> None:
-        """Tell the machine which registers of products were accessed since it was told last."""
+    def emit_touched(self) -> None:
+        """Report to the machine the wgmma registers that were accessed since the last report."""
         if not (self.product_reads or self.product_writes):
             return
         rows = self.names.product_rows
@@ -389,7 +383,7 @@ class BlockWriter:
         self.product_reads, self.product_writes = {}, {}
 
     def param_slot(self, offset: int, dtype: str) -> int:
-        """The slot that the machine fills with the kernel parameter at `offset`."""
+        """Return the slot in which the machine puts the kernel parameter at `offset`."""
         name = f"%param:{offset}:{dtype}"
         names = self.names
         if name not in names.slots:
@@ -400,30 +394,30 @@ class BlockWriter:
         return slot
 
     def barrier_result(self, name: str, dtype: str) -> None:
-        """Declare a register that the machine writes when the block's barrier completes."""
+        """Declare a register as written by the machine when the block's barrier completes."""
         self.write(name, dtype, self.names.constant(0, dtype))
         slot = self.names.slots[name]
         self.result_slot = (slot, dtype)
 
     def define_flag(self, name: str) -> str:
-        """The predicate that says, per thread, whether a register that may be undefined has been written."""
+        """Return the predicate register that is true in threads that have written a maybe undefined register."""
         flag = f"%defined:{name}"
         self.names.register_bits[flag] = 1
         return flag
 
     def note_skipped(self, name: str, slot: int) -> None:
-        """Report to the checks which threads have skipped every write of a register, at the block's first read."""
+        """At a block's first read of a register, report the threads that have skipped all writes of it."""
         if name in self.names.skippable and slot not in self.written:
             self.once(f"S.skipped({self.read(self.define_flag(name), 'p')}, {name!r})")
 
     def check_defined(self, name: str, value: str) -> None:
-        """Check that this path wrote a register that an address or branch uses and some path leaves unwritten."""
+        """Check that a register used by an address or branch has been written."""
         if name in self.names.maybe_undefined:
             self.stmt(f"S.check_defined({self.read(self.define_flag(name), 'p')}, {name!r}, {self.pc})")
 
     def finish(self, name: str, outputs: list[int], extra: str) -> str:
-        """The function's source: `def name(S, inputs...)` → (extra, outputs...)."""
-        self.tell_touched()
+        """Return the source of the block's function, `def name(S, inputs...)`, which returns (extra, outputs...)."""
+        self.emit_touched()
         results = []
         for slot in outputs:
             home = self.names.home[slot]
@@ -440,7 +434,7 @@ class BlockWriter:
         return f"def {name}(S{head}):\n{body}\n return ({extra}, {', '.join(results)})\n"
 
     def drop_dead(self, kept: set[str]) -> None:
-        """Delete each variable after its last use: NumPy then computes in memory that is still in the cache."""
+        """Delete each variable after its last use, so that NumPy reuses memory that is in the cache."""
         last: dict[str, int] = {}
         for i, line in enumerate(self.lines):
             for name in _LOCAL.findall(line):
@@ -455,18 +449,18 @@ class BlockWriter:
             self.lines[i] += f"; del {', '.join(names)}"
 
 
-#: the parts of an opcode that its pattern names
+#: the named groups of an opcode's pattern
 Match = dict[str, str]
 Entry = Callable[[BlockWriter, Match], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """How closely an instruction follows the PTX ISA."""
+    """The accuracy of an instruction, relative to the PTX ISA."""
 
     #: "exact", "approximate" or "unsupported"
     kind: str = "exact"
-    #: the difference from the ISA or its bound; the message of a refusal
+    #: the difference from the ISA, or a bound on it; for unsupported instructions, the error message
     how: str = ""
     #: False if it accesses memory that the race check does not watch
     races: bool = True
@@ -488,7 +482,7 @@ def approximated(how: str, races: bool = True) -> Fidelity:
 
 
 def refused(what: str) -> tuple[Entry, Fidelity]:
-    """Return an entry that refuses its instruction with a message, and the fidelity that says so."""
+    """Return an entry that raises an error with this message, and its fidelity."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         e.fail(what)
@@ -496,13 +490,37 @@ def refused(what: str) -> tuple[Entry, Fidelity]:
     return emit, Fidelity("unsupported", what)
 
 
+def expression(result: str, text: str, *operands: str) -> Entry:
+    """Return an entry that assigns an expression of its operands, which are {0}, {1}, ... in `text`.
+
+    result, operands: dtypes, or the names of groups of the pattern that match a PTX type.
+    """
+
+    def emit(e: BlockWriter, m: Match) -> None:
+        target, *sources = (PTX_DTYPE[m[x]] if x in m else x for x in (result, *operands))
+        values = [e.src(i, dtype) for i, dtype in enumerate(sources, 1)]
+        e.dst(0, target, text.format(*values, root=e.ins.root, dtype=target, **m))
+
+    return emit
+
+
+def statement(text: str) -> Entry:
+    """Return an entry without operands that emits a statement, in which {pc} is the instruction."""
+
+    def emit(e: BlockWriter, m: Match) -> None:
+        e.exactly(0)
+        e.stmt(text.format(pc=e.pc, **m))
+
+    return emit
+
+
 def paired(operand: str) -> list[str]:
-    """The elements of `p|q`, or the operand alone."""
+    """Return the elements of `p|q`, or the operand alone."""
     return [x.strip() for x in operand.split("|")]
 
 
 def vector(operand: str) -> list[str]:
-    """The elements of `{a, b}`, or the operand alone."""
+    """Return the elements of `{a, b}`, or the operand alone."""
     if operand[0] != "{":
         return [operand]
     return [x.strip() for x in operand[1:-1].split(",")]

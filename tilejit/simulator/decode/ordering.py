@@ -1,4 +1,4 @@
-"""What a program's instructions say about the order of memory accesses, worked out once."""
+"""Facts about the memory ordering of a program's instructions, computed once per program."""
 
 from __future__ import annotations
 
@@ -17,36 +17,34 @@ _BARRIERS = ("bar", "barrier")
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """Facts of each instruction, and one more at the end for no instruction; and of all.
+    """Facts about each instruction, as arrays with one more element for no instruction, and about the program."""
 
-    strong, wide, constant: whether it is an ordered access, whether its scope reaches other clusters, and whether it is
-    a load of what nobody writes.
-    operation: a number that the instructions of one operation of the source share.
-    any_constant: some load is constant. narrow: some scope is no wider than a cluster; within: than a CTA.
-    consistent: some fence is sequentially consistent.
-    partial: something orders a part of a CTA's threads, or threads of several CTAs: named barriers or releases.
-    clocks: something orders a part of a CTA's warps, or those of a cluster: named barriers, mbarriers, asynchronous
-    operations, cluster barriers.
-    proxies: something fences, or is, the asynchronous proxy.
-    relaxed: some arrival or wait at an mbarrier orders no memory accesses.
-    """
-
+    #: a strong memory access
     strong: NDArray[np.bool_]
+    #: a strong access whose scope includes other clusters
     wide: NDArray[np.bool_]
+    #: ld.global.nc
     constant: NDArray[np.bool_]
+    #: equal numbers for the instructions of one operation of the source
     operation: NDArray[np.int64]
     any_constant: bool
+    #: some scope is no wider than a cluster
     narrow: bool
+    #: some scope is no wider than a CTA
     within: bool
+    #: some fence is sequentially consistent
     consistent: bool
+    #: partial barriers, releases or fences may order a part of a CTA's threads, or threads of several CTAs
     partial: bool
+    #: barriers of a part of a CTA or of a cluster, or asynchronous operations: vector clocks are needed
     clocks: bool
+    #: the asynchronous proxy is used
     proxies: bool
+    #: some mbarrier.arrive or wait has .relaxed, and orders no memory accesses
     relaxed: bool
 
     @classmethod
     def of(cls, body: Sequence[PtxInstruction], sites: Sequence[Site]) -> Ordering:
-        """The facts of a kernel's instructions."""
         strong, wide, constant = (np.zeros(len(body) + 1, bool) for _ in range(3))
         for site in sites:
             strong[site.pc] |= site.strong
@@ -75,11 +73,10 @@ class Ordering:
 
 
 def is_memory_fence(ins: PtxInstruction) -> bool:
-    """Whether a fence orders ordinary accesses."""
+    """True if a fence orders ordinary accesses."""
     return ".proxy" not in ins.suffix and ".mbarrier_init" not in ins.suffix
 
 
 def is_proxy(ins: PtxInstruction) -> bool:
-    """Whether an instruction starts what the asynchronous proxy does, or fences that."""
+    """True if an instruction is an operation or fence of the asynchronous proxy."""
     return ins.root == "wgmma" or ".bulk" in ins.suffix or (ins.root == "fence" and ".proxy.async" in ins.suffix)
-

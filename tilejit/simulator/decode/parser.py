@@ -1,4 +1,4 @@
-"""PTX text → module. Strict: what it doesn't know is an error with its PTX line."""
+"""Parser of PTX modules. Anything unknown is an error with its PTX line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ADDRESS = re.compile(r"(?:(generic)\(\s*)?([A-Za-z_$%][\w$]*)\s*(?(1)\))\s*(?:(
 
 @lru_cache(maxsize=64)
 def parse(text: str) -> Module:
-    """Parse what stands outside of functions; raises UnsupportedInstructionError on what is not understood."""
+    """Parse a module, except its function bodies. raises: UnsupportedInstructionError for anything unknown."""
     return _Parser(Source(text)).parse()
 
 
@@ -65,7 +65,7 @@ class _Parser(Cursor):
         return True
 
     def device_function(self, match: re.Match[str]) -> None:
-        """Note the name of a function that isn't a kernel; its body is left alone."""
+        """Record a function that isn't a kernel, and skip its body."""
         names = re.sub(r"\([^)]*\)", " ", match[1]).split()
         name = next((n for n in names if not n.startswith(".")), "")
         has_body = match[2] == "{"
@@ -74,7 +74,6 @@ class _Parser(Cursor):
             self.pos = self.source.closing_brace(self.pos)
 
     def entry(self, match: re.Match[str]) -> None:
-        """Note a kernel and where its body is."""
         if _TUNING.sub("", match[3]):
             raise self.refusal(f"unknown directive {_TUNING.sub('', match[3])!r}", match.start(3))
         params = self.params(match[2] or "", match.start())
@@ -101,16 +100,16 @@ class _Parser(Cursor):
 
 
 def bounds_of(directives: str) -> LaunchBounds:
-    """What the directives in front of a kernel's body say of its launches."""
-    said = {name: prod(int(x) for x in numbers.split(",")) for name, numbers in _BOUND.findall(directives)}
-    threads = said.get("reqntid", said.get("maxntid", 0))
+    """Return the launch bounds in the directives of a kernel."""
+    bounds = {name: prod(int(x) for x in numbers.split(",")) for name, numbers in _BOUND.findall(directives)}
+    threads = bounds.get("reqntid", bounds.get("maxntid", 0))
     found = _CLUSTER.search(directives)
     cluster = (int(found[1]), int(found[2] or 1), int(found[3] or 1)) if found else None
-    return LaunchBounds(threads, said.get("maxnreg", 0), said.get("minnctapersm", 0), cluster)
+    return LaunchBounds(threads, bounds.get("maxnreg", 0), bounds.get("minnctapersm", 0), cluster)
 
 
 def variable(source: Source, match: re.Match[str]) -> Variable:
-    """The variable that a match of VARIABLE declares."""
+    """Return the variable that a match of VARIABLE declares."""
     type_name = match["type"]
     if type_name not in TYPE_BYTES:
         raise source.refusal(f"unknown type .{type_name}", source.line_at(match.start()))
@@ -127,7 +126,7 @@ def variable(source: Source, match: re.Match[str]) -> Variable:
 
 
 def _initial(source: Source, match: re.Match[str], size: int, symbols: list[SymbolAddress]) -> bytes:
-    """A variable's initial bytes; what is an address is added to `symbols`."""
+    """Return a variable's initial bytes; append initializers that are addresses to `symbols`."""
     type_name = match["type"]
     width = TYPE_BYTES[type_name]
     out = bytearray(size)

@@ -1,4 +1,4 @@
-"""What PTX text is parsed into: modules, kernels, instructions; and its literals."""
+"""Data structures for parsed PTX: modules, kernels, instructions; and the parser of literals."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import NamedTuple
 from ...dataclass import dataclass, field
 from .source import Source
 
-# The windows of the generic address space end below (opcodes/move.py).
+# Above the windows of the generic address space (opcodes/move.py).
 CODE_ADDRESS = 5 << 44
 
-#: A name in an operand: as written, or with the `@` of a name declared in an inner scope. Not the letters of a literal.
+#: A name in an operand, which may have the `@` of an inner scope; doesn't match letters of a literal.
 NAME = re.compile(r"(?<![\w$%@])[%$A-Za-z_][\w$.@]*")
 
 
 class Loc(NamedTuple):
-    """A `.loc`: a place in a source file, and the call through which its function was inlined, None if it wasn't."""
+    """A `.loc`: a source location, and that of the call if its function was inlined."""
 
     file: int
     line: int
@@ -34,28 +34,24 @@ TYPE_BYTES = {
 
 @dataclass(frozen=True, slots=True)
 class PtxInstruction:
-    """One PTX instruction; `root` + `suffix` is the opcode with its modifiers.
-
-    operands: their text, registers of inner scopes renamed so that names are unique in the function.
-    line: in the PTX text, from 1.
-    loc: the `.loc` in force, or None.
-    """
+    """One PTX instruction; `root` + `suffix` is the opcode with its modifiers."""
 
     root: str
     suffix: str
+    #: as written, but with names of inner scopes made unique in the function
     operands: tuple[str, ...]
+    #: in the PTX text, from 1
     line: int
     loc: Loc | None
     guard: str | None = None
     guard_negated: bool = False
 
     def names(self, part: slice = slice(None)) -> list[str]:
-        """Return the names in some of the operands."""
         return [name for operand in self.operands[part] for name in NAME.findall(operand)]
 
     @property
     def events(self) -> int:
-        """The performance events that the instruction triggers, as bits; 0 for any other instruction."""
+        """The performance events that the instruction triggers, as a bit mask; 0 unless it is pmevent."""
         if self.root != "pmevent":
             return 0
         number = parse_number(self.operands[0])
@@ -64,24 +60,20 @@ class PtxInstruction:
 
 @dataclass(frozen=True, slots=True)
 class SymbolAddress:
-    """An initial value that is the address of a variable: `offset` bytes into it, stored `at` bytes into its holder.
+    """An initializer that is an address, `offset` bytes into a variable or function."""
 
-    generic: a generic address, not one of the variable's own state space.
-    """
-
+    #: byte offset in the initialized variable
     at: int
     size_bytes: int
     name: str
     offset: int
+    #: a generic address, rather than one in the variable's state space
     generic: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A named piece of memory: its state space, layout and initial bytes.
-
-    symbols: initial values that are addresses.
-    """
+    """A variable: its state space, layout and initial bytes."""
 
     name: str
     space: str
@@ -89,13 +81,14 @@ class Variable:
     align: int
     data: bytes | None = None
     external: bool = False
+    #: initializers that are addresses
     symbols: tuple[SymbolAddress, ...] = ()
     line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PtxParam:
-    """A kernel parameter: where it lies in the parameter space, in bytes."""
+    """A kernel parameter, and its byte offset in the parameter space."""
 
     name: str
     offset: int
@@ -104,41 +97,40 @@ class PtxParam:
 
 @dataclass(frozen=True, slots=True)
 class LaunchBounds:
-    """What a kernel's directives say of its launches; 0 for what they don't.
+    """The launch bounds in a kernel's directives; 0 if not specified."""
 
-    threads: of a CTA at most; registers: of a thread at most; ctas: on an SM at least.
-    cluster: the CTAs of a cluster along x, y and z, None where each is by itself.
-    """
-
+    #: maximum per CTA
     threads: int = 0
+    #: maximum per thread
     registers: int = 0
+    #: minimum per SM
     ctas: int = 0
+    #: CTAs per cluster along x, y and z; None without clusters
     cluster: tuple[int, int, int] | None = None
 
 
 @dataclass(slots=True)
 class PtxFunction:
-    """A kernel: parameters, registers (name → bits, 1 for predicates), variables and code.
-
-    body: instructions, with the labels that precede each position in `labels`.
-    undefined: registers that LLVM marked as holding an undefined value on purpose.
-    """
+    """A parsed kernel."""
 
     name: str
     params: tuple[PtxParam, ...]
+    #: name → bits, 1 for predicates
     registers: dict[str, int] = field(default_factory=dict)
     call_params: dict[str, int] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     body: list[PtxInstruction] = field(default_factory=list)
+    #: name → index in `body`
     labels: dict[str, int] = field(default_factory=dict)
     branch_tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: registers that LLVM declares undefined, by `implicit-def`
     undefined: set[str] = field(default_factory=set)
     bounds: LaunchBounds = LaunchBounds()
 
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """A kernel that has been seen but not parsed: its parameters, and where its body begins and ends in the text."""
+    """A kernel whose body has not been parsed: its parameters, and its body's extent in the text."""
 
     name: str
     params: tuple[PtxParam, ...]
@@ -149,25 +141,23 @@ class KernelText:
 
 @dataclass(slots=True)
 class Module:
-    """A PTX file: what stands outside of functions; kernels are parsed when they are asked for.
-
-    functions: name of each `.func` → whether it has a body.
-    """
+    """A PTX module. The bodies of kernels are parsed on demand."""
 
     source: Source
     kernels: dict[str, KernelText] = field(default_factory=dict)
+    #: name of a `.func` → True if it has a body
     functions: dict[str, bool] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)
 
     @property
     def code_addresses(self) -> dict[str, int]:
-        """The address of each function and kernel; no memory lies there."""
+        """The addresses of functions and kernels, at which there is no memory."""
         return {name: CODE_ADDRESS + 16 * i for i, name in enumerate((*self.functions, *self.kernels))}
 
 
 def parse_number(text: str, type_name: str = "b64") -> int:
-    """The bits of a PTX literal read as `type_name`, as a non-negative integer."""
+    """Return the bits of a PTX literal of type `type_name`, as a non-negative integer."""
     bits = 8 * TYPE_BYTES.get(type_name, 8) or 1
     if text[:2] in ("0f", "0F"):
         value = int(text[2:], 16)

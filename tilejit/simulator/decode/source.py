@@ -1,4 +1,4 @@
-"""PTX text with its lines: what is not understood is an error that shows its line."""
+"""PTX source text, with line numbers for errors."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _SPACE = re.compile(r"\s*")
 _COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.S)
 _BRACE = re.compile(r'"[^"\n]*"|[{}]')
 _LIST = re.compile(r"\{([^{},;]*),[^{};]{40,},([^{},;]*)\}")
-# Messages show this much of a line at most, half of it from its end.
+# Longer lines are abbreviated in messages to this number of characters.
 _SHOWN = 240
 
 
 class Source:
-    """A PTX text. code: the same with blanks for comments, so that positions are equal in both."""
+    """A PTX text. code: the text with comments replaced by blanks, so that positions are the same."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -27,7 +27,7 @@ class Source:
         return bisect_right(self._newlines, position - 1) + 1
 
     def line_text(self, line: int) -> str:
-        """A line with single blanks; line 1 is the first."""
+        """Return a line, counted from 1, with single blanks."""
         if not 0 < line <= len(self._newlines) + 1:
             return ""
         begin = self._newlines[line - 2] + 1 if line > 1 else 0
@@ -35,16 +35,16 @@ class Source:
         return " ".join(self.text[begin:end].split())
 
     def shown(self, line: int) -> str:
-        """Return a line for messages: of long lists the ends, and of what is still long the ends."""
+        """Return a line for messages, with the middle of long lists and of long lines left out."""
         text = _LIST.sub(r"{\1, ...,\2}", self.line_text(line))
         return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
 
     def refusal(self, what: str, line: int) -> UnsupportedInstructionError:
-        """The error that something on this line is not supported."""
+        """Return an error about something unsupported on a line."""
         return UnsupportedInstructionError(f"{what}\n  PTX line {line}: {self.shown(line)}")
 
     def closing_brace(self, begin: int) -> int:
-        """The position behind the brace that closes the one in front of `begin`."""
+        """Return the position after the brace that closes the one just before `begin`."""
         depth = 1
         for match in _BRACE.finditer(self.code, begin):
             depth += {"{": 1, "}": -1}.get(match[0], 0)
@@ -54,7 +54,7 @@ class Source:
 
 
 class Cursor:
-    """A place in a PTX text that moves on."""
+    """A reading position in a PTX text."""
 
     def __init__(self, source: Source, at: int = 0) -> None:
         self.source = source
@@ -65,7 +65,7 @@ class Cursor:
         return self.source.refusal(what, self.source.line_at(at))
 
     def skip(self) -> int:
-        """The position behind white space."""
+        """Skip white space, and return the position."""
         match = _SPACE.match(self.code, self.pos)
         self.pos = match.end() if match else self.pos
         return self.pos
@@ -78,7 +78,7 @@ class Cursor:
 
 
 def _blank_comment(match: re.Match[str]) -> str:
-    """Strings stay; comments become blanks of the same shape, so that positions keep their lines."""
+    """Replace a comment by blanks and newlines; keep a string."""
     text = match[0]
     if text[0] == '"':
         return text

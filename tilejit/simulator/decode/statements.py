@@ -1,7 +1,4 @@
-"""The body of a kernel → instructions, with names that are unique in the kernel.
-
-Braces inside a body open a scope: registers, call parameters and labels that are declared there are renamed.
-"""
+"""Parser of kernel bodies. Names that are declared in inner scopes are made unique in the kernel."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ _BRANCHES = frozenset({"bra", "brx"})
 
 
 def parse_kernel(module: Module, kernel: KernelText) -> PtxFunction:
-    """The kernel's declarations and code; raises UnsupportedInstructionError on what is not understood."""
+    """Parse a kernel's body. raises: UnsupportedInstructionError for anything unknown."""
     function = PtxFunction(kernel.name, kernel.params, bounds=kernel.bounds)
     _Body(module, function, kernel).parse()
     function.undefined.update(_IMPLICIT.findall(module.source.text, kernel.begin, kernel.end))
@@ -39,28 +36,24 @@ def parse_kernel(module: Module, kernel: KernelText) -> PtxFunction:
 
 
 class _Scope:
-    """What is declared between two braces. names: as written → unique in the kernel; labels likewise.
-
-    first: how many instructions precede the scope.
-    """
+    """The declarations between two braces."""
 
     def __init__(self, first: int) -> None:
+        #: the first instruction
         self.first = first
+        #: name as written → unique name
         self.names: dict[str, str] = {}
         self.labels: dict[str, str] = {}
         self.tables: list[str] = []
 
 
 class _Body(Cursor):
-    """The statements between a kernel's braces.
-
-    counted: the position of each `.loc` after an instruction of an inline assembly. All of an assembly comes from one
-    line of the source, but LLVM adds a line for each line of the assembly.
-    """
+    """Parses the statements between a kernel's braces."""
 
     def __init__(self, module: Module, function: PtxFunction, kernel: KernelText) -> None:
         super().__init__(module.source, kernel.begin)
-        self.counted = {
+        # Positions of wrong `.loc`s: LLVM adds one line for each line of an inline assembly, which comes from one line.
+        self.wrong_locs = {
             match.start()
             for assembly in _ASM.finditer(module.source.text, kernel.begin, kernel.end)
             for match in _LOC.finditer(self.code, *assembly.span())
@@ -91,7 +84,7 @@ class _Body(Cursor):
                     return
 
     def bracket_or_label(self, match: re.Match[str], kind: str) -> bool:
-        """Handle braces and labels; true at the kernel's closing brace."""
+        """Handle a brace or label. Return True at the kernel's closing brace."""
         if kind == "open":
             self.scopes.append(_Scope(len(self.function.body)))
         elif kind == "close":
@@ -103,7 +96,7 @@ class _Body(Cursor):
         return False
 
     def label(self, name: str, pos: int) -> None:
-        """A label, or the name of a table of labels."""
+        """Handle a label, or the name of a table of labels."""
         scope = self.scopes[-1]
         if name in scope.labels:
             raise self.refusal(f"label {name} is defined twice", pos)
@@ -116,7 +109,7 @@ class _Body(Cursor):
         self.function.labels[unique] = len(self.function.body)
 
     def resolve_labels(self, scope: _Scope) -> None:
-        """At a scope's end, give the branches inside it the unique names of its labels; inner scopes came first."""
+        """At a scope's end, replace its labels in the branches inside it by their unique names."""
         if not self.scopes:
             return
         # a table may also name labels of the scopes around it
@@ -163,11 +156,11 @@ class _Body(Cursor):
             raise self.refusal("this directive is not supported", self.pos)
 
     def location(self, match: re.Match[str]) -> None:
-        """A `.loc`; where its caller was inlined itself, an earlier `.loc` of that place says so.
+        """Handle a `.loc`. If the calling function was inlined as well, an earlier `.loc` of the call has its caller.
 
-        nvcc 13.5 leaves `inlined_at` out where it comes back to a place: what an earlier `.loc` said of it still holds.
+        nvcc 13.5 omits `inlined_at` when it repeats a location, so that of the earlier `.loc` is used.
         """
-        if match.start() in self.counted:
+        if match.start() in self.wrong_locs:
             return
         file, line, column = (int(x) for x in match.groups()[:3])
         if match[4]:
@@ -190,14 +183,14 @@ class _Body(Cursor):
         for item in (x.strip() for x in match[2].split(",")):
             many = re.fullmatch(r"([%\w$]+?)<(\d+)>", item)
             names = [f"{many[1]}{i}" for i in range(int(many[2]))] if many else [item]
-            there = self.function.registers if len(self.scopes) == 1 else self.scopes[-1].names
+            declared = self.function.registers if len(self.scopes) == 1 else self.scopes[-1].names
             for name in names:
-                if name in there:
+                if name in declared:
                     raise self.refusal(f"{name} is declared twice in one scope", match.start())
                 self.function.registers[self.declare(name)] = bits
 
     def declare(self, name: str, prefix: str = "%") -> str:
-        """Return the kernel-wide name of something declared in the current scope; a register's begins with `prefix`."""
+        """Declare a name in the current scope, and return its unique name. prefix: added to names without %."""
         if len(self.scopes) == 1:
             return name
         self.renamed = True

@@ -1,4 +1,4 @@
-"""Which registers each instruction reads and writes."""
+"""Registers read and written by instructions."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ from ...dataclass import dataclass
 from .blocks import BARRIER_ROOTS, JUMP_ROOTS
 from .ptx import NAME, PtxFunction, PtxInstruction
 
-# Their first operand is no result, as none in brackets is.
+# Their first operand isn't a result. Operands in brackets never are.
 _NO_RESULT = JUMP_ROOTS | BARRIER_ROOTS | {"nanosleep", "setmaxnreg"}
 _TAKES_CARRY = frozenset({"addc", "subc", "madc"})
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An instruction's registers. addresses: those in brackets; sources, targets: the others, in order.
-
-    Names of variables are harmless among the sources: no instruction writes a register of that name.
-    """
+    """The registers of an instruction."""
 
     pc: int
     root: str
     targets: tuple[str, ...]
+    #: may include names of variables, which no instruction writes
     sources: tuple[str, ...]
+    #: operands in brackets
     addresses: tuple[str, ...]
 
 
 def step_of(pc: int, ins: PtxInstruction) -> Step:
-    """An instruction's registers. `_` stands in a vector for an element that nobody wants."""
+    """Return an instruction's registers. The target `_` is an unused element of a vector."""
     operands = list(ins.operands)
     has_result = ins.root not in _NO_RESULT or ".red." in ins.suffix + "."
     targets: list[str] = []
@@ -42,9 +41,9 @@ def step_of(pc: int, ins: PtxInstruction) -> Step:
 
 
 def skippable(function: PtxFunction, undefined: frozenset[str]) -> dict[str, int]:
-    """Return those of the registers that predicated instructions or loads write, with the first of these.
+    """Return the registers among `undefined` that predicated instructions or loads write, with the first of these.
 
-    Other writes are left out: where a branch skips them, compilers leave registers undefined that no instruction needs.
+    Other writes don't count: if a branch skips them, compilers may leave registers undefined that are never used.
     """
     result: dict[str, int] = {}
     for pc, ins in enumerate(function.body):
@@ -55,7 +54,7 @@ def skippable(function: PtxFunction, undefined: frozenset[str]) -> dict[str, int
 
 
 def defined(function: PtxFunction) -> set[str]:
-    """Registers that may be written somewhere: the first operand of every instruction that has a destination."""
+    """Return the registers in the first operands of instructions that have a destination."""
     written: set[str] = set()
     for ins in function.body:
         if ins.operands and ins.root not in ("st", "red", "bra", "brx"):

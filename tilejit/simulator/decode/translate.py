@@ -1,4 +1,4 @@
-"""PTX text → a program: one Python function per basic block, cached by the text."""
+"""Translation of PTX kernels into programs with one Python function per basic block, cached by the PTX text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
 from .blocks import JUMP_ROOTS, BasicBlock, liveness, split
-from .courses import Courses
+from .control_flow import ControlFlow
 from .emitter import SPECIAL, BlockWriter, KernelNames
 from .ordering import Ordering
 from .parser import parse
@@ -33,67 +33,67 @@ RUNTIME: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class TranslatedBlock:
-    """One block's function `run(machine, *inputs)` → (extra, *outputs), and the slots of both.
-
-    steps: instructions that a thread executes in it, its end counted as one.
-    """
+    """A block's function."""
 
     block: BasicBlock
+    #: run(machine, *inputs) returns (extra, *outputs)
     run: Callable[..., tuple[Any, ...]]
+    #: slots
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    #: slot and dtype of the result of a barrier with reduction
     result: tuple[int, str] | None
+    #: instructions that each thread executes, including one for the terminator
     steps: int
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A translated kernel.
-
-    slots: register name → slot; homes: each slot's dtype between blocks.
-    placed: variables with their addresses in their own state space.
-    cell_shift: log2 of the narrowest access, per state space, for the race checks' cells.
-    initial: what each slot holds before the kernel starts.
-    special: the slots of special registers, by name; params: those of parameters, with dtype and offset.
-    param_parts: all parameters, as parts of their state space.
-    live: registers live into each block, as bit sets of slots.
-    product_registers: accumulators and registers of A of products of warpgroups.
-    skippable: registers that some path reads unwritten → a predicated instruction, or a load, that writes them.
-    of_warpgroups: blocks whose first instruction whole warpgroups execute together.
-    events: blocks with performance events, each with the events of one of its instructions as bits.
-    """
+    """A translated kernel."""
 
     module: Module
     function: PtxFunction
     blocks: tuple[TranslatedBlock, ...]
+    #: register name → slot
     slots: dict[str, int]
+    #: dtype of each slot between blocks
     homes: tuple[str, ...]
     sites: tuple[Site, ...]
+    #: variables with their addresses in their state spaces
     placed: tuple[Placed, ...]
+    #: state space → log2 of the narrowest access, which is the size of the race check's cells
     cell_shift: dict[str, int]
     shared_bytes: int
     local_bytes: int
+    #: registers live into each block, as bit sets of slots
     live: tuple[int, ...]
+    #: value of each slot at the kernel's start
     initial: tuple[Any, ...]
+    #: (name, slot) of special registers
     special: tuple[tuple[str, int], ...]
+    #: (slot, dtype, offset) of parameters
     params: tuple[tuple[int, np.dtype[Any], int], ...]
     param_parts: tuple[memory.MemoryPart, ...]
+    #: (block, bit mask) for each instruction that triggers performance events
     events: tuple[tuple[int, int], ...]
     ordering: Ordering
+    #: registers of D and A of wgmma
     product_registers: tuple[str, ...]
+    #: register that some path reads unwritten → the first predicated instruction, or load, that writes it
     skippable: dict[str, int]
+    #: blocks whose first instruction whole warpgroups execute together
     of_warpgroups: frozenset[int]
-    courses: Courses
+    control_flow: ControlFlow
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
-    """Parse and translate kernel `entry`; raises UnsupportedInstructionError for anything unknown."""
-    # a string keeps its hash: asking again for the same text costs nothing
+    """Parse and translate kernel `entry`. raises: UnsupportedInstructionError for anything unknown."""
+    # strings cache their hash, so that repeated lookups are cheap
     return _translate(ptx, entry, dynamic_shared_bytes)
 
 
 def clear_cache() -> None:
-    """Forget all translations."""
+    """Clear the cache of translations."""
     _translate.cache_clear()
     parse.cache_clear()
 
@@ -119,11 +119,10 @@ class _Translator:
         self.product_registers = _product_registers(function)
 
     def place_variables(self) -> tuple[Placed, ...]:
-        """Give every variable an address in its state space."""
         placed, places = place_lasting(self.module)
         places.next_free.update(shared=memory.SHARED_BASE, local=memory.LOCAL_BASE)
         variables = [*self.module_buffers(), *self.function.variables.values()]
-        # Dynamic shared memory comes last, as on the device.
+        # dynamic shared memory comes last, as on a GPU
         placed.extend(places.place(v) for v in sorted(variables, key=lambda v: v.external))
         ends = [at + self.dynamic_shared_bytes for v, at in placed if v.external and v.space == "shared"]
         self.sizes["shared"] = max(places.next_free["shared"], *ends, 0)
@@ -131,7 +130,7 @@ class _Translator:
         return tuple(placed)
 
     def module_buffers(self) -> list[Variable]:
-        """The module's shared and local variables that this kernel names."""
+        """Return the module's shared and local variables that this kernel uses."""
         buffers = [v for v in self.module.variables.values() if v.space in ("shared", "local")]
         if not buffers:
             return []
@@ -139,7 +138,7 @@ class _Translator:
         return [v for v in buffers if v.name in named]
 
     def check_labels(self) -> None:
-        """Instructions that end a block emit no code: check their modifiers and labels here."""
+        """Check the modifiers and labels of instructions that end a block, for which no code is emitted."""
         tables = self.function.branch_tables
         for ins in self.function.body:
             if ins.root not in JUMP_ROOTS:
@@ -165,7 +164,7 @@ class _Translator:
         return self.assemble(blocks, emitters, names, live)
 
     def undefined(self, names: KernelNames, live: int) -> frozenset[str]:
-        """Registers that some path reads unwritten, less those that LLVM left undefined on purpose."""
+        """Return the registers that some path reads unwritten, except those that LLVM declares undefined."""
         implicit = {"%param:", "%tid", "%carry"}
         return frozenset(
             name
@@ -177,7 +176,7 @@ class _Translator:
     def emit(self, blocks: list[BasicBlock], undefined: frozenset[str]) -> tuple[list[BlockWriter], KernelNames]:
         function = self.function
         addresses = {v.name: at for v, at in self.placed}
-        # like a variable's, a parameter's address is one in its own state space; cvta makes it generic
+        # addresses are in the state space of the variable or parameter; cvta makes them generic
         params = {p.name: p.offset for p in function.params}
         addresses = self.module.code_addresses | addresses | params
         names = KernelNames({**function.registers, "%carry": 32}, addresses, params)
@@ -263,12 +262,12 @@ class _Translator:
             product_registers=self.product_registers,
             skippable=names.skippable,
             of_warpgroups=frozenset(b.index for b in blocks if b.warps > 1),
-            courses=Courses(self.function, blocks, names.sites, names.slots, live),
+            control_flow=ControlFlow(self.function, blocks, names.sites, names.slots, live),
         )
 
 
 def _cell_shift(sites: list[Site]) -> dict[str, int]:
-    """The narrowest access to each state space; generic accesses may be to any."""
+    """Return the log2 of the narrowest access to each state space; generic accesses count for all."""
     result = {}
     for space in ("shared", "global", "local"):
         shifts = [s.shift for s in sites if s.space in (space, "") and not s.part]
@@ -277,26 +276,25 @@ def _cell_shift(sites: list[Site]) -> dict[str, int]:
 
 
 def _params(slots: dict[str, int]) -> tuple[tuple[int, np.dtype[Any], int], ...]:
-    """Slot, dtype and offset of each parameter that is read, by the names that the emitter gives them."""
     named = ((name.split(":"), slot) for name, slot in slots.items() if name.startswith("%param:"))
     return tuple((slot, memory.ELEMENTS[dtype], int(offset)) for (_, offset, dtype), slot in named)
 
 
 def _loaded_later(function: PtxFunction) -> frozenset[str]:
-    """Registers that tcgen05.ld writes: their values arrive at a wait."""
+    """Return the destinations of tcgen05.ld, whose values arrive at a wait."""
     loads = [x for x in function.body if x.root == "tcgen05" and x.suffix.startswith(".ld.") and x.operands]
     return frozenset(x.strip() for ins in loads for x in ins.operands[0].strip("{}").split(","))
 
 
 def _product_registers(function: PtxFunction) -> tuple[str, ...]:
-    """Registers that products of warpgroups name: accumulators and, in a vector, A."""
+    """Return the registers of wgmma's accumulators, and of A if it is in registers."""
     products = [x for x in function.body if x.root == "wgmma" and ".mma_async" in x.suffix]
     vectors = [operand for ins in products for operand in ins.operands[:2] if operand[0] == "{"]
     return tuple(dict.fromkeys(x.strip() for operand in vectors for x in operand.strip("{}").split(",")))
 
 
 def _unread(function: PtxFunction) -> frozenset[str]:
-    """Destinations of atomics that no instruction reads."""
+    """Return the destinations of atomics that no instruction reads."""
     targets = {x for ins in function.body if ins.root == "atom" for x in ins.names(slice(1))}
     if not targets:
         return frozenset()

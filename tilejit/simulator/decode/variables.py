@@ -1,4 +1,4 @@
-"""Where variables lie, and what a module's hold at first."""
+"""Addresses and initial contents of variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Placed = tuple[Variable, int]
 
 
 class Places:
-    """Gives variables addresses in their own state spaces; a red zone follows each."""
+    """Assigns addresses to variables, by state space; a red zone follows each variable."""
 
     def __init__(self, next_free: Mapping[str, int]) -> None:
         self.next_free = dict(next_free)
@@ -29,7 +29,7 @@ class Places:
 
 
 def place_lasting(module: Module) -> tuple[list[Placed], Places]:
-    """The global and constant variables, which all kernels of a module share; and where further ones go."""
+    """Place a module's global and constant variables, which all its kernels share; also return the allocator."""
     places = Places(_FIRST_ADDRESS)
     return [places.place(v) for v in module.variables.values() if v.space in _FIRST_ADDRESS], places
 
@@ -41,7 +41,7 @@ def initial_bytes(module: Module, variable: Variable, placed: Iterable[Placed]) 
     addresses.update((v.name, (at, WINDOWS[v.space])) for v, at in placed)
     for symbol in variable.symbols:
         if symbol.name not in addresses:
-            what = f"{variable.name} is initialised with {symbol.name}, which the PTX doesn't define"
+            what = f"{variable.name} is initialized with {symbol.name}, which the PTX doesn't define"
             raise module.source.refusal(what, variable.line)
         at, window = addresses[symbol.name]
         value = at + symbol.offset + (window if symbol.generic else 0)

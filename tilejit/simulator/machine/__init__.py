@@ -1,1 +1,1 @@
-"""What runs the program: threads, memory, warps, barriers, asynchronous copies, tensor memory."""
+"""The simulated GPU: threads, memory, warps, barriers, asynchronous copies and tensor memory."""

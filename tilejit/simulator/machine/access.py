@@ -1,24 +1,26 @@
 """Loads, stores and atomics of a group of threads.
 
-An instruction nearly always accesses the region that it accessed last. So two tests of all addresses are enough:
+An instruction nearly always accesses the same region as the last time, so two tests of all addresses suffice:
 
 ```
-offset = address - start          of each thread, unsigned: what lies in front of the region becomes a huge number
-OR of all offsets <= limit?       every address is inside, as no offset is greater than the OR of all
+offset = address - start          of each thread, unsigned: addresses before the region become huge
+OR of all offsets <= limit?       every address is inside, since no offset exceeds the OR of all
 OR of all offsets, low bits 0?    every address is aligned
 index  = offset >> shift          into the region's NumPy view
 ```
 
-Each address is looked at only where a test fails.
+Addresses are examined one by one only if a test fails.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import SimulationError
 from ...fast_unique import fast_unique
 from ..checks.findings import Findings
 from ..checks.places import PtxPlaces
@@ -36,7 +38,7 @@ _INT64 = np.dtype(np.int64)
 
 
 class Observer(Protocol):
-    """Sees every access: (instruction, region, each executing thread's element, bytes in front of element 0)."""
+    """A callback for every access, with the bytes that precede element 0 of the region's view as `lead`."""
 
     def access(self, site: Site, region: MemoryRegion, index: NDArray[Any], lead: int) -> None: ...
 
@@ -56,23 +58,28 @@ class Access:
         self.checker = checker
         self.observer: Observer | None = None
         self.bound: list[Bound | None] = [None] * len(sites)
-        # what groups that wait for others look at, once there are any
+        # created when a group first waits for other threads
         self.watched: Watched | None = None
 
     def rebind(self, lanes: Lanes) -> None:
-        """Start another chunk."""
+        """Switch to the lanes of another chunk."""
         self.lanes = lanes
         if self.checker is not None:
             self.checker.select(lanes)
 
     def watch(self, loads: frozenset[int]) -> Watched:
-        """Look from now on at what these memory instructions read."""
+        """Start tracking the memory that these instructions load."""
         if self.watched is None:
             self.watched = Watched(loads)
         return self.watched
 
+    def memory_changed(self) -> None:
+        """Record a change of memory that isn't an access of these instructions."""
+        if self.watched is not None:
+            self.watched.written_elsewhere()
+
     def bind(self, site: Site, address: Any) -> Bound | None:
-        """Chooses the region by the first thread's address; None if there is none, which is reported."""
+        """Bind an instruction to the region of the first thread's address; report and return None if there is none."""
         flat = np.ravel(address)
         first = (int(flat[0]) + site.offset) & (2**64 - 1 if site.address_dtype == "u8" else 2**32 - 1)
         region = self.memory.find(site.space, first)
@@ -93,9 +100,10 @@ class Access:
         return Bound(region, start, limit, view, kind(site.shift), lead)
 
     def resolve(self, number: int, address: Any) -> tuple[Bound | None, Any]:
-        """(region, element index of each executing thread).
+        """Return the region and the element index of each executing thread.
 
-        No region, but the addresses, if the threads access several or some address is wrong, which is reported.
+        If the threads access several regions, or some address is wrong, which is reported, return None and the
+        addresses.
         """
         bound = self.bound[number]
         site = self.sites[number]
@@ -123,7 +131,7 @@ class Access:
         return bound, index
 
     def rebind_site(self, site: Site, address: NDArray[Any], old: Bound) -> tuple[Bound, Any] | None:
-        """Some address lies outside the bound region: binds to one that holds them all; None if no single one does."""
+        """Rebind an instruction to the one region that holds all addresses, or return None if no single region does."""
         actual = self.actual(site, address)
         regions = self.memory.find_each(site, actual)
         outside = np.flatnonzero(regions < 0)
@@ -139,21 +147,21 @@ class Access:
         return (bound, index) if bound is not None else None
 
     def actual(self, site: Site, address: Any) -> NDArray[np.uint64]:
-        """The addresses themselves, offset added, as 64-bit numbers."""
+        """Return the full addresses, with the instruction's offset, as 64-bit numbers."""
         wide = np.atleast_1d(address)
         offset = wide.dtype.type(site.offset % 2 ** (8 * wide.dtype.itemsize))
         result: NDArray[np.uint64] = (wide + offset).astype(np.uint64)
         return result
 
     def load(self, number: int, address: Any) -> Any:
-        """The element at each thread's address; a scalar if all threads share a global address."""
+        """Return the element at each thread's address, or a scalar if all threads share a global address."""
         if not address.ndim:
             shared = self.load_shared_address(number, address)
             if shared is not None:
                 return shared
         bound, index = self.resolve(number, address)
         if bound is None:
-            return self.load_split(number, index)
+            return self.split(number, index, (), lambda at: self.load(number, at))
         region = bound.region
         if region.shadow is not None:
             self.checker_().load(region, index, self.sites[number])
@@ -162,7 +170,7 @@ class Access:
         return bound.view[index]
 
     def load_shared_address(self, number: int, address: Any) -> Any:
-        """The value that all threads read at one address; None where the region has copies or is checked."""
+        """Return the value at an address that all threads share, or None if the region is replicated or checked."""
         site = self.sites[number]
         bound = self.bound[number]
         if bound is None:
@@ -181,7 +189,7 @@ class Access:
     def store(self, number: int, address: Any, value: Any) -> None:
         bound, index = self.resolve(number, address)
         if bound is None:
-            self.store_split(number, index, value)
+            self.split(number, index, (value,), lambda at, part: self.store(number, at, part))
             return
         region = bound.region
         if not region.writable:
@@ -196,11 +204,12 @@ class Access:
             bound.view[index] = value
 
     def atomic(self, number: int, address: Any, wanted: bool, *operands: Any) -> Any:
-        """Update each thread's place; the old values if `wanted`."""
+        """Update the element at each thread's address; return the old values if `wanted`."""
         site = self.sites[number]
         bound, index = self.resolve(number, address)
         if bound is None:
-            return self.atomic_split(number, index, wanted, operands)
+            result = self.split(number, index, operands, lambda at, *parts: self.atomic(number, at, wanted, *parts))
+            return result if wanted else None
         region = bound.region
         if not region.writable:
             self.report_read_only(site, region, index)
@@ -221,56 +230,44 @@ class Access:
         return self.checker
 
     def subsets(self, number: int, address: NDArray[Any]) -> list[NDArray[np.int64]]:
-        """The threads that access each region; those whose address is wrong are left out."""
+        """Return the threads that access each region, without those whose address is wrong."""
         site = self.sites[number]
         actual = self.actual(site, address)
         regions = self.memory.find_each(site, actual)
         regions[(actual & np.uint64((1 << site.shift) - 1)) != 0] = -1
         return [np.flatnonzero(regions == r) for r in fast_unique(regions) if r >= 0]
 
-    def load_split(self, number: int, address: NDArray[Any]) -> Any:
-        """A load from several regions; zeros where an address is wrong."""
+    def split(self, number: int, address: NDArray[Any], operands: tuple[Any, ...], run: Callable[..., Any]) -> Any:
+        """Run an access once per region: `run(address, *operands)`. returns: the results, zeros for wrong addresses."""
         result = np.zeros(address.size, ELEMENTS[self.sites[number].dtype])
-        positions = self.lanes.positions()
-        group = self.lanes.group
+        positions, group = self.lanes.positions(), self.lanes.group
         for part in self.subsets(number, address):
             self.lanes.select(positions[part])
-            result[part] = self.load(number, address[part])
-        self.restore(group)
+            values = run(address[part], *(x[part] if np.ndim(x) else x for x in operands))
+            if values is not None:
+                result[part] = values
+        self.lanes.select(group)
         return result
 
-    def store_split(self, number: int, address: NDArray[Any], value: Any) -> None:
-        positions = self.lanes.positions()
-        group = self.lanes.group
-        for part in self.subsets(number, address):
-            self.lanes.select(positions[part])
-            self.store(number, address[part], value[part] if np.ndim(value) else value)
-        self.restore(group)
-
-    def atomic_split(self, number: int, address: NDArray[Any], wanted: bool, operands: tuple[Any, ...]) -> Any:
-        result = np.zeros(address.size, ELEMENTS[self.sites[number].dtype])
-        positions = self.lanes.positions()
-        group = self.lanes.group
-        for part in self.subsets(number, address):
-            self.lanes.select(positions[part])
-            values = self.atomic(number, address[part], wanted, *(x[part] if np.ndim(x) else x for x in operands))
-            if wanted:
-                result[part] = values
-        self.restore(group)
-        return result if wanted else None
-
-    def restore(self, group: NDArray[np.int64] | None) -> None:
-        self.lanes.select(group)
-
-    def who(self, at: int) -> str:
+    def describe_thread(self, at: int) -> str:
         return self.lanes.describe_position(int(self.lanes.positions()[at]))
 
+    def error(
+        self, kind: type[SimulationError], position: int, what: str, pc: int, hint: str | None = None
+    ) -> SimulationError:
+        """Return an error about a thread of the chunk: '<thread> <what>' at an instruction."""
+        return self.lanes.error(self.places, kind, np.array([position]), what, pc, hint)
+
+    def report(self, rule: str, position: int, what: str, pc: int, hint: str) -> None:
+        """Report a finding about a thread of the chunk: '<thread> <what>' at an instruction."""
+        text = f"{self.lanes.describe_position(position)} {what}\n  {self.places.describe(pc)}"
+        self.findings.add(rule, text, pc, None, self.lanes.numbers(np.array([position])), hint=hint)
+
     def threads(self, at: NDArray[np.int64]) -> list[int]:
-        """Executing threads, as numbers in the grid."""
         return self.lanes.numbers(self.lanes.positions()[at])
 
     def is_misaligned(self, site: Site, address: NDArray[Any]) -> bool:
-        """Whether some address is no multiple of the access's width, which is reported."""
+        """Report misaligned addresses; return True if there are any."""
         actual = self.actual(site, address)
         width = 1 << site.shift
         wrong = np.flatnonzero(actual & np.uint64(width - 1))
@@ -285,8 +282,8 @@ class Access:
         offset = where - (region.base if site.space else self.memory.generic(region))
         self.findings.add(
             "alignment",
-            f"{self.who(at)} accesses {width} bytes at address {where:#x}, which is not a multiple of {width}: "
-            f"{place(region, offset, width)} of {region.space} memory\n  {self.places.describe(site.pc)}",
+            f"{self.describe_thread(at)} accesses {width} bytes at address {where:#x}, which is not a multiple of "
+            f"{width}: {place(region, offset, width)} of {region.space} memory\n  {self.places.describe(site.pc)}",
             site.pc, None, self.threads(wrong), wrong.size,
         )
         return True
@@ -311,20 +308,17 @@ class Access:
         rank = self.rank_of(site, at, where)
         if rank is not None:
             where += (rank << RANK_SHIFT) - (where >> RANK_SHIFT << RANK_SHIFT)
-            detail = f"it lies in the CTA of rank {rank} of the cluster: only its mbarriers and multicast get there"
+            detail = f"it is in the CTA of rank {rank} of the cluster, which only arrivals and multicast can access"
         verb = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "uses an mbarrier of"}[site.kind]
-        who = self.who(at) if self.lanes.n > at else "a thread"
-        self.findings.add(
-            "bounds",
-            f"{who} {verb} {width} bytes out of bounds at {space} address {where:#x}: {detail}\n"
-            f"  {self.places.describe(site.pc)}",
-            site.pc, None, self.threads(outside), outside.size,
-        )
+        thread = self.describe_thread(at) if self.lanes.n > at else "a thread"
+        text = f"{thread} {verb} {width} bytes out of bounds at {space} address {where:#x}: {detail}\n"
+        text += f"  {self.places.describe(site.pc)}"
+        self.findings.add("bounds", text, site.pc, None, self.threads(outside), outside.size)
 
     def rank_of(self, site: Site, at: int, offset: int) -> int | None:
-        """The rank of another CTA to whose shared memory an executing thread's address belongs, None for its own.
+        """Return the rank of the other CTA whose shared memory a thread addresses, or None if it is the thread's own.
 
-        offset: the address, less that of the thread's own CTA.
+        offset: the address relative to the thread's own CTA.
         """
         if self.lanes.ranks == 1 or site.space != "shared" or not offset >> RANK_SHIFT or at >= self.lanes.n:
             return None
@@ -333,9 +327,6 @@ class Access:
         return rank if rank < self.lanes.ranks else None
 
     def report_read_only(self, site: Site, region: MemoryRegion, index: NDArray[np.int64]) -> None:
-        self.findings.add(
-            "failure",
-            f"{self.who(0)} writes to read-only memory: {place(region, int(index[0]) << site.shift, 1 << site.shift)}"
-            f"\n  {self.places.describe(site.pc)}",
-            site.pc, None, self.threads(np.arange(index.size)), index.size,
-        )
+        where = place(region, int(index[0]) << site.shift, 1 << site.shift)
+        text = f"{self.describe_thread(0)} writes to read-only memory: {where}\n  {self.places.describe(site.pc)}"
+        self.findings.add("failure", text, site.pc, None, self.threads(np.arange(index.size)), index.size)

@@ -1,4 +1,4 @@
-"""Atomic updates of a group of threads, as if the threads came one by one in ascending order."""
+"""Atomic updates by a group of threads, as if executed one by one in ascending thread order."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _INTEGER: dict[str, Any] = {
 }
 
 
-# The same of one thread's integers.
+# the scalar versions, on Python integers
 _ONE_BY_ONE: dict[str, Callable[..., int]] = {
     "cas": lambda old, expected, new: new if old == expected else old,
     "inc": lambda old, bound: 0 if old >= bound else old + 1,
     "dec": lambda old, bound: bound if old == 0 or old > bound else old - 1,
 }
-# A round of NumPy costs as much as so many threads, one by one.
-_ROUND_THREADS = 80
+# number of scalar updates that take as long as one vectorized step
+_STEP_THREADS = 80
 
 
 def step(op: str) -> Update:
-    """The function (old, operands) → new of `op.type`, vectorised over places that differ."""
+    """Return the function (old, operands) → new of `op.type`, vectorized over distinct elements."""
     name, _, t = op.partition(".")
     if name == "exch":
         return lambda old, v: v[0].astype(old.dtype)
@@ -61,7 +61,7 @@ def step(op: str) -> Update:
 
 
 def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, ...], wanted: bool) -> Any:
-    """Carry out `op` on view[index]; returns what each thread found there if `wanted`."""
+    """Apply `op` to view[index] and return what each thread found there if `wanted`."""
     name, _, t = op.partition(".")
     plain = name in _INTEGER and t not in ("f16x2", "bf16", "bf16x2")
     if plain and not wanted and index.size > 1:
@@ -87,21 +87,21 @@ def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, 
         bounds = values[0][order]
         each_run = bounds[runs.starts]
         if (bounds == runs.spread(each_run)).all():
-            return _count_round(name, view, runs, each_run)
+            return _count_modulo(name, view, runs, each_run)
     if name == "cas":
         expected = values[0][order]
         each_run = expected[runs.starts]
         if (expected == runs.spread(each_run)).all():
             return _swap_once(view, runs, each_run.astype(view.dtype, copy=False), values[1])
-    if name in _ONE_BY_ONE and runs.longest > index.size // _ROUND_THREADS:
+    if name in _ONE_BY_ONE and runs.longest > index.size // _STEP_THREADS:
         return _one_by_one(_ONE_BY_ONE[name], view, runs, values)
     return _by_rank(step(op), view, runs, values)
 
 
 def _stable_order(index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What sorts `index`, equal elements in their order.
+    """Return a stable argsort.
 
-    NumPy sorts 16-bit numbers by their digits, four to ten times as fast as wider ones by comparison.
+    NumPy radix-sorts 16-bit numbers, four to ten times as fast as it sorts wider ones by comparison.
     """
     least = index.min()
     span = int(index.max() - least)
@@ -117,9 +117,9 @@ def _stable_order(index: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Runs:
-    """Threads sorted by the place that they update: one run per place.
+    """Threads sorted by the element that they update, one run per element.
 
-    order: the threads; starts: where each run begins; places: what it updates; longest: threads of the longest.
+    order: the sorted threads; starts: the first index of each run; places: its element; longest: the maximum length.
     """
 
     def __init__(self, order: Array, place: Array, first: Array) -> None:
@@ -130,18 +130,18 @@ class _Runs:
         self.longest = int(self.lengths.max())
 
     def unsorted(self, values: Array) -> Array:
-        """Values of the sorted threads, in the threads' own order."""
+        """Return values of the sorted threads in thread order."""
         result = np.empty_like(values)
         result[self.order] = values
         return result
 
     def spread(self, values: Array) -> Array:
-        """A value per run for each of its threads; for a single run the value alone, which is as good."""
+        """Expand one value per run to one per thread; a single run's value is left to broadcast."""
         return values if values.size == 1 else np.repeat(values, self.lengths)
 
 
 def ranks(lengths: Array) -> NDArray[np.int64]:
-    """0 to length - 1 for each run, one run behind the other."""
+    """Return 0 to length - 1 for each run, concatenated."""
     if lengths.size == 1:
         return np.arange(lengths[0])
     ends = np.cumsum(lengths)
@@ -151,7 +151,7 @@ def ranks(lengths: Array) -> NDArray[np.int64]:
 
 
 def _running_totals(view: Array, runs: _Runs, value: Array) -> Array:
-    """Integer additions, which wrap: totals over all runs, less what lies in front of each."""
+    """Add integers, which wrap: prefix sums over all runs, less the sum before each run."""
     sorted_values = value[runs.order].astype(view.dtype, copy=False)
     total = np.cumsum(sorted_values, dtype=view.dtype)
     before = total - sorted_values
@@ -161,7 +161,7 @@ def _running_totals(view: Array, runs: _Runs, value: Array) -> Array:
 
 
 def _accumulate(ufunc: Any, view: Array, runs: _Runs, value: Array) -> Array:
-    """Few places that many threads update: running results, one place at a time."""
+    """Update few, heavily contended elements by a prefix scan of each run."""
     sorted_values = value[runs.order]
     old = np.empty(sorted_values.size, view.dtype)
     for start, length, place in zip(runs.starts, runs.lengths, runs.places, strict=True):
@@ -175,7 +175,7 @@ def _accumulate(ufunc: Any, view: Array, runs: _Runs, value: Array) -> Array:
 
 
 def _exchange(view: Array, runs: _Runs, value: Array) -> Array:
-    """Each thread finds what the one before it has left."""
+    """Exchange: each thread finds the value of its predecessor."""
     left = value[runs.order].astype(view.dtype, copy=False)
     old = np.empty_like(left)
     old[1:] = left[:-1]
@@ -184,33 +184,32 @@ def _exchange(view: Array, runs: _Runs, value: Array) -> Array:
     return runs.unsorted(old)
 
 
-def _count_round(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
-    """inc and dec where all threads of a run have one bound: they count modulo the bound + 1.
+def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
+    """Update by inc or dec if all threads of a run have one bound: a count modulo bound + 1.
 
-    A number beyond its bound is left by the first step: inc comes to 0 and dec to the bound, as from the last number
-    of a round.
+    A number beyond its bound is left by the first step: inc wraps to 0 and dec to the bound.
     """
     begin, bound = view[runs.places].astype(np.int64), bounds.astype(np.int64)
     last = bound if name == "inc" else np.zeros_like(bound)
     forward = 1 if name == "inc" else -1
     inside = np.where(begin > bound, last, begin)
-    turns = runs.spread(inside) + forward * ranks(runs.lengths)
-    old = turns % runs.spread(bound + 1)
+    counts = runs.spread(inside) + forward * ranks(runs.lengths)
+    old = counts % runs.spread(bound + 1)
     old[runs.starts] = begin
     view[runs.places] = ((inside + forward * runs.lengths) % (bound + 1)).astype(view.dtype)
     return runs.unsorted(old.astype(view.dtype))
 
 
 def _swap_once(view: Array, runs: _Runs, expected: Array, new: Array) -> Array:
-    """cas where all threads of a run expect one value: the first that brings another is the last that succeeds."""
+    """Update by cas if all threads of a run expect one value: the first to store another is the last to succeed."""
     new = new[runs.order].astype(view.dtype, copy=False)
     old = np.repeat(view[runs.places], runs.lengths)
-    behind = runs.starts + runs.lengths
+    ends = runs.starts + runs.lengths
     position = np.arange(new.size)
     first = np.minimum.reduceat(
         np.where(new != np.repeat(expected, runs.lengths), position, new.size), runs.starts
     )
-    changed = np.flatnonzero((view[runs.places] == expected) & (first < behind))
+    changed = np.flatnonzero((view[runs.places] == expected) & (first < ends))
     winners = np.repeat(first[changed], runs.lengths[changed])
     members = np.repeat(runs.starts[changed], runs.lengths[changed]) + ranks(runs.lengths[changed])
     late = members > winners
@@ -220,7 +219,7 @@ def _swap_once(view: Array, runs: _Runs, expected: Array, new: Array) -> Array:
 
 
 def _one_by_one(function: Callable[..., int], view: Array, runs: _Runs, values: tuple[Array, ...]) -> Array:
-    """Few places that many threads update: thread by thread, with Python's integers."""
+    """Update few, heavily contended elements thread by thread, with Python integers."""
     operands = list(zip(*(v[runs.order].tolist() for v in values), strict=True))
     old: list[int] = []
     for start, length, place in zip(runs.starts.tolist(), runs.lengths.tolist(), runs.places.tolist(), strict=True):
@@ -233,15 +232,15 @@ def _one_by_one(function: Callable[..., int], view: Array, runs: _Runs, values: 
 
 
 def _by_rank(function: Update, view: Array, runs: _Runs, values: tuple[Array, ...]) -> Array:
-    """One round per thread of the most contended place; each round's places differ."""
-    # the longest runs first, so that those that take part in a round are the first so many
+    """Update in as many vectorized steps as the longest run has threads; within a step the elements are distinct."""
+    # longest first, so the runs that are still active in a step form a prefix
     longest_first = np.argsort(-runs.lengths, kind="stable")
     starts, places = runs.starts[longest_first], runs.places[longest_first]
-    taking_part = np.searchsorted(-runs.lengths[longest_first], -np.arange(runs.longest), side="left")
+    active = np.searchsorted(-runs.lengths[longest_first], -np.arange(runs.longest), side="left")
     sorted_values = tuple(v[runs.order] for v in values)
     old = np.empty(runs.order.size, view.dtype)
     now = view[places]
-    for r, count in enumerate(taking_part):
+    for r, count in enumerate(active):
         at = starts[:count] + r
         old[at] = now[:count]
         now[:count] = function(now[:count], tuple(v[at] for v in sorted_values))

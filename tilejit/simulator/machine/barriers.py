@@ -1,7 +1,7 @@
-"""CTA barriers: who has arrived at which of the sixteen, and when their threads go on.
+"""CTA barriers: the arrivals at each of the sixteen, and the release of their threads.
 
-Exited threads don't count (PTX ISA, "exit"). An aligned barrier needs all threads of a warp at the same instruction;
-a warp of which a part has exited, or waits elsewhere, breaks that rule.
+Exited threads don't count (PTX ISA, "exit"). An aligned barrier needs all threads of a warp at the same instruction; it
+is an error if a part of the warp has exited or waits elsewhere.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ Released = tuple[int, Index | None, Result, Any]
 
 @dataclass(slots=True)
 class Arrival:
-    """Threads that arrived at one barrier instruction. waits: they stand there; those of bar.arrive went on.
-
-    message: what they released then.
-    """
+    """Threads that arrived at one barrier instruction, and their release. waits: False for bar.arrive."""
 
     block: BasicBlock
     positions: Index
@@ -44,12 +41,12 @@ class Arrival:
     message: Message | None = None
 
     def has_any(self, positions: Index) -> bool:
-        """Whether some of these threads are here: those of bar.arrive may come again before others come once."""
+        """True if it includes any of these threads. Those of bar.arrive may arrive again before the phase completes."""
         return bool(np.isin(positions, self.positions, assume_unique=True).any())
 
 
 class Barriers:
-    """All barriers of a chunk's CTAs. waiting, turns: barrier number → arrivals; their order, where it is checked."""
+    """All barriers of a chunk's CTAs. waiting, phase_orders: by barrier number, the arrivals and their check."""
 
     def __init__(
         self, lanes: Lanes, alive: NDArray[np.bool_], order: HappensBefore | None, places: PtxPlaces, findings: Findings
@@ -60,12 +57,12 @@ class Barriers:
         self.order = order
         self.places = places
         self.waiting: dict[int, list[Arrival]] = {}
-        self.turns: dict[int, PhaseOrder] = {}
+        self.phase_orders: dict[int, PhaseOrder] = {}
 
     def arrive(
         self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
     ) -> list[Released]:
-        """Register threads at a barrier; what that releases, themselves included."""
+        """Register arrivals and return the threads that they release, including the arriving ones."""
         how, numbers, counts, aligned, value, op = request
         if group is None and how == "sync" and counts is None and not self.waiting and not np.ndim(numbers):
             self.mark_barrier(np.arange(self.lanes.first, self.lanes.first + self.lanes.ctas), True)
@@ -74,7 +71,7 @@ class Barriers:
         for number in fast_unique(each):
             if number > 15:
                 raise SimulationError(
-                    f"there is no barrier {number}\n  {self.places.describe(block.end_pc)}",
+                    f"barrier {number} does not exist\n  {self.places.describe(block.end_pc)}",
                     instructions=(block.end_pc,), threads=self.lanes.numbers(positions[each == number]),
                 )
             at = np.flatnonzero(each == number)
@@ -88,13 +85,13 @@ class Barriers:
             values = None if value is None else np.broadcast_to(value, positions.shape)[at]
             arrival = Arrival(block, positions[at], how != "arrive", aligned, count, result, values, op)
             if self.order is not None and self.order.clocks is not None:
-                self.check_turn(self.order, int(number), arrival)
+                self.check_order(self.order, int(number), arrival)
                 arrival.message = self.order.release(positions[at])
             self.wait(int(number), arrival)
         return self.complete()
 
     def wait(self, number: int, arrival: Arrival) -> None:
-        """Adds an arrival; groups at the same instruction become one: lanes of a warp may come there in turn."""
+        """Add an arrival, merged with an earlier one at the same instruction: lanes of a warp may arrive separately."""
         arrivals = self.waiting.setdefault(number, [])
         same = (a for a in arrivals if a.waits == arrival.waits and a.block is arrival.block)
         earlier = next((a for a in same if a.count == arrival.count and not a.has_any(arrival.positions)), None)
@@ -110,10 +107,10 @@ class Barriers:
             earlier.value = np.concatenate([earlier.value, arrival.value])[order]
 
     def complete(self) -> list[Released]:
-        """Release every CTA in which a barrier has all its threads."""
+        """Release every CTA in which a barrier is complete."""
         released: list[Released] = []
         for number in list(self.waiting):
-            # CTAs get to different instructions with different counts; the threads of one agree
+            # CTAs may reach different instructions with different counts; the threads of one CTA agree
             for count in dict.fromkeys(a.count for a in self.waiting[number]):
                 released.extend(self.complete_one(number, count))
         return released
@@ -134,27 +131,27 @@ class Barriers:
             have = np.bincount(warps // lanes.warps_per_cta, minlength=lanes.ctas) * WARP
             full = have >= count
             if self.order is not None and np.count_nonzero(have > count):
-                self.report_crowd(number, count, arrivals[-1], have > count)
+                self.report_excess(number, count, arrivals[-1], have > count)
         if not full.any():
             return []
         for a in arrivals:
             if a.aligned:
                 self.check_aligned(a, full)
-        self.synchronise(arrivals, full, count)
-        if number in self.turns and count is None:
-            # the barrier orders all that follows
-            self.turns[number].forget(np.flatnonzero(full))
-        elif number in self.turns:
-            self.turns[number].end(np.flatnonzero(full))
+        self.synchronize(arrivals, full, count)
+        if number in self.phase_orders and count is None:
+            # a barrier of all threads orders everything after it
+            self.phase_orders[number].forget(np.flatnonzero(full))
+        elif number in self.phase_orders:
+            self.phase_orders[number].end(np.flatnonzero(full))
             for a in (x for x in arrivals if x.waits):
                 going = a.positions[full[cta[a.positions]]]
-                self.turns[number].passed(going, cta[going])
-        return self.let_go(number, count, full)
+                self.phase_orders[number].passed(going, cta[going])
+        return self.release(number, count, full)
 
-    def check_turn(self, order: HappensBefore, number: int, arrival: Arrival) -> None:
-        """Each thread arrives once in a phase, and for a phase only after the one before."""
-        if number not in self.turns:
-            self.turns[number] = PhaseOrder(order, self.findings, any_warp=True)
+    def check_order(self, order: HappensBefore, number: int, arrival: Arrival) -> None:
+        """Check that no thread arrives twice in a phase, or in a phase before it has passed the previous one."""
+        if number not in self.phase_orders:
+            self.phase_orders[number] = PhaseOrder(order, self.findings, any_warp=True)
         positions, pc = arrival.positions, arrival.block.end_pc
         for earlier in self.waiting.get(number, ()):
             again = positions[np.isin(positions, earlier.positions, assume_unique=True)]
@@ -165,27 +162,27 @@ class Barriers:
                     f"  {self.places.describe(pc)}\nafter\n  {self.places.describe(earlier.block.end_pc)}",
                     pc, earlier.block.end_pc, self.lanes.numbers(again), again.size, hint=HINT,
                 )
-        self.turns[number].arrive(f"barrier {number}", positions, self.lanes.full["chunk_cta"][positions], pc)
+        self.phase_orders[number].arrive(f"barrier {number}", positions, self.lanes.full["chunk_cta"][positions], pc)
 
-    def report_crowd(self, number: int, count: int, arrival: Arrival, crowded: NDArray[np.bool_]) -> None:
-        """Report that more threads have come for a phase than it takes: which of them it takes is open."""
+    def report_excess(self, number: int, count: int, arrival: Arrival, excess: NDArray[np.bool_]) -> None:
+        """Report more arrivals than a phase takes: it is undefined which of them complete it."""
         pc, positions = arrival.block.end_pc, arrival.positions
-        positions = positions[crowded[self.lanes.full["chunk_cta"][positions]]]
+        positions = positions[excess[self.lanes.full["chunk_cta"][positions]]]
         self.findings.add(
             "barrier",
-            f"{self.lanes.party(positions)} arrives at barrier {number} for a phase of {count} threads, for which more "
-            f"have arrived\n  {self.places.describe(pc)}",
+            f"{self.lanes.party(positions)} arrives at barrier {number}, where more threads have arrived than the "
+            f"{count} of a phase\n  {self.places.describe(pc)}",
             pc, None, self.lanes.numbers(positions), positions.size, hint=HINT,
         )
 
     def warp_complete(self, here: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """For each thread, whether all living threads of its warp are here."""
+        """Return for each thread whether all living threads of its warp are in `here`."""
         warp = self.lanes.full["chunk_warp"]
         missing = np.bincount(warp[self.alive & ~here], minlength=self.lanes.ctas * self.lanes.warps_per_cta)
         result: NDArray[np.bool_] = missing[warp] == 0
         return result
 
-    def let_go(self, number: int, count: int | None, full: NDArray[np.bool_]) -> list[Released]:
+    def release(self, number: int, count: int | None, full: NDArray[np.bool_]) -> list[Released]:
         cta = self.lanes.full["chunk_cta"]
         arrivals = self.waiting[number]
         total, yes = self.votes([a for a in arrivals if a.count == count], full.size)
@@ -208,7 +205,7 @@ class Barriers:
         return released
 
     def votes(self, arrivals: list[Arrival], ctas: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """bar.red: how many threads of each CTA have voted, and how many of them yes."""
+        """Return the number of votes, and of yes votes, for bar.red in each CTA."""
         cta = self.lanes.full["chunk_cta"]
         total = np.zeros(ctas, np.int64)
         yes = np.zeros(ctas, np.int64)
@@ -218,13 +215,13 @@ class Barriers:
                 yes += np.bincount(cta[a.positions][a.value], minlength=ctas)
         return total, yes
 
-    def synchronise(self, arrivals: list[Arrival], full: NDArray[np.bool_], count: int | None) -> None:
-        """Order what the threads of the CTAs in `full` did in front of the barrier before what who waited does next."""
+    def synchronize(self, arrivals: list[Arrival], full: NDArray[np.bool_], count: int | None) -> None:
+        """Order the past of all threads of these CTAs before the future of the waiters."""
         if self.order is None:
             return
         ctas = np.flatnonzero(full)
-        everybody = count is None or count >= self.lanes.threads
-        if everybody and all(a.waits for a in arrivals):
+        all_threads = count is None or count >= self.lanes.threads
+        if all_threads and all(a.waits for a in arrivals):
             self.mark_barrier(ctas + self.lanes.first, ctas.size == self.lanes.ctas)
             return
         home = self.lanes.full["chunk_cta"]
@@ -242,9 +239,9 @@ class Barriers:
             self.order.cta_barrier(ctas, all_of_chunk)
 
     def check_aligned(self, arrival: Arrival, full: NDArray[np.bool_]) -> None:
-        """Every thread of the warps that arrived here must have arrived here.
+        """Check that every thread of the warps that arrived here has arrived here.
 
-        Where the others have exited, a run that collects findings notes it and goes on, as a GPU does.
+        If the others have exited, a run that collects findings records it and continues, as a GPU does.
         """
         lanes = self.lanes
         here = np.zeros(lanes.total, bool)
@@ -258,10 +255,10 @@ class Barriers:
         living = elsewhere[self.alive[elsewhere]]
         at = int(living[0] if living.size else elsewhere[0])
         waiter = int(arrival.positions[warp[arrival.positions] == warp[at]][0])
-        fate = "waits at another barrier instruction" if self.alive[at] else "has exited without it"
+        fate = "waits at another barrier instruction" if self.alive[at] else "has exited without reaching it"
         others = self.describe_waiting() if self.alive[at] else []
         message = (
-            f"a barrier that all threads of a warp must execute together was reached by a part of the warp: "
+            f"a barrier that all threads of a warp must execute together was reached by only part of the warp: "
             f"{lanes.describe_position(waiter)} waits at\n  {self.places.describe(arrival.block.end_pc)}\n"
             f"but {lanes.describe_position(at)} {fate}" + "".join("\n" + x for x in others)
         )
@@ -271,8 +268,8 @@ class Barriers:
             raise DivergenceError(message, hint=hint, instructions=(pc,), threads=threads)
         self.findings.add("divergence", message, pc, threads=threads, hint=hint)
 
-    def standing(self) -> list[tuple[int, Index | None]]:
-        """(block behind the barrier, threads) of those who have arrived."""
+    def arrived(self) -> list[tuple[int, Index | None]]:
+        """Return (block after the barrier, threads) of each arrival."""
         return [(a.block.targets[0], a.positions) for arrivals in self.waiting.values() for a in arrivals]
 
     def describe_waiting(self) -> list[str]:
@@ -280,14 +277,12 @@ class Barriers:
         for number, arrivals in self.waiting.items():
             for a in arrivals:
                 if a.waits:
-                    who = self.lanes.describe_position(int(a.positions[0]))
-                    more = f" and {a.positions.size - 1} more" if a.positions.size > 1 else ""
                     place = self.places.describe(a.block.end_pc)
-                    lines.append(f"{who}{more} wait at barrier {number}\n  {place}")
+                    lines.append(f"{self.lanes.describe_some(a.positions)} wait at barrier {number}\n  {place}")
         return lines
 
     def report(self, others: str) -> NoReturn:
-        """Nobody can run and barriers wait: some thread never arrives."""
+        """Raise the error of barriers that wait while no thread can run."""
         lines = self.describe_waiting()
         if others:
             lines.append(others)
@@ -296,14 +291,14 @@ class Barriers:
         pcs = [a.block.end_pc for a in arrivals]
         threads = [x for a in arrivals for x in self.lanes.numbers(a.positions)]
         if any(a.count is not None for each in self.waiting.values() for a in each):
-            message = f"deadlock: a barrier never gets all its threads\n{text}"
+            message = f"deadlock: some threads never arrive at a barrier\n{text}"
             raise DeadlockError(message, instructions=pcs, threads=threads)
         message = f"a barrier is not reached by all threads of its CTA\n{text}"
         raise DivergenceError(message, instructions=pcs, threads=threads)
 
 
 def combined(op: str, total: NDArray[np.int64], yes: NDArray[np.int64]) -> NDArray[Any]:
-    """The result of bar.red in each CTA."""
+    """Return the result of bar.red in each CTA."""
     if op == "popc":
         return yes.astype(np.uint32)
     return yes == total if op == "and" else yes > 0

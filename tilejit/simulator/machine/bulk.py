@@ -1,7 +1,7 @@
-"""Copies by TMA: boxes of tensors and runs of bytes between global and shared memory, as operations in flight.
+"""TMA copies: boxes of tensors and runs of bytes between global and shared memory, as asynchronous operations.
 
-A load reports its bytes to an mbarrier. Stores of a thread form groups (commit), which complete in order; a wait is for
-all but the newest groups to have read their sources, or to have landed.
+A load reports its bytes to an mbarrier. The stores of a thread form groups (commit), which complete in order; a wait
+lasts until all but the newest groups have read their sources, or have completed.
 
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk", "cp.async.bulk.tensor",
 "cp.async.bulk.commit_group", "cp.async.bulk.wait_group".
@@ -31,13 +31,13 @@ from .shares import SharedBox, Shares
 from .swizzle import CHUNK_BYTES
 from .tensor_map import EncodedMap
 
-# source: PTX ISA, "Tensors: alignment", of shared memory that boxes begin at
+# of shared memory addresses of boxes; source: PTX ISA, "Tensors: alignment"
 BOX_ALIGNMENT = 128
 
 
 @dataclass(slots=True)
 class BulkStore:
-    """A store of a thread, in one of its groups. event, landed: when it was issued and delivered."""
+    """A store in one of its thread's groups. event, landed: the events of its issue and its delivery."""
 
     operation: Operation
     group: int
@@ -47,17 +47,17 @@ class BulkStore:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """A load that has come to shared memory, and the event of that."""
+    """A load that was delivered to shared memory, with the event."""
 
     operation: Operation
     event: int
 
 
 class BulkCopies:
-    """The copies of a chunk's threads. memory: it knows the tensor maps.
+    """The TMA copies of a chunk's threads.
 
     committed: groups of each thread; read: how many of them have been waited for, so that their sources are free.
-    stores: of each thread, those that may not have been waited for until they landed.
+    stores: of each thread, those not yet waited for until completion.
     landed: of each CTA of the chunk and each agent that loads into it, the last load.
     """
 
@@ -81,15 +81,13 @@ class BulkCopies:
         if self.shares is not None:
             mbarriers.finishes = self.shares.finish
 
-    # what generated code calls
-
     def load_box(
         self, source: int, target: int, signals: int, to: Any, where: Any, coordinates: tuple[Any, ...], bar: Any,
         mask: Any,
     ) -> None:
         """cp.async.bulk.tensor from global to shared memory; each executing thread copies a box.
 
-        mask: a bit for each CTA of the cluster that gets it, by rank; None for the thread's own.
+        mask: of the receiving CTAs, by rank in the cluster; None for the thread's own.
         """
         site = self.access.sites[target]
         for i, position in enumerate(self.lanes.positions().tolist()):
@@ -117,21 +115,15 @@ class BulkCopies:
             self.check_stored_at(at, site, position)
             run = self.box_in_global(encoded, at, self.access.sites[target], position, stores=True)
             shared = self.box_in_shared(encoded, begin, site, position, self.cta(position))
-            self.issue_store("TMA store", position, shared.part(run.which), run.alone())
+            self.issue_store("TMA store", position, shared.part(run.which), run.in_bounds())
 
     def check_stored_at(self, coordinates: tuple[int, ...], site: Site, position: int) -> None:
-        """A box that is stored begins nowhere in front of the tensor; one that is loaded may.
-
-        source: measured on an H100
-        """
+        """Check that a stored box doesn't begin before the tensor; a loaded one may (measured on an H100)."""
         for axis, first in enumerate(coordinates):
             if first < 0:
-                raise OutOfBoundsError(
-                    f"{self.lanes.describe_position(position)} stores a box that begins at {first} along dimension "
-                    f"{axis} of its map, in front of the tensor\n  {self.places.describe(site.pc)}",
-                    instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-                    hint="a GPU ends the kernel there: CUDA_ERROR_ILLEGAL_INSTRUCTION; past the tensor's end it may go",
-                )
+                what = f"stores a box that begins at {first} along dimension {axis} of its map, before the tensor"
+                hint = "a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION; a box may only extend past the tensor's end"
+                raise self.access.error(OutOfBoundsError, position, what, site.pc, hint)
 
     def load(self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any) -> None:
         """cp.async.bulk from global to shared memory."""
@@ -162,7 +154,7 @@ class BulkCopies:
         self.committed[self.lanes.positions()] += 1
 
     def wait(self, newest: int, read: bool) -> None:
-        """cp.async.bulk.wait_group: all but the `newest` groups of each thread have landed, or been read."""
+        """cp.async.bulk.wait_group: complete all but the `newest` groups of each thread, or only their reads."""
         for position in self.lanes.positions().tolist():
             done = int(self.committed[position]) - newest
             stores = self.stores.get(position, [])
@@ -179,15 +171,13 @@ class BulkCopies:
                 self.stores[position] = stores[len(complete) :]
 
     def check_map(self, where: Any, pc: int) -> None:
-        """prefetch.tensormap: there must be a map, or zeros in place of one."""
+        """prefetch.tensormap: the address must hold a map, or the zeros that replace one."""
         for i, position in enumerate(self.lanes.positions().tolist()):
             if _of(where, i) not in self.memory.empty_maps:
                 self.map_at(_of(where, i), position, pc)
 
-    # the machine
-
     def check_exit(self, positions: Index, alive: NDArray[np.bool_]) -> None:
-        """Threads exit: nothing in flight may need their shared memory any more. alive: the threads that are left."""
+        """Check that nothing in flight needs the shared memory of exiting threads. alive: the threads that are left."""
         self.check_stores_read(positions)
         cta_of = self.lanes.full["chunk_cta"]
         for cta in np.setdiff1d(cta_of[positions], cta_of[alive]).tolist():
@@ -197,13 +187,13 @@ class BulkCopies:
                     f"a CTA exits while a {operation.what} to its shared memory is in flight, started by "
                     f"{self.lanes.describe_position(operation.issuer)}\n  {self.places.describe(operation.pc)}",
                     operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
-                    hint="wait for the phase of its mbarrier in front of the exit",
+                    hint="wait for the phase of its mbarrier before exiting",
                 )
 
     def unseen_loads(self, cta: int) -> list[Operation]:
-        """The loads of a CTA of which nobody in it knows that they have landed, whether or not they have here.
+        """Return the loads into a CTA whose completion no thread of it has observed, even if they were delivered.
 
-        Who knows what is followed by the checks; without them these are the loads that haven't landed here.
+        Without checks, which track that knowledge, these are the loads in flight.
         """
         flying = [x for x in self.operations.pending if any(s.cta == cta for s in x.signals)]
         agents, landed = self.agents, self.landed.get(cta, {}).items()
@@ -212,19 +202,13 @@ class BulkCopies:
         return [*flying, *(last.operation for agent, last in landed if not agents.is_known(agent, cta, last.event))]
 
     def check_stores_read(self, positions: Index) -> None:
-        """The stores of threads that exit must have read their sources."""
+        """Report exiting threads that haven't waited until their stores have read the sources."""
         for position in set(positions.tolist()) & self.stores.keys():
             unread = [x.operation for x in self.stores[position] if x.group >= self.read[position]]
             if unread:
-                self.access.findings.add(
-                    "in-flight",
-                    f"{self.lanes.describe_position(position)} exits before its {unread[0].what} was waited for\n"
-                    f"  {self.places.describe(unread[0].pc)}",
-                    unread[0].pc, None, self.lanes.numbers(np.array([position])),
-                    hint="wait with cp.async.bulk.wait_group.read 0 in front of the exit: shared memory goes with it",
-                )
-
-    # operations
+                hint = "wait with cp.async.bulk.wait_group.read 0 before exiting, which releases shared memory"
+                what = f"exits before its {unread[0].what} was waited for"
+                self.access.report("in-flight", position, what, unread[0].pc, hint)
 
     def issue_load(self, what: str, position: int, source: AddressRun, target: AddressRun, signal: Signal) -> None:
         pc, cta = target.site.pc, signal.cta
@@ -259,8 +243,7 @@ class BulkCopies:
             agents.write(operation.writes, Start(what, issuers, target.site))
 
         def carry_out() -> None:
-            if self.access.watched is not None:
-                self.access.watched.written_elsewhere()
+            self.access.memory_changed()
             target.write(source.read())
             if agents is not None:
                 store.landed = agents.land(operation.writes, writer_of(thread), cta, pc)
@@ -270,7 +253,6 @@ class BulkCopies:
         self.operations.issue(operation)
 
     def signal(self, number: int, bar: Any, i: int, size: int, cta: int) -> Signal:
-        """What the i-th executing thread's copy to a CTA reports to the barrier there."""
         site = self.access.sites[number]
         address = _of(bar, i) + site.offset
         if self.agents is not None:
@@ -281,88 +263,68 @@ class BulkCopies:
         return Signal(address, cta, size)
 
     def receivers(self, mask: Any, i: int, site: Site) -> list[int]:
-        """The CTAs that get what the i-th executing thread copies."""
         position = int(self.lanes.positions()[i])
         own, ranks = self.cta(position), self.lanes.ranks
         if mask is None:
             return [own]
         bits = _of(mask, i)
         if not bits or bits >> ranks:
-            raise SimulationError(
-                f"{self.lanes.describe_position(position)} copies to the CTAs of mask {bits:#06x}, in a cluster of "
-                f"{ranks}\n  {self.places.describe(site.pc)}",
-                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-                hint="the mask has a bit for each CTA that gets the box, by its rank in the cluster",
-            )
+            what = f"copies to the CTAs of mask {bits:#06x}, in a cluster of {ranks}"
+            hint = "the mask has a bit for each receiving CTA, by its rank in the cluster"
+            raise self.access.error(SimulationError, position, what, site.pc, hint)
         ctas = [own // ranks * ranks + rank for rank in range(ranks) if bits >> rank & 1]
         return [cta for cta in ctas if self.far.is_there(site, position, cta)]
-
-    # operands
 
     def cta(self, position: int) -> int:
         return int(self.lanes.full["chunk_cta"][position])
 
     def thread(self, position: int) -> int:
-        """A thread's number in its CTA."""
         return int(self.lanes.full["thread"][position])
 
     def map_at(self, address: int, position: int, pc: int) -> EncodedMap:
         encoded = self.memory.maps.get(address)
         if encoded is not None:
             return encoded
-        what = f"takes {address:#x} for the address of a tensor map, and there is none"
+        what = f"uses {address:#x} as the address of a tensor map, but no map is there"
         if address in self.memory.empty_maps:
-            what = "starts a copy of an array without elements, of which there is no tensor map"
-        raise SimulationError(
-            f"{self.lanes.describe_position(position)} {what}\n  {self.places.describe(pc)}",
-            instructions=(pc,), threads=self.lanes.numbers(np.array([position])),
-        )
+            what = "starts a copy of an array without elements, which has no tensor map"
+        raise self.access.error(SimulationError, position, what, pc)
 
     def check_writable(self, encoded: EncodedMap, site: Site, position: int) -> None:
         if not encoded.writable:
-            raise SimulationError(
-                f"{self.lanes.describe_position(position)} writes to {encoded.name or 'an array'}, which is read-only\n"
-                f"  {self.places.describe(site.pc)}",
-                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-            )
+            what = f"writes to {encoded.name or 'an array'}, which is read-only"
+            raise self.access.error(SimulationError, position, what, site.pc)
 
     def start(self, site: Site, address: int, alignment: int, position: int) -> int:
-        """An address that a copy begins at, which must be a multiple of `alignment`."""
+        """Return the start address of a copy, which must be a multiple of `alignment`."""
         start = address + (site.offset if site.space == "shared" else 0)
         if start % alignment:
-            raise MisalignedError(
-                f"{self.lanes.describe_position(position)} copies from or to {site.space} address {start:#x}, "
-                f"which is not a multiple of {alignment}\n  {self.places.describe(site.pc)}",
-                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-            )
+            what = f"copies from or to {site.space} address {start:#x}, which is not a multiple of {alignment}"
+            raise self.access.error(MisalignedError, position, what, site.pc)
         return start
 
     def size(self, site: Site, size: int, position: int) -> int:
         if size % CHUNK_BYTES or not size:
-            raise MisalignedError(
-                f"{self.lanes.describe_position(position)} copies {size} bytes, which is no multiple of {CHUNK_BYTES}\n"
-                f"  {self.places.describe(site.pc)}",
-                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-            )
+            what = f"copies {size} bytes, which is not a positive multiple of {CHUNK_BYTES}"
+            raise self.access.error(MisalignedError, position, what, site.pc)
         return size
 
     def box_in_global(
         self, encoded: EncodedMap, coordinates: tuple[int, ...], site: Site, position: int, *, stores: bool = False
     ) -> AddressRun:
-        """The elements of a box that lie inside the tensor; of one that is stored whole chunks of 16 bytes.
+        """Return the elements of a box that are inside the tensor; if it is stored, whole chunks of 16 bytes.
 
-        source: measured on an H100, which writes behind rows that end between two chunks; loads read 0 there.
+        source: measured on an H100, which writes past the end of rows that end within a chunk; loads read 0 there.
         """
         boxes = encoded.boxes
         begins = coordinates[0] * boxes.shape.element_bytes
         if begins % CHUNK_BYTES:
-            raise MisalignedError(
-                f"{self.lanes.describe_position(position)} copies a box that begins at element {coordinates[0]} of its "
-                f"rows, {begins} bytes from their start, which is no multiple of {CHUNK_BYTES}\n"
-                f"  {self.places.describe(site.pc)}",
-                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-                hint="a GPU ends the kernel there: CUDA_ERROR_ILLEGAL_INSTRUCTION",
+            what = (
+                f"copies a box that begins at element {coordinates[0]} of its rows, {begins} bytes from their start, "
+                f"which is not a multiple of {CHUNK_BYTES}"
             )
+            hint = "a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION"
+            raise self.access.error(MisalignedError, position, what, site.pc, hint)
         addresses = boxes.in_global + (encoded.address + boxes.first(coordinates))
         inside = boxes.inside(coordinates, whole_chunks=stores)
         element = _of_elements(site, boxes.shape.element_bytes)
@@ -374,27 +336,27 @@ class BulkCopies:
 
 
 def pipe_of(position: int) -> tuple[str, int]:
-    """The pipe of a thread's stores."""
+    """Return the pipe of a thread's stores."""
     return "stores", position
 
 
 def reader_of(thread: int) -> tuple[str, int]:
-    """The agent of each CTA that reads the sources of a thread's stores."""
+    """Return the agent that reads the sources of a thread's stores, within each CTA."""
     return "reads", thread
 
 
 def writer_of(thread: int) -> tuple[str, int]:
-    """The agent of each CTA that writes what a thread stores."""
+    """Return the agent that writes a thread's stores, within each CTA."""
     return "stores", thread
 
 
 def _of(value: Any, i: int) -> int:
-    """The i-th executing thread's element of an array, or of a scalar that all share."""
+    """Return the i-th executing thread's element of an array, or a scalar that all share."""
     return int(value[i]) if np.ndim(value) else int(value)
 
 
 def _of_elements(site: Site, size: int) -> Site:
-    """A memory instruction that moves elements of a tensor."""
+    """Return the memory instruction with the element size of a tensor."""
     return replace(site, shift=size.bit_length() - 1, dtype=f"u{size}")
 
 

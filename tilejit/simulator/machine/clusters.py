@@ -1,7 +1,7 @@
-"""Clusters of CTAs: the addresses of their shared memory, and the barrier at which all their threads meet.
+"""Clusters of CTAs: addresses in distributed shared memory, and the cluster barrier.
 
-An address of shared memory has the rank of its CTA from bit 24 on, and below it an offset, which is the same in all
-CTAs of a cluster. What accesses its own CTA's memory goes on with the offset.
+A shared address has the rank of its CTA in bits 24 and up, and below it an offset, which is the same in all CTAs of a
+cluster. Accesses to the thread's own CTA continue with the offset.
 
 source: PTX ISA, "Data Movement and Conversion Instructions: mapa", "getctarank"; "Parallel Synchronization and
 Communication Instructions: barrier.cluster".
@@ -30,13 +30,7 @@ _SPACE_SHIFT = WINDOWS["shared"].bit_length() - 1
 
 
 class Clusters:
-    """The clusters of a chunk; without clusters each CTA is one.
-
-    phase: of each cluster, how many times its threads have met.
-    asked: of each thread, the phase in which it has arrived and for which it hasn't waited, -1 for none; arrived: the
-    instruction of its last arrival; stands: the wait at which it stands, -1 for none.
-    coming, done: what has been released to those who wait for the current phase, and for the last one.
-    """
+    """The clusters of a chunk; without clusters each CTA is one."""
 
     def __init__(
         self, lanes: Lanes, warps: Warps, access: Access, order: HappensBefore | None, places: PtxPlaces,
@@ -50,86 +44,83 @@ class Clusters:
         self.places = places
         self.findings = findings
         self.home = lanes.full["chunk_cta"] // lanes.ranks
+        #: of each cluster's barrier
         self.phase = np.zeros(lanes.ctas // lanes.ranks, np.int64)
-        self.asked, self.arrived, self.stands = np.full((3, lanes.total), -1)
+        #: of each thread: the phase of an arrival that it hasn't waited for, the instruction of its last arrival, and
+        #: the wait at which it is blocked, -1 if none
+        self.pending, self.arrived, self.blocked = np.full((3, lanes.total), -1)
+        #: the releases into the current phase, and those that a wait for the last one acquires
         self.coming: Message | None = None
         self.done: Message | None = None
 
-    # addresses, for the executing threads
-
     def own(self, offset: Any) -> Any:
-        """The address of a variable in each thread's own CTA."""
+        """Return the address of a variable in each thread's own CTA."""
         return offset + self.lanes.get("window").astype(offset.dtype)
 
     def offset(self, address: Any) -> Any:
-        """The offset of an address of a thread's own CTA; one of another CTA stays outside of all memory."""
+        """Return the offset of an address of the thread's own CTA; one of another CTA maps outside of all memory."""
         return address - self.lanes.get("window").astype(address.dtype)
 
     def generic_offset(self, address: Any) -> Any:
-        """The same of a generic address, if it lies in shared memory."""
+        """Like `offset`, for a generic address, if it is in shared memory."""
         shared = address >> np.uint64(_SPACE_SHIFT) == np.uint64(1)
         return address - np.where(shared, self.lanes.get("window").astype(address.dtype), np.zeros((), address.dtype))
 
     def mapped(self, address: Any, rank: Any, pc: int) -> Any:
-        """mapa: the address in the CTA of a rank."""
+        """mapa: return the corresponding address in the CTA of a rank."""
         ranks = np.broadcast_to(rank, (self.lanes.n,))
         wrong = np.flatnonzero(ranks >= self.lanes.ranks)
         if wrong.size:
-            positions = self.lanes.positions()[wrong]
-            raise OutOfBoundsError(
-                f"{self.lanes.describe_position(int(positions[0]))} asks for memory of the CTA of rank "
-                f"{int(ranks[wrong[0]])} in its cluster, which has {self.lanes.ranks}\n  {self.places.describe(pc)}",
-                instructions=(pc,), threads=self.lanes.numbers(positions),
-            )
+            rank = int(ranks[wrong[0]])
+            what = f"maps an address to the CTA of rank {rank} in its cluster of {self.lanes.ranks} CTAs"
+            raise self.lanes.error(self.places, OutOfBoundsError, self.lanes.positions()[wrong], what, pc)
         kind = address.dtype.type
         return address & ~kind(0xFF << RANK_SHIFT) | rank.astype(address.dtype) << kind(RANK_SHIFT)
 
     def rank_of(self, address: Any) -> Any:
-        """getctarank: the rank of the CTA to which an address belongs."""
+        """getctarank: return the rank of the CTA that owns an address."""
         return (address >> address.dtype.type(RANK_SHIFT)).astype(np.uint32) & np.uint32(0xFF)
-
-    # the barrier, for the executing threads
 
     def arrive(self, releases: bool, aligned: bool, pc: int) -> None:
         """barrier.cluster.arrive."""
         if aligned:
             self.warps.whole(pc)
         positions = self.lanes.positions()
-        again = positions[self.asked[positions] >= 0]
+        again = positions[self.pending[positions] >= 0]
         if again.size:
             other = int(self.arrived[again[0]])
-            self.misuse(again, "arrives at the cluster barrier again, with no wait since", pc, other)
-        self.asked[positions] = self.phase[self.home[positions]]
+            self.misuse(again, "arrives at the cluster barrier again without a wait in between", pc, other)
+        self.pending[positions] = self.phase[self.home[positions]]
         self.arrived[positions] = pc
         if self.order is not None:
-            message = self.order.told_to(self.order.release(positions))
+            message = self.order.redirect(self.order.release(positions))
             if not releases:
-                message = self.order.unseen(message, agents=False)
+                message = self.order.execution_only(message, agents=False)
             self.coming = message if self.coming is None else self.order.joined([self.coming, message])
         self.complete()
 
     def wait(self, aligned: bool, pc: int) -> None:
-        """barrier.cluster.wait, which a block begins with.
+        """barrier.cluster.wait, the first instruction of a block.
 
-        raises: Blocked with those whose cluster hasn't met yet; then nobody has waited.
+        raises: Blocked with the threads whose cluster is incomplete; no thread has waited then.
         """
         if aligned:
             self.warps.whole(pc)
         positions = self.lanes.positions()
-        blocked = positions[self.asked[positions] == self.phase[self.home[positions]]]
+        blocked = positions[self.pending[positions] == self.phase[self.home[positions]]]
         if blocked.size:
-            self.stands[blocked] = pc
+            self.blocked[blocked] = pc
             raise Blocked(blocked)
-        never = positions[self.asked[positions] < 0]
+        never = positions[self.pending[positions] < 0]
         if never.size:
-            self.misuse(never, "waits at the cluster barrier without having arrived there", pc)
-        self.asked[positions] = self.stands[positions] = -1
+            self.misuse(never, "waits at the cluster barrier without having arrived", pc)
+        self.pending[positions] = self.blocked[positions] = -1
         if self.order is not None and self.done is not None:
             self.order.learn(positions, self.done)
 
     def complete(self) -> None:
-        """Begin the next phase of the clusters of which all threads that haven't exited have arrived."""
-        here = self.asked == self.phase[self.home]
+        """Start the next phase of the clusters in which all living threads have arrived."""
+        here = self.pending == self.phase[self.home]
         count = self.phase.size
         missing = np.bincount(self.home[self.alive & ~here], minlength=count)
         full = np.flatnonzero((missing == 0) & (np.bincount(self.home[here], minlength=count) > 0))
@@ -142,36 +133,34 @@ class Clusters:
                 fresh = self.order.joined([self.done, fresh])
             self.done = fresh
             self.coming.clear(ctas)
-        if self.access.watched is not None:
-            self.access.watched.written_elsewhere()
-
-    # in words
+        self.access.memory_changed()
 
     def misuse(self, positions: Index, what: str, pc: int, other: int | None = None) -> None:
         after = "" if other is None else f"\nafter\n  {self.places.describe(other)}"
         self.findings.add(
             "barrier", f"{self.lanes.party(positions)} {what}\n  {self.places.describe(pc)}{after}", pc, other,
             self.lanes.numbers(positions), positions.size,
-            hint="each thread waits once for each of its arrivals: barrier.cluster.arrive, then barrier.cluster.wait",
+            hint="follow each barrier.cluster.arrive of a thread by one barrier.cluster.wait",
         )
 
     def describe_waits(self) -> list[str]:
-        """Who stands at the barrier of the first cluster in which somebody does, and whom it misses."""
-        waiting = np.flatnonzero((self.stands >= 0) & self.alive)
+        """Describe the waiters of the first cluster that has any, and the threads that are missing."""
+        waiting = np.flatnonzero((self.blocked >= 0) & self.alive)
         if not waiting.size:
             return []
         cluster = self.home[waiting[0]]
         lines = []
-        for positions, pc in self.by_cta(waiting[self.home[waiting] == cluster], self.stands):
-            lines.append(f"{self.lanes.who_waits(positions)} at the cluster barrier\n  {self.places.describe(pc)}")
-        missing = np.flatnonzero(self.alive & (self.home == cluster) & (self.asked != self.phase[cluster]))
-        for positions, _ in self.by_cta(missing, np.zeros_like(self.stands)):
-            lines.append(f"  which misses {self.lanes.party(positions)}")
+        for positions, pc in self.by_cta(waiting[self.home[waiting] == cluster], self.blocked):
+            waiters = self.lanes.describe_waiters(positions)
+            lines.append(f"{waiters} at the cluster barrier\n  {self.places.describe(pc)}")
+        missing = np.flatnonzero(self.alive & (self.home == cluster) & (self.pending != self.phase[cluster]))
+        for positions, _ in self.by_cta(missing, np.zeros_like(self.blocked)):
+            lines.append(f"  missing: {self.lanes.party(positions)}")
         more = fast_unique(self.home[waiting]).size - 1
         return [*lines, *([f"the same holds in {more} more clusters"] if more else [])]
 
     def by_cta(self, positions: Index, pcs: NDArray[np.int64]) -> list[tuple[Index, int]]:
-        """(threads of one CTA that stand at one instruction, the instruction)."""
+        """Return (threads of one CTA at one instruction, the instruction)."""
         ctas = self.lanes.full["chunk_cta"]
         keys = sorted(set(zip(ctas[positions].tolist(), pcs[positions].tolist(), strict=True)))
         return [(positions[(ctas[positions] == cta) & (pcs[positions] == pc)], pc) for cta, pc in keys]

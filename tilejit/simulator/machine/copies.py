@@ -1,7 +1,7 @@
-"""cp.async: copies from global to shared memory that land at the wait of the thread that started them.
+"""cp.async: copies from global to shared memory that complete when their thread waits for them.
 
-The source is read when the copy starts and must not change before the wait; the target must not be touched before
-it. Other threads see the target only with a barrier after the wait.
+The source is read when the copy starts and must not change before the wait; the target must not be accessed before it.
+Other threads see the target only after a barrier that follows the wait.
 
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async", and "cp.async.wait_group / wait_all".
 """
@@ -26,25 +26,22 @@ from .memory import ELEMENTS, Bound, MemoryRegion
 
 
 class AsyncCopies:
-    """The copies in flight of a chunk's threads.
-
-    committed: groups that each thread has committed; complete: groups that it has waited for.
-    """
+    """The copies in flight of a chunk's threads."""
 
     def __init__(self, access: Access, lanes: Lanes, places: PtxPlaces) -> None:
         self.access = access
         self.lanes = lanes
         self.places = places
-        self.committed = np.zeros(lanes.total, np.int64)
-        self.complete = np.zeros(lanes.total, np.int64)
+        #: groups that each thread has committed, and waited for
+        self.committed, self.complete = np.zeros((2, lanes.total), np.int64)
         self.pending: list[Batch] = []
         if access.checker is not None:
             access.checker.report.in_flight = self.pending
 
     def issue(self, target: int, to: Any, source: int, at: Any, single: int, kept: Any) -> None:
-        """cp.async: `target`, `source` and `single` (byte by byte) are numbers of memory instructions.
+        """cp.async. `target`, `source` and `single` (byte by byte) are numbers of memory instructions.
 
-        kept: how many bytes of the source each thread copies, the rest are zeros; None for all.
+        kept: bytes of the source that each thread copies, padded with zeros; None for all.
         """
         lanes = self.lanes
         site = self.access.sites[target]
@@ -69,11 +66,11 @@ class AsyncCopies:
         self.pending.append(batch)
 
     def commit(self) -> None:
-        """cp.async.commit_group: what each thread has started since its last commit becomes a group."""
+        """cp.async.commit_group: the copies that each thread has started since its last commit form a group."""
         self.committed[self.lanes.positions()] += 1
 
     def wait(self, newest: int) -> None:
-        """cp.async.wait_group: all but the `newest` groups of each thread land."""
+        """cp.async.wait_group: complete all but the `newest` groups of each thread."""
         positions = self.lanes.positions()
         self.complete[positions] = np.maximum(self.complete[positions], self.committed[positions] - newest)
         for batch in self.pending:
@@ -83,14 +80,14 @@ class AsyncCopies:
         self.pending[:] = [b for b in self.pending if np.count_nonzero(b.left)]
 
     def wait_all(self) -> None:
-        """cp.async.wait_all: as a commit and a wait for everything."""
+        """cp.async.wait_all: a commit and a wait for everything."""
         self.commit()
         self.wait(0)
 
     def resolved(self, number: int, address: NDArray[Any], copies: Index) -> Iterator[tuple[Index, Bound, Index]]:
-        """(copies, region, element index) for each region that the addresses of `copies` lie in.
+        """Yield (copies, region, element index) for each region that the addresses of `copies` are in.
 
-        The lanes that execute must be those of `copies`; while a region is looked at, they are its threads.
+        The executing lanes must be those of `copies`; at each step they are those of the yielded part.
         """
         bound, index = self.access.resolve(number, address)
         if bound is not None:
@@ -104,7 +101,6 @@ class AsyncCopies:
             yield copies[part], bound, index
 
     def read(self, batch: Batch, number: int, address: NDArray[Any], copies: Index) -> None:
-        """Read the whole source of `copies`, whose threads execute."""
         site = self.access.sites[number]
         for part, bound, index in self.resolved(number, address, copies):
             batch.data[part] = bound.view[index]
@@ -117,12 +113,8 @@ class AsyncCopies:
         width = 1 << site.shift
         over = np.flatnonzero(kept > width)
         if over.size:
-            who = self.lanes.describe_position(int(batch.positions[over[0]]))
-            raise SimulationError(
-                f"{who} copies {int(kept[over[0]])} of {width} bytes: the source can't be larger than the copy\n"
-                f"  {self.places.describe(site.pc)}",
-                instructions=(site.pc,), threads=self.lanes.numbers(batch.positions[over]),
-            )
+            what = f"copies {int(kept[over[0]])} of {width} bytes: the source can't be larger than the copy"
+            raise self.lanes.error(self.places, SimulationError, batch.positions[over], what, site.pc)
         whole = np.flatnonzero(kept == width)
         if whole.size:
             self.lanes.select(batch.positions[whole])
@@ -143,7 +135,7 @@ class AsyncCopies:
                 batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def checked(self, bound: Bound, index: Index, site: Site) -> Index | None:
-        """Check and record a read of the executing threads; its cells."""
+        """Check and record a read of the executing threads; return its cells."""
         if bound.region.shadow is None:
             return None
         checker = self.access.checker_()
@@ -151,9 +143,8 @@ class AsyncCopies:
         return checker.cells(bound.region.shadow, index, site)[0].reshape(index.size, -1)
 
     def land(self, batch: Batch, ready: NDArray[np.bool_]) -> None:
-        """Write what has arrived, and record that source and target were in use until now."""
-        if self.access.watched is not None:
-            self.access.watched.written_elsewhere()
+        """Write the copies that completed, and record that source and target were in use until now."""
+        self.access.memory_changed()
         for side in batch.targets:
             pick = ready[side.at]
             copies = side.at[pick]
@@ -200,7 +191,7 @@ def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, dat
 
 
 def open_target(checker: AccessChecker, region: MemoryRegion, cells: Index, threads: Record, pc: int) -> None:
-    """Copies have landed: from now on they are stores of the threads that started them."""
+    """Record completed copies as stores of the threads that started them."""
     shadow: Shadow = region.shadow
     me = np.repeat(threads, cells.shape[1])
     flat = cells.reshape(-1)
@@ -213,6 +204,6 @@ def open_target(checker: AccessChecker, region: MemoryRegion, cells: Index, thre
 
 
 def read_until_now(checker: AccessChecker, region: MemoryRegion, cells: Index, threads: Record, pc: int) -> None:
-    """Copies have read their sources until now."""
+    """Record that copies read their sources until now."""
     me = np.repeat(threads, cells.shape[1])
     checker.record_read(region.shadow, cells.reshape(-1), me, me + np.uint64(checker.order.tick(pc) << 32), ONE)

@@ -1,6 +1,6 @@
-"""Matrix descriptors of wgmma: where in shared memory the 16-byte chunks of an operand lie.
+"""Matrix descriptors of wgmma: the addresses of the 16-byte chunks of an operand in shared memory.
 
-A chunk holds 16 bytes along the dimension that is contiguous: K of a K-major operand, M or N of an MN-major one.
+A chunk holds 16 bytes along the contiguous dimension: K of a K-major operand, M or N of an MN-major one.
 
 ```
 bits 0-13    start >> 4                   bits 49-51    base offset
@@ -8,7 +8,7 @@ bits 16-29   leading byte offset >> 4     bits 62-63    swizzle mode
 bits 32-45   stride byte offset >> 4
 ```
 
-In units of bytes, with w the bytes of an atom's row, chunk c and row r (of M or N; of K where that one is strided):
+Offsets in bytes, for chunk c and row r (of M or N; of K if that is strided), with w bytes per row of a swizzle atom:
 
     K-major, no swizzle      (r mod 8)·16 + (r div 8)·stride + c·leading
     K-major, swizzled        (r mod 8)·w + (r div 8)·stride + c·16
@@ -29,14 +29,14 @@ from .lanes import Index
 from .swizzle import BY_CODE, CHUNK_BYTES, AddressSwizzle
 
 CORE_ROWS = 8
-# of one instruction's operand along K
+# bytes of one instruction's operand along K
 STEP_BYTES = 32
 _UNUSED = (0b11 << 14) | (0b11 << 30) | (0b111 << 46) | (0x3FF << 52)
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixDescriptor:
-    """A decoded descriptor: bytes, and the swizzle mode."""
+    """A decoded descriptor, in bytes."""
 
     start: int
     leading: int
@@ -44,7 +44,7 @@ class MatrixDescriptor:
     mode: AddressSwizzle
 
     def chunks(self, extent: int, transposed: bool) -> Index:
-        """Addresses of an operand's chunks: M or N × 2 for a K-major operand, else M or N div 8 × 16 rows of K."""
+        """Return the chunk addresses: M or N × 2 for a K-major operand, else M or N div 8 × 16 rows of K."""
         return self.mode.apply(self.start + _offsets(self.leading, self.stride, self.mode, extent, transposed))
 
 
@@ -58,7 +58,7 @@ def _offsets(leading: int, stride: int, mode: AddressSwizzle, extent: int, trans
         if not width:
             return within * CHUNK_BYTES + block * stride + chunk * leading
         return within * width + block * stride + chunk * CHUNK_BYTES
-    # 16-bit elements: 8 of them in a chunk along M or N, 16 rows of K
+    # 16-bit elements: a chunk has 8 of them along M or N, and the operand 16 rows of K
     chunk, row = np.arange(extent // 8, dtype=np.int64)[:, None], np.arange(STEP_BYTES // 2)[None]
     within, block = row % CORE_ROWS, row // CORE_ROWS
     if not width:
@@ -67,11 +67,11 @@ def _offsets(leading: int, stride: int, mode: AddressSwizzle, extent: int, trans
 
 
 def decode(bits: int) -> MatrixDescriptor | str:
-    """A descriptor, or what is wrong with it."""
+    """Decode a descriptor, or return what is wrong with it."""
     if bits & _UNUSED:
         return f"bits that must be 0 are set: {bits & _UNUSED:#018x}"
     offset = bits >> 49 & 7
     if offset:
-        return f"its base offset is {offset}; only matrices at multiples of the swizzle's period are supported, with 0"
+        return f"its base offset is {offset}; only 0 is supported, for matrices at multiples of the swizzle's period"
     start, leading, stride = ((bits >> at & 0x3FFF) << 4 for at in (0, 16, 32))
     return MatrixDescriptor(start, leading, stride, BY_CODE[bits >> 62])

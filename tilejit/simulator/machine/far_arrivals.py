@@ -1,8 +1,7 @@
 """Arrivals at mbarriers of other CTAs of a cluster.
 
-At the scope of a CTA, which is what an arrival has if it says nothing, they bring the other CTA what asynchronous
-operations that were waited for have done in shared memory, and no ordinary accesses; at the scope of the cluster all,
-to those who wait at that scope.
+At CTA scope, the default, an arrival releases to the other CTA the completed and awaited asynchronous operations on
+shared memory, but no ordinary accesses. At cluster scope it releases everything, to waiters at cluster scope.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier.arrive"; "Memory Consistency Model:
 Morally strong operations".
@@ -24,14 +23,14 @@ from .mbarrier import BYTES, Arriving, MBarrier
 from .mbarriers import MBarriers
 from .shared_names import name_of
 
-ORDER_HINT = "fence.mbarrier_init.release.cluster, barrier.cluster.arrive and .wait between the two"
-EXIT_HINT = "let all CTAs of the cluster meet in front of the exit: barrier.cluster.arrive and .wait"
+ORDER_HINT = "put fence.mbarrier_init.release.cluster, barrier.cluster.arrive and .wait between the two"
+EXIT_HINT = "synchronize all CTAs of the cluster before exiting, by barrier.cluster.arrive and .wait"
 
 
 class FarArrivals:
     """The arrivals of a chunk's threads at barriers of other CTAs. alive: the threads that have not exited.
 
-    last: CTA → of each thread of its cluster, rank by rank, the event of its last arrival there, 0 for none.
+    last: CTA → for each thread of its cluster, rank by rank, the event of its last arrival there, 0 if none.
     """
 
     def __init__(self, mbarriers: MBarriers, alive: NDArray[np.bool_]) -> None:
@@ -42,7 +41,7 @@ class FarArrivals:
         self.last: dict[int, Index] = {}
 
     def arrive(self, number: int, address: Any, count: Any, expected: Any, drop: bool, releases: str) -> None:
-        """mbarrier.arrive.shared::cluster. releases: at the scope "cta" or "cluster", or not: ""."""
+        """mbarrier.arrive.shared::cluster. releases: the scope, "cta" or "cluster", or "" for no release."""
         site = self.mbarriers.access.sites[number]
         for barrier, rank, is_far, threads in self.groups(site, address):
             threads = threads[self.usable(site, barrier, threads, self.targets(threads, rank), is_far)]
@@ -57,7 +56,7 @@ class FarArrivals:
             self.mbarriers.arrive_at(site, barrier, arriving, expected, release)
 
     def groups(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, int, bool, Index]]:
-        """(barrier, rank of its CTA, whether that is another one, executing threads); wrong addresses are reported."""
+        """Yield (barrier, rank of its CTA, whether that is another CTA, executing threads); report wrong addresses."""
         lanes, mbarriers = self.lanes, self.mbarriers
         actual = np.broadcast_to(mbarriers.access.actual(site, address), (lanes.n,)).astype(np.int64)
         ranks, offsets = np.divmod(actual, 1 << RANK_SHIFT)
@@ -73,86 +72,74 @@ class FarArrivals:
                 yield barrier, rank, bool(is_far), threads
 
     def targets(self, threads: Index, rank: int) -> Index:
-        """The CTA of a rank in the cluster of each executing thread."""
+        """Return the CTA of a rank in the cluster of each executing thread."""
         ranks = self.lanes.ranks
-        result: Index = self.lanes.get("chunk_cta")[threads] // ranks * ranks + rank
-        return result
+        return self.lanes.get("chunk_cta")[threads] // ranks * ranks + rank
 
     def usable(self, site: Site, barrier: MBarrier, threads: Index, ctas: Index, far: bool) -> NDArray[np.bool_]:
-        """At which barriers of CTAs threads can arrive; others are reported."""
+        """Return which threads can arrive at the barriers of these CTAs; report the others."""
         live = barrier.live[ctas]
         gone = ~self.living()[ctas]
         if np.count_nonzero(~live & ~gone):
-            self.mbarriers.misuse(site, barrier, threads[~live & ~gone], "is used, which nothing has initialised")
+            self.mbarriers.misuse(site, barrier, threads[~live & ~gone], "is used but not initialized")
         if np.count_nonzero(gone):
             other = self.coordinates(int(ctas[gone][0]))
-            what = f"belongs to CTA {other}, which has exited, and gets an arrival"
+            what = f"of CTA {other}, which has exited, receives an arrival"
             self.mbarriers.misuse(site, barrier, threads[gone], what, rule="in-flight", hint=EXIT_HINT)
         good = live & ~gone
         some = threads[good]
         if far and self.order is not None:
-            self.check_made(self.order, site, barrier, some, ctas[good])
+            self.check_ordered(self.order, site, barrier, some, ctas[good])
             self.note(self.order, site, some, ctas[good])
         elif self.order is not None and some.size:
-            self.mbarriers.check_made(site, barrier, some)
+            self.mbarriers.check_ordered(site, barrier, some)
             barrier.used[self.lanes.positions()[some]] = self.order.tick(site.pc)
         return good
 
     def living(self) -> NDArray[np.bool_]:
-        """Which CTAs have threads that have not exited."""
+        """Return which CTAs have threads that have not exited."""
         cta = self.lanes.full["chunk_cta"]
-        result: NDArray[np.bool_] = np.bincount(cta[self.alive], minlength=self.lanes.ctas) > 0
-        return result
+        return np.bincount(cta[self.alive], minlength=self.lanes.ctas) > 0
 
-    def check_made(self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index, ctas: Index) -> None:
-        """Whoever uses another CTA's barrier must know that it has been made, or of the fence behind that."""
+    def check_ordered(self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index, ctas: Index) -> None:
+        """Check that uses of another CTA's barrier are ordered after its initialization or the fence that follows."""
         gid = self.lanes.full["gid"].astype(np.int64)
         positions = self.lanes.positions()[threads]
         for cta in fast_unique(ctas).tolist():
             here = positions[ctas == cta]
-            maker = int(gid[barrier.made_at[cta]])
-            known = order.ordered(np.full(here.size, maker), np.full(here.size, barrier.made[cta]), gid[here])
+            maker = int(gid[barrier.init_position[cta]])
+            known = order.ordered(np.full(here.size, maker), np.full(here.size, barrier.init_event[cta]), gid[here])
             if barrier.published[cta]:
-                known |= order.has_come(maker, int(barrier.published[cta]), here)
+                known |= order.has_executed(maker, int(barrier.published[cta]), here)
             wrong = np.flatnonzero(~known)
             if wrong.size:
-                what = f"of CTA {self.coordinates(cta)} is used with nothing that orders that"
+                what = f"of CTA {self.coordinates(cta)} is used without being ordered after its initialization"
                 self.mbarriers.misuse(
-                    site, barrier, threads[ctas == cta][wrong], what, int(barrier.made_by[cta]), rule="race",
+                    site, barrier, threads[ctas == cta][wrong], what, int(barrier.init_pc[cta]), rule="race",
                     hint=ORDER_HINT,
                 )
 
     def check_signalled(self, site: Site, address: int, thread: int, cta: int) -> None:
-        """The barrier of another CTA to which an executing thread's copy reports must be there, and known to it."""
+        """Check that the barrier to which a copy reports in another CTA is initialized, before the copy is issued."""
         barrier, threads = self.mbarriers.at.get(address), np.array([thread])
         if barrier is None or not barrier.live[cta]:
             position = int(self.lanes.positions()[thread])
             name = name_of(self.mbarriers.access.memory, address, BYTES)
-            self.mbarriers.access.findings.add(
-                "barrier",
-                f"{self.lanes.describe_position(position)} copies to CTA {self.coordinates(cta)} "
-                f"and names mbarrier {name}, which nothing has initialised there\n"
-                f"  {self.mbarriers.places.describe(site.pc)}",
-                site.pc, None, self.lanes.numbers(np.array([position])), hint=ORDER_HINT,
-            )
+            what = f"copies to CTA {self.coordinates(cta)} and signals mbarrier {name}, which is not initialized there"
+            self.mbarriers.access.report("barrier", position, what, site.pc, ORDER_HINT)
         elif self.order is not None:
-            self.check_made(self.order, site, barrier, threads, np.array([cta]))
+            self.check_ordered(self.order, site, barrier, threads, np.array([cta]))
 
     def is_there(self, site: Site, position: int, cta: int) -> bool:
-        """Whether a CTA that gets what a thread copies has not exited, which is reported."""
+        """Return True if the receiving CTA of a copy has not exited; report it otherwise."""
         if self.living()[cta]:
             return True
-        lanes = self.lanes
-        self.mbarriers.access.findings.add(
-            "in-flight",
-            f"{lanes.describe_position(position)} copies to CTA {self.coordinates(cta)}, which has "
-            f"exited\n  {self.mbarriers.places.describe(site.pc)}",
-            site.pc, None, lanes.numbers(np.array([position])), hint=EXIT_HINT,
-        )
+        what = f"copies to CTA {self.coordinates(cta)}, which has exited"
+        self.mbarriers.access.report("in-flight", position, what, site.pc, EXIT_HINT)
         return False
 
     def note(self, order: HappensBefore, site: Site, threads: Index, ctas: Index) -> None:
-        """Remember arrivals of executing threads at barriers of these CTAs."""
+        """Record arrivals of executing threads at barriers of these CTAs."""
         event = order.tick(site.pc)
         full, ranks = self.lanes.full, self.lanes.ranks
         positions = self.lanes.positions()[threads]
@@ -163,25 +150,24 @@ class FarArrivals:
             self.last[cta][inside[ctas == cta]] = event
 
     def release_to(self, rank: int, releases: str) -> Callable[[MBarrier, Index], None]:
-        """What releases into the current phases of barriers in the CTAs of a rank."""
+        """Return a function that releases into the current phases of barriers in the CTAs of a rank."""
         mbarriers, order = self.mbarriers, self.order
 
         def release(barrier: MBarrier, threads: Index) -> None:
             if order is None:
                 return
-            message = order.told_to(order.release(self.lanes.positions()[threads]), rank)
-            mbarriers.bring(barrier, order.unseen(message, agents=bool(releases)))
+            message = order.redirect(order.release(self.lanes.positions()[threads]), rank)
+            mbarriers.add_release(barrier, order.execution_only(message, agents=bool(releases)))
             if releases == "cluster":
-                mbarriers.bring(barrier.wide, message)
+                mbarriers.add_release(barrier.wide, message)
 
         return release
 
     def coordinates(self, cta: int) -> tuple[int, int, int]:
-        """Where a CTA of the chunk is in the grid."""
         return self.lanes.cta_coordinates(self.lanes.first + cta)
 
     def check_exit(self, positions: Index) -> None:
-        """Threads exit: who may be about to arrive at barriers of a CTA must be known to have arrived."""
+        """Check that exiting CTAs are ordered after all arrivals from other CTAs at their barriers."""
         order, lanes = self.order, self.lanes
         if order is None or not self.last:
             return
@@ -198,7 +184,7 @@ class FarArrivals:
                 pc = int(order.pcs[int(events[events > 0][unknown[0]])])
                 self.mbarriers.access.findings.add(
                     "in-flight",
-                    f"CTA {self.coordinates(cta)} exits, and nothing orders that behind the arrival "
+                    f"CTA {self.coordinates(cta)} exits without being ordered after the arrival "
                     f"at its mbarrier by {lanes.describe_position(int(at[0]))}\n  {self.mbarriers.places.describe(pc)}",
                     pc, None, lanes.numbers(at), hint=EXIT_HINT,
                 )

@@ -1,4 +1,4 @@
-"""Copies in flight: what asynchronous copies have been told to move and have not moved yet."""
+"""The bookkeeping of cp.async copies in flight."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .memory import MemoryRegion
 
 @dataclass(frozen=True, slots=True)
 class CopySide:
-    """One region's share of a batch: where its copies read or write.
+    """The source or target accesses of a batch in one region.
 
-    at: numbers of the copies in the batch; index: each one's element of `view`.
-    cells: each one's cells in the region's shadow, one row per copy; None where nothing is checked.
+    at: numbers of the copies in the batch; index: the element of `view` that each accesses.
+    cells: its cells in the region's shadow, one row per copy; None if the region isn't checked.
     """
 
     at: Index
@@ -31,28 +31,25 @@ class CopySide:
 
 @dataclass(slots=True)
 class Batch:
-    """The copies that the threads of a group started by one instruction.
-
-    positions, threads: of the threads that started them, in the chunk and in the grid (from 1).
-    groups: the number of each one's async-group among those of its thread.
-    data: what arrives in the target; left: which copies are still in flight.
-    """
+    """The copies that the threads of a group started by one instruction."""
 
     pc: int
+    #: of each copy's thread, in the chunk
     positions: Index
+    #: of each copy's thread, in the grid, from 1
     threads: NDArray[np.uint64]
+    #: of each copy, the index of its async-group in its thread
     groups: Index
+    #: the values for the target
     data: NDArray[Any]
     targets: list[CopySide]
     sources: list[CopySide]
+    #: the copies that are still in flight
     left: NDArray[np.bool_]
 
 
 def touching(batches: list[Batch], region: MemoryRegion, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
-    """The first copy in flight that writes (or, without `targets`, reads) one of `cells`.
-
-    returns: (its batch, its number in the batch, the position in `cells`).
-    """
+    """Return (batch, number, index in `cells`) of the first copy in flight that writes, or reads, one of the cells."""
     for batch in batches:
         for side in batch.targets if targets else batch.sources:
             if side.region is not region or side.cells is None:

@@ -1,9 +1,9 @@
-"""wgmma: products of warpgroups that run on until a warp waits for them.
+"""wgmma: asynchronous products of warpgroups.
 
-A warp's products form groups (commit), which complete in order (wait).
+The products of a warp form groups (commit), which complete in order (wait).
 
-WgmmaGroups are computed when they are issued. So a missing wait shows as an error, never as a wrong value, as on a GPU,
-for which ptxas inserts it.
+Products are computed when they are issued. A missing wait is therefore an error but never a wrong value, as on a GPU,
+where ptxas inserts the wait.
 
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": wgmma.mma_async, fence, commit_group, wait_group.
 """
@@ -29,10 +29,7 @@ from .warp import Warps
 
 
 class WgmmaGroups:
-    """The products of a chunk's warpgroups; generated code calls its methods.
-
-    events: of each warp, the event of the last product of each of its groups.
-    """
+    """The wgmma instructions of a chunk's warpgroups, called by generated code."""
 
     def __init__(
         self, names: Sequence[str], lanes: Lanes, warps: Warps, access: Access, operations: Operations,
@@ -43,9 +40,9 @@ class WgmmaGroups:
         self.registers = ProductRegisters(names, warps.count, lanes, places)
         self.agents = Agents(access.checker, operations) if access.checker is not None else None
         self.operands = Operands(access, lanes, warps.count, places, self.agents)
+        #: of each warp, the event of the last product of each group
         self.events: list[list[int]] = [[] for _ in range(warps.count)]
 
-    # what generated code calls
 
     def fence(self, pc: int) -> None:
         """wgmma.fence."""
@@ -59,7 +56,7 @@ class WgmmaGroups:
             self.events[warp].append(int(self.operands.latest[warp]))
 
     def wait(self, newest: int, pc: int) -> None:
-        """wgmma.wait_group: all but the `newest` groups are complete."""
+        """wgmma.wait_group: complete all but the `newest` groups."""
         here = self.here(pc)
         registers = self.registers
         registers.complete[here] = np.maximum(registers.complete[here], registers.committed[here] - newest)
@@ -70,7 +67,7 @@ class WgmmaGroups:
             self.agents.order.need_clocks().learn_products(here, np.array(events))
 
     def touched(self, touched: Touched) -> None:
-        """Instructions other than wgmma have accessed registers of products."""
+        """Record accesses of instructions other than wgmma to the registers of products."""
         if self.agents is not None:
             self.registers.touched(touched)
 
@@ -78,7 +75,7 @@ class WgmmaGroups:
         self, form: ProductForm, a: Any, b: Any, scale: Any, start: Sequence[Any], d_rows: Index, a_rows: Index,
         number: int, pc: int,
     ) -> NDArray[Any]:
-        """wgmma.mma_async; a: a descriptor or registers; scale: whether the accumulators are added. The registers."""
+        """wgmma.mma_async: return the result registers. a: a descriptor or registers; scale: whether to accumulate."""
         self.warps.whole_groups(pc)
         lanes = self.lanes
         if self.agents is not None:
@@ -100,6 +97,6 @@ class WgmmaGroups:
         return result
 
     def here(self, pc: int) -> Index:
-        """The executing warps, which must be whole."""
+        """Return the executing warps, which must be whole."""
         self.warps.whole(pc)
         return self.registers.warps_here()

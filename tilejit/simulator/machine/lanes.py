@@ -1,20 +1,24 @@
-"""Who runs: the threads of a chunk of CTAs, as NumPy arrays, and the group of them that executes now."""
+"""The threads of a chunk of CTAs, as NumPy arrays, and the group of them that is executing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import SimulationError
 from ...fast_unique import fast_unique
+
+if TYPE_CHECKING:
+    from ..checks.places import PtxPlaces
 
 WARP = 32
 WARPGROUP = 128
 Index = NDArray[np.int64]
-# A CTA's rank in its cluster stands from this bit on in addresses of its shared memory, as on sm_90.
+# the bit at which the rank of a CTA in its cluster starts in shared addresses, as on sm_90
 RANK_SHIFT = 24
 #: a cluster of one CTA
 ALONE = (1, 1, 1)
@@ -22,7 +26,7 @@ ALONE = (1, 1, 1)
 
 @lru_cache(maxsize=8)
 def _template(threads: int, ctas: int) -> dict[str, NDArray[Any]]:
-    """What the lanes of all chunks of this shape share."""
+    """Return the arrays that all chunks of this shape share."""
     thread = np.arange(threads, dtype=np.int64)
     cta = np.repeat(np.arange(ctas, dtype=np.int64), threads)
     arrays: dict[str, NDArray[Any]] = {
@@ -40,7 +44,7 @@ def _template(threads: int, ctas: int) -> dict[str, NDArray[Any]]:
 
 @lru_cache(maxsize=32)
 def thread_coordinate(block: tuple[int, int, int], ctas: int, axis: int) -> Any:
-    """%tid along an axis for all threads of a chunk: one value where the block is flat."""
+    """Return %tid along an axis for all threads of a chunk, or a scalar if the block is flat there."""
     if block[axis] == 1:
         return np.uint32(0)
     x, y, z = block
@@ -51,11 +55,12 @@ def thread_coordinate(block: tuple[int, int, int], ctas: int, axis: int) -> Any:
 
 
 class Lanes:
-    """The threads of CTAs first … first+ctas-1, CTA by CTA; `group` is the part that executes now.
+    """The threads of CTAs first … first+ctas-1, CTA by CTA.
 
-    CTAs are counted cluster by cluster, and in each by their rank, x first in both. A chunk has whole clusters.
-    group: positions in the chunk, ascending, or None for all of them.
-    cluster: CTAs along x, y and z; ranks: all of them.
+    CTAs are numbered cluster by cluster, and by rank within each; x is the fastest axis of both. A chunk has whole
+    clusters.
+    group: positions in the chunk of the executing threads, ascending, or None for all of them.
+    cluster: CTAs along x, y and z; ranks: their product.
     """
 
     def __init__(
@@ -85,7 +90,6 @@ class Lanes:
         self.offsets_full: dict[tuple[str, int], Index] = {}
 
     def select(self, group: Index | None) -> None:
-        """Make `group` the lanes that execute."""
         if group is self.group:
             return
         self.group = group
@@ -93,7 +97,7 @@ class Lanes:
         self.cache.clear()
 
     def get(self, key: str) -> NDArray[Any]:
-        """An attribute of each executing thread: thread, cta (in the grid), warp (in the grid), lane, gid."""
+        """Return an attribute of each executing thread: thread, cta (in the grid), warp (in the grid), lane, gid."""
         if self.group is None:
             return self.full[key]
         if key not in self.cache:
@@ -101,22 +105,22 @@ class Lanes:
         return self.cache[key]
 
     def offsets(self, owner: str, stride: int) -> Index:
-        """Where each executing thread's own copy begins, in elements, for copies `stride` elements apart."""
+        """Return the first element of each executing thread's copy, with copies `stride` elements apart."""
         key = (owner, stride)
         found = self.cache.get(key)
         if found is not None:
             return found
         full = self.offsets_full.get(key)
         if full is None:
-            who = self.full["chunk_cta" if owner == "cta" else "position"]
-            full = self.offsets_full[key] = who * stride
+            copies = self.full["chunk_cta" if owner == "cta" else "position"]
+            full = self.offsets_full[key] = copies * stride
         if self.group is None:
             return full
         self.cache[key] = full[self.group]
         return self.cache[key]
 
     def whole_warps(self) -> bool:
-        """Whether the executing threads are all 32 lanes of each of their warps."""
+        """True if the executing threads are whole warps of 32 lanes."""
         if self.group is None and self.threads % WARP == 0:
             return True
         if self.n % WARP:
@@ -127,12 +131,10 @@ class Lanes:
         return bool(self.cache["whole"])
 
     def each(self, value: Any) -> NDArray[Any]:
-        """An array of one element per executing thread, from one or from a scalar that they share."""
-        result: NDArray[Any] = value if value.ndim else np.full(self.n, value)
-        return result
+        """Broadcast a scalar to an array of one element per executing thread."""
+        return value if value.ndim else np.full(self.n, value)
 
     def positions(self) -> Index:
-        """The executing lanes' positions in the chunk."""
         return self.full["position"] if self.group is None else self.group
 
     def cta_coordinates(self, cta: int) -> tuple[int, int, int]:
@@ -140,44 +142,43 @@ class Lanes:
         return x, y, z
 
     def along(self, cta: Index, axis: int) -> Index:
-        """Where CTAs are along an axis of the grid."""
+        """Return the coordinate of CTAs along an axis of the grid."""
         return self.cluster_along(cta, axis) * self.cluster[axis] + self.rank_along(cta, axis)
 
     def rank_along(self, cta: Index, axis: int) -> Index:
-        """Where CTAs are along an axis of their cluster."""
+        """Return the coordinate of CTAs along an axis of their cluster."""
         return _coordinate(cta % self.ranks, self.cluster, axis)
 
     def cluster_along(self, cta: Index, axis: int) -> Index:
-        """Where the clusters of CTAs are along an axis of the grid of clusters."""
+        """Return the coordinate of CTAs' clusters along an axis of the grid of clusters."""
         return _coordinate(cta // self.ranks, self.clusters, axis)
 
     @property
     def clusters(self) -> tuple[int, int, int]:
-        """The clusters of the grid along x, y and z."""
         (x, y, z), (a, b, c) = self.grid, self.cluster
         return x // a, y // b, z // c
 
     def each_cta(self, of: Callable[[Index], Index]) -> Any:
-        """For each thread of the chunk what a function says of its CTA: one value if all CTAs share it."""
+        """Apply a function to each thread's CTA; return a scalar if the result is uniform."""
         values = of(np.arange(self.first, self.first + self.ctas)).astype(np.uint32)
         return values[0] if (values == values[0]).all() else np.repeat(values, self.threads)
 
     def cta_coordinate(self, axis: int) -> Any:
-        """The executing chunk's %ctaid along an axis: one value if all its CTAs share it."""
+        """Return %ctaid along an axis, or a scalar if it is uniform."""
         return self.each_cta(lambda cta: self.along(cta, axis))
 
     def cta_of(self, gid: int) -> int:
-        """The number of the CTA that has a thread, which is given as for `describe`."""
+        """Return the CTA of a global thread number that counts from 1."""
         return (gid - 1) // self.threads
 
     def describe(self, gid: int) -> str:
-        """'thread 5 (warp 0, lane 5) of CTA (0, 0, 0)' for a global thread number that counts from 1."""
+        """Return 'thread 5 (warp 0, lane 5) of CTA (0, 0, 0)' for a global thread number that counts from 1."""
         thread = (gid - 1) % self.threads
         cta = self.cta_coordinates(self.cta_of(gid))
         return f"thread {thread} (warp {thread // WARP}, lane {thread % WARP}) of CTA {cta}"
 
     def party(self, positions: Index) -> str:
-        """Threads of one CTA in few words: 'warpgroups 1 and 2 of CTA (0, 0, 0)', 'warp 3 of …', 'thread 5 …'."""
+        """Summarize threads of one CTA: 'warpgroups 1 and 2 of CTA (0, 0, 0)', 'warp 3 of …', 'thread 5 …'."""
         cta = int(self.full["chunk_cta"][positions[0]])
         threads = fast_unique(self.full["thread"][positions[self.full["chunk_cta"][positions] == cta]])
         for size, unit in ((WARPGROUP, "warpgroup"), (WARP, "warp")):
@@ -188,13 +189,41 @@ class Lanes:
         first = self.describe_position(int(positions[0]))
         return first + (f" and {threads.size - 1} more" if threads.size > 1 else "")
 
-    def who_waits(self, positions: Index) -> str:
-        """'warp 3 of CTA (0, 0, 0) waits': threads of one CTA."""
-        who = self.party(positions)
-        return f"{who} {'wait' if who.split()[0].endswith('s') or ' more' in who else 'waits'}"
+    def describe_some(self, positions: Index) -> str:
+        """Return 'thread 5 (warp 0, lane 5) of CTA (0, 0, 0) and 3 more'."""
+        more = f" and {positions.size - 1} more" if positions.size > 1 else ""
+        return self.describe_position(int(positions[0])) + more
+
+    def error(
+        self, places: PtxPlaces, kind: type[SimulationError], positions: Index, what: str, pc: int,
+        hint: str | None = None,
+    ) -> SimulationError:
+        """Return an error about threads, of which the message names the first: '<thread> <what>' at an instruction."""
+        text = f"{self.describe_position(int(positions[0]))} {what}\n  {places.describe(pc)}"
+        return kind(text, hint=hint, instructions=(pc,), threads=self.numbers(positions))
+
+    def uniform(self, places: PtxPlaces, value: Any, size: int, what: str, pc: int) -> NDArray[Any]:
+        """Return one value per executing warp or warpgroup, which must be uniform. size: its threads."""
+        table = self.each(value).reshape(-1, size)
+        wrong = np.argwhere(table != table[:, :1])
+        if wrong.size:
+            row, column = (int(x) for x in wrong[0])
+            at = self.positions()[row * size + column]
+            raise SimulationError(
+                f"all threads of a {'warp' if size == WARP else 'warpgroup'} must give the same value for {what}: "
+                f"{self.describe_position(int(at))} has {int(table[row, column]):#x}, the first "
+                f"{int(table[row, 0]):#x}\n  {places.describe(pc)}",
+                instructions=(pc,), threads=self.numbers(np.array([at])),
+            )
+        return table[:, 0]
+
+    def describe_waiters(self, positions: Index) -> str:
+        """Return 'warp 3 of CTA (0, 0, 0) waits' for threads of one CTA."""
+        text = self.party(positions)
+        return f"{text} {'wait' if text.split()[0].endswith('s') or ' more' in text else 'waits'}"
 
     def numbers(self, positions: Index) -> list[int]:
-        """Threads as findings name them: by their numbers in the grid, from 0."""
+        """Return threads as findings name them: numbers in the grid, from 0."""
         if self.ranks == 1:
             return [int(x) - 1 for x in self.full["gid"][positions]]
         x, y, z = (self.along(self.full["cta"][positions], axis) for axis in range(3))
@@ -208,12 +237,11 @@ class Lanes:
 
 def _coordinate(numbers: Index, extents: tuple[int, int, int], axis: int) -> Index:
     x, y, _ = extents
-    result: Index = (numbers % x, numbers // x % y, numbers // (x * y))[axis]
-    return result
+    return (numbers % x, numbers // x % y, numbers // (x * y))[axis]
 
 
 def enumeration(numbers: list[int]) -> str:
-    """'1', '1 and 2', '0, 2 and 3', and '4 to 11' for a run of more than two."""
+    """Return '1', '1 and 2', '0, 2 and 3', and '4 to 11' for a run of more than two."""
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]} to {numbers[-1]}"
     head = ", ".join(str(x) for x in numbers[:-1])

@@ -1,7 +1,7 @@
-"""Runs a program: groups of threads at blocks, barriers, and what happens when nobody can go on.
+"""The scheduler: runs groups of threads block by block, with barriers, parking and deadlock detection.
 
-Groups that meet become one. A loop may wait for what other threads do: a group that goes back in such a loop, or comes
-back to a state in which it has been, is parked until no other group can run.
+Groups that reach the same block merge. A loop may wait for other threads, so a group that takes such a loop's back
+edge, or returns to an earlier state, is parked until no other group can run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .warp import NotTogether
 
 
 class Parties(TypedDict):
-    """Who an error is about: instructions, and threads by their numbers in the grid."""
+    """The instructions, and the threads by their numbers in the grid, that an error concerns."""
 
     instructions: list[int]
     threads: list[int]
@@ -41,35 +41,33 @@ class Machine(Units):
 
     def __init__(
         self, program: Program, lanes: Lanes, access: Access, order: HappensBefore | None, places: PtxPlaces,
-        params: bytes,
-        printer: Any, settings: Settings, limit: int,
+        params: bytes, printer: Any, settings: Settings, limit: int,
     ) -> None:
         """limit: of thread instructions."""
         super().__init__(program, lanes, access, order, places, printer, settings)
         self.barriers = Barriers(lanes, self.alive, order, places, access.findings)
         self.registers = Registers(program, lanes, params)
-        self.everybody = lanes.full["position"]
+        self.all_positions = lanes.full["position"]
         self.block_lanes = [0] * len(program.blocks)
         self.ready: dict[int, Index | None] = {0: None}
         self.parked: dict[int, Index | None] = {}
         self.held: dict[int, Index] = {}
         self.current = 0
         self.schedule = Schedule(settings.schedule, lanes, program.of_warpgroups)
-        self.waiting = program.courses.waiting
+        self.waiting = program.control_flow.waiting
         self.loops = Loops()
-        # of what decides how loops go on, and of all registers and all memory
-        self.standstills = (Standstill(), Standstill())
-        # Threads that had not exited when nothing was ready last.
+        # of the values that decide whether loops go on, and of all registers and memory
+        self.stuck_checks = (Standstill(), Standstill())
+        # living threads when no group was ready the last time
         self.living = -1
         self.left = limit
         self.limit = limit
-        # Blocks that groups have completed, now and when those held were last tried.
+        # blocks that groups have completed, now and when held groups were last retried
         self.advanced = 0
         self.advanced_at_retry = -1
-        self.met: set[int] = set()
+        self.matched: set[int] = set()
 
     def run(self) -> None:
-        """Run all threads to their exit."""
         ready = self.ready
         schedule = self.schedule
         group = None
@@ -81,28 +79,26 @@ class Machine(Units):
                     self.unpark()
                 if self.operations.pending:
                     self.operations.after_block()
-            self.settle()
+            while self.operations.deliver_one():
+                pass
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted\n" + "\n".join(self.describe_groups(self.current, group))) from None
         except SimulationError:
-            self.let_leave()
+            self.run_exits()
             raise
-        if self.order is not None and self.made_tmem is not None:
-            self.made_tmem.allocator.check_all_freed()
+        if self.order is not None and "tmem" in vars(self):
+            self.tmem.allocator.check_all_freed()
 
-    def settle(self) -> None:
-        """All threads have exited: what is in flight lands."""
-        while self.operations.deliver_one():
-            pass
+
 
     def run_all(self, number: int) -> None:
-        """Run all threads together, from block to block, until they part, wait, go back or exit.
+        """Run all threads together, block by block, until they diverge, wait, take a back edge or exit.
 
-        No other group is left meanwhile. A schedule by chance chooses anew behind each block.
+        No other group exists meanwhile. A random schedule chooses again after each block.
         """
         self.select(None)
         registers = self.registers.of_all()
-        go_on = self.schedule.random is None
+        is_fixed = self.schedule.random is None
         while True:
             self.current = number
             compiled = self.program.blocks[number]
@@ -116,35 +112,33 @@ class Machine(Units):
             self.count(compiled, None)
             target = self.common_target(compiled, result[0])
             if target is None:
-                self.leave(compiled, None, result[0])
+                self.diverge(compiled, None, result[0])
                 return
-            if target <= number or not go_on:
+            if target <= number or not is_fixed:
                 self.send(number, target, None)
                 return
             number = target
 
-    def let_leave(self) -> None:
-        """Behind an error, threads that are on their way out still leave: what they tell may be its cause.
+    def run_exits(self) -> None:
+        """After an error, let threads that are on their way out exit: their output may explain it.
 
-        A check that a compiler put into the kernel ends its thread like that, often in the last block of the text.
+        Compilers' own checks end a thread like that, often in the last block of the text.
         """
-        while numbers := self.program.courses.ways_out & self.ready.keys():
+        while numbers := self.program.control_flow.exit_only & self.ready.keys():
             number = min(numbers)
             try:
                 self.step(number, self.ready.pop(number))
             except SimulationError:
-                # only the first error is told
+                # only the first error is reported
                 continue
 
     def step(self, number: int, group: Index | None) -> None:
-        """Run a group from one block on, and send its threads on."""
         if group is None:
             self.run_all(number)
         else:
             self.run_part(number, group)
 
     def run_part(self, number: int, group: Index) -> None:
-        """Run one block for a part of the threads."""
         compiled = self.program.blocks[number]
         self.current = number
         self.select(group)
@@ -162,18 +156,17 @@ class Machine(Units):
         self.count(compiled, group)
         target = self.common_target(compiled, result[0])
         if target is None:
-            self.leave(compiled, group, result[0])
+            self.diverge(compiled, group, result[0])
         else:
             self.send(number, target, group)
 
     def select(self, group: Index | None) -> None:
-        """Make `group` the threads that execute."""
         if group is not self.lanes.group:
             self.lanes.select(group)
         self.n = self.lanes.n
 
     def count(self, compiled: TranslatedBlock, group: Index | None) -> None:
-        """A block has run for these threads."""
+        """Account for a block that the executing threads have run."""
         number = compiled.block.index
         self.block_lanes[number] += self.n
         self.advanced += 1
@@ -184,7 +177,7 @@ class Machine(Units):
             self.definedness.finish(compiled.block, self.lanes.positions())
 
     def common_target(self, compiled: TranslatedBlock, taken: Any) -> int | None:
-        """The block to which all threads of the group go on; None where they part or wait."""
+        """Return the block at which all threads of the group continue, or None if they diverge or wait."""
         block = compiled.block
         if block.kind == "fall":
             return block.targets[0]
@@ -197,18 +190,17 @@ class Machine(Units):
             taken = count
         return block.targets[0 if bool(taken) != block.negated else 1]
 
-    def leave(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
-        """Send threads on that don't all go to one block."""
+    def diverge(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
+        """Continue threads that diverge or wait."""
         block = compiled.block
         if block.kind == "branch":
-            self.part(compiled, group, extra)
+            self.split(compiled, group, extra)
         elif block.kind == "switch":
             self.switch(compiled, group, extra)
         elif block.kind == "barrier":
             self.arrive(compiled, group, extra)
 
-    def part(self, compiled: TranslatedBlock, group: Index | None, taken: Any) -> None:
-        """Send those that take a branch one way, and the others the other way."""
+    def split(self, compiled: TranslatedBlock, group: Index | None, taken: Any) -> None:
         block = compiled.block
         yes, no = reversed(block.targets) if block.negated else block.targets
         positions = np.flatnonzero(taken), np.flatnonzero(~taken)
@@ -221,24 +213,21 @@ class Machine(Units):
         positions = self.lanes.positions()
         if (chosen >= len(block.targets)).any():
             at = int(np.flatnonzero(chosen >= len(block.targets))[0])
-            raise SimulationError(
-                f"{self.lanes.describe_position(int(positions[at]))} branches to entry {int(chosen[at])} of a table "
-                f"of {len(block.targets)}\n  {self.places.describe(block.end_pc)}",
-                instructions=(block.end_pc,), threads=self.lanes.numbers(positions[at : at + 1]),
-            )
+            what = f"branches to entry {int(chosen[at])} of a table of {len(block.targets)}"
+            raise self.lanes.error(self.places, SimulationError, positions[at : at + 1], what, block.end_pc)
         for i in fast_unique(chosen):
             at_i = np.flatnonzero(chosen == i)
             whole = at_i.size == self.lanes.total
             self.send(block.index, block.targets[int(i)], None if whole else positions[at_i])
 
     def send(self, origin: int, target: int, group: Index | None) -> None:
-        """Move a group to a block; a group that goes back in a loop that may wait for others is parked."""
+        """Move a group to a block; park it if it takes the back edge of a loop that may wait for other threads."""
         if target == EXIT:
             self.finish(group)
             return
         waits = target <= origin and (
             (origin, target) in self.waiting
-            or self.loops.repeats(target, group, target in self.program.courses.endless, self.deciding_values)
+            or self.loops.repeats(target, group, target in self.program.control_flow.endless, self.deciding_values)
         )
         self.merge(self.parked if waits else self.ready, target, group)
 
@@ -257,23 +246,22 @@ class Machine(Units):
         into[target] = None if both.size == self.lanes.total else both
 
     def finish(self, group: Index | None) -> None:
-        """Threads exit; barriers that waited only for them complete."""
+        """Exit threads, which may complete barriers."""
         if group is None:
             self.alive[:] = False
         else:
             self.alive[group] = False
-        positions = self.everybody if group is None else group
-        if self.made_bulk is not None:
-            self.made_bulk.check_exit(positions, self.alive)
-        if self.made_far is not None:
-            self.made_far.check_exit(positions)
-        if self.made_clusters is not None:
-            self.made_clusters.complete()
+        positions = self.all_positions if group is None else group
+        if "bulk" in vars(self):
+            self.bulk.check_exit(positions, self.alive)
+        if "far_arrivals" in vars(self):
+            self.far_arrivals.check_exit(positions)
+        if "clusters" in vars(self):
+            self.clusters.complete()
         if self.barriers.waiting:
             self.release(self.barriers.complete())
 
     def arrive(self, compiled: TranslatedBlock, group: Index | None, request: tuple[Any, ...]) -> None:
-        """Threads reach a CTA barrier."""
         block = compiled.block
         released = self.barriers.arrive(block, compiled.result, group, self.lanes.positions(), request)
         if request[0] == "arrive":
@@ -281,7 +269,6 @@ class Machine(Units):
         self.release(released)
 
     def release(self, released: Sequence[Released]) -> None:
-        """Send threads on from a barrier that has completed."""
         for target, positions, result, value in released:
             group = None if positions is None or positions.size == self.lanes.total else positions
             if result is not None:
@@ -293,27 +280,27 @@ class Machine(Units):
                 self.merge(self.ready, target, group)
 
     def hold(self, number: int, group: Index) -> None:
-        """A warp instruction misses lanes: wait until others have run."""
+        """Hold a group whose warp instruction misses lanes until others have run."""
         other = self.held.get(number)
         self.held[number] = group if other is None else fast_unique(np.concatenate((other, group)))
 
     def park(self, number: int, group: Index | None, blocked: Index) -> None:
-        """Some threads of a group can't execute the first instruction of a block yet; the others try again."""
-        positions = self.everybody if group is None else group
+        """Park the threads of a group that are blocked at a block's first instruction; the others retry."""
+        positions = self.all_positions if group is None else group
         going = positions[~np.isin(positions, blocked)]
         if going.size:
             self.merge(self.ready, number, going)
         self.merge(self.parked, number, blocked if blocked.size < self.lanes.total else None)
 
     def wake(self) -> bool:
-        """Nothing is ready: deliver an operation, retry held and parked groups. False when all threads have exited."""
+        """Deliver an operation and retry held or parked groups. False if all threads have exited."""
         if not (self.held or self.parked or self.barriers.waiting):
             return False
         delivered = self.operations.deliver_one()
         if self.parked:
-            if self.program.courses.endless.issuperset(self.parked):
+            if self.program.control_flow.endless.issuperset(self.parked):
                 self.report_endless()
-            if not delivered and self.stands_still():
+            if not delivered and self.is_stuck():
                 self.report_deadlock()
             self.unpark()
         elif self.held:
@@ -322,25 +309,25 @@ class Machine(Units):
             self.barriers.report(self.describe_others())
         return True
 
-    def stands_still(self) -> bool:
-        """Whether a round of all groups has changed nothing that decides how their loops go on, or nothing at all."""
+    def is_stuck(self) -> bool:
+        """True if one retry of all groups has changed nothing that decides how their loops go on, or nothing at all."""
         living = int(np.count_nonzero(self.alive))
         if living != self.living:
-            # somebody got to the end, which happens so often at most: nothing need be watched yet
+            # some thread has exited, which bounds how often this happens: no need to watch memory yet
             self.living = living
             return False
-        watched = self.access.watch(self.program.courses.loads)
-        groups = [*self.parked.items(), *self.held.items(), *self.barriers.standing()]
-        courses = self.program.courses
-        deciding, whole = self.standstills
-        return deciding.reached(watched.events, lambda: self.state(groups, courses.deciding)) or whole.reached(
-            watched.changes, lambda: self.state(groups, courses.live_slots)
+        watched = self.access.watch(self.program.control_flow.loads)
+        groups = [*self.parked.items(), *self.held.items(), *self.barriers.arrived()]
+        control_flow = self.program.control_flow
+        deciding, whole = self.stuck_checks
+        return deciding.reached(watched.events, lambda: self.state(groups, control_flow.deciding)) or whole.reached(
+            watched.changes, lambda: self.state(groups, control_flow.live_slots)
         )
 
     def state(
         self, groups: Sequence[tuple[int, Index | None]], slots_of: Callable[[int], Sequence[int] | None]
     ) -> Any:
-        """Where groups are and what registers of theirs hold, in hashes; None if they don't tell."""
+        """Return the groups' blocks with hashes of their registers, or None if a block's registers are unknown."""
         result = []
         for number, group in groups:
             slots = () if number == EXIT else slots_of(number)
@@ -351,10 +338,10 @@ class Machine(Units):
         return sorted(result)
 
     def deciding_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
-        """(slot, value) of the registers that decide how the loop around a block goes on, for a group's threads."""
-        courses = self.program.courses
-        slots = courses.deciding(number)
-        return self.registers.values(courses.live_slots(number) if slots is None else slots, group)
+        """Return (slot, value) of a group's registers that decide how the loop around a block goes on."""
+        control_flow = self.program.control_flow
+        slots = control_flow.deciding(number)
+        return self.registers.values(control_flow.live_slots(number) if slots is None else slots, group)
 
     def unpark(self) -> None:
         for number, group in self.parked.items():
@@ -365,7 +352,7 @@ class Machine(Units):
         self.held.clear()
 
     def retry_held(self) -> None:
-        """Let warp barriers at different places meet, else report who is missing."""
+        """Let bar.warp.sync instructions at different places match, else report the missing lanes."""
         if self.advanced == self.advanced_at_retry:
             barriers = {b for b in self.held if self.is_warp_barrier(b)}
             lanes = np.zeros(self.lanes.total, bool)
@@ -375,7 +362,7 @@ class Machine(Units):
             touched = np.isin(warp, warp[lanes])
             if not barriers or (touched & self.alive & ~lanes).any():
                 self.report_missing()
-            self.met = barriers
+            self.matched = barriers
         self.advanced_at_retry = self.advanced
         self.unpark()
 
@@ -385,19 +372,17 @@ class Machine(Units):
         return first.root in ("bar", "barrier") and ".warp" in first.suffix
 
     def report_missing(self) -> NoReturn:
-        """A warp instruction that some of its lanes never reach."""
+        """Raise the error of a warp instruction that some of its lanes never reach."""
         lines = []
         for number, group in self.held.items():
-            who = self.lanes.describe_position(int(group[0]))
-            more = f" and {group.size - 1} more" if group.size > 1 else ""
             place = self.places.describe(self.program.blocks[number].block.pcs[0])
-            lines.append(f"{who}{more} wait at\n  {place}")
+            lines.append(f"{self.lanes.describe_some(group)} wait at\n  {place}")
         position, missing = self.warps.failed or (0, 0)
         lanes = ", ".join(str(i) for i in range(WARP) if missing >> i & 1)
         warp = int(self.lanes.full["thread"][position]) // WARP
         lines.extend(self.barriers.describe_waiting())
         raise DivergenceError(
-            f"a warp instruction needs lanes {lanes} of warp {warp}, which never get there\n" + "\n".join(lines),
+            f"a warp instruction needs lanes {lanes} of warp {warp}, which never reach it\n" + "\n".join(lines),
             **self.parties(self.held),
         )
 
@@ -408,48 +393,48 @@ class Machine(Units):
     def report_deadlock(self) -> NoReturn:
         waits: list[str] = []
         for number, group in self.parked.items():
-            pcs = self.program.courses.pcs_around(number)
-            positions = self.everybody if group is None else group
+            pcs = self.program.control_flow.pcs_around(number)
+            positions = self.all_positions if group is None else group
             lines, others = self.mbarriers.describe_waits(positions, pcs, self.operations)
             waits.extend(lines)
-            if others.size and not self.says_itself(number):
+            if others.size and not self.describes_waiters(number):
                 waits.append(self.describe_group(number, others, "spin"))
-        if self.made_pool is not None:
-            waits.extend(self.made_pool.describe_waits())
-        if self.made_clusters is not None:
-            waits.extend(self.made_clusters.describe_waits())
+        if "pool" in vars(self):
+            waits.extend(self.pool.describe_waits())
+        if "clusters" in vars(self):
+            waits.extend(self.clusters.describe_waits())
         waits.extend(self.describe_group(b, g, "wait") for b, g in self.held.items())
         waits.extend(self.barriers.describe_waiting())
-        hint = "whoever should write there, or arrive, does so before it waits itself"
+        hint = "the thread that should write there, or arrive, must do so before it waits"
         if self.mbarriers.waits is not None:
             waits.extend([gone] if (gone := self.describe_others()) else [])
-            hint = "a phase takes all its arrivals and bytes: producers commit, and consumers release, once a step"
+            hint = "a phase needs all arrivals and bytes: producers must commit, and consumers release, once per step"
         if self.operations.issued:
-            waits.append(f"deliveries {self.operations.delivery.text}")
-        message = "deadlock: nothing changes any more that decides how this goes on\n" + "\n".join(waits)
+            waits.append(f"delivery: {self.operations.delivery.text}")
+        message = "deadlock: no thread can make progress\n" + "\n".join(waits)
         raise DeadlockError(message, hint=hint, **self.parties({**self.parked, **self.held}))
 
-    def says_itself(self, number: int) -> bool:
-        """Whether what a block begins with says who waits there: for registers, or for the rest of a cluster."""
+    def describes_waiters(self, number: int) -> bool:
+        """True if the first instruction of a block describes its own waiters: setmaxnreg or a cluster wait."""
         pcs = self.program.blocks[number].block.pcs
         first = self.program.function.body[pcs[0]] if pcs else None
         return first is not None and (first.root == "setmaxnreg" or is_cluster_wait(first))
 
     def report_endless(self) -> NoReturn:
-        message = "endless loop: no way leads out of it\n" + "\n".join(
+        message = "endless loop: it has no exit\n" + "\n".join(
             self.describe_group(b, g, "run") for b, g in self.parked.items()
         )
-        raise DeadlockError(message, hint="leave it by break or return", **self.parties(self.parked))
+        raise DeadlockError(message, hint="exit it by break or return", **self.parties(self.parked))
 
     def report_limit(self, number: int, group: Index | None) -> NoReturn:
         lines = "\n".join(self.describe_groups(number, group))
         raise SimulationError(
             f"the launch has executed more than {self.limit} thread instructions\n{lines}",
-            hint="if this is no endless loop, raise TILEJIT_SIM_LIMIT", **self.parties({number: group}),
+            hint="raise TILEJIT_SIM_LIMIT if this isn't an endless loop", **self.parties({number: group}),
         )
 
     def describe_groups(self, number: int, group: Index | None) -> list[str]:
-        """Where everybody is; the group at block `number` runs."""
+        """Describe where all groups are; the one at block `number` is running."""
         lines = [self.describe_group(number, group, "run")]
         others = {b: g for b, g in self.ready.items() if b != number}
         for verb, groups in (("are ready", others), ("spin", self.parked), ("wait", self.held)):
@@ -457,29 +442,26 @@ class Machine(Units):
         return lines + self.barriers.describe_waiting()
 
     def parties(self, groups: Mapping[int, Index | None]) -> Parties:
-        """Where groups stand, and their threads, as an error has them."""
+        """Return the instructions and threads of groups, as an error takes them."""
         pcs = [self.first_pc(number) for number in groups]
-        threads = [x for g in groups.values() for x in self.lanes.numbers(self.everybody if g is None else g)]
+        threads = [x for g in groups.values() for x in self.lanes.numbers(self.all_positions if g is None else g)]
         return {"instructions": pcs, "threads": threads}
 
     def first_pc(self, number: int) -> int:
-        """The instruction at which a group waits for its turn at a block."""
         block = self.program.blocks[number].block
         return block.pcs[0] if block.pcs else block.end_pc
 
     def describe_group(self, number: int, group: Index | None, verb: str) -> str:
-        positions = self.everybody if group is None else group
-        who = self.lanes.describe_position(int(positions[0]))
-        more = f" and {positions.size - 1} more" if positions.size > 1 else ""
-        return f"{who}{more} {verb} at\n  {self.places.describe(self.first_pc(number))}"
+        name = self.lanes.describe_some(self.all_positions if group is None else group)
+        return f"{name} {verb} at\n  {self.places.describe(self.first_pc(number))}"
 
     def warp_sync(self, mask: Any, pc: int) -> None:
-        if self.current in self.met:
-            # Its lanes stand at several bar.warp.sync; all of them have arrived.
-            self.met.discard(self.current)
+        if self.current in self.matched:
+            # the lanes are at several bar.warp.sync, and all of them have arrived
+            self.matched.discard(self.current)
             if self.order is not None:
                 self.order.warp_barrier(self.lanes.positions())
             return
         masks = self.warps.require(mask, pc)
         if self.order is not None:
-            self.meet(self.order, mask, masks)
+            self.synchronize_lanes(self.order, mask, masks)

@@ -30,7 +30,7 @@ class Matrices:
         self.access = access
 
     def ldmatrix(self, number: int, address: Any, num: int, trans: bool, pc: int) -> NDArray[np.uint32]:
-        """Row i of matrix m from the address of lane 8·m + i; lane 4·i + j gets its word j.
+        """Load row i of matrix m from the address of lane 8·m + i; its word j goes to lane 4·i + j.
 
         returns: `num` registers, one row each; with `trans`, of the transposed matrices.
         """
@@ -48,7 +48,7 @@ class Matrices:
         return registers
 
     def stmatrix(self, number: int, address: Any, values: Sequence[Any], trans: bool, pc: int) -> None:
-        """The reverse of ldmatrix."""
+        """Store matrices: the inverse of `ldmatrix`."""
         self.warps.whole(pc)
         group = self.lanes.group
         num = len(values)
@@ -62,7 +62,7 @@ class Matrices:
         self.lanes.select(group)
 
     def select_rows(self, address: NDArray[Any], num: int) -> NDArray[Any]:
-        """Let the lanes execute that name the rows of `num` matrices; their addresses."""
+        """Select the lanes that hold the row addresses of `num` matrices, and return the addresses."""
         lanes = ROWS * num
         if lanes == WARP:
             return address

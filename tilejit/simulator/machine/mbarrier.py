@@ -1,4 +1,4 @@
-"""The barriers (mbarrier) that the CTAs of a chunk have at one place of their shared memory.
+"""The mbarriers at one shared address, one per CTA of a chunk.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", "Phase of the mbarrier object".
 """
@@ -17,16 +17,13 @@ from .memory import MemoryRegion
 
 # source: PTX ISA, "Size and alignment of the mbarrier object"
 BYTES = 8
-#: a state is the phase of an arrival, and in the low bits how many arrivals were missing before it
+#: a state is the phase of an arrival, with the number of arrivals pending before it in the low bits
 PENDING_BITS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Threads that one instruction made arrive at barriers of one address.
-
-    ctas: whose barrier each arrived at; phases: in which phase of it.
-    """
+    """Threads that arrived at barriers of one address by one instruction, with the CTA and phase of each barrier."""
 
     pc: int
     positions: Index
@@ -36,9 +33,9 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Arriving:
-    """Executing threads that arrive at barriers of one address. ctas: whose barrier; each: how many arrivals.
+    """Executing threads that arrive at barriers of one address. ctas: of the barriers; each: the number of arrivals.
 
-    drop: they take part in no later phase. incomplete: they must not complete the phase.
+    drop: the threads leave the later phases. incomplete: they must not complete the phase.
     """
 
     threads: Index
@@ -53,71 +50,68 @@ class Arriving:
 
 @dataclass(slots=True)
 class Wide:
-    """What is released into a barrier's phases by other CTAs, at the scope of the cluster. As in MBarrier."""
+    """The releases of other CTAs at cluster scope into a barrier's phases. As in MBarrier."""
 
     coming: Message | None = None
     done: Message | None = None
 
 
 class MBarrier:
-    """The barriers at one shared address: an element of each array for each CTA of the chunk.
+    """The barriers at one shared address: each array has an element per CTA of the chunk.
 
-    name: in messages. live: whether there is one. phase: its number.
-    expected: arrivals of a phase; pending: those that this one misses.
-    tx: bytes that it misses, negative while more have come than were expected.
-    coming, done: what has been released into this phase, and into those before it; in `wide` what is acquired, besides,
-    only by a wait whose scope is the cluster.
-    made_by, made_at, made: the instruction, the thread and the event that made it. fenced: whether that thread has
-    made it visible to other agents (fence.mbarrier_init); published: the event of that fence, 0 without.
-    used: of each thread of the chunk, the event at which it used its CTA's barrier last, 0 for never.
-    turns: checks that arrivals come after the phase before; None if that isn't checked.
+    used: of each thread of the chunk, the event at which it last used its CTA's barrier, 0 if never.
     """
 
     def __init__(self, address: int, region: MemoryRegion, lanes: Lanes, name: str) -> None:
         ctas = lanes.ctas
-        self.turns: PhaseOrder | None = None
+        #: the check that arrivals come after the previous phase, if enabled
+        self.phase_order: PhaseOrder | None = None
         self.address = address
         self.name = name
         self.region = region
+        #: the releases into the current phase, and into completed ones
         self.coming: Message | None = None
         self.done: Message | None = None
+        #: the same for waits at cluster scope, in addition
         self.wide = Wide()
         self.live = np.zeros(ctas, bool)
+        #: the initializing thread has made the barrier visible to other agents
         self.fenced = np.zeros(ctas, bool)
+        #: pending: missing arrivals of the `expected` of a phase; tx: missing bytes, negative if some are early
         self.phase, self.expected, self.pending, self.tx = np.zeros((4, ctas), np.int64)
-        self.made_by, self.made_at, self.made, self.published = np.zeros((4, ctas), np.int64)
+        #: instruction, thread and event of the initialization, and the event of the fence.mbarrier_init after it, or 0
+        self.init_pc, self.init_position, self.init_event, self.published = np.zeros((4, ctas), np.int64)
         self.arrivals: list[Arrivals] = []
         self.used: Index = np.zeros(lanes.total, np.int64)
 
-    def check_turns(self, order: HappensBefore, findings: Findings) -> None:
-        self.turns = PhaseOrder(order, findings, any_warp=False)
+    def check_phase_order(self, order: HappensBefore, findings: Findings) -> None:
+        self.phase_order = PhaseOrder(order, findings, any_warp=False)
 
     def cells(self, ctas: Index) -> Index:
-        """The cells of the barriers' bytes in their region's shadow, a row for each CTA."""
+        """Return the shadow cells of the barriers' bytes, a row for each CTA."""
         shift = self.region.shadow.cell_shift
         first = (self.address - self.region.base + ctas * self.region.stride) >> shift
         result: Index = first[:, None] + np.arange(BYTES >> shift)
         return result
 
     def states_before(self, ctas: Index, each: Index) -> NDArray[np.uint64]:
-        """The state that each of several arrivals finds. ctas: whose barrier, ascending; each: how many arrivals."""
+        """Return the state that each of several arrivals finds. ctas: ascending; each: the number of arrivals."""
         before = arrivals_before(ctas, each)
         phases, pending = self.phase[ctas], self.pending[ctas]
         late = before >= pending
         expects = np.maximum(self.expected[ctas], 1)
         phases = np.where(late, phases + 1 + (before - pending) // expects, phases)
         pending = np.where(late, expects - (before - pending) % expects, pending - before)
-        states: NDArray[np.uint64] = (phases << PENDING_BITS | pending).astype(np.uint64)
-        return states
+        return (phases << PENDING_BITS | pending).astype(np.uint64)
 
     def note(self, arrivals: Arrivals) -> None:
-        """Remember who has arrived, and forget those whose phases are over."""
+        """Record arrivals, and prune those of completed phases."""
         self.arrivals.append(arrivals)
         if len(self.arrivals) > 2 * self.live.size + 64:
             self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[x.ctas]).any()]
 
     def last_arrivals(self, cta: int) -> list[tuple[int, Index]]:
-        """Return (instruction, threads) of the last arrival at a CTA's barrier, in a list that is empty without one."""
+        """Return (instruction, threads) of the last arrival at a CTA's barrier, in a list that may be empty."""
         for x in reversed(self.arrivals):
             here = x.positions[x.ctas == cta]
             if here.size:
@@ -125,9 +119,9 @@ class MBarrier:
         return []
 
     def forget(self, ctas: Index) -> None:
-        """Forget who arrived in CTAs whose barrier is another one from here on."""
-        if self.turns is not None:
-            self.turns.forget(ctas)
+        """Forget the arrivals of CTAs whose barrier is reinitialized."""
+        if self.phase_order is not None:
+            self.phase_order.forget(ctas)
         before, self.arrivals = self.arrivals, []
         for x in before:
             stays = ~np.isin(x.ctas, ctas)
@@ -135,7 +129,7 @@ class MBarrier:
                 self.arrivals.append(Arrivals(x.pc, x.positions[stays], x.ctas[stays], x.phases[stays]))
 
     def arrived(self, cta: int, home: Index) -> list[tuple[int, Index]]:
-        """(instruction, threads of one CTA) of the arrivals in the current phase of a CTA's barrier.
+        """Return (instruction, threads of one CTA) of the arrivals in the current phase of a CTA's barrier.
 
         home: the CTA of each thread of the chunk.
         """
@@ -149,8 +143,7 @@ class MBarrier:
 
 
 def arrivals_before(ctas: Index, counts: Index) -> Index:
-    """How many arrivals in the same CTA come before each thread's own. ctas: ascending."""
+    """Return the number of arrivals in the same CTA before each thread's own. ctas: ascending."""
     before = np.cumsum(counts) - counts
     firsts = np.searchsorted(ctas, ctas)
-    result: Index = before - before[firsts]
-    return result
+    return before - before[firsts]

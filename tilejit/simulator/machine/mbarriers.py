@@ -1,7 +1,7 @@
-"""Barriers in shared memory (mbarrier): their phases, who has arrived, what is missing.
+"""mbarrier: barrier objects in shared memory, with phases, arrivals and transaction counts.
 
-A phase is a number here, from 0; threads see its lowest bit. It completes when no arrival and no byte is missing. What
-memory holds at a barrier's bytes is nobody's business: its state is kept here.
+A phase is a number here, from 0; threads see its lowest bit. It completes when no arrival and no byte is pending. The
+state is kept here; the bytes of a barrier in memory aren't used.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", "Phase of the mbarrier object",
 "Tracking asynchronous operations by the mbarrier object".
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...fast_unique import fast_unique
-from ..checks.late_waiters import Laggards
+from ..checks.late_waiters import LateWaiters
 from ..checks.order import HappensBefore, Message
 from ..checks.places import PtxPlaces
 from ..decode.translate import Program
@@ -34,10 +34,10 @@ MOST = (1 << 20) - 1
 
 
 class MBarriers:
-    """All barriers of a chunk, by their shared address.
+    """All mbarriers of a chunk, by shared address.
 
-    waits: what threads wait for, once one does. laggards: who has passed waits, where that is checked.
-    operations: those in flight. finishes: called with a barrier and the CTAs in which a phase of it is complete.
+    waits: the pending waits, once there is one. late_waiters: the check of late waiters.
+    operations: those in flight. finishes: a callback with a barrier and the CTAs in which its phase completes.
     """
 
     operations: Operations | None = None
@@ -53,15 +53,13 @@ class MBarriers:
         self.places = places
         self.at: dict[int, MBarrier] = {}
         self.waits: Waits | None = None
-        self.laggards = None if order is None else Laggards(order, lanes, places, access.findings)
+        self.late_waiters = None if order is None else LateWaiters(order, lanes, places, access.findings)
         self.checker = access.checker if order is not None else None
         if self.checker is not None:
-            self.checker.report.made_by = self.made_by
-
-    # what instructions do, for the executing threads
+            self.checker.report.init_pc_of = self.init_pc
 
     def init(self, number: int, address: Any, count: Any) -> None:
-        """mbarrier.init: a barrier whose phases take so many arrivals each."""
+        """mbarrier.init. count: arrivals per phase."""
         site = self.access.sites[number]
         for barrier, threads in self.groups(site, address):
             ctas = self.ctas(threads)
@@ -69,54 +67,54 @@ class MBarriers:
             wrong = np.flatnonzero((counts < 1) | (counts > MOST))
             if wrong.size:
                 count = int(counts[wrong[0]])
-                self.misuse(site, barrier, threads[wrong], f"takes 1 to {MOST} arrivals a phase, and gets {count}")
+                self.misuse(site, barrier, threads[wrong], f"takes 1 to {MOST} arrivals per phase, got {count}")
             again = np.flatnonzero(barrier.live[ctas])
             if again.size:
-                self.misuse(site, barrier, threads[again], "is initialised again", int(barrier.made_by[ctas[again[0]]]))
+                self.misuse(site, barrier, threads[again], "is initialized again", int(barrier.init_pc[ctas[again[0]]]))
             barrier.live[ctas] = True
             barrier.fenced[ctas] = False
             barrier.published[ctas] = 0
             barrier.phase[ctas] = barrier.tx[ctas] = 0
             barrier.expected[ctas] = barrier.pending[ctas] = counts
-            barrier.made_by[ctas] = site.pc
-            barrier.made_at[ctas] = self.lanes.positions()[threads]
+            barrier.init_pc[ctas] = site.pc
+            barrier.init_position[ctas] = self.lanes.positions()[threads]
             barrier.forget(ctas)
             if self.checker is not None:
                 self.checker.make_barriers(barrier.region, barrier.cells(ctas), threads, site)
-            barrier.made[ctas] = self.order.tick(site.pc) if self.order is not None else 0
-            self.changed()
+            barrier.init_event[ctas] = self.order.tick(site.pc) if self.order is not None else 0
+            self.access.memory_changed()
 
     def inval(self, number: int, address: Any) -> None:
-        """mbarrier.inval: its bytes are ordinary memory again."""
+        """mbarrier.inval: the bytes become ordinary memory."""
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
             self.check_used(site, barrier, threads)
             barrier.live[self.ctas(threads)] = False
             if self.checker is not None:
                 self.checker.free_barriers(barrier.region, barrier.cells(self.ctas(threads)), threads, site)
-            self.changed()
+            self.access.memory_changed()
 
     def fence_init(self) -> None:
-        """fence.mbarrier_init: what these threads have initialised is visible to everybody who knows of the fence."""
+        """fence.mbarrier_init: make these threads' initializations visible to all threads that observe the fence."""
         now = self.order.tick(0) if self.order is not None else 0
         for barrier in self.at.values():
-            made = np.isin(barrier.made_at, self.lanes.positions())
-            barrier.fenced |= made
-            barrier.published[made & (barrier.published == 0)] = now
+            mine = np.isin(barrier.init_position, self.lanes.positions())
+            barrier.fenced |= mine
+            barrier.published[mine & (barrier.published == 0)] = now
 
     def fence_proxy(self) -> None:
-        """fence.proxy.async: what these threads have initialised is visible to operations of their CTAs."""
+        """fence.proxy.async: make these threads' initializations visible to asynchronous operations of their CTAs."""
         for barrier in self.at.values():
-            barrier.fenced |= np.isin(barrier.made_at, self.lanes.positions())
+            barrier.fenced |= np.isin(barrier.init_position, self.lanes.positions())
 
     def arrive(
         self, number: int, address: Any, count: Any, expected: Any, wanted: bool, drop: bool, incomplete: bool,
         releases: bool,
     ) -> Any:
-        """mbarrier.arrive: each thread arrives once, or `count` times, after it expects so many more bytes.
+        """mbarrier.arrive: each thread arrives once, or `count` times, after expecting `expected` more bytes.
 
-        drop: it takes part in no later phase. incomplete: it must not complete the phase.
-        returns: the states before, if `wanted`.
+        drop: the thread leaves the later phases. incomplete: it must not complete the phase.
+        returns: the previous states, if `wanted`.
         """
         site = self.access.sites[number]
         states = np.zeros(self.lanes.n, np.uint64)
@@ -131,9 +129,9 @@ class MBarriers:
         self, site: Site, barrier: MBarrier, arriving: Arriving, expected: Any,
         release: Callable[[MBarrier, Index], None] | None,
     ) -> NDArray[np.uint64]:
-        """Arrivals at barriers of one address, whose CTAs ascend. returns: the states before.
+        """Arrive at barriers of one address, whose CTAs are ascending, and return the previous states.
 
-        release: releases what executing threads know and have done into the current phases.
+        release: releases the executing threads' past into the current phases.
         """
         threads, ctas, each = arriving.threads, arriving.ctas, arriving.each
         if expected is not None:
@@ -143,28 +141,28 @@ class MBarriers:
         barrier.note(Arrivals(site.pc, self.lanes.positions()[threads], ctas, arrived_in))
         if arriving.drop:
             barrier.expected -= np.bincount(ctas, each, barrier.live.size).astype(np.int64)
-        # a phase brings nothing of those who arrive once it is complete
+        # a phase releases nothing of threads that arrive after its completion
         for later in fast_unique(arrived_in - phases).tolist():
             at = np.flatnonzero(arrived_in - phases == later)
-            if barrier.turns is not None:
-                barrier.turns.arrive(barrier.name, self.lanes.positions()[threads[at]], ctas[at], site.pc)
+            if barrier.phase_order is not None:
+                barrier.phase_order.arrive(barrier.name, self.lanes.positions()[threads[at]], ctas[at], site.pc)
             if release is not None:
                 release(barrier, threads[at])
             self.count(site, barrier, arriving.part(at))
-        self.changed()
+        self.access.memory_changed()
         return states
 
     def expect_tx(self, number: int, address: Any, expected: Any) -> None:
-        """mbarrier.expect_tx: the current phase takes so many more bytes."""
+        """mbarrier.expect_tx: the current phase expects more bytes."""
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
             self.check_in_time(site, barrier, threads)
             self.expect(site, barrier, threads, self.ctas(threads), self.of(expected, threads))
             self.finish_phases(barrier, fast_unique(self.ctas(threads)))
-            self.changed()
+            self.access.memory_changed()
 
     def check_in_time(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Bytes are expected while the phase still lacks something that isn't on its way: else it may be complete."""
+        """Check that bytes are expected before all else of the phase has arrived or is in flight."""
         ctas = self.ctas(threads)
         for at in np.flatnonzero((barrier.pending[ctas] == 0) & (barrier.tx[ctas] > 0)):
             cta = int(ctas[at])
@@ -174,102 +172,95 @@ class MBarriers:
             if coming >= barrier.tx[cta]:
                 self.misuse(
                     site, barrier, threads[[at]],
-                    f"is told of more bytes when all else of phase {int(barrier.phase[cta])} has come or is on its "
-                    "way: it may be complete before",
-                    hint="start the copy in front of the last arrival of its phase",
+                    f"expects more bytes when all else of phase {int(barrier.phase[cta])} has arrived or is in "
+                    "flight, so the phase may complete first",
+                    hint="start the copy before the last arrival of its phase",
                 )
 
     def complete_tx(self, number: int, address: Any, completed: Any) -> None:
-        """mbarrier.complete_tx: so many bytes of the current phase have come."""
+        """mbarrier.complete_tx: bytes of the current phase have arrived."""
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
             self.expect(site, barrier, threads, self.ctas(threads), -self.of(completed, threads).astype(np.int64))
             self.finish_phases(barrier, fast_unique(self.ctas(threads)))
-            self.changed()
+            self.access.memory_changed()
 
     def wait(self, number: int, address: Any, phase: Any, kind: str, acquires: str) -> Any:
-        """mbarrier.test_wait, .try_wait: whether each thread's phase is complete.
+        """mbarrier.test_wait, .try_wait: return whether each thread's phase is complete.
 
-        kind: how `phase` gives it, as "state", "parity" or "number". acquires: at the scope "cta" or "cluster"; "" if
-        it doesn't.
+        kind: the representation of `phase`: "state", "parity" or "number". acquires: the scope, "cta" or "cluster"; ""
+        for no acquire.
         """
         site = self.access.sites[number]
         complete = np.zeros(self.lanes.n, bool)
         for barrier, threads in self.living(site, address):
             now = barrier.phase[self.ctas(threads)]
-            asked = self.of(phase, threads).astype(np.int64)
+            awaited = self.of(phase, threads).astype(np.int64)
             if kind == "state":
-                asked >>= PENDING_BITS
-                done = now > asked
-                self.check_phase(site, barrier, threads, asked, now, "a state says nothing about that")
-            elif kind == "number":
-                self.check_phase(site, barrier, threads, asked, now, "its parity says nothing about that")
-                done = (now ^ asked) & 1 != 0
-                if self.laggards is not None:
-                    self.laggards.note(barrier, threads[done], asked[done], site.pc)
-            else:
-                done = (now ^ asked) & 1 != 0
+                awaited >>= PENDING_BITS
+            if kind != "parity":
+                self.check_phase(site, barrier, threads, awaited, now, kind)
+            done = now > awaited if kind == "state" else (now ^ awaited) & 1 != 0
+            if kind == "number" and self.late_waiters is not None:
+                self.late_waiters.note(barrier, threads[done], awaited[done], site.pc)
             complete[threads] = done
-            if self.order is not None and acquires and site.pc not in self.program.courses.unheeded:
+            if self.order is not None and acquires and site.pc not in self.program.control_flow.unread_waits:
                 self.acquire(self.order, barrier, threads[done], acquires == "cluster")
-                if barrier.turns is not None:
-                    barrier.turns.passed(self.lanes.positions()[threads[done]], self.ctas(threads[done]))
-            self.note_waits(site, barrier, threads, asked, done, kind)
+                if barrier.phase_order is not None:
+                    barrier.phase_order.passed(self.lanes.positions()[threads[done]], self.ctas(threads[done]))
+            self.note_waits(site, barrier, threads, awaited, done, kind)
         return complete
 
     def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
-        """These executing threads know that a phase is complete, and with it all that it brings."""
+        """Order executing threads after the releases into the completed phases."""
         for message in (barrier.done, barrier.wide.done if wide else None) if threads.size else ():
             if message is not None:
                 order.learn(self.lanes.positions()[threads], message)
 
     def pending_count(self, state: Any) -> Any:
-        """mbarrier.pending_count: the arrivals that were missing, by a state."""
+        """mbarrier.pending_count: the pending arrivals in a state."""
         return (state & np.uint64(MOST)).astype(np.uint32)
 
-    # what asynchronous operations do
-
     def check_visible(self, site: Site, address: int, position: int, cta: int) -> None:
-        """Check that the barrier to which an operation of another CTA will report has been fenced for that.
+        """Check that a barrier is fenced for an operation of another CTA that will report to it.
 
-        Operations of the barrier's own CTA need only what orders their issuer: a barrier of the CTA is enough.
+        For an operation of the barrier's own CTA it is enough that its issuer is ordered after the initialization.
         """
         barrier = self.at.get(address)
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
             return
-        made = int(barrier.made_by[cta])
+        init_pc = int(barrier.init_pc[cta])
         self.access.findings.add(
             "barrier",
-            f"{barrier.name} is given to an asynchronous operation by {self.lanes.describe_position(position)}\n"
-            f"  {self.places.describe(site.pc)}\nwith no fence.mbarrier_init by the thread that initialised it\n"
-            f"  {self.places.describe(made)}",
-            site.pc, made, self.lanes.numbers(np.array([position])),
-            hint="put fence.mbarrier_init.release.cluster behind the initialisation, in front of the barrier",
+            f"{barrier.name} is passed to an asynchronous operation by {self.lanes.describe_position(position)}\n"
+            f"  {self.places.describe(site.pc)}\nwithout a fence.mbarrier_init by the thread that initialized it\n"
+            f"  {self.places.describe(init_pc)}",
+            site.pc, init_pc, self.lanes.numbers(np.array([position])),
+            hint="put fence.mbarrier_init.release.cluster between the initialization and the barrier",
         )
 
     def delivered(self, operation: Operation) -> None:
-        """An operation has been carried out: the bytes that it reports have come."""
+        """Count the bytes that a delivered operation reports."""
         for signal in operation.signals:
             barrier = self.at.get(signal.address)
             if barrier is None or not barrier.live[signal.cta]:
                 name = name_of(self.access.memory, signal.address, BYTES)
                 self.access.findings.add(
                     "barrier",
-                    f"a {operation.what} reports to mbarrier {name}, which nothing has initialised\n"
+                    f"a {operation.what} reports to mbarrier {name}, which is not initialized\n"
                     f"  {self.places.describe(operation.pc)}",
                     operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
                 )
                 continue
             if operation.news is not None:
-                self.bring(barrier, operation.news)
+                self.add_release(barrier, operation.news)
             barrier.tx[signal.cta] -= signal.size_bytes
             self.finish_phases(barrier, np.array([signal.cta]))
-        self.changed()
+        self.access.memory_changed()
 
-    # inside
 
     def groups(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
-        """(barrier, executing threads) of each address; threads with a wrong one, which is reported, are left out."""
+        """Yield (barrier, executing threads) for each address; report and skip wrong addresses."""
         actual = self.access.actual(site, address)
         first = int(actual[0])
         if actual.size == 1 or not np.count_nonzero(actual != actual[0]):
@@ -284,7 +275,7 @@ class MBarriers:
                 yield barrier, threads
 
     def barrier(self, site: Site, actual: int, address: Any) -> MBarrier | None:
-        """The barriers at an address, which is checked when it is used first."""
+        """Return the barriers at an address, which is checked at its first use."""
         shared = actual if site.space else actual - WINDOWS["shared"]
         barrier = self.at.get(shared)
         if barrier is not None:
@@ -298,40 +289,41 @@ class MBarriers:
         name = f"mbarrier {name_of(self.access.memory, shared, BYTES)}"
         barrier = self.at[shared] = MBarrier(shared, region, self.lanes, name)
         if self.order is not None and not self.order.facts.relaxed:
-            barrier.check_turns(self.order, self.access.findings)
+            barrier.check_phase_order(self.order, self.access.findings)
         return barrier
 
     def living(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
-        """As `groups`, without the threads whose barrier nobody has initialised, which is reported."""
+        """Like `groups`, but report and skip threads whose barrier isn't initialized."""
         for barrier, threads in self.groups(site, address):
             live = barrier.live[self.ctas(threads)]
             if np.count_nonzero(live) < live.size:
-                self.misuse(site, barrier, threads[~live], "is used, which nothing has initialised")
+                self.misuse(site, barrier, threads[~live], "is used but not initialized")
                 threads = threads[live]
             if threads.size:
-                self.check_made(site, barrier, threads)
+                self.check_ordered(site, barrier, threads)
                 if self.order is not None:
                     barrier.used[self.lanes.positions()[threads]] = self.order.tick(site.pc)
                 yield barrier, threads
 
-    def check_made(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Whoever uses a barrier must be ordered behind its initialisation."""
+    def check_ordered(self, site: Site, barrier: MBarrier, threads: Index) -> None:
+        """Check that users of a barrier are ordered after its initialization."""
         if self.order is None:
             return
         ctas = self.ctas(threads)
-        fresh = np.flatnonzero(barrier.made[ctas] >= self.order.cta_start[ctas + self.lanes.first])
+        fresh = np.flatnonzero(barrier.init_event[ctas] >= self.order.cta_start[ctas + self.lanes.first])
         if not fresh.size:
             return
         gid = self.lanes.full["gid"].astype(np.int64)
-        maker, me = gid[barrier.made_at[ctas[fresh]]], self.lanes.get("gid").astype(np.int64)[threads[fresh]]
-        ordered = (maker == me) | self.order.ordered(maker, barrier.made[ctas[fresh]], me)
+        maker, me = gid[barrier.init_position[ctas[fresh]]], self.lanes.get("gid").astype(np.int64)[threads[fresh]]
+        ordered = (maker == me) | self.order.ordered(maker, barrier.init_event[ctas[fresh]], me)
         wrong = fresh[~ordered]
         if wrong.size:
-            pc = int(barrier.made_by[ctas[wrong[0]]])
-            self.misuse(site, barrier, threads[wrong], "is used with nothing that orders that", pc, rule="race")
+            pc = int(barrier.init_pc[ctas[wrong[0]]])
+            what = "is used without being ordered after its initialization"
+            self.misuse(site, barrier, threads[wrong], what, pc, rule="race")
 
     def check_used(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Whoever gives a barrier's bytes back must be ordered behind all that its CTA did with it."""
+        """Check that invalidation of a barrier is ordered after all its uses in the CTA."""
         if self.order is None:
             return
         gid, cta_of = self.lanes.full["gid"].astype(np.int64), self.lanes.full["chunk_cta"]
@@ -343,17 +335,14 @@ class MBarriers:
             wrong = np.flatnonzero(~self.order.ordered(gid[others], events, me))
             if wrong.size:
                 pc = int(self.order.pcs[int(events[wrong[0]])])
-                self.misuse(
-                    site, barrier, np.array([thread]), "is given back with nothing that orders that", pc, rule="race"
-                )
+                what = "is invalidated without being ordered after its uses"
+                self.misuse(site, barrier, np.array([thread]), what, pc, rule="race")
 
     def ctas(self, threads: Index) -> Index:
-        """The CTAs of executing threads, in the chunk."""
-        ctas: Index = self.lanes.get("chunk_cta")[threads]
-        return ctas
+        return self.lanes.get("chunk_cta")[threads]
 
     def of(self, value: Any, threads: Index) -> NDArray[Any]:
-        """The elements of executing threads, of an array or of a scalar that all share."""
+        """Return the elements of executing threads, of an array or a scalar that all share."""
         return value[threads] if np.ndim(value) else np.full(threads.size, value)
 
     def expect(self, site: Site, barrier: MBarrier, threads: Index, ctas: Index, expected: NDArray[Any]) -> None:
@@ -361,10 +350,11 @@ class MBarriers:
         wrong = np.flatnonzero(np.abs(barrier.tx[ctas]) > MOST)
         if wrong.size:
             missing = int(barrier.tx[ctas[wrong[0]]])
-            self.misuse(site, barrier, threads[wrong], f"misses {missing} bytes; it counts from -{MOST} to {MOST}")
+            what = f"is missing {missing} bytes; the count must be from -{MOST} to {MOST}"
+            self.misuse(site, barrier, threads[wrong], what)
 
     def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
-        """Count arrivals, phase by phase where one instruction makes more than are missing."""
+        """Count arrivals, phase by phase if one instruction makes more than are pending."""
         threads, ctas = arriving.threads, arriving.ctas
         left = np.bincount(ctas, arriving.each, barrier.live.size).astype(np.int64)
         while True:
@@ -374,7 +364,7 @@ class MBarriers:
             going = fast_unique(ctas)
             if arriving.incomplete and np.count_nonzero(barrier.pending[going] == 0):
                 at = threads[barrier.pending[ctas] == 0]
-                self.misuse(site, barrier, at, "has all its arrivals by one that must not complete the phase")
+                self.misuse(site, barrier, at, "is completed by an arrival that must not complete the phase")
             self.finish_phases(barrier, going)
             if not np.count_nonzero(left):
                 return
@@ -382,55 +372,54 @@ class MBarriers:
             if past.any():
                 at = threads[past[ctas]]
                 self.misuse(
-                    site, barrier, at, self.past_the_count(barrier, int(ctas[past[ctas]][0])),
-                    hint="make the barrier for as many arrivals as there are in a phase, or let fewer threads arrive",
+                    site, barrier, at, self.describe_excess(barrier, int(ctas[past[ctas]][0])),
+                    hint="initialize the barrier with the number of arrivals per phase, or let fewer threads arrive",
                 )
                 left[past] = 0
 
-    def past_the_count(self, barrier: MBarrier, cta: int) -> str:
+    def describe_excess(self, barrier: MBarrier, cta: int) -> str:
         missing = int(barrier.tx[cta])
         return (
-            f"gets an arrival more than the {int(barrier.expected[cta])} of phase {int(barrier.phase[cta])}, "
-            f"which still misses {missing:,} bytes"
+            f"gets one arrival more than the {int(barrier.expected[cta])} of phase {int(barrier.phase[cta])}, "
+            f"which is still missing {missing:,} bytes"
         )
 
     def finish_phases(self, barrier: MBarrier, ctas: Index) -> None:
-        """Begin the next phase where nothing is missing of this one."""
+        """Start the next phase of those barriers whose current one is complete."""
         done = ctas[(barrier.pending[ctas] == 0) & (barrier.tx[ctas] == 0)]
         if done.size:
             if self.finishes is not None:
                 self.finishes(barrier, done)
             barrier.phase[done] += 1
             barrier.pending[done] = barrier.expected[done]
-            if barrier.turns is not None:
-                barrier.turns.end(done)
-            self.pass_on(barrier, done)
+            if barrier.phase_order is not None:
+                barrier.phase_order.end(done)
+            self.complete_releases(barrier, done)
 
     def release(self, barrier: MBarrier, threads: Index) -> None:
-        """What executing threads know and have done comes with the current phase."""
+        """Release the executing threads' past into the current phase."""
         if self.order is None:
             return
-        self.bring(barrier, self.order.release(self.lanes.positions()[threads]))
+        self.add_release(barrier, self.order.release(self.lanes.positions()[threads]))
 
-    def bring(self, to: MBarrier | Wide, message: Message) -> None:
-        """What a message says comes with the current phase."""
+    def add_release(self, to: MBarrier | Wide, message: Message) -> None:
         assert self.order is not None, "messages are for checks"
         to.coming = message if to.coming is None else self.order.joined([to.coming, message])
 
-    def pass_on(self, barrier: MBarrier, ctas: Index) -> None:
-        """What has been released into a phase that is complete now is there for those who wait for it.
+    def complete_releases(self, barrier: MBarrier, ctas: Index) -> None:
+        """Make the releases into a completed phase available to its waiters.
 
-        A phase brings what earlier ones did: all arrivals update one location, one after the other.
+        They include those of earlier phases: all arrivals update one location, one after another.
         """
         if self.order is None or barrier.coming is None:
             return
-        if self.laggards is not None:
-            self.laggards.check(barrier, barrier.coming, ctas)
-        self.bring_to_end(barrier, ctas)
-        self.bring_to_end(barrier.wide, ctas)
+        if self.late_waiters is not None:
+            self.late_waiters.check(barrier, barrier.coming, ctas)
+        self.complete_release(barrier, ctas)
+        self.complete_release(barrier.wide, ctas)
 
-    def bring_to_end(self, of: MBarrier | Wide, ctas: Index) -> None:
-        """What comes with the current phase of these CTAs has come."""
+    def complete_release(self, of: MBarrier | Wide, ctas: Index) -> None:
+        """Move the releases into the current phase of these CTAs to those that waits acquire."""
         if of.coming is None or self.order is None:
             return
         fresh = of.coming.part(ctas)
@@ -438,21 +427,22 @@ class MBarriers:
         of.coming.clear(ctas)
 
     def check_phase(
-        self, site: Site, barrier: MBarrier, threads: Index, asked: Index, now: Index, reason: str
+        self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str
     ) -> None:
-        """Who asks for phase n must do so in n or n + 1: a barrier knows no more of phases, and no older states."""
-        wrong = np.flatnonzero((now != asked) & (now != asked + 1))
+        """Check that phase n is waited for in phase n or n + 1: states and parities don't distinguish others."""
+        wrong = np.flatnonzero((now != awaited) & (now != awaited + 1))
         if wrong.size:
-            n, phase = int(asked[wrong[0]]), int(now[wrong[0]])
+            n, phase = int(awaited[wrong[0]]), int(now[wrong[0]])
+            reason = f"a {'state' if kind == 'state' else 'parity'} only tells the current phase from the previous one"
             self.misuse(
                 site, barrier, threads[wrong],
                 f"is waited for in phase {n}, but is in phase {phase}: {reason}",
                 *(pc for pc, _ in barrier.last_arrivals(int(self.ctas(threads[wrong])[0]))),
-                hint="who arrives and who waits count the same steps, from 0, and none is left out on either side",
+                hint="arriving and waiting threads must count the same phases, from 0, without skipping any",
             )
 
     def note_waits(
-        self, site: Site, barrier: MBarrier, threads: Index, asked: Index, done: NDArray[np.bool_], kind: str
+        self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, done: NDArray[np.bool_], kind: str
     ) -> None:
         every = np.count_nonzero(done) == done.size
         if every and self.waits is None:
@@ -462,25 +452,18 @@ class MBarriers:
         positions = self.lanes.positions()[threads]
         self.waits.clear(positions)
         if not every:
-            self.waits.set(barrier, positions[~done], asked[~done], kind, site.pc)
+            self.waits.set(barrier, positions[~done], awaited[~done], kind, site.pc)
 
-    def changed(self) -> None:
-        """A barrier is no longer as it was: who waits may look again."""
-        if self.access.watched is not None:
-            self.access.watched.written_elsewhere()
-
-    def made_by(self, address: int, cta: int) -> int | None:
-        """The instruction that made the barrier to which a shared address of a CTA belongs."""
+    def init_pc(self, address: int, cta: int) -> int | None:
+        """Return the instruction that initialized the barrier at a shared address of a CTA."""
         barrier = self.at.get(address // BYTES * BYTES)
-        return int(barrier.made_by[cta]) if barrier is not None and barrier.live[cta] else None
-
-    # in words
+        return int(barrier.init_pc[cta]) if barrier is not None and barrier.live[cta] else None
 
     def misuse(
         self, site: Site, barrier: MBarrier, threads: Index, what: str, *others: int, rule: str = "barrier",
         hint: str | None = None,
     ) -> None:
-        """Report what executing threads do with a barrier; `others` are other instructions that are to blame."""
+        """Report a misuse of a barrier by executing threads; `others` are the instructions that it conflicts with."""
         positions = self.lanes.positions()[threads]
         text = f"{barrier.name} {what}, by {self.lanes.party(positions)}\n  {self.places.describe(site.pc)}"
         text += "".join(f"\nafter\n  {self.places.describe(pc)}" for pc in others[:1])
@@ -491,5 +474,5 @@ class MBarriers:
     def describe_waits(
         self, positions: Index, pcs: frozenset[int], operations: Operations
     ) -> tuple[list[str], Index]:
-        """A line or more for each phase that some of these threads wait for at these instructions; and the others."""
+        """Describe the waits of these threads at these instructions, and return the threads that have none."""
         return ([], positions) if self.waits is None else self.waits.describe(positions, pcs, operations)

@@ -1,15 +1,14 @@
-"""State spaces: where arrays, buffers and stacks lie, and how an address becomes an element of a NumPy array.
+"""State spaces: the placement of arrays, buffers and stacks, and the mapping of addresses to elements of NumPy arrays.
 
-A generic address is a window and an address in that window's state space:
+A generic address consists of a window and an address in that window's state space:
 
 ```
 bits 63 ... 44    0 global      1 shared     2 local      3 const     4 param
 bits 43 ... 0     the address in that state space
 ```
 
-Each CTA has its own copy of a shared region, and each thread its own of a local one. The copies lie `stride` bytes
-apart in the one NumPy array behind the region. In copy c, an address names the element
-(address - base + c * stride) / width.
+Each CTA has a separate copy of a shared region, and each thread one of a local region. The copies are `stride` bytes
+apart in one NumPy array. In copy c, an address refers to the element (address - base + c * stride) / width.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ LOCAL_BASE = 1 << 16
 class MemoryPart:
     """A named array inside a region, for messages. start: bytes from the region's base.
 
-    buffer: a launch told its name; else it is a variable.
+    buffer: the name comes from the launch rather than from a PTX variable.
     """
 
     name: str
@@ -56,9 +55,9 @@ class MemoryPart:
 class MemoryRegion:
     """A run of addresses backed by one NumPy byte array.
 
-    base: address in its own state space; a generic address adds the space's window.
+    base: address in its state space; a generic address adds the space's window.
     owner: "" for one copy, "cta" or "lane" for a copy per CTA or thread, `stride` bytes apart.
-    counted_base: the address that the profile takes for `base`, so that counts don't depend on the host's memory.
+    counted_base: the profile's replacement for `base`, which makes its counts independent of the host's memory.
     """
 
     space: str
@@ -78,7 +77,7 @@ class MemoryRegion:
             self.counted_base = self.base
 
     def view(self, dtype: str, shift: int) -> tuple[NDArray[Any], int]:
-        """The memory as elements of `dtype`, and the bytes in front of the first aligned one."""
+        """Return the memory as elements of `dtype`, and the bytes before the first aligned one."""
         key = (dtype, shift)
         if key not in self.views:
             width = 1 << shift
@@ -95,8 +94,8 @@ class MemoryRegion:
 class Bound:
     """A memory instruction bound to the region that it accessed last.
 
-    start: what an address operand is at element 0 of `view`. limit: the highest offset from there, in bytes, that an
-    access may have. shift: log2 of the access's bytes. lead: bytes of the region in front of element 0.
+    start: the address operand of element 0 of `view`. limit: the highest offset from there, in bytes, of a valid
+    access. shift: log2 of the access's bytes. lead: bytes of the region before element 0.
     """
 
     region: MemoryRegion
@@ -108,9 +107,9 @@ class Bound:
 
 
 class AddressMap:
-    """All regions, by generic address. maps: tensor maps, by theirs; their bytes are in no region.
+    """All regions, by generic address. maps: tensor maps by address; their bytes are in no region.
 
-    empty_maps: addresses of zeros in place of maps, as launches pass for arrays without elements.
+    empty_maps: addresses of the zeros that launches pass as maps of arrays without elements.
     """
 
     def __init__(self) -> None:
@@ -130,7 +129,7 @@ class AddressMap:
         return WINDOWS[region.space] + region.base
 
     def find(self, space: str, address: int) -> MemoryRegion | None:
-        """The region that holds `address`, an address in `space` ("" for generic)."""
+        """Return the region that holds `address`, an address in `space` ("" for generic)."""
         generic = address + WINDOWS[space] if space else address
         i = bisect_right(self.starts, generic) - 1
         if i < 0:
@@ -140,12 +139,11 @@ class AddressMap:
         return region if inside and (not space or region.space == space) else None
 
     def map_around(self, space: str, address: int) -> EncodedMap | None:
-        """The tensor map that has a byte at an address."""
         generic = address + WINDOWS[space] if space else address
         return next((x for at, x in self.maps.items() if 0 <= generic - at < MAP_BYTES), None)
 
     def nearest(self, space: str, address: int) -> MemoryRegion | None:
-        """The region that an out-of-bounds address most likely meant: the closest of its space."""
+        """Return the region that an out-of-bounds address most likely meant: the closest in its space."""
         generic = address + WINDOWS[space] if space else address
 
         def distance(region: MemoryRegion) -> int:
@@ -156,7 +154,7 @@ class AddressMap:
         return min(same, key=distance, default=None)
 
     def find_each(self, site: Site, addresses: NDArray[Any]) -> NDArray[np.int64]:
-        """Each address's region by number, -1 where it lies in none."""
+        """Return the index of each address's region, -1 if there is none."""
         if not self.regions:
             return np.full(addresses.shape, -1)
         generic = addresses.astype(np.uint64)
@@ -172,9 +170,9 @@ class AddressMap:
         return np.where(fits, index, -1)
 
     def add_arrays(self, arrays: Sequence[tuple[Bytes, str, bool, int]]) -> list[int]:
-        """Place host arrays (memory, name, writable, where counted as placed) in global memory; their addresses.
+        """Place host arrays (memory, name, writable, address for counts) in global memory and return their addresses.
 
-        Ranges that overlap on the host overlap on the device; others lie far apart.
+        Ranges that overlap on the host overlap on the device; others are far apart.
         """
         starts = [_host_address(a[0]) for a in arrays]
         addresses = [0] * len(arrays)
@@ -197,7 +195,7 @@ class AddressMap:
         self, arrays: Sequence[tuple[Bytes, str, bool, int]], starts: list[int], group: list[int], high: int,
         out: list[int],
     ) -> None:
-        """Place the arrays of `group`, which overlap; the first one lies lowest, and `high` is where the last ends."""
+        """Place the overlapping arrays of `group`; the first has the lowest address, and the last ends at `high`."""
         low = starts[group[0]]
         base = self.next_global + low % 256
         memory = max((arrays[i][0] for i in group), key=len) if len(group) > 1 else arrays[group[0]][0]
@@ -219,7 +217,7 @@ def _host_address(memory: Bytes) -> int:
 
 
 def host_memory(address: int, size: int) -> Bytes:
-    """Bytes that several overlapping arrays cover together; the caller keeps the arrays alive."""
+    """Return the bytes that several overlapping arrays cover; the caller keeps the arrays alive."""
     holder = _Interface(address, size)
     return np.asarray(holder)
 
@@ -230,14 +228,14 @@ class _Interface:
 
 
 def elements(raw: Any, dtype: np.dtype[Any], count: int) -> list[Any]:
-    """The `count` elements of `dtype` in each wide element of `raw`."""
+    """Split each wide element of `raw` into `count` elements of `dtype`."""
     if not np.ndim(raw):
         return list(np.array([raw]).view(dtype))
     return list(raw.view(dtype).reshape(-1, count).T)
 
 
 def joined(n: int, dtype: np.dtype[Any], whole: np.dtype[Any], values: tuple[Any, ...]) -> NDArray[Any]:
-    """One wide element per thread from `values`, each an array or a scalar."""
+    """Combine `values`, arrays or scalars, into one wide element per thread."""
     out = np.empty((n, len(values)), dtype)
     for i, value in enumerate(values):
         out[:, i] = value

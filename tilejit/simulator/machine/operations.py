@@ -1,7 +1,7 @@
-"""Asynchronous operations in flight: copies and products that an instruction has started and another agent carries out.
+"""Asynchronous operations in flight: copies and products that an instruction starts and another agent carries out.
 
-An operation reads and writes its memory when it is delivered, at a moment that the hardware chooses. So a launch says
-how the simulator chooses: `late` as late as it can be, `early` at once, `random:7` by chance.
+An operation accesses memory when it is delivered, at a time that the hardware chooses. The launch selects how the
+simulator chooses it: `late` as late as possible, `early` immediately, `random:7` at random.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .memory import MemoryRegion
 if TYPE_CHECKING:
     from ..checks.order import Message
 
-# By chance: how often an operation is delivered when it is issued, and how often one is after each block that runs.
+# probabilities in random mode: of a delivery at each issue, and after each block that runs
 AT_ISSUE, AFTER_A_BLOCK = 0.3, 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class ByteSpan:
-    """Cells of a region's shadow that an operation reads or writes; of several CTAs, if it does."""
+    """Cells of a region's shadow that an operation reads or writes, possibly of several CTAs."""
 
     region: MemoryRegion
     cells: Index
@@ -33,7 +33,7 @@ class ByteSpan:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """What an operation reports at its delivery: bytes to the mbarrier at a shared address of a CTA of the chunk."""
+    """The report of an operation at its delivery: bytes for the mbarrier at a shared address of a CTA of the chunk."""
 
     address: int
     cta: int
@@ -42,36 +42,33 @@ class Signal:
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """An asynchronous operation from its issue to its delivery.
-
-    pc, issuer: the instruction, and the position of the thread that issued it.
-    what: its name in messages, such as "TMA load".
-    carry_out: reads and writes the memory; called once.
-    reads, writes: the cells that it may touch from its issue to its delivery.
-    signals: what it reports to barriers then.
-    news: what those learn who wait for what it reports to, once it has been carried out.
-    pipe: operations of one pipe are delivered in the order of their issue; those of None in any.
-    """
+    """An asynchronous operation from its issue to its delivery."""
 
     pc: int
+    #: position of the thread
     issuer: int
+    #: its name in messages, such as "TMA load"
     what: str
+    #: accesses the memory; called once
     carry_out: Callable[[], None]
+    #: the cells that it may access from its issue to its delivery
     reads: Sequence[ByteSpan] = ()
     writes: Sequence[ByteSpan] = ()
     signals: Sequence[Signal] = ()
+    #: operations of one pipe are delivered in the order of their issue
     pipe: Hashable | None = None
+    #: released by its signals after delivery
     news: Message | None = None
 
 
 class Delivery:
-    """When operations are delivered: "late", "early", or "random:" and a seed."""
+    """The policy for delivering operations: "late", "early", or "random:" and a seed."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         kind, _, seed = text.partition(":")
         if not (text in ("late", "early") or (kind == "random" and seed.isdigit())):
-            raise LaunchError(f"delivery is 'late', 'early' or 'random:' and a number, got {text!r}")
+            raise LaunchError(f"delivery must be 'late', 'early' or 'random:' and a number, got {text!r}")
         self.early = text == "early"
         self.random = np.random.default_rng(int(seed)) if seed else None
 
@@ -82,8 +79,8 @@ class Delivery:
 class Operations:
     """The operations in flight of a chunk, in the order of their issue.
 
-    delivered: called with each operation when it has been carried out; it signals barriers and tells the checks.
-    issued: how many there have been.
+    delivered: a callback for each delivered operation, which signals barriers and updates the checks.
+    issued: the number of operations so far.
     """
 
     def __init__(self, delivery: Delivery, delivered: Callable[[Operation], None]) -> None:
@@ -93,7 +90,6 @@ class Operations:
         self.issued = 0
 
     def issue(self, operation: Operation) -> None:
-        """Start an operation."""
         self.pending.append(operation)
         self.issued += 1
         if self.delivery.early:
@@ -102,7 +98,7 @@ class Operations:
             self.deliver_one()
 
     def deliver_one(self) -> bool:
-        """Deliver the newest operation that may complete, or by chance any; False if there is none."""
+        """Deliver the newest operation that may complete, or a random one; False if there is none."""
         ready = self.ready()
         if not ready:
             return False
@@ -111,12 +107,12 @@ class Operations:
         return True
 
     def after_block(self) -> None:
-        """A block has run: by chance, time has passed."""
+        """In random mode, maybe deliver an operation after a block."""
         if self.pending and self.delivery.chance(AFTER_A_BLOCK):
             self.deliver_one()
 
     def ready(self) -> list[Operation]:
-        """Those that may complete: of each pipe the first."""
+        """Return the operations that may complete: the first of each pipe."""
         pipes: set[Hashable] = set()
         result = []
         for operation in self.pending:
@@ -126,7 +122,7 @@ class Operations:
         return result
 
     def drain(self, pipe: Hashable, newest: int = 0) -> None:
-        """Deliver all but the newest operations of a pipe: a thread waits for them."""
+        """Deliver all but the newest operations of a pipe, for a thread that waits for them."""
         waiting = [x for x in self.pending if x.pipe == pipe]
         for operation in waiting[: len(waiting) - newest]:
             self.deliver(operation)
@@ -137,9 +133,8 @@ class Operations:
         self.delivered(operation)
 
     def writing(self, region: MemoryRegion, cell: int) -> Operation:
-        """The operation in flight that writes a cell."""
         return next(x for x in self.pending for s in x.writes if s.region is region and (s.cells == cell).any())
 
     def naming(self, address: int, cta: int) -> list[Operation]:
-        """The operations in flight that report to a CTA's barrier."""
+        """Return the operations in flight that report to a CTA's barrier."""
         return [x for x in self.pending if any(s.address == address and s.cta == cta for s in x.signals)]

@@ -1,4 +1,4 @@
-"""What threads wait for at mbarriers, and what deadlocks say of it."""
+"""Pending waits at mbarriers, and their description in deadlock messages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .lanes import Index, Lanes
 from .mbarrier import MBarrier
 from .operations import Operations
 
-# So many instructions of arrivals does a message name.
+# the number of arriving instructions that a message names
 NAMED_ARRIVALS = 4
 
 
 class Waits:
-    """What each thread of a chunk waits for: the phase, and how it is given, that its last wait didn't find complete.
+    """The last incomplete wait of each thread of a chunk, by phase and its representation.
 
-    barriers: by the number in `barrier`, which is 0 for a thread that waits for nothing.
+    barriers: indexed by `barrier`, which is 0 for a thread that waits for nothing.
     """
 
     def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
@@ -37,46 +37,44 @@ class Waits:
     def clear(self, positions: Index) -> None:
         self.barrier[positions] = 0
 
-    # in words
-
     def describe(
         self, positions: Index, pcs: frozenset[int], operations: Operations
     ) -> tuple[list[str], Index]:
-        """A line or more for each phase that some of these threads wait for at these instructions; and the others."""
-        stands = (self.barrier[positions] > 0) & np.isin(self.pc[positions], list(pcs))
-        here = positions[stands]
+        """Describe the waits of these threads at these instructions, and return the threads that have none."""
+        matches = (self.barrier[positions] > 0) & np.isin(self.pc[positions], list(pcs))
+        here = positions[matches]
         cta_of = self.lanes.full["chunk_cta"]
         keys = np.stack([self.barrier[here], self.phase[here], self.pc[here], cta_of[here]])
         lines = []
-        told: dict[tuple[int, int, int], int] = {}
+        seen: dict[tuple[int, int, int], int] = {}
         for key in sorted(map(tuple, np.unique(keys, axis=1).T.tolist())):
-            told[key[:3]] = told.get(key[:3], -1) + 1
-            if not told[key[:3]]:
+            seen[key[:3]] = seen.get(key[:3], -1) + 1
+            if not seen[key[:3]]:
                 lines.append(self.describe_one(here[(keys == np.array(key)[:, None]).all(axis=0)], operations))
-        more = sum(told.values())
+        more = sum(seen.values())
         lines.extend([f"the same holds in {more} more CTAs"] if more else [])
-        return lines, positions[~stands]
+        return lines, positions[~matches]
 
     def describe_one(self, positions: Index, operations: Operations) -> str:
-        """What threads of one CTA wait for at one instruction, and what is missing."""
+        """Describe the wait of threads of one CTA at one instruction, and what is missing."""
         at = int(positions[0])
         barrier = self.barriers[int(self.barrier[at])]
-        assert barrier is not None, "who waits does so for a barrier"
-        asked, kind = int(self.phase[at]), str(self.kinds[at])
+        assert barrier is not None, "a waiter has a barrier"
+        awaited, kind = int(self.phase[at]), str(self.kinds[at])
         cta = int(self.lanes.full["chunk_cta"][at])
-        phase = f"a phase of parity {asked & 1}" if kind == "parity" else f"phase {asked}"
+        phase = f"a phase of parity {awaited & 1}" if kind == "parity" else f"phase {awaited}"
         return (
-            f"{self.lanes.who_waits(positions)} for {phase} of {barrier.name}\n"
+            f"{self.lanes.describe_waiters(positions)} for {phase} of {barrier.name}\n"
             f"  {self.places.describe(int(self.pc[at]))}\n  {self.describe_phase(barrier, cta, operations)}"
         )
 
     def describe_phase(self, barrier: MBarrier, cta: int, operations: Operations) -> str:
-        """'it is in phase 2: 0 of 1 arrivals, 16,384 bytes missing'"""
+        """Return 'it is in phase 2: 0 of 1 arrivals, 16,384 bytes missing'."""
         expected, tx = int(barrier.expected[cta]), int(barrier.tx[cta])
         here = expected - int(barrier.pending[cta])
         text = f"it is in phase {int(barrier.phase[cta])}: {here} of {expected} arrivals"
         if tx > 0:
-            named = "" if operations.naming(barrier.address, cta) else ": no operation in flight names it"
+            named = "" if operations.naming(barrier.address, cta) else "; no operation in flight signals it"
             text += f", {tx:,} bytes missing{named}"
         elif tx < 0:
             text += f", {-tx:,} bytes more than were expected"

@@ -1,4 +1,4 @@
-"""vprintf: formats C format strings with arguments that the kernel laid out in memory."""
+"""vprintf: C format strings, with arguments that the kernel stored in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SPEC = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([di
 
 
 class Printer:
-    """Writes what threads print, in ascending order of threads for each print."""
+    """Printer of the threads' output, in ascending thread order for each print."""
 
     def __init__(self, memory: AddressMap, write: Callable[[str], object] | None = None) -> None:
         self.memory = memory
@@ -39,17 +39,16 @@ class Printer:
     def region(self, address: int) -> tuple[MemoryRegion, int]:
         region = self.memory.find("", address)
         if region is None:
-            raise OutOfBoundsError(f"printf reads at address {address:#x}, where there is no memory")
+            raise OutOfBoundsError(f"printf reads at address {address:#x}, which is outside all memory")
         return region, address - self.memory.generic(region)
 
     def string(self, address: int) -> str:
-        """The zero-terminated string at a generic address."""
+        """Return the zero-terminated string at a generic address."""
         region, offset = self.region(address)
         data = region.memory[offset : region.size].tobytes()
         return data.split(b"\0", 1)[0].decode("utf-8", "replace")
 
     def format(self, form: str, place: int, position: int) -> str:
-        """One thread's text."""
         reader = _VariadicArguments(self, place, position)
 
         def replace(match: re.Match[str]) -> str:
@@ -65,7 +64,7 @@ class Printer:
 
 
 class _VariadicArguments:
-    """Reads one thread's arguments in order, each aligned to its size."""
+    """A reader of one thread's arguments, each aligned to its size."""
 
     def __init__(self, printer: Printer, place: int, position: int) -> None:
         self.printer = printer

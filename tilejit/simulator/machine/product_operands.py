@@ -1,4 +1,4 @@
-"""Operands of products in shared memory: what their descriptors name, and whether a product may read it."""
+"""Operands of products in shared memory: decoding their descriptors and checking the reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .reach import AddressRun, Reach
 
 
 class Operands:
-    """The operands of a chunk's products. latest: of each warp, the event at which its latest product reads them."""
+    """The operands of a chunk's products. latest: of each warp, the event of the reads of its latest product."""
 
     def __init__(self, access: Access, lanes: Lanes, warps: int, places: PtxPlaces, agents: Agents | None) -> None:
         self.access = access
@@ -34,7 +34,7 @@ class Operands:
     def load(
         self, descriptor: Any, what: str, element: str, extent: int, transposed: bool, number: int, pc: int
     ) -> Doubles:
-        """An operand in shared memory: warpgroups × M or N × k."""
+        """Return an operand in shared memory: warpgroups × M or N × k."""
         bits = self.uniform(descriptor, f"the descriptor of {what}", pc)
         ctas = self.lanes.get("chunk_cta").reshape(-1, WARPGROUP)[:, 0]
         leaders = self.lanes.positions().reshape(-1, WARPGROUP)[:, 0]
@@ -43,7 +43,7 @@ class Operands:
             decoded = decode(one)
             if isinstance(decoded, str):
                 raise SimulationError(
-                    f"the descriptor of {what}, {one:#018x}, is none: {decoded}\n  {self.places.describe(pc)}",
+                    f"the descriptor of {what}, {one:#018x}, is invalid: {decoded}\n  {self.places.describe(pc)}",
                     instructions=(pc,), threads=self.lanes.numbers(np.array([leader])),
                 )
             chunks = decoded.chunks(extent, transposed)
@@ -53,9 +53,9 @@ class Operands:
         return np.stack([from_chunks(run.read().reshape(shape), element, transposed) for run in runs])
 
     def read(self, runs: Sequence[AddressRun], ctas: Index, leaders: Index) -> None:
-        """Products read their operands, which must be there for all four warps.
+        """Check and record the reads of products, whose operands all four warps must be able to see.
 
-        The first and the last lane of each stand for it.
+        The first and the last lane represent each warp.
         """
         if self.agents is None:
             return
@@ -63,22 +63,10 @@ class Operands:
         issuers = np.concatenate([warps, warps + WARP - 1], axis=1)
         groups = (leaders - ctas * self.lanes.threads) // WARPGROUP
         events = self.agents.read_each([
-            (run.spans(), Start("product", who, run.site), products_of(group), cta)
-            for run, who, group, cta in zip(runs, issuers, groups.tolist(), ctas.tolist(), strict=True)
+            (run.spans(), Start("product", lanes, run.site), products_of(group), cta)
+            for run, lanes, group, cta in zip(runs, issuers, groups.tolist(), ctas.tolist(), strict=True)
         ])
         self.latest[self.lanes.full["chunk_warp"][warps]] = events[:, None]
 
     def uniform(self, value: Any, what: str, pc: int) -> NDArray[Any]:
-        """One value per warpgroup, which all of its threads must share."""
-        table = self.lanes.each(value).reshape(-1, WARPGROUP)
-        wrong = np.argwhere(table != table[:, :1])
-        if wrong.size:
-            row, column = (int(x) for x in wrong[0])
-            at = int(self.lanes.positions()[row * WARPGROUP + column])
-            raise SimulationError(
-                f"all threads of a warpgroup must give the same value for {what}: {self.lanes.describe_position(at)} "
-                f"has {int(table[row, column]):#x}, the first {int(table[row, 0]):#x}\n  {self.places.describe(pc)}",
-                instructions=(pc,), threads=self.lanes.numbers(np.array([at])),
-            )
-        first: NDArray[Any] = table[:, 0]
-        return first
+        return self.lanes.uniform(self.places, value, WARPGROUP, what, pc)

@@ -1,7 +1,7 @@
-"""The registers that products of warpgroups name: who may touch them until the products have been waited for.
+"""Checks of the registers of wgmma products that haven't been waited for.
 
-Until then nothing but another product of the same shape may name an accumulator, and registers of A may be read only.
-wgmma.fence must stand between an access to such a register and the next product that names it.
+Until the wait, only another product of the same shape may use an accumulator, and registers of A are read-only.
+wgmma.fence must separate an access to such a register from the next product that uses it.
 
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": wgmma.fence, wgmma.mma_async.
 """
@@ -23,30 +23,28 @@ from .lanes import WARP, Index, Lanes
 
 
 class ProductRegisters:
-    """The registers of a chunk's warps. Arrays have a row for each register and a column for each warp.
-
-    names: of the registers, by row.
-    fills, reads: the number (from 1) of the latest group that writes or reads a register; issued: its instruction.
-    shapes: of the product that fills it. touches: the instruction (plus 1) that accessed it since the last fence.
-    committed, complete: groups of each warp. fenced: which warps have executed a fence.
-    """
+    """The state of a chunk's product registers. Arrays have a row for each register and a column for each warp."""
 
     def __init__(self, names: Sequence[str], warps: int, lanes: Lanes, places: PtxPlaces) -> None:
         self.names = names
         self.lanes = lanes
         self.places = places
         table = (len(names), warps)
-        self.fills, self.reads, self.issued, self.shapes, self.touches = (np.zeros(table, np.int64) for _ in range(5))
-        self.committed, self.complete = (np.zeros(warps, np.int64) for _ in range(2))
+        #: the number (from 1) of the latest group that writes or reads a register, and its instruction
+        self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)
+        #: the code of the product that writes it, and the instruction (plus 1) that accessed it since the last fence
+        self.shapes, self.touches = np.zeros((2, *table), np.int64)
+        #: groups of each warp
+        self.committed, self.complete = np.zeros((2, warps), np.int64)
+        #: warps that have executed a fence
         self.fenced = np.zeros(warps, bool)
 
     def fence(self, here: Index) -> None:
-        """Warps have executed wgmma.fence."""
         self.fenced[here] = True
         self.touches[:, here] = 0
 
     def touched(self, touched: Touched) -> None:
-        """Instructions other than wgmma have accessed registers of products."""
+        """Record accesses of instructions other than wgmma to the registers of products."""
         here = self.warps_here()
         rows = np.array(touched.read + touched.wrote, np.int64)[:, None]
         wrote = np.arange(rows.size)[:, None] >= len(touched.read)
@@ -55,11 +53,11 @@ class ProductRegisters:
             self.report_early(touched, early, "is an accumulator of", "put wgmma.wait_group between the two")
         changed = (self.reads[rows, here] > self.complete[here]) & wrote
         if np.count_nonzero(changed):
-            self.report_early(touched, changed, "is still read by", "put wgmma.wait_group in front of the change")
+            self.report_early(touched, changed, "is still read by", "put wgmma.wait_group before the change")
         self.touches[rows, here] = np.array(touched.at, np.int64)[:, None] + 1
 
     def take(self, form: ProductForm, here: Index, d_rows: Index, a_rows: Index, pc: int) -> None:
-        """Registers of a product must be free, and fenced since others accessed them; note that it has them now."""
+        """Check that the registers of a product are free and fenced, and mark them as used by it."""
         if not self.fenced[here].all():
             self.fail(f"a product without any wgmma.fence before it\n  {self.places.describe(pc)}", pc)
         rows = np.concatenate((d_rows, a_rows))[:, None]
@@ -68,8 +66,8 @@ class ProductRegisters:
             row, warp = rows[stale[0][0], 0], here[stale[0][1]]
             other = int(self.touches[row, warp]) - 1
             self.fail(
-                f"{self.who(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
-                f"which was accessed with no wgmma.fence since\n  {self.places.describe(other)}", pc, other,
+                f"{self.warp_name(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
+                f"which was accessed without a wgmma.fence since\n  {self.places.describe(other)}", pc, other,
             )
         shape = _shape_code(form)
         self.check_free(d_rows[:, None], here, shape, pc)
@@ -86,7 +84,7 @@ class ProductRegisters:
         self.shapes[at, here] = shape + np.arange(d_rows.size)[:, None]
 
     def check_free(self, rows: Index, here: Index, shape: int, pc: int) -> None:
-        """No product in flight fills these registers but one that has them in the same places."""
+        """Check that products in flight fill these registers only as accumulators of the same layout."""
         busy = self.fills[rows, here] > self.complete[here]
         if shape >= 0:
             busy &= self.shapes[rows, here] != shape + np.arange(rows.size)[:, None]
@@ -97,8 +95,8 @@ class ProductRegisters:
     def report_product(self, row: int, warp: int, pc: int) -> NoReturn:
         other = int(self.issued[row, warp])
         self.fail(
-            f"{self.who(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
-            f"which a product in flight uses otherwise\n  {self.places.describe(other)}",
+            f"{self.warp_name(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
+            f"which a product in flight uses differently\n  {self.places.describe(other)}",
             pc, other, "put wgmma.wait_group between the two",
         )
 
@@ -108,30 +106,28 @@ class ProductRegisters:
         verb = "reads" if at < len(touched.read) else "writes"
         pc, other = touched.at[at], int(self.issued[row, warp])
         self.fail(
-            f"{self.who(warp)} {verb} register {self.names[row]}\n  {self.places.describe(pc)}\n"
+            f"{self.warp_name(warp)} {verb} register {self.names[row]}\n  {self.places.describe(pc)}\n"
             f"which {what} a product that was not waited for\n  {self.places.describe(other)}", pc, other, hint,
         )
 
     def fail(
-        self, message: str, pc: int, other: int | None = None, hint: str = "put wgmma.fence in front of the product"
+        self, message: str, pc: int, other: int | None = None, hint: str = "put wgmma.fence before the product"
     ) -> NoReturn:
         pcs = [pc] if other is None else [pc, other]
         threads = self.lanes.numbers(self.lanes.positions())
         raise AsyncHazardError(message, hint=hint, instructions=pcs, threads=threads)
 
     def warps_here(self) -> Index:
-        """The executing warps' numbers in the chunk."""
         warp = self.lanes.get("chunk_warp")
         if self.lanes.whole_warps():
-            first: Index = warp.reshape(-1, WARP)[:, 0]
-            return first
+            return warp.reshape(-1, WARP)[:, 0]
         return fast_unique(warp)
 
-    def who(self, warp: int) -> str:
+    def warp_name(self, warp: int) -> str:
         cta, inside = divmod(int(warp), self.lanes.warps_per_cta)
         return self.lanes.describe_position(cta * self.lanes.threads + inside * WARP)
 
 
 def _shape_code(form: ProductForm) -> int:
-    """A number that accumulators of one shape and type share; the lowest digits are free for the register."""
+    """Return a code for the shape and type of accumulators, with low digits left for the register."""
     return 1000 * (form.n * 3 + ("f32", "f16", "s32").index(form.d))

@@ -1,8 +1,9 @@
-"""Loops that can't end: groups that come back to a state in which they have been, and nobody else can change it.
+"""Detection of loops that can't end: a group returns to an earlier state that no other group can change.
 
-Of a group's state counts what decides how its loop goes on (`decode/courses.py`). Most loops count something that does,
-so one register tells a turn from all turns before. A group's registers are kept at turns 1024, 2048, 4096, …, and each
-turn is compared with what was kept last: a cycle of any length is seen at last, for the price of one comparison a turn.
+The state of a group is what decides whether its loop goes on (`decode/control_flow.py`). Most loops count something
+that does, so one register distinguishes an iteration from all earlier ones. A group's registers are saved at iterations
+1024, 2048, 4096, …, and compared with the last saved state at each iteration: this finds cycles of any length
+eventually, at the cost of one comparison per iteration.
 """
 
 from __future__ import annotations
@@ -16,45 +17,45 @@ from ...dataclass import dataclass
 from .lanes import Index
 
 FIRST_LOOK = 1024
-COMPARED_ROUNDS = 64
+COMPARED_RETRIES = 64
 
-# (register's slot, its value for a group's threads), for the registers that decide how the loop at a block goes on
+# function that returns (register slot, value for a group's threads) for the registers that decide the loop at a block
 Deciding = Callable[[int, Index | None], list[tuple[int, Any]]]
 
 
 @dataclass(slots=True)
 class Kept:
-    """A group's registers at the head of a loop. differs: the register that told the last turn from this one."""
+    """Saved registers of a group at a loop head. differs: the index of the register that changed the last time."""
 
-    turn: int
+    iteration: int
     group: Index | None
     values: list[tuple[int, Any]]
     differs: int = 0
 
 
 class Loops:
-    """The turns of all loops of a chunk, by the block at their head."""
+    """The iterations of all loops of a chunk, by head block."""
 
     def __init__(self) -> None:
-        self.turns: dict[int, int] = {}
+        self.iterations: dict[int, int] = {}
         self.kept: dict[tuple[int, int, int], Kept] = {}
 
     def repeats(self, head: int, group: Index | None, endless: bool, deciding: Deciding) -> bool:
-        """Whether a group that goes back to `head` has been there with the same registers, or often in an endless loop.
+        """True if a group returns to `head` with the same registers, or many times in an endless loop.
 
-        deciding: tells the registers. It is asked here and not kept, as its owner keeps these loops.
+        deciding: a parameter rather than an attribute, because its owner holds this object.
         """
-        turn = self.turns.get(head, 0) + 1
-        self.turns[head] = turn
-        if turn < FIRST_LOOK:
+        iteration = self.iterations.get(head, 0) + 1
+        self.iterations[head] = iteration
+        if iteration < FIRST_LOOK:
             return False
         if endless:
             return True
         key = (head, -1, 0) if group is None else (head, int(group[0]), group.size)
         kept = self.kept.get(key)
-        if kept is not None and turn < 2 * kept.turn:
+        if kept is not None and iteration < 2 * kept.iteration:
             return self.same(kept, group, deciding(head, group))
-        self.kept[key] = Kept(turn, group, [(slot, np.copy(value)) for slot, value in deciding(head, group)])
+        self.kept[key] = Kept(iteration, group, [(slot, np.copy(value)) for slot, value in deciding(head, group)])
         return False
 
     def same(self, kept: Kept, group: Index | None, now: list[tuple[int, Any]]) -> bool:
@@ -73,31 +74,31 @@ class Loops:
 def same_bits(a: Any, b: Any) -> bool:
     if a is b or np.array_equal(a, b):
         return True
-    # one value for all threads may stand as an array of equal ones; NaN equals itself
+    # a uniform value may be an array of equal elements; NaN equals itself
     return bool(a.dtype.kind == "f") and np.broadcast_to(b, np.shape(a)).tobytes() == a.tobytes()
 
 
 class Standstill:
-    """Whether groups that wait for others come back to a state in which they have been."""
+    """Detection of waiting groups that return to an earlier state."""
 
     def __init__(self) -> None:
         self.changes = -1
-        self.round = 0
+        self.retries = 0
         self.state: Any = None
 
     def reached(self, changes: int, state: Callable[[], Any]) -> bool:
-        """Whether the state is one of an earlier round and nothing has changed since.
+        """True if the state equals that of an earlier retry and nothing has changed since.
 
-        It is kept at rounds 1, 2, 4, …, and compared at the few that follow: a loop that polls for long costs no more.
-        changes: a number that grows when something changes. state: tells what the groups hold, if it must be asked;
-        None for what can't be compared.
+        It is saved at retries 1, 2, 4, …, and compared at the few that follow, so that long polling stays cheap.
+        changes: a counter of changes. state: a function that returns the groups' state, or None if it can't be
+        compared.
         """
         if changes != self.changes:
-            self.changes, self.round = changes, 0
+            self.changes, self.retries = changes, 0
             return False
-        self.round += 1
-        kept_at = 1 << (self.round.bit_length() - 1)
-        if self.round == kept_at:
+        self.retries += 1
+        kept_at = 1 << (self.retries.bit_length() - 1)
+        if self.retries == kept_at:
             self.state = state()
             return False
-        return self.round <= kept_at + COMPARED_ROUNDS and self.state is not None and bool(state() == self.state)
+        return self.retries <= kept_at + COMPARED_RETRIES and self.state is not None and bool(state() == self.state)

@@ -1,4 +1,4 @@
-"""What an asynchronous operation reaches in memory: many addresses of one CTA, on behalf of one thread."""
+"""Memory accesses of asynchronous operations: many addresses in one CTA, on behalf of one thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .operations import ByteSpan
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """One region's share of a run. which: of its elements, all if it is None; index: each one's element of `view`."""
+    """The elements of a run in one region. which: their positions in the run, None for all; index: in `view`."""
 
     region: MemoryRegion
     view: NDArray[Any]
@@ -28,9 +28,9 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class AddressRun:
-    """Elements that an operation reads or writes in an order of its own; those that lie nowhere read as zeros.
+    """Elements that an operation reads or writes, in its order. Those without an address read as zeros.
 
-    count: of elements. which: those that lie somewhere, None for all.
+    count: the number of elements. which: those with an address, None for all.
     """
 
     site: Site
@@ -39,10 +39,8 @@ class AddressRun:
     which: Index | None
 
     def read(self) -> NDArray[Any]:
-        """The elements as they are now."""
         if len(self.parts) == 1 and self.parts[0].which is None:
-            whole: NDArray[Any] = self.parts[0].view[self.parts[0].index]
-            return whole
+            return self.parts[0].view[self.parts[0].index]
         result = np.zeros(self.count, ELEMENTS[self.site.dtype])
         for part in self.parts:
             result[slice(None) if part.which is None else part.which] = part.view[part.index]
@@ -53,13 +51,13 @@ class AddressRun:
             part.view[part.index] = values if part.which is None else values[part.which]
 
     def spans(self) -> tuple[ByteSpan, ...]:
-        """The cells of memory that is checked."""
+        """Return the cells in checked memory."""
         return tuple(
             ByteSpan(x.region, cells_of(x.region, x.index, self.site.shift)) for x in self.parts if x.region.shadow
         )
 
     def part(self, which: Index | None) -> AddressRun:
-        """Only these elements, of which all lie somewhere; None for all."""
+        """Select elements that all have addresses; None for all."""
         if which is None:
             return self
         chosen = np.zeros(self.count, bool)
@@ -72,17 +70,17 @@ class AddressRun:
             parts.append(RunPart(x.region, x.view, number[at], x.index[mine]))
         return AddressRun(self.site, which.size, tuple(parts), None)
 
-    def alone(self) -> AddressRun:
-        """The elements that lie somewhere, without the others."""
+    def in_bounds(self) -> AddressRun:
+        """Select the elements that have addresses."""
         return self.part(self.which)
 
 
 def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
-    """The cells of elements, in a region's records; each once."""
+    """Return the shadow cells of elements, without duplicates."""
     by = shift - region.shadow.cell_shift
     if by < 0:
         cells = index >> -by
-        # neighbours mostly lie in one cell: few are left to sort
+        # neighbours mostly share a cell, so few are left to sort
         return fast_unique(cells[np.flatnonzero(np.diff(cells, prepend=-1))])
     if not by:
         return index
@@ -91,7 +89,7 @@ def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
 
 
 class Reach:
-    """Finds the regions of addresses, and reports those that lie in none."""
+    """Resolver of addresses to regions; it reports those that are outside."""
 
     def __init__(self, access: Access, lanes: Lanes) -> None:
         self.access = access
@@ -100,20 +98,20 @@ class Reach:
     def run(
         self, site: Site, cta: int, addresses: Index, issuer: int, inside: NDArray[np.bool_] | None = None
     ) -> AddressRun:
-        """The elements at addresses of a CTA, only those `inside`; who issues the operation is named in reports."""
+        """Return the elements at addresses of a CTA, only those `inside`. Reports name the issuer."""
         which = None if inside is None else np.flatnonzero(inside)
-        asked = addresses if which is None else addresses[which]
-        if not asked.size:
+        chosen = addresses if which is None else addresses[which]
+        if not chosen.size:
             return AddressRun(site, addresses.size, (), which)
         parts = []
-        for region, some in self.regions(site, asked, issuer):
+        for region, some in self.regions(site, chosen, issuer):
             of = which if some is None else some if which is None else which[some]
-            index = self.elements(site, region, cta, asked if some is None else asked[some])
+            index = self.elements(site, region, cta, chosen if some is None else chosen[some])
             parts.append(RunPart(region, region.view(site.dtype, site.shift)[0], of, index))
         return AddressRun(site, addresses.size, tuple(parts), which)
 
     def regions(self, site: Site, addresses: Index, issuer: int) -> list[tuple[MemoryRegion, Index | None]]:
-        """(region, which of the addresses lie in it, None for all)."""
+        """Return (region, indices of its addresses, None for all)."""
         region = self.access.memory.find(site.space, int(addresses[0]))
         width = 1 << site.shift
         if region is not None and addresses.min() >= region.base \
@@ -130,7 +128,6 @@ class Reach:
         return [(regions[n], np.flatnonzero(numbers == n)) for n in np.unique(numbers[numbers >= 0]).tolist()]
 
     def elements(self, site: Site, region: MemoryRegion, cta: int, addresses: Index) -> Index:
-        """The elements at addresses of one region, in the copy of a CTA."""
         lead = region.view(site.dtype, site.shift)[1]
         index: Index = (addresses - (region.base + lead)) >> site.shift
         if region.owner:

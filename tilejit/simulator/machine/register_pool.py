@@ -1,4 +1,4 @@
-"""setmaxnreg: registers that the warpgroups of a CTA give back and take.
+"""setmaxnreg: registers that the warpgroups of a CTA release and acquire.
 
 source: PTX ISA, "Miscellaneous Instructions: setmaxnreg".
 """
@@ -13,14 +13,14 @@ from ..checks.places import PtxPlaces
 from ..decode.ptx import LaunchBounds
 from .lanes import WARPGROUP, Index, Lanes
 
-#: registers of an SM, and the most a thread can have
+#: registers of an SM, and the maximum of a thread
 ALL_REGISTERS = 65536
 MOST_REGISTERS = 255
 STEP = 8
 
 
 class Blocked(Exception):
-    """What an instruction waits for isn't there yet: `positions` try again when something changes, others at once."""
+    """Raised by an instruction that must wait: `positions` retry after a change, other threads immediately."""
 
     def __init__(self, positions: Index) -> None:
         super().__init__()
@@ -28,18 +28,14 @@ class Blocked(Exception):
 
 
 def entry_registers(bounds: LaunchBounds) -> int:
-    """The registers that each thread has at a kernel's entry: as many as all its CTAs on an SM can have."""
+    """Return the registers per thread at kernel entry: as many as all CTAs of an SM can have."""
     fair = ALL_REGISTERS // (bounds.threads * max(bounds.ctas, 1))
     most = min(fair, bounds.registers or MOST_REGISTERS, MOST_REGISTERS)
     return most // STEP * STEP
 
 
 class RegisterPool:
-    """The registers of each CTA of a chunk.
-
-    free: of each CTA, those that nobody has. each: of each warpgroup, how many a thread has; set_by: the instruction
-    that said so, -1 for none. wanted: how many it waits for, 0 if it doesn't; wanted_by: the instruction.
-    """
+    """The registers of each CTA of a chunk."""
 
     def __init__(self, lanes: Lanes, bounds: LaunchBounds, places: PtxPlaces, findings: Findings) -> None:
         self.lanes = lanes
@@ -48,14 +44,16 @@ class RegisterPool:
         self.entry = entry_registers(bounds) if bounds.threads else 0
         self.groups = -(-lanes.threads // WARPGROUP)
         self.free = np.full(lanes.ctas, self.entry * (bounds.threads - lanes.threads))
+        #: registers per thread of each warpgroup, and the instruction that set them, -1 if none
         self.each = np.full((lanes.ctas, self.groups), self.entry)
         self.set_by = np.full((lanes.ctas, self.groups), -1)
+        #: registers per thread that a warpgroup waits for, 0 if none, and the instruction
         self.wanted, self.wanted_by = np.zeros((2, lanes.ctas, self.groups), np.int64)
 
     def set(self, how: str, count: int, pc: int) -> None:
-        """Give registers back ("dec"), or take more ("inc"): for the executing warpgroups, which are whole.
+        """Release registers ("dec") or acquire more ("inc") for the executing warpgroups, which are whole.
 
-        raises: Blocked with those whose CTA doesn't have them yet; then nobody has got any.
+        raises: Blocked with the warpgroups whose CTA has too few; no warpgroup has changed then.
         """
         if not self.entry:
             self.findings.add(
@@ -83,29 +81,28 @@ class RegisterPool:
             self.each[cta, group], self.set_by[cta, group], self.wanted[cta, group] = count, pc, 0
 
     def check(self, how: str, count: int, pc: int, cta: int, group: int) -> None:
-        """A warpgroup sets its registers once, and in the direction that it says."""
+        """Check that a warpgroup sets its registers once, and in the direction of the instruction."""
         before, other = int(self.each[cta, group]), int(self.set_by[cta, group])
-        who = f"warpgroup {group} of CTA {self.lanes.cta_coordinates(self.lanes.first + cta)}"
+        party = f"warpgroup {group} of CTA {self.lanes.cta_coordinates(self.lanes.first + cta)}"
         threads = self.lanes.numbers(self.members(cta, group))
         if other >= 0:
             self.findings.add(
-                "registers", f"{who} sets its registers a second time\n  {self.places.describe(pc)}\nafter\n"
+                "registers", f"{party} sets its registers a second time\n  {self.places.describe(pc)}\nafter\n"
                 f"  {self.places.describe(other)}", pc, other, threads,
             )
         if (count < before) if how == "inc" else (count > before):
             verb = "increases" if how == "inc" else "decreases"
             self.findings.add(
-                "registers", f"{who} {verb} its registers from {before} to {count}\n  {self.places.describe(pc)}",
+                "registers", f"{party} {verb} its registers from {before} to {count}\n  {self.places.describe(pc)}",
                 pc, None, threads,
             )
 
     def members(self, cta: int, group: int) -> Index:
-        """The positions of a warpgroup's threads."""
         first = cta * self.lanes.threads + group * WARPGROUP
         return np.arange(first, min(first + WARPGROUP, (cta + 1) * self.lanes.threads))
 
     def describe_waits(self) -> list[str]:
-        """A line for each warpgroup of the first CTA with one that waits for registers, and what the others have."""
+        """Describe each waiting warpgroup of the first CTA that has any, and the registers of the others."""
         ctas, groups = np.nonzero(self.wanted)
         lines = []
         for c, g in zip(ctas.tolist(), groups.tolist(), strict=True):
@@ -115,7 +112,7 @@ class RegisterPool:
             others = " + ".join(str(int(self.wanted[c, i] or x)) for i, x in enumerate(self.each[c]))
             lines.append(
                 f"warpgroup {g} of CTA {self.lanes.cta_coordinates(self.lanes.first + c)} waits for {count} registers "
-                f"a thread, which takes {(count - before) * WARPGROUP:,} more; {int(self.free[c]):,} are free\n"
+                f"per thread, which takes {(count - before) * WARPGROUP:,} more; {int(self.free[c]):,} are free\n"
                 f"  {self.places.describe(int(self.wanted_by[c, g]))}\n"
                 f"  {others} registers are wanted; a CTA of {self.lanes.threads} threads starts with "
                 f"{self.groups} x {self.entry}"

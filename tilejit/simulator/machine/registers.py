@@ -1,4 +1,4 @@
-"""The registers of a chunk's threads: an array of one element per thread, or a scalar that all share, for each slot."""
+"""The registers of a chunk's threads: for each slot an array of one element per thread, or a uniform scalar."""
 
 from __future__ import annotations
 
@@ -9,35 +9,32 @@ import numpy as np
 
 from ..decode.translate import Program
 from .lanes import Index, Lanes
-from .special import given_values
+from .special import initial_values
 
 
 class Registers:
-    """The registers of all threads. A partial group keeps what it computes while it runs alone.
-
-    all: the value of each slot for all threads.
-    owned: the slots whose array no other slot shares.
-    kept_group: the group that keeps registers, None if none does; kept: its values; changed: those that `all` lacks.
-    """
+    """The registers of all threads. A partial group keeps its results separately while it runs."""
 
     def __init__(self, program: Program, lanes: Lanes, params: bytes) -> None:
         self.lanes = lanes
+        #: by slot, for all threads
         self.all: list[Any] = list(program.initial)
-        for slot, value in given_values(program, lanes, params):
+        for slot, value in initial_values(program, lanes, params):
             self.all[slot] = value
+        #: slots whose array no other slot shares
         self.owned: set[int] = set()
+        #: the group with separate values, the values, and the slots that `all` lacks
         self.kept_group: Index | None = None
         self.kept: dict[int, Any] = {}
         self.changed: set[int] = set()
 
     def of_all(self) -> list[Any]:
-        """The registers of all threads, who run together from now on and may replace them."""
+        """Return the registers of all threads, which run together from now on; the caller may replace them."""
         self.write_back()
         self.owned.clear()
         return self.all
 
     def of(self, group: Index, slots: Iterable[int]) -> list[Any]:
-        """The values of some slots for a partial group."""
         if self.kept_group is not group:
             if self.kept_group is None or not np.array_equal(self.kept_group, group):
                 self.write_back()
@@ -49,12 +46,11 @@ class Registers:
         return [kept[slot] for slot in slots]
 
     def keep(self, slots: Sequence[int], values: Sequence[Any]) -> None:
-        """Values that the group that runs alone has computed."""
         self.kept.update(zip(slots, values, strict=True))
         self.changed.update(slots)
 
     def write_back(self) -> None:
-        """Put what a partial group has computed into the registers of all threads."""
+        """Copy a partial group's results to the registers of all threads."""
         if self.kept_group is None:
             return
         for slot in self.changed:
@@ -74,12 +70,12 @@ class Registers:
         whole[group] = value
 
     def value(self, slot: int, group: Index | None) -> Any:
-        """A register's value for a group's threads, as all threads' registers have it."""
+        """Return the value of a register for a group's threads, ignoring kept values."""
         whole = self.all[slot]
         return whole if group is None or not whole.ndim else whole[group]
 
     def values(self, slots: Iterable[int], group: Index | None) -> list[tuple[int, Any]]:
-        """(slot, value) of some registers, for a group's threads."""
+        """Return (slot, value) of some registers, for a group's threads."""
         kept = self.kept if group is not None and group is self.kept_group else {}
         if not kept:
             self.write_back()

@@ -1,4 +1,4 @@
-"""Which group of threads runs next."""
+"""The order in which groups of threads run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Groups = dict[int, Index | None]
 
 
 class Schedule:
-    """Picks a group and takes it out of those that are ready.
+    """The choice of the next ready group.
 
-    seed: 0 takes the group at the lowest block, whole, so that threads come together again behind a branch. Any other
-    takes one by chance, and often only some of its warps: each number is another legal order.
-    together: blocks at which warpgroups are not parted.
+    seed: 0 runs the group at the lowest block, whole, so that threads reconverge after a branch. Others run a random
+    group, and often only some of its warps: each seed is another legal order.
+    together: blocks at which warpgroups aren't split.
     """
 
     def __init__(self, seed: int, lanes: Lanes, together: Set[int]) -> None:
@@ -47,5 +47,5 @@ class Schedule:
         return number, positions[chosen]
 
     def wakes(self) -> bool:
-        """Whether groups that wait for others are tried now, although some are ready."""
+        """True if waiting groups should retry now, although others are ready."""
         return self.random is not None and bool(self.random.random() < 0.1)

@@ -1,4 +1,4 @@
-"""How a launch runs where the hardware leaves a choice, and what its messages call things."""
+"""Settings of a launch: thread order, delivery of asynchronous operations, and names for messages."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .shared_names import SharedName
 
 
 class Settings:
-    """schedule: the number of an order of the threads. delivery: when asynchronous operations land."""
+    """Settings of a launch. schedule: the seed of the thread order. shared_map: names of places in shared memory."""
 
     def __init__(self, schedule: int, delivery: str, shared_map: Sequence[SharedName]) -> None:
-        """shared_map: names of places in shared memory."""
+
         self.schedule = schedule
         self.delivery = Delivery(delivery)
         self.shared_map = shared_map

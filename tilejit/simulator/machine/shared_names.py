@@ -1,4 +1,4 @@
-"""What messages call a place in shared memory."""
+"""Names of shared memory locations in messages."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from .memory import AddressMap, MemoryPart
 
-#: name, the variable of the PTX in which it lies, its first byte there, bytes
+#: name, PTX variable, first byte in it, size in bytes
 SharedName = tuple[str, str, int, int]
 
 
 def parts_of(table: Sequence[SharedName], variable: str) -> list[MemoryPart]:
-    """The buffers of a table that lie in a variable of shared memory."""
+    """Return the buffers of a table that are in a variable of shared memory."""
     return [MemoryPart(name, first, size, buffer=True) for name, inside, first, size in table if inside == variable]
 
 
 def name_of(memory: AddressMap, address: int, width: int) -> str:
-    """'ring.full[1]' for the address of an element of `width` bytes, 'sm+64' where only a variable has a name."""
+    """Return 'ring.full[1]' for the address of an element of `width` bytes, or 'sm+64' in an unnamed buffer."""
     region = memory.find("shared", address)
     if region is None:
         return f"at {address:#x}"

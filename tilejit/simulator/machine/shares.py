@@ -1,7 +1,7 @@
-"""Copies of which each CTA along an axis of a cluster makes a share, for all of them: of one region, to one place.
+"""Checks of multicast copies that are split between CTAs: all must copy parts of one region to one place.
 
-A box says of which region it is a share: where it begins, less how far the share of its CTA lies from the first one's.
-Where regions or places differ, all CTAs get parts of each, and on a GPU nothing says so.
+Each box implies the region: its start, less the offset of its CTA's part from the first CTA's. If regions or places
+differ, every CTA receives a mixture, which a GPU doesn't report.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from .mbarrier import MBarrier
 from .mbarriers import MBarriers
 from .tensor_map import EncodedMap, Share
 
-#: a coordinate outside may stand for one that lies further out, and isn't compared
+#: a clamped coordinate may mean any outer one, so it isn't compared
 _EXACT = range(-(1 << 31) + 1, (1 << 31) - 16)
 _HINT = (
-    "in all CTAs that share a copy it names the same region and the same place: compute both from what these CTAs have "
-    "in common, such as the id of their cluster, and not from their own ids or ranks"
+    "all CTAs that share a copy must name the same region and destination: compute both from what these CTAs have in "
+    "common, such as the id of their cluster, and not from their own ids or ranks"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SharedBox:
-    """A box that a thread copies to several CTAs.
-
-    coordinates: innermost dimension first. to: where it goes in shared memory. position, site: of the thread, and its
-    instruction. is_exact: whether the coordinates are what the kernel means.
-    """
+    """A box that a thread multicasts."""
 
     map: EncodedMap
+    #: innermost dimension first
     coordinates: tuple[int, ...]
+    #: its shared address
     to: int
+    #: of the thread
     position: int
     site: Site
+    #: False if a coordinate may be clamped
     is_exact: bool = True
 
     def by_first(self, rank: int, share: Share) -> SharedBox:
-        """What the first of the CTAs that share has to copy, if this one is of the same region, to the same place."""
+        """Return the first CTA's box that corresponds to this one. rank: of this CTA among those that share it."""
         coordinates = [c - rank * step for c, step in zip(self.coordinates, share.coordinates, strict=True)]
         is_exact = all(c in _EXACT for c in self.coordinates)
         to = self.to - rank * share.bytes
         return replace(self, coordinates=tuple(coordinates), to=to, is_exact=is_exact)
 
     def differs(self, other: SharedBox) -> bool:
-        """Whether it is sure to begin elsewhere in global memory."""
+        """True if the two surely begin at different global addresses."""
         here, there = (box.map.address + box.map.boxes.first(box.coordinates) for box in (self, other))
         return here != there and self.is_exact and other.is_exact
 
     @property
     def region(self) -> str:
-        """'A from (0, 128) on', in the order of the array's dimensions."""
+        """Return 'A from (0, 128) on', in the order of the array's dimensions."""
         axes = self.map.axes or range(len(self.coordinates))[::-1]
         starts = [str(start) for _, start in sorted(zip(axes, self.coordinates, strict=False))]
         return f"{self.map.name or 'an array'} from ({', '.join(starts)}) on"
@@ -64,8 +64,8 @@ class SharedBox:
 class Shares:
     """The shared copies of a chunk.
 
-    copied: by CTA and address of its barrier what comes in the phase in which that is: boxes by their place, and by the
-    CTA that copies a share, its number among those that get it. One for all of these.
+    copied: the boxes of the current phase, by place and the rank of the copying CTA, for each CTA and barrier address.
+    All receivers of a copy have the same dictionary.
     """
 
     def __init__(self, mbarriers: MBarriers) -> None:
@@ -73,7 +73,7 @@ class Shares:
         self.copied: dict[tuple[int, int], dict[int, dict[int, SharedBox]]] = {}
 
     def note(self, box: SharedBox, barrier: int, ctas: Sequence[int]) -> None:
-        """A thread copies a box to all these CTAs, and reports that to their barriers at an address."""
+        """Record a box that a thread copies to these CTAs, and check it against those of the others."""
         share, own = box.map.share, int(self.mbarriers.lanes.full["chunk_cta"][box.position])
         if share is None or own not in ctas:
             return
@@ -90,11 +90,11 @@ class Shares:
             self.report("regions", mine, other)
 
     def finish(self, barrier: MBarrier, ctas: Index) -> None:
-        """Phases of these CTAs are complete: what one of those that share has copied, all have, to the same places."""
+        """Check at the end of a phase that each CTA has copied a part to each place."""
         for cta in ctas.tolist() if self.copied else ():
             copied = self.copied.pop((cta, barrier.address), {})
-            everybody = {rank for there in copied.values() for rank in there}
-            parts = [there for there in copied.values() if len(there) < len(everybody)]
+            sharing = {rank for there in copied.values() for rank in there}
+            parts = [there for there in copied.values() if len(there) < len(sharing)]
             for there in parts[:1]:
                 others = [box for part in parts for rank, box in part.items() if rank not in there]
                 if others:
@@ -111,8 +111,8 @@ class Shares:
         access.findings.add("in-flight", text, mine.site.pc, other.site.pc, threads, hint=_HINT)
 
     def described(self, box: SharedBox) -> str:
-        who = self.mbarriers.lanes.describe_position(box.position)
+        thread = self.mbarriers.lanes.describe_position(box.position)
         memory = self.mbarriers.access.memory.find("shared", box.to)
         width = box.map.boxes.shape.element_bytes
         where = f"address {box.to:#x}" if memory is None else place(memory, box.to - memory.base, width)
-        return f"{who} copies {box.region} to {where}"
+        return f"{thread} copies {box.region} to {where}"

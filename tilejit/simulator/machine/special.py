@@ -1,4 +1,4 @@
-"""Special registers and kernel parameters: what the threads of a chunk find in them."""
+"""Values of special registers and kernel parameters for the threads of a chunk."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..decode.translate import Program
 from .lanes import WARP, Lanes, thread_coordinate
 
 
-def given_values(program: Program, lanes: Lanes, params: bytes) -> Iterator[tuple[int, Any]]:
-    """(slot, value) of every special register and parameter that a program uses."""
+def initial_values(program: Program, lanes: Lanes, params: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield (slot, value) of each special register and parameter that a program uses."""
     for slot, dtype, offset in program.params:
         yield slot, np.frombuffer(params, dtype, 1, offset)[0]
     for name, slot in program.special:
@@ -21,7 +21,7 @@ def given_values(program: Program, lanes: Lanes, params: bytes) -> Iterator[tupl
 
 
 def special_register(name: str, lanes: Lanes, program: Program) -> Any:
-    """The value of a special register for all threads of a chunk, None for other names."""
+    """Return the value of a special register for all threads of a chunk, or None for unknown names."""
     kind, _, axis = name.partition(".")
     number = "xyz".find(axis) if axis else 0
     if kind in ("%ntid", "%nctaid"):
@@ -48,7 +48,7 @@ def special_register(name: str, lanes: Lanes, program: Program) -> Any:
 
 
 def cluster_register(kind: str, axis: int, lanes: Lanes, program: Program) -> Any:
-    """The value of a special register about clusters; without, each CTA is one."""
+    """Return the value of a special register about clusters; without clusters each CTA is one."""
     if kind == "%is_explicit_cluster":
         return np.bool_(program.function.bounds.cluster is not None)
     if kind in ("%cluster_nctaid", "%nclusterid", "%cluster_nctarank"):

@@ -1,7 +1,7 @@
-"""AddressSwizzle modes of shared memory: which 16-byte chunk of its atom an address really means.
+"""Swizzle modes of shared memory, which permute the 16-byte chunks of an atom.
 
-An atom is 8 rows of 32, 64 or 128 bytes. Address bits 4 and up say which chunk of a row, bits 7 and up which row of
-the pattern; the first are changed by the second. The pattern follows the address itself, wherever a matrix begins.
+An atom is 8 rows of 32, 64 or 128 bytes. Address bits 4 and up select a chunk of a row, bits 7 and up a row of the
+pattern; the latter are XORed into the former. The pattern depends on the address alone, not on a matrix's start.
 
 source: PTX ISA, "Tensor: Swizzling Modes" and "Matrices in shared memory: swizzling modes".
 """
@@ -20,9 +20,9 @@ _CHUNK_BIT, _ROW_BIT = 4, 7
 
 @dataclass(frozen=True, slots=True)
 class AddressSwizzle:
-    """A mode. row_bytes: of a row of its atom, 0 for none; bits: how many address bits are changed.
+    """A swizzle mode. row_bytes: of its atom's rows, 0 for none; bits: the number of address bits it changes.
 
-    code: in bits 62 and 63 of a matrix descriptor.
+    code: its value in bits 62 and 63 of a matrix descriptor.
     """
 
     name: str
@@ -31,7 +31,6 @@ class AddressSwizzle:
     code: int
 
     def apply(self, addresses: Index) -> Index:
-        """Where elements lie that belong at these addresses."""
         if not self.bits:
             return addresses
         rows = (addresses >> _ROW_BIT) & ((1 << self.bits) - 1)

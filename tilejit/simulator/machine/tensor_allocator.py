@@ -1,4 +1,4 @@
-"""Columns of tensor memory: who owns which, and the rules of allocation.
+"""Allocation of tensor memory columns, with its rules.
 
 source: PTX ISA, "tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit".
 """
@@ -29,7 +29,7 @@ class Allocation:
 
 
 class Allocator:
-    """The tensor memory of every CTA of a chunk. owned: CTAs × columns; live: allocations per CTA."""
+    """The columns of every CTA of a chunk. owned: CTAs × columns; live: allocations per CTA."""
 
     def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
         self.lanes = lanes
@@ -40,42 +40,40 @@ class Allocator:
         self.relinquished: dict[int, tuple[int, int]] = {}
 
     def allocate(self, warp: int, columns: int, pc: int) -> int:
-        """Columns for a warp of the chunk; the first one.
+        """Allocate columns for a warp of the chunk and return the first one.
 
-        The highest free ones, so that addresses don't start at 0 unless all 512 columns are asked for.
+        The highest free columns are used, so that addresses start at 0 only if all 512 columns are allocated.
         """
         cta = warp // self.lanes.warps_per_cta
         self.check(cta, warp, columns, pc)
         free = ~self.owned[cta]
-        for start in range(COLUMNS - columns, -1, -UNIT):
-            if free[start : start + columns].all():
-                allocation = Allocation(start, columns, warp, pc)
-                self.live[cta].append(allocation)
-                self.last[cta] = allocation
-                self.owned[cta, start : start + columns] = True
-                return start
-        taken = "\n".join(self.line(a) for a in self.live[cta])
-        raise DeadlockError(
-            f"{self.who(warp)} waits for ever for {columns} columns of tensor memory: {int(free.sum())} of {COLUMNS} "
-            f"are free\n  {self.places.describe(pc)}\nits CTA holds\n{taken}",
-            hint="allocate fewer columns, or free some first", instructions=(pc,), threads=self.threads(warp),
-        )
+        starts = (x for x in range(COLUMNS - columns, -1, -UNIT) if free[x : x + columns].all())
+        start = next(starts, None)
+        if start is None:
+            taken = "\n".join(self.line(a) for a in self.live[cta])
+            what = f"waits forever for {columns} columns of tensor memory: {int(free.sum())} of {COLUMNS} are free"
+            hint = "allocate fewer columns, or free some first"
+            self.refuse(warp, pc, what, f"\nits CTA holds\n{taken}", DeadlockError, hint)
+        self.last[cta] = Allocation(start, columns, warp, pc)
+        self.live[cta].append(self.last[cta])
+        self.owned[cta, start : start + columns] = True
+        return start
 
     def check(self, cta: int, warp: int, columns: int, pc: int) -> None:
         if columns < UNIT or columns > COLUMNS or columns & (columns - 1):
             need = f"a power of two from {UNIT} to {COLUMNS}"
             self.refuse(warp, pc, f"allocates {columns} columns of tensor memory: {need} is needed")
         if cta in self.relinquished:
-            who, where = self.relinquished[cta]
+            holder, where = self.relinquished[cta]
             self.refuse(
-                warp, pc, "allocates tensor memory although its CTA has given up the permit",
-                f"\n{self.who(who)} gave it up at\n  {self.places.describe(where)}",
+                warp, pc, "allocates tensor memory although its CTA has relinquished the permit",
+                f"\n{self.warp_name(holder)} relinquished it at\n  {self.places.describe(where)}",
             )
         last = self.last.get(cta)
         if last is not None and last.warp != warp:
             self.refuse(
                 warp, pc, "allocates tensor memory, but one warp of a CTA must make all its allocations",
-                f"\nand {self.who(last.warp)} has allocated at\n  {self.places.describe(last.pc)}",
+                f"\nand {self.warp_name(last.warp)} has allocated at\n  {self.places.describe(last.pc)}",
             )
         if last is not None and columns > last.columns:
             self.refuse(
@@ -84,19 +82,20 @@ class Allocator:
             )
 
     def find(self, warp: int, address: int, columns: int, pc: int) -> Allocation:
-        """The allocation that a warp frees by `address` and `columns`."""
+        """Return the allocation that a warp frees by `address` and `columns`."""
         cta = warp // self.lanes.warps_per_cta
         same = [a for a in self.live[cta] if a.start == address]
         if not same:
             known = "\n".join(self.line(a) for a in self.live[cta]) or "  nothing"
             self.refuse(
-                warp, pc, f"frees tensor memory at {address:#x}, where no allocation starts", f"\nallocated is\n{known}"
+                warp, pc, f"frees tensor memory at {address:#x}, where no allocation starts", f"\nallocated:\n{known}"
             )
         if same[0].columns != columns:
-            self.refuse(warp, pc, f"frees {columns} columns of an allocation of {same[0].columns}", self.made(same[0]))
+            what = f"frees {columns} columns of an allocation of {same[0].columns}"
+            self.refuse(warp, pc, what, self.origin(same[0]))
         if same[0].warp != warp:
-            self.refuse(warp, pc, "frees tensor memory of another warp: the one that allocates it frees it",
-                        self.made(same[0]))
+            self.refuse(warp, pc, "frees tensor memory of another warp: the one that allocated it must free it",
+                        self.origin(same[0]))
         return same[0]
 
     def free(self, warp: int, allocation: Allocation) -> None:
@@ -113,32 +112,33 @@ class Allocator:
         for allocations in self.live:
             for a in allocations:
                 raise SimulationError(
-                    f"the kernel exits with {a.columns} columns of tensor memory allocated, by {self.who(a.warp)}\n"
-                    f"  {self.places.describe(a.pc)}",
-                    hint="free them with tcgen05.dealloc on every way out of the kernel",
+                    f"the kernel exits with {a.columns} columns of tensor memory allocated, by "
+                    f"{self.warp_name(a.warp)}\n  {self.places.describe(a.pc)}",
+                    hint="free them with tcgen05.dealloc on every path out of the kernel",
                     instructions=(a.pc,), threads=self.threads(a.warp),
                 )
 
     def leader(self, warp: int) -> int:
-        """The position of a warp's first thread."""
         cta, inside = divmod(warp, self.lanes.warps_per_cta)
         return cta * self.lanes.threads + inside * WARP
 
-    def who(self, warp: int) -> str:
+    def warp_name(self, warp: int) -> str:
         return self.lanes.describe_position(self.leader(warp))
 
     def threads(self, warp: int) -> list[int]:
-        """A warp's first thread, as findings name it."""
         return self.lanes.numbers(np.array([self.leader(warp)]))
 
     def line(self, a: Allocation) -> str:
         return f"  columns {a.start} to {a.start + a.columns - 1}, {self.places.describe(a.pc)}"
 
-    def made(self, a: Allocation) -> str:
-        return f"\nit was allocated by {self.who(a.warp)} at\n  {self.places.describe(a.pc)}"
+    def origin(self, a: Allocation) -> str:
+        return f"\nit was allocated by {self.warp_name(a.warp)} at\n  {self.places.describe(a.pc)}"
 
-    def refuse(self, warp: int, pc: int, what: str, more: str = "") -> NoReturn:
-        raise SimulationError(
-            f"{self.who(warp)} {what}\n  {self.places.describe(pc)}{more}",
-            instructions=(pc,), threads=self.threads(warp),
-        )
+    def refuse(
+        self, warp: int, pc: int, what: str, more: str = "", kind: type[SimulationError] = SimulationError,
+        hint: str | None = None, other: int | None = None,
+    ) -> NoReturn:
+        """Raise an error about a warp's instruction. other: a second instruction that it involves."""
+        text = f"{self.warp_name(warp)} {what}\n  {self.places.describe(pc)}{more}"
+        pcs = (pc,) if other is None else (pc, other)
+        raise kind(text, hint=hint, instructions=pcs, threads=self.threads(warp))

@@ -1,8 +1,8 @@
-"""Tensor maps: what a copy of a box needs to know of a tensor in global memory, and which maps the driver refuses.
+"""Tensor maps: descriptions of tensors for box copies, with the driver's restrictions.
 
-source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled; PTX ISA, "Tensors". What the driver
-accepts beyond its documentation was tried on an H100: strides of 0 or smaller than a row, boxes larger than the tensor;
-and what it refuses beyond it: boxes larger than a CTA's shared memory.
+source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled; PTX ISA, "Tensors". Undocumented
+behaviour was measured on an H100: the driver accepts strides of 0 or smaller than a row and boxes larger than the
+tensor, and refuses boxes larger than a CTA's shared memory.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from .swizzle import CHUNK_BYTES, SWIZZLES, AddressSwizzle
 MAP_BYTES = 128
 MOST_DIMENSIONS = 5
 MOST_BOX = 256
-# no rule of the driver's documentation says so; measured on an H100, whose CTAs have so much shared memory: boxes of
-# 221,184 and 229,376 bytes are taken, all of 244,800 and more refused
+# not documented; measured on an H100, whose CTAs have this much shared memory: boxes of 221,184 and 229,376 bytes are
+# accepted, all of 244,800 and more refused
 MOST_BOX_BYTES = 232_448
 ELEMENT_BYTES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True)
 class MapShape:
-    """A tensor and the boxes of it that copies move, innermost dimension first.
+    """A tensor and the boxes that copies move, innermost dimension first.
 
-    strides: bytes from one element to the next along each dimension but the innermost.
-    swizzle: "none" | "128B" | "64B" | "32B", of boxes in shared memory.
+    strides: bytes between elements along each dimension but the innermost.
+    swizzle: of boxes in shared memory, "none" | "128B" | "64B" | "32B".
     """
 
     dims: tuple[int, ...]
@@ -43,44 +43,44 @@ class MapShape:
     swizzle: str = "none"
 
     def refusal(self, address: int) -> str | None:
-        """Why the driver encodes no such map of a tensor at `address`; None if it does."""
+        """Return the reason why the driver refuses this map of a tensor at `address`, or None."""
         rank = len(self.dims)
         if not 2 <= rank <= MOST_DIMENSIONS:
             return f"it has {rank} dimensions; a map has 2 to {MOST_DIMENSIONS}"
         if len(self.strides) != rank - 1 or len(self.box) != rank:
             return f"{rank} dimensions need {rank - 1} strides and a box of {rank} extents"
         if self.element_bytes not in ELEMENT_BYTES or self.swizzle not in SWIZZLES:
-            return f"there are no elements of {self.element_bytes} bytes with swizzle {self.swizzle}"
+            return f"elements of {self.element_bytes} bytes with swizzle {self.swizzle} are not supported"
         if address % CHUNK_BYTES:
-            return f"its address {address:#x} is no multiple of {CHUNK_BYTES}"
+            return f"its address {address:#x} is not a multiple of {CHUNK_BYTES}"
         for axis, extent in enumerate(self.dims):
             if not 0 < extent <= 1 << 32:
-                return f"dimension {axis} has {extent} elements; 1 to 2^32 are possible"
+                return f"dimension {axis} has {extent} elements; 1 to 2^32 are allowed"
         for axis, stride in enumerate(self.strides, 1):
             if stride % CHUNK_BYTES or not 0 <= stride < 1 << 40:
-                return f"dimension {axis} has elements {stride} bytes apart, which is no multiple of 16 below 2^40"
+                return f"dimension {axis} has elements {stride} bytes apart, which is not a multiple of 16 below 2^40"
         return self._box_refusal()
 
     def _box_refusal(self) -> str | None:
         for axis, extent in enumerate(self.box):
             if not 0 < extent <= MOST_BOX:
-                return f"its box has {extent} elements along dimension {axis}; 1 to {MOST_BOX} are possible"
+                return f"its box has {extent} elements along dimension {axis}; 1 to {MOST_BOX} are allowed"
         row = self.box[0] * self.element_bytes
         if row % CHUNK_BYTES:
-            return f"rows of its box have {row} bytes, which is no multiple of {CHUNK_BYTES}"
+            return f"rows of its box have {row} bytes, which is not a multiple of {CHUNK_BYTES}"
         width = SWIZZLES[self.swizzle].row_bytes
         if width and row > width:
-            return f"rows of its box have {row} bytes; swizzle {self.swizzle} takes {width} at most"
+            return f"rows of its box have {row} bytes; swizzle {self.swizzle} allows at most {width}"
         size = prod(self.box[1:]) * row
         if size > MOST_BOX_BYTES:
-            return f"its box has {size:,} bytes; {MOST_BOX_BYTES:,} are possible"
+            return f"its box has {size:,} bytes; at most {MOST_BOX_BYTES:,} are allowed"
         return None
 
 
 class Boxes:
-    """Where the elements of a map's boxes lie; made once per shape.
+    """The addresses of the elements of a map's boxes, cached per shape.
 
-    An array of all elements has the outermost dimension first, and is flat.
+    Arrays over the elements are flat, with the outermost dimension first.
     """
 
     def __init__(self, shape: MapShape) -> None:
@@ -91,14 +91,14 @@ class Boxes:
 
     @cached_property
     def in_global(self) -> Index:
-        """Bytes from a box's first element to each element, in global memory."""
+        """Byte offsets of the elements from a box's first one, in global memory."""
         return self._sum((self.shape.element_bytes, *self.shape.strides))
 
     @cached_property
     def in_shared(self) -> Index:
-        """The same in shared memory, before the swizzle."""
+        """The same in shared memory, before swizzling."""
         shape = self.shape
-        # a box narrower than the atom leaves the end of each row free
+        # a box narrower than the atom leaves the end of each row unused
         pitch = self.swizzle.row_bytes or shape.box[0] * shape.element_bytes
         pitches = [pitch]
         for extent in shape.box[1:-1]:
@@ -114,14 +114,14 @@ class Boxes:
         return total.reshape(-1)
 
     def first(self, coordinates: tuple[int, ...]) -> int:
-        """Bytes from the tensor's first element to a box's."""
+        """Return the bytes from the tensor's first element to a box's."""
         steps = (self.shape.element_bytes, *self.shape.strides)
         return sum(c * step for c, step in zip(coordinates, steps, strict=True))
 
     def inside(self, coordinates: tuple[int, ...], *, whole_chunks: bool = False) -> NDArray[np.bool_] | None:
-        """Which elements of a box lie inside the tensor; None for all.
+        """Return which elements of a box are inside the tensor, None for all.
 
-        whole_chunks: those count, too, that share a chunk of 16 bytes with one that does.
+        whole_chunks: include elements that share a 16-byte chunk with one that is inside.
         """
         shape = self.shape
         unit = CHUNK_BYTES // shape.element_bytes
@@ -138,19 +138,19 @@ class Boxes:
         return np.ascontiguousarray(np.broadcast_to(result, shape.box[::-1])).reshape(-1)
 
     def shared_addresses(self, start: int) -> Index:
-        """The address of each element of a box whose first one belongs at `start`."""
+        """Return the address of each element of a box that starts at `start` before swizzling."""
         return self.swizzle.apply(self.in_shared + start)
 
 
 @lru_cache(maxsize=64)
 def boxes_of(shape: MapShape) -> Boxes:
-    """The boxes of maps of this shape."""
+    """Return the cached boxes of a shape."""
     return Boxes(shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How far a CTA's boxes lie from those of the CTA before it, of a copy that CTAs of a cluster share.
+    """The distance between the boxes of consecutive CTAs that share a copy.
 
     coordinates: in elements, innermost dimension first. bytes: in shared memory.
     """
@@ -161,7 +161,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class EncodedMap:
-    """A map as a kernel has it: of a tensor at an address of the device. axes, share: as in `placing.TensorMap`."""
+    """A map of a tensor at a device address. axes, share: as in `placing.TensorMap`."""
 
     name: str
     address: int
@@ -172,13 +172,13 @@ class EncodedMap:
 
     @property
     def opaque(self) -> str:
-        """What its bytes are, in words."""
-        return f"the tensor map of {self.name or 'an array'}, which only copies by TMA may use"
+        """A description of its bytes for messages."""
+        return f"the tensor map of {self.name or 'an array'}, which only TMA copies may use"
 
 
 def encode(name: str, shape: MapShape, address: int, writable: bool) -> EncodedMap:
-    """The map of a tensor; raises LaunchError for one that the driver refuses."""
+    """Return the map of a tensor; raise LaunchError if the driver would refuse it."""
     reason = shape.refusal(address)
     if reason is not None:
-        raise LaunchError(f"no tensor map can be made of {name or 'the tensor'}: {reason}")
+        raise LaunchError(f"cannot create a tensor map of {name or 'the tensor'}: {reason}")
     return EncodedMap(name, address, boxes_of(shape), writable)

@@ -1,14 +1,14 @@
-"""Tensor memory: 128 lanes × 512 columns × 32 bits per CTA, and its asynchronous loads and stores.
+"""Tensor memory: 128 lanes × 512 columns × 32 bits per CTA, with asynchronous loads and stores.
 
-What tcgen05.st stores lands at the wait of the warp that stored it; until then nothing may touch those cells. The
-registers that tcgen05.ld loads may not be read or written until the wait, and its cells not be stored to. Warp i of a
-warpgroup reaches lanes 32·i to 32·i+31 only.
+A tcgen05.st completes at the wait of its warp; until then its cells may not be accessed. Until the wait of a tcgen05.ld
+its registers may not be accessed, and its cells not be stored to. Warp i of a warpgroup accesses only lanes 32·i to
+32·i+31.
 
-Stricter than the ISA in one point: it respects a true dependency through a register without a wait ("Register
-dependencies, same thread"). A kernel that leaves it at that frees or overwrites the cells too early all the same.
+This is stricter than the ISA in one point: the ISA respects a true dependency through a register without a wait
+("Register dependencies, same thread"). A kernel that relies on it frees or overwrites the cells too early all the same.
 
-source: PTX ISA, "Tensor Memory and Register Load/Store Instructions" and "Memory Consistency Model for 5th
-generation of TensorCore operations".
+source: PTX ISA, "Tensor Memory and Register Load/Store Instructions" and "Memory Consistency Model for 5th generation
+of TensorCore operations".
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from ...errors import (
     MisalignedError,
     OutOfBoundsError,
     RaceError,
-    SimulationError,
     UninitializedReadError,
 )
 from ...fast_unique import fast_unique
@@ -55,13 +54,7 @@ class TmemTransfer:
 
 
 class TensorMemory:
-    """The tensor memory of a chunk's CTAs; generated code calls its methods.
-
-    data: one word per cell; written: one byte per half cell.
-    busy: for loads and stores in flight, the instruction (plus 1) per cell.
-    record: for the last read and write of each cell, its event << 32 | warp + 1.
-    registers: register in flight → the instruction (plus 1) per warp.
-    """
+    """The tensor memory of a chunk's CTAs; generated code calls its methods."""
 
     def __init__(
         self, lanes: Lanes, warps: Warps, access: Access, order: HappensBefore | None, places: PtxPlaces
@@ -74,26 +67,23 @@ class TensorMemory:
         self.allocator = Allocator(lanes, places)
         self.loads: list[TmemTransfer] = []
         self.stores: list[TmemTransfer] = []
+        #: register in flight → the instruction (plus 1) of each warp's load
         self.registers: dict[str, NDArray[np.int64]] = {}
-        self.ready = False
         self.fenced = {how: np.zeros(warps.count, np.int64) for how in ("before", "after")}
         self.last_use = np.zeros((warps.count, COLUMNS // UNIT), np.int64)
-
-    def prepare(self) -> None:
-        """Memory for the first use; untouched pages of it cost nothing."""
-        if self.ready:
-            return
-        self.ready = True
-        size = self.lanes.ctas * CELLS
+        # untouched pages cost nothing
+        size = lanes.ctas * CELLS
         self.data = np.zeros(size, np.uint32)
+        #: one byte per half cell
         self.written = np.zeros(2 * size, np.uint8)
+        #: of accesses in flight, the instruction (plus 1) per cell
         self.busy = {kind: np.zeros(size, np.uint32) for kind in ("load", "store")}
+        #: of the last access of each kind to a cell, its event << 32 | warp + 1
         self.record = {kind: np.zeros(size, np.uint64) for kind in ("load", "store")}
 
     def alloc(self, number: int, address: Any, columns: Any, pc: int) -> None:
-        """tcgen05.alloc: the address of the columns goes to shared memory."""
+        """tcgen05.alloc: store the address of the columns to shared memory."""
         self.warps.whole(pc)
-        self.prepare()
         each = self.uniform(columns, "the number of columns", pc)
         self.uniform(address, "the address", pc)
         starts = np.array([
@@ -107,7 +97,6 @@ class TensorMemory:
     def dealloc(self, address: Any, columns: Any, pc: int) -> None:
         """tcgen05.dealloc: no load or store of the columns may be in flight or unordered."""
         self.warps.whole(pc)
-        self.prepare()
         addresses = self.uniform(address, "the address", pc)
         for warp, at, n in zip(self.here(), addresses, self.uniform(columns, "the number of columns", pc), strict=True):
             allocation = self.allocator.find(int(warp), int(at), int(n), pc)
@@ -129,7 +118,7 @@ class TensorMemory:
             self.fenced[how][self.lanes.get("chunk_warp")] = self.order.tick(0)
 
     def load(self, shape: str, num: int, packed: bool, split: int, address: Any, pc: int) -> NDArray[np.uint32]:
-        """tcgen05.ld; returns the registers, one row each, which `pending` then closes."""
+        """tcgen05.ld: return the registers, one row each, which `pending` then closes."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "load", pc)
         self.loads.append(TmemTransfer(pc, warps, cells, None, packed))
@@ -144,7 +133,7 @@ class TensorMemory:
     def store(
         self, shape: str, num: int, packed: bool, split: int, address: Any, values: Sequence[Any], pc: int
     ) -> None:
-        """tcgen05.st; lands at the wait."""
+        """tcgen05.st, which completes at the wait."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "store", pc)
         words = stacked(values, self.lanes.n, np.uint32).T.reshape(warps.size, WARP, -1)
@@ -155,7 +144,7 @@ class TensorMemory:
         self.stores.append(TmemTransfer(pc, warps, cells, words, packed))
 
     def pending(self, registers: Sequence[str], pc: int) -> None:
-        """The registers of a load, until its wait."""
+        """Close the registers of a load until its wait."""
         if self.order is None:
             return
         for name in registers:
@@ -164,7 +153,7 @@ class TensorMemory:
             self.registers[name][self.here()] = pc + 1
 
     def touch(self, name: str, pc: int, verb: str) -> None:
-        """A register that loads write is read or written: an error before the wait."""
+        """Check an access to a register: an error if a load of it hasn't been waited for."""
         if name not in self.registers:
             return
         warps = self.lanes.get("chunk_warp")
@@ -195,29 +184,14 @@ class TensorMemory:
         self.stores = self.finish(self.stores, self.here(), "store")
 
     def here(self) -> Index:
-        """The executing warps' numbers in the chunk."""
-        warps: Index = self.lanes.get("chunk_warp").reshape(-1, WARP)[:, 0]
-        return warps
+        return self.lanes.get("chunk_warp").reshape(-1, WARP)[:, 0]
 
     def uniform(self, value: Any, what: str, pc: int) -> Index:
-        """One value per executing warp, which all of its threads must share."""
-        table = self.lanes.each(value).reshape(-1, WARP)
-        wrong = np.flatnonzero((table != table[:, :1]).any(axis=1))
-        if wrong.size:
-            row = int(wrong[0])
-            lane = int(np.flatnonzero(table[row] != table[row, 0])[0])
-            at = int(self.lanes.positions()[row * WARP + lane])
-            raise SimulationError(
-                f"all threads of a warp must give the same value for {what}: lane 0 has {int(table[row, 0]):#x}, "
-                f"{self.lanes.describe_position(at)} has {int(table[row, lane]):#x}\n  {self.places.describe(pc)}",
-                instructions=(pc,), threads=self.lanes.numbers(np.array([at])),
-            )
-        return table[:, 0].astype(np.int64)
+        return self.lanes.uniform(self.places, value, WARP, what, pc).astype(np.int64)
 
     def cells(self, kind: Form, address: Any, how: str, pc: int) -> tuple[Index, Index]:
-        """(warps, their cells) of a load or store, within the warp's lanes and its CTA's columns."""
+        """Return (warps, their cells) of an access, after checking the warp's lanes and its CTA's columns."""
         self.warps.whole(pc)
-        self.prepare()
         warps = self.here()
         base = self.uniform(address, "the tensor memory address", pc)
         row, column = base >> ADDRESS_LANE_SHIFT, base & ((1 << ADDRESS_LANE_SHIFT) - 1)
@@ -227,20 +201,14 @@ class TensorMemory:
         wrong = np.flatnonzero((row < lowest) | (row + kind.height > lowest + WARP))
         if wrong.size:
             at = int(wrong[0])
-            raise OutOfBoundsError(
-                f"{self.allocator.who(int(warps[at]))} {verb} lanes {int(row[at])} to {int(row[at]) + kind.height - 1} "
-                f"of tensor memory; warp {int(inside[at])} reaches lanes {int(lowest[at])} to {int(lowest[at]) + 31}\n"
-                f"  {self.places.describe(pc)}",
-                instructions=(pc,), threads=self.allocator.threads(int(warps[at])),
-            )
+            what = f"{verb} lanes {int(row[at])} to {int(row[at]) + kind.height - 1} of tensor memory; "
+            what += f"warp {int(inside[at])} reaches lanes {int(lowest[at])} to {int(lowest[at]) + 31}"
+            self.allocator.refuse(int(warps[at]), pc, what, kind=OutOfBoundsError)
         wrong = np.flatnonzero(row % kind.height)
         if wrong.size:
             at = int(wrong[0])
-            raise MisalignedError(
-                f"{self.allocator.who(int(warps[at]))} {verb} tensor memory from lane {int(row[at])} on, which is no "
-                f"multiple of {kind.height}\n  {self.places.describe(pc)}",
-                instructions=(pc,), threads=self.allocator.threads(int(warps[at])),
-            )
+            what = f"{verb} tensor memory from lane {int(row[at])} on, which is not a multiple of {kind.height}"
+            self.allocator.refuse(int(warps[at]), pc, what, kind=MisalignedError)
         self.check_columns(kind, warps, column, verb, pc)
         first = warps // self.lanes.warps_per_cta * CELLS + row * COLUMNS + column
         offsets = kind.rows * COLUMNS + kind.columns
@@ -258,17 +226,14 @@ class TensorMemory:
                 live = self.allocator.live[int(warps[at]) // self.lanes.warps_per_cta]
                 known = "\n".join(self.allocator.line(a) for a in live) or "  nothing"
                 last = int(start) + kind.span - 1
-                raise OutOfBoundsError(
-                    f"{self.allocator.who(int(warps[at]))} {verb} columns {int(start)} to {last} of "
-                    f"tensor memory, which are not all allocated\n  {self.places.describe(pc)}\nallocated is\n{known}",
-                    instructions=(pc,), threads=self.allocator.threads(int(warps[at])),
-                )
+                what = f"{verb} columns {int(start)} to {last} of tensor memory, which are not all allocated"
+                self.allocator.refuse(int(warps[at]), pc, what, f"\nallocated:\n{known}", OutOfBoundsError)
             if self.order is not None:
                 units = fast_unique(columns // UNIT)
                 self.last_use[warps[rows][:, None], units] = self.order.tick(pc)
 
     def check(self, kind: Form, warps: Index, cells: Index, how: str, pc: int) -> None:
-        """Hazards, races and reads of what was never written; records the access."""
+        """Check for hazards, races and uninitialized reads, and record the access."""
         assert self.order is not None
         for other in ("store", "load") if how == "store" else ("store",):
             busy = self.busy[other][cells]
@@ -284,7 +249,7 @@ class TensorMemory:
         self.record[how][cells] = stamp.reshape(-1, *[1] * (cells.ndim - 1))
 
     def check_race(self, warps: Index, cells: Index, other: str, how: str, pc: int) -> None:
-        """Another warp's access must lie before a barrier, with the fences of tcgen05 around it."""
+        """Check that another warp's access is before a barrier, with tcgen05 fences on both sides."""
         assert self.order is not None
         record = self.record[other][cells]
         mine = np.broadcast_to(warps.reshape(-1, *[1] * (cells.ndim - 1)), cells.shape)
@@ -304,60 +269,52 @@ class TensorMemory:
             "without tcgen05.fence::before_thread_sync before and ::after_thread_sync after the barrier between them"
         )
         raise RaceError(
-            f"race in tensor memory: {self.allocator.who(int(me[first]))} {how}s "
+            f"race in tensor memory: {self.allocator.warp_name(int(me[first]))} {how}s "
             f"at {self.cell(cells, int(at[first]))}\n  {self.places.describe(pc)}\n"
-            f"and {self.allocator.who(int(them[first]))} {other}s there, {why}\n"
+            f"and {self.allocator.warp_name(int(them[first]))} {other}s there, {why}\n"
             f"  {self.places.describe(int(self.order.pcs[int(event[first])]))}",
             instructions=(pc, int(self.order.pcs[int(event[first])])),
             threads=self.allocator.threads(int(me[first])),
         )
 
     def ordered(self, me: Index, them: Index, event: Index) -> NDArray[np.bool_]:
-        """Whether a barrier or a release and an acquire lie between an event of warps `them` and now."""
+        """True if a barrier or a release and an acquire order an event of warps `them` before now."""
         assert self.order is not None
         first = self.lanes.first * self.lanes.warps_per_cta
 
         def leader(warp: Index) -> Index:
-            """The first thread of a warp of the chunk, by its number in the grid."""
+            """Return the first thread of a warp of the chunk, as a number in the grid."""
             cta, inside = divmod(warp + first, self.lanes.warps_per_cta)
-            result: Index = cta * self.lanes.threads + inside * WARP + 1
-            return result
+            return cta * self.lanes.threads + inside * WARP + 1
 
         return self.order.ordered(leader(them), event, leader(me))
 
     def check_free(self, warp: int, start: int, columns: int, pc: int) -> None:
-        """Before columns are freed: nothing in flight, and all other warps' uses before a barrier."""
+        """Check a deallocation: nothing in flight, and all other warps' uses before a barrier."""
         assert self.order is not None
         cta = warp // self.lanes.warps_per_cta
+        what = f"frees columns {start} to {start + columns - 1} of tensor memory"
         for kind, busy in self.busy.items():
             part = busy.reshape(-1, ROWS, COLUMNS)[cta, :, start : start + columns]
             if np.count_nonzero(part):
-                other = int(part[part != 0][0]) - 1
-                wait = "ld" if kind == "load" else "st"
-                raise AsyncHazardError(
-                    f"{self.allocator.who(warp)} frees columns {start} to {start + columns - 1} of tensor memory\n"
-                    f"  {self.places.describe(pc)}\nwhile a {kind} of them is in flight\n"
-                    f"  {self.places.describe(other)}",
-                    hint=f"put tcgen05.wait::{wait} before the deallocation",
-                    instructions=(pc, other), threads=self.allocator.threads(warp),
-                )
+                pending = int(part[part != 0][0]) - 1
+                more = f"\nwhile a {kind} of them is in flight\n  {self.places.describe(pending)}"
+                hint = f"put tcgen05.wait::{'ld' if kind == 'load' else 'st'} before the deallocation"
+                self.allocator.refuse(warp, pc, what, more, AsyncHazardError, hint, pending)
         first = cta * self.lanes.warps_per_cta
         others = np.arange(first, first + self.lanes.warps_per_cta)
         uses = self.last_use[others, start // UNIT : (start + columns) // UNIT].max(axis=1)
         late = (uses > 0) & (others != warp) & ~self.ordered(np.full(others.size, warp), others, uses)
         if late.any():
             other = int(np.flatnonzero(late)[0])
-            raise RaceError(
-                f"{self.allocator.who(warp)} frees columns {start} to {start + columns - 1} of tensor memory\n"
-                f"  {self.places.describe(pc)}\nbut no barrier follows their use by "
-                f"{self.allocator.who(int(others[other]))}\n"
-                f"  {self.places.describe(int(self.order.pcs[int(uses[other])]))}",
-                hint="put a barrier between the last use and the deallocation",
-                instructions=(pc, int(self.order.pcs[int(uses[other])])), threads=self.allocator.threads(warp),
-            )
+            use = int(self.order.pcs[int(uses[other])])
+            more = f"\nbut no barrier follows their use by {self.allocator.warp_name(int(others[other]))}\n"
+            more += f"  {self.places.describe(use)}"
+            hint = "put a barrier between the last use and the deallocation"
+            self.allocator.refuse(warp, pc, what, more, RaceError, hint, use)
 
     def finish(self, operations: list[TmemTransfer], here: Index, how: str) -> list[TmemTransfer]:
-        """Complete the operations of the warps `here`; those that are left."""
+        """Complete the operations of the warps `here` and return the remaining ones."""
         rest = []
         for op in operations:
             mine = np.isin(op.warps, here)
@@ -372,9 +329,8 @@ class TensorMemory:
         return rest
 
     def land(self, cells: Index, values: NDArray[np.uint32], packed: bool) -> None:
-        """Store words, or 16 bits in the lower half of each cell; the upper half then holds nothing known."""
-        if self.access.watched is not None:
-            self.access.watched.written_elsewhere()
+        """Store words, or 16 bits in the lower half of each cell, which makes the upper half undefined."""
+        self.access.memory_changed()
         if packed:
             self.data.view(np.uint16)[2 * cells] = values
             self.written[2 * cells] = 1
@@ -387,29 +343,20 @@ class TensorMemory:
         row, column = divmod(int(cells.reshape(-1)[at]) % CELLS, COLUMNS)
         return f"lane {row}, column {column}"
 
-    def warp_of(self, warps: Index, cells: Index, at: int) -> str:
-        return self.allocator.who(int(warps[at // (cells.size // warps.size)]))
-
-    def threads_of(self, warps: Index, cells: Index, at: int) -> list[int]:
-        return self.allocator.threads(int(warps[at // (cells.size // warps.size)]))
+    def warp_of(self, warps: Index, cells: Index, at: int) -> int:
+        return int(warps[at // (cells.size // warps.size)])
 
     def report_busy(
         self, warps: Index, cells: Index, busy: NDArray[np.uint32], other: str, how: str, pc: int
     ) -> NoReturn:
         at = int(np.flatnonzero(busy.reshape(-1))[0])
-        wait = "ld" if other == "load" else "st"
-        raise AsyncHazardError(
-            f"{self.warp_of(warps, cells, at)} {how}s at {self.cell(cells, at)} of tensor memory\n"
-            f"  {self.places.describe(pc)}\nbefore the {other} there was waited for\n"
-            f"  {self.places.describe(int(busy.reshape(-1)[at]) - 1)}",
-            hint=f"put tcgen05.wait::{wait} between the two",
-            instructions=(pc, int(busy.reshape(-1)[at]) - 1), threads=self.threads_of(warps, cells, at),
-        )
+        pending = int(busy.reshape(-1)[at]) - 1
+        more = f"\nbefore the {other} there was waited for\n  {self.places.describe(pending)}"
+        hint = f"put tcgen05.wait::{'ld' if other == 'load' else 'st'} between the two"
+        what = f"{how}s at {self.cell(cells, at)} of tensor memory"
+        self.allocator.refuse(self.warp_of(warps, cells, at), pc, what, more, AsyncHazardError, hint, pending)
 
     def report_unwritten(self, warps: Index, cells: Index, wrong: Index, pc: int) -> NoReturn:
         at = int(wrong[0])
-        raise UninitializedReadError(
-            f"{self.warp_of(warps, cells, at)} loads from {self.cell(cells, at)} of tensor memory, which nothing has "
-            f"written\n  {self.places.describe(pc)}",
-            instructions=(pc,), threads=self.threads_of(warps, cells, at),
-        )
+        what = f"loads from {self.cell(cells, at)} of tensor memory, which nothing has written"
+        self.allocator.refuse(self.warp_of(warps, cells, at), pc, what, kind=UninitializedReadError)

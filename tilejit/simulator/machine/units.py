@@ -1,10 +1,11 @@
-"""What instructions call: the units of a CTA's processor that a chunk's threads share, and what a thread does alone.
+"""The units that instructions use: those shared by a chunk's threads, and per-thread operations.
 
-Generated code has it as `S`, with what the machine adds: blocks, barriers, and who runs when.
+The machine adds blocks, barriers and scheduling; generated code has it as `S`.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -13,6 +14,7 @@ from ...errors import OutOfBoundsError, SimulationError, UninitializedReadError
 from ..checks.order import HappensBefore
 from ..checks.places import PtxPlaces
 from ..decode.translate import Program
+from ..numerics.floats import from_sort_keys, sort_keys
 from .access import Access
 from .lanes import Lanes
 from .matrix import Matrices
@@ -32,12 +34,11 @@ if TYPE_CHECKING:
 
 
 class Units:
-    """The units of a chunk, for the threads that execute now."""
+    """The units of a chunk, for the executing threads. Most are created and imported at their first use."""
 
     def __init__(
         self, program: Program, lanes: Lanes, access: Access, order: HappensBefore | None, places: PtxPlaces,
-        printer: Any,
-        settings: Settings,
+        printer: Any, settings: Settings,
     ) -> None:
         self.program = program
         self.lanes = lanes
@@ -48,13 +49,6 @@ class Units:
         self.alive = np.ones(lanes.total, bool)
         self.warps = Warps(lanes, self.alive, places, settings.schedule)
         self.matrices = Matrices(lanes, self.warps, access)
-        self.made_copies: AsyncCopies | None = None
-        self.made_tmem: TensorMemory | None = None
-        self.made_pool: RegisterPool | None = None
-        self.made_products: WgmmaGroups | None = None
-        self.made_bulk: BulkCopies | None = None
-        self.made_clusters: Clusters | None = None
-        self.made_far: FarArrivals | None = None
         self.mbarriers = MBarriers(program, lanes, access, order, places)
         self.operations = Operations(settings.delivery, self.mbarriers.delivered)
         self.mbarriers.operations = self.operations
@@ -64,76 +58,53 @@ class Units:
         self.n = lanes.total
         self.definedness = access.checker.report.definedness if access.checker is not None else None
 
-    @property
+    @cached_property
     def copies(self) -> AsyncCopies:
-        """Made at the first use, and what it takes imported."""
-        if self.made_copies is None:
-            from .copies import AsyncCopies
+        from .copies import AsyncCopies
 
-            self.made_copies = AsyncCopies(self.access, self.lanes, self.places)
-        return self.made_copies
+        return AsyncCopies(self.access, self.lanes, self.places)
 
-    @property
+    @cached_property
     def tmem(self) -> TensorMemory:
-        """Made at the first use, and what it takes imported."""
-        if self.made_tmem is None:
-            from .tensor_memory import TensorMemory
+        from .tensor_memory import TensorMemory
 
-            self.made_tmem = TensorMemory(self.lanes, self.warps, self.access, self.order, self.places)
-        return self.made_tmem
+        return TensorMemory(self.lanes, self.warps, self.access, self.order, self.places)
 
-    @property
+    @cached_property
     def pool(self) -> RegisterPool:
-        """Made at the first use."""
-        if self.made_pool is None:
-            self.made_pool = RegisterPool(self.lanes, self.program.function.bounds, self.places, self.access.findings)
-        return self.made_pool
+        return RegisterPool(self.lanes, self.program.function.bounds, self.places, self.access.findings)
 
-    @property
+    @cached_property
     def bulk(self) -> BulkCopies:
-        """Made at the first use, and what it takes imported."""
-        if self.made_bulk is None:
-            from .bulk import BulkCopies
+        from .bulk import BulkCopies
 
-            self.made_bulk = BulkCopies(
-                self.access.memory, self.lanes, self.access, self.operations, self.mbarriers, self.far_arrivals,
-                self.places,
-            )
-        return self.made_bulk
+        return BulkCopies(
+            self.access.memory, self.lanes, self.access, self.operations, self.mbarriers, self.far_arrivals,
+            self.places,
+        )
 
-    @property
+    @cached_property
     def products(self) -> WgmmaGroups:
-        """Made at the first use, and what it takes imported."""
-        if self.made_products is None:
-            from .groups import WgmmaGroups
+        from .groups import WgmmaGroups
 
-            self.made_products = WgmmaGroups(
-                self.program.product_registers, self.lanes, self.warps, self.access, self.operations, self.places
-            )
-        return self.made_products
+        return WgmmaGroups(
+            self.program.product_registers, self.lanes, self.warps, self.access, self.operations, self.places
+        )
 
-    @property
+    @cached_property
     def clusters(self) -> Clusters:
-        """Made at the first use, and what it takes imported."""
-        if self.made_clusters is None:
-            from .clusters import Clusters
+        from .clusters import Clusters
 
-            self.made_clusters = Clusters(
-                self.lanes, self.warps, self.access, self.order, self.places, self.access.findings
-            )
-        return self.made_clusters
+        return Clusters(self.lanes, self.warps, self.access, self.order, self.places, self.access.findings)
 
-    @property
+    @cached_property
     def far_arrivals(self) -> FarArrivals:
-        """Made at the first use, and what it takes imported."""
-        if self.made_far is None:
-            from .far_arrivals import FarArrivals
+        from .far_arrivals import FarArrivals
 
-            self.made_far = FarArrivals(self.mbarriers, self.alive)
-        return self.made_far
+        return FarArrivals(self.mbarriers, self.alive)
 
     def selects(self, pc: int, predicate: Any) -> None:
-        """A selection of the current block chooses so."""
+        """Record the condition of a select in the current block."""
         if self.definedness is not None and self.definedness.active:
             self.definedness.selected[pc] = predicate
 
@@ -150,21 +121,25 @@ class Units:
         return self.warps.match(mode, value, self.members(mask, pc))
 
     def redux(self, op: str, value: Any, mask: Any, pc: int, absolute: bool, nan: bool) -> Any:
-        return self.warps.redux(op, np.abs(value) if absolute else value, self.members(mask, pc))
+        value, members = np.abs(value) if absolute else value, self.members(mask, pc)
+        if value.dtype.kind != "f":
+            return self.warps.redux(op, value, members)
+        # without .NaN a number wins, so NaN is the largest operand of min
+        keys = sort_keys(value, nan_is_largest=(op == "min") != nan)
+        return from_sort_keys(self.warps.redux(op, keys, members))
 
     def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
-        # it waits for its lanes, but orders none of their accesses
+        # it synchronizes its lanes, but orders none of their memory accesses
         leader, leads = self.warps.elect(self.warps.require(mask, pc))
-        if self.mbarriers.laggards is not None:
-            self.mbarriers.laggards.note_led(leader, pc)
+        if self.mbarriers.late_waiters is not None:
+            self.mbarriers.late_waiters.note_led(leader, pc)
         return leader, leads
 
     def set_registers(self, how: str, count: int, pc: int) -> None:
-        """setmaxnreg, which a block begins with."""
+        """setmaxnreg, the first instruction of a block."""
         self.warps.whole_groups(pc)
         self.pool.set(how, count, pc)
-        if self.access.watched is not None:
-            self.access.watched.written_elsewhere()
+        self.access.memory_changed()
 
     def activemask(self) -> Any:
         return self.warps.spread(self.warps.active())
@@ -175,11 +150,11 @@ class Units:
             return self.warps.spread(self.warps.active())
         masks = self.warps.require(mask, pc)
         if self.order is not None and self.order.collectives_order:
-            self.meet(self.order, mask, masks)
+            self.synchronize_lanes(self.order, mask, masks)
         return masks
 
-    def meet(self, order: HappensBefore, mask: Any, masks: Any) -> None:
-        """The lanes of each mask have met."""
+    def synchronize_lanes(self, order: HappensBefore, mask: Any, masks: Any) -> None:
+        """Record that the lanes of each mask have synchronized."""
         positions = self.lanes.positions()
         if not np.ndim(mask) and int(mask) == 0xFFFFFFFF:
             order.warp_barrier(positions)
@@ -191,7 +166,7 @@ class Units:
         part = np.flatnonzero(~whole)
         if part.size:
             warp = self.lanes.get("chunk_warp")[part]
-            order.lanes_meet(positions[part], warp << 32 | masks[part].astype(np.int64))
+            order.lane_barrier(positions[part], warp << 32 | masks[part].astype(np.int64))
 
     def fence(self, sem: str, wide: bool) -> None:
         if self.order is not None:
@@ -212,24 +187,21 @@ class Units:
 
     def assertfail(self, pc: int, *values: Any) -> None:
         texts = [self.printer.string(int(np.ravel(v)[0])) for v in values[:2]]
-        who = self.lanes.describe_position(int(self.lanes.positions()[0]))
-        message = f"assertion `{texts[0]}` failed for {who}\n  {self.places.describe(pc)}"
+        thread = self.lanes.describe_position(int(self.lanes.positions()[0]))
+        message = f"assertion `{texts[0]}` failed for {thread}\n  {self.places.describe(pc)}"
         raise SimulationError(message, instructions=(pc,), threads=self.executing())
 
     def trap(self, pc: int) -> NoReturn:
-        who = self.lanes.describe_position(int(self.lanes.positions()[0]))
-        message = f"{who} executed trap\n  {self.places.describe(pc)}"
-        raise SimulationError(message, instructions=(pc,), threads=self.executing())
+        raise self.lanes.error(self.places, SimulationError, self.lanes.positions(), "executed trap", pc)
 
     def executing(self) -> list[int]:
-        """The executing threads as findings name them."""
         return self.lanes.numbers(self.lanes.positions())
 
     def never_written(self, name: str, pc: int) -> NoReturn:
         self.report_register(0, name, pc)
 
     def skipped(self, flags: Any, name: str) -> None:
-        """Threads are about to read a register; `flags` says which of them have written it."""
+        """Record a read of a register; `flags` says which threads have written it."""
         if self.definedness is not None and np.count_nonzero(flags) < np.size(flags):
             positions = self.lanes.positions()
             self.definedness.skipped(name, positions[~np.broadcast_to(flags, positions.shape)])
@@ -240,8 +212,6 @@ class Units:
             self.report_register(int(missing[0]), name, pc)
 
     def report_register(self, at: int, name: str, pc: int) -> NoReturn:
-        who = self.lanes.describe_position(int(self.lanes.positions()[at]))
-        raise UninitializedReadError(
-            f"{who} uses register {name}, which nothing has written\n  {self.places.describe(pc)}",
-            instructions=(pc,), threads=self.executing()[at : at + 1],
-        )
+        what = f"uses register {name}, which nothing has written"
+        positions = self.lanes.positions()[at : at + 1]
+        raise self.lanes.error(self.places, UninitializedReadError, positions, what, pc)

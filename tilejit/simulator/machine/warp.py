@@ -18,15 +18,15 @@ _BITS = np.uint64(1) << np.arange(WARP, dtype=np.uint64)
 
 
 def _masks(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """One 32-bit mask per row of 32 zeros and ones."""
+    """Pack each row of 32 zeros and ones into a mask."""
     result: NDArray[np.uint32] = (bits @ _BITS).astype(np.uint32)
     return result
 
 
 class NotTogether(Exception):
-    """Lanes that must execute an instruction together haven't all arrived; the machine tries again later.
+    """Raised if lanes that must execute an instruction together haven't all arrived; the machine retries later.
 
-    together: those executing threads that have all they need.
+    together: the executing threads that aren't missing any lanes.
     """
 
     def __init__(self, together: Index | None = None) -> None:
@@ -35,15 +35,15 @@ class NotTogether(Exception):
 
 
 class Warps:
-    """Lays the executing threads out as a table of warps × 32 lanes.
+    """The executing threads as a table of warps × 32 lanes.
 
-    alive: of the chunk's threads, which have not exited.
+    alive: the chunk's threads that have not exited.
     leader: of each warp of the chunk, the lane that `elect` prefers.
-    failed: who missed a warp instruction last: (a thread of the warp, mask of the lanes).
+    failed: the last incomplete warp instruction: (a thread of the warp, mask of the missing lanes).
     """
 
     def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], places: PtxPlaces, seed: int) -> None:
-        """seed: of the schedule; which lane of a warp is elected depends on it."""
+        """seed: of the schedule; it determines the elected lane of a warp."""
         self.lanes = lanes
         self.alive = alive
         self.places = places
@@ -56,12 +56,12 @@ class Warps:
         self.failed: tuple[int, int] | None = None
 
     def slots(self) -> NDArray[np.int64]:
-        """Each executing thread's place in the table."""
+        """Return the index of each executing thread in the table."""
         result: NDArray[np.int64] = self.lanes.get("chunk_warp") * WARP + self.lanes.get("lane")
         return result
 
     def table(self, value: PerThread, fill: Any = 0) -> WarpRows:
-        """A value per thread as warps × lanes; lanes that don't execute hold `fill`."""
+        """Return a value per thread as warps × lanes; lanes that don't execute hold `fill`."""
         if self.lanes.group is None and self.exact and np.ndim(value):
             return np.ascontiguousarray(value).reshape(self.count, WARP)
         dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
@@ -70,17 +70,17 @@ class Warps:
         return out.reshape(self.count, WARP)
 
     def flat(self, table: WarpRows) -> PerThread:
-        """The executing threads' elements of a table."""
+        """Return the executing threads' elements of a table."""
         if self.lanes.group is None and self.exact:
             return table.reshape(-1)
         return table.reshape(-1)[self.slots()]
 
     def spread(self, per_warp: WarpRows) -> PerThread:
-        """One value per warp, given to each executing thread."""
+        """Expand one value per warp to each executing thread."""
         return per_warp[self.lanes.get("chunk_warp")]
 
     def active(self) -> NDArray[np.uint32]:
-        """The mask of executing lanes, per warp of the chunk."""
+        """Return the mask of executing lanes, per warp of the chunk."""
         if self.lanes.group is None and self.exact:
             return np.full(self.count, 0xFFFFFFFF, np.uint32)
         bits = np.zeros(self.count * WARP, np.uint64)
@@ -88,27 +88,20 @@ class Warps:
         return _masks(bits.reshape(self.count, WARP))
 
     def living(self) -> NDArray[np.uint32]:
-        """The mask of lanes that have not exited, per warp of the chunk."""
+        """Return the mask of lanes that have not exited, per warp of the chunk."""
         full = self.lanes.full
         bits = np.zeros(self.count * WARP, np.uint64)
         bits[full["chunk_warp"] * WARP + full["lane"]] = self.alive
         return _masks(bits.reshape(self.count, WARP))
 
     def require(self, mask: PerThread, pc: int) -> PerThread:
-        """Check that every living lane in `mask` executes this instruction with the caller in its own mask.
-
-        returns: the masks per executing thread.
-        """
+        """Return each thread's member mask, after checking that the thread and all living members are executing."""
         masks = np.broadcast_to(mask, (self.lanes.n,))
         lane = self.lanes.get("lane")
         outside = np.flatnonzero(((masks >> lane.astype(np.uint32)) & np.uint32(1)) == 0)
         if outside.size:
-            at = self.lanes.positions()[outside[0]]
-            raise DivergenceError(
-                f"{self.lanes.describe_position(int(at))} executes a warp instruction with member mask "
-                f"{int(masks[outside[0]]):#010x}, which leaves it out\n  {self.places.describe(pc)}",
-                instructions=(pc,), threads=self.lanes.numbers(self.lanes.positions()[outside]),
-            )
+            what = f"executes a warp instruction with member mask {int(masks[outside[0]]):#010x}, which excludes it"
+            raise self.lanes.error(self.places, DivergenceError, self.lanes.positions()[outside], what, pc)
         if self.lanes.group is None:
             return masks
         missing = masks & self.spread(self.living() & ~self.active())
@@ -120,27 +113,24 @@ class Warps:
         return masks
 
     def whole(self, pc: int) -> None:
-        """Check that all 32 lanes of every executing warp are here, as an .aligned instruction needs them."""
+        """Check that all 32 lanes of every executing warp are here, as an .aligned instruction requires."""
         if self.lanes.whole_warps():
             return
         active = self.active()
         warp = int(np.flatnonzero((active != 0) & (active != np.uint32(0xFFFFFFFF)))[0])
         missing = 0xFFFFFFFF & ~int(active[warp])
         late = missing & int(self.living()[warp])
-        positions = self.lanes.positions()
-        at = int(positions[self.lanes.get("chunk_warp") == warp][0])
+        positions = self.lanes.positions()[self.lanes.get("chunk_warp") == warp]
         if late:
-            self.failed = (at, late)
+            self.failed = (int(positions[0]), late)
             raise NotTogether
         lanes = ", ".join(str(i) for i in range(WARP) if missing >> i & 1)
-        raise DivergenceError(
-            f"{self.lanes.describe_position(at)} executes an instruction that all 32 lanes of a warp must execute "
-            f"together, but lanes {lanes} have exited or don't exist\n  {self.places.describe(pc)}",
-            instructions=(pc,), threads=self.lanes.numbers(positions[self.lanes.get("chunk_warp") == warp]),
-        )
+        what = "executes an instruction that all 32 lanes of a warp must execute together, but lanes "
+        what += f"{lanes} have exited or don't exist"
+        raise self.lanes.error(self.places, DivergenceError, positions, what, pc)
 
     def shfl(self, mode: str, value: PerThread, b: PerThread, c: PerThread) -> tuple[PerThread, PerThread]:
-        """shfl: (the source lane's value, whether the source lane was in range).
+        """shfl: return (the source lane's value, whether the source lane was in range).
 
         source: PTX ISA, "shfl.sync", the pseudocode of the semantics.
         """
@@ -190,14 +180,12 @@ class Warps:
         return np.where(whole, members, np.uint32(0)), whole
 
     def redux(self, op: str, value: PerThread, masks: PerThread) -> PerThread:
-        """Reduce over each thread's member mask; all threads of a mask hold the same one."""
+        """Reduce over each thread's member mask, which all threads in a mask must share."""
         value = np.broadcast_to(value, (self.lanes.n,))
         ufunc: Any = {
             "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
             "xor": np.bitwise_xor,
         }[op]
-        if value.dtype.kind == "f":
-            ufunc = {"min": np.fmin, "max": np.fmax}[op]
         key = (self.lanes.get("chunk_warp").astype(np.uint64) << np.uint64(32)) | masks
         _, group = np.unique(key, return_inverse=True)
         order = np.argsort(group, kind="stable")
@@ -205,11 +193,11 @@ class Warps:
         return ufunc.reduceat(value[order], starts).astype(value.dtype)[group]
 
     def elect(self, masks: PerThread) -> tuple[PerThread, PerThread]:
-        """The first member lane from the warp's preferred one on is the leader, each time."""
+        """Elect the first member lane at or after the warp's preferred one, cyclically."""
         members = (masks & self.spread(self.active())).astype(np.uint64)
         start = self.spread(self.leader).astype(np.uint64)
-        turned = (members >> start | members << (np.uint64(WARP) - start)) & np.uint64(0xFFFFFFFF)
-        lowest = turned & (~turned + np.uint64(1))
+        rotated = (members >> start | members << (np.uint64(WARP) - start)) & np.uint64(0xFFFFFFFF)
+        lowest = rotated & (~rotated + np.uint64(1))
         leader = ((np.log2(lowest.astype(np.float64)).astype(np.uint64) + start) % np.uint64(WARP)).astype(np.uint32)
         return leader, leader == self.lanes.get("lane").astype(np.uint32)
 
@@ -235,10 +223,6 @@ class Warps:
         gone = np.flatnonzero(missing)
         short = fast_unique(group[lanes.positions()] % groups * WARPGROUP + WARPGROUP > lanes.threads)
         if gone.size or short.any():
-            at = int(lanes.positions()[0])
-            fate = f"but {lanes.party(gone)} exited" if gone.size else f"but the CTA has {lanes.threads} threads"
-            raise DivergenceError(
-                f"{lanes.describe_position(at)} executes an instruction that all 128 threads of a warpgroup must "
-                f"execute together, {fate}\n  {self.places.describe(pc)}",
-                instructions=(pc,), threads=lanes.numbers(lanes.positions()),
-            )
+            what = "executes an instruction that all 128 threads of a warpgroup must execute together, but "
+            what += f"{lanes.party(gone)} exited" if gone.size else f"the CTA has {lanes.threads} threads"
+            raise lanes.error(self.places, DivergenceError, lanes.positions(), what, pc)

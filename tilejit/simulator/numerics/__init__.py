@@ -1,4 +1,4 @@
-"""What instructions compute, on NumPy arrays: the functions that translated code calls, by name."""
+"""Arithmetic of instructions on NumPy arrays: the functions that translated code calls, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions between formats: saturation, directed rounding, and the two 8-bit floats."""
+"""Conversions between formats, with saturation and directed rounding."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from numpy.typing import NDArray
 
 from . import directed, floats
 from .floats import F2, F4, F8, U2, U4, U8, bf16_to_f32
-from .integer import PerThread, sel
+from .integer import PerThread, functions_of, sel
 
 _ROUND: dict[str, Callable[[PerThread], PerThread]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
 
 def int_sat(x: PerThread, target: np.dtype[Any]) -> PerThread:
-    """Integer → integer, clamped to the target's range."""
+    """Convert an integer to another integer type, clamped to its range."""
     to, source = np.iinfo(target), np.iinfo(x.dtype)
     low, high = max(to.min, source.min), min(to.max, source.max)
     return np.clip(x, x.dtype.type(low), x.dtype.type(high)).astype(target)
 
 
 def round_integral(x: PerThread, mode: str) -> PerThread:
-    """Float → float of integral value."""
+    """Round a float to an integral value."""
     return _ROUND[mode](x)
 
 
 def float_to_int(x: PerThread, target: np.dtype[Any], mode: str, wide_source: bool) -> PerThread:
-    """Float → integer, clamped. NaN gives 0, or the top bit alone if float64 or 64-bit integers take part.
+    """Convert a float to an integer, clamped. NaN gives 0, or only the top bit for float64 or 64-bit integers.
 
     source: PTX ISA, "cvt", notes on NaN and out-of-range inputs.
     """
@@ -53,7 +53,7 @@ def float_to_int(x: PerThread, target: np.dtype[Any], mode: str, wide_source: bo
 
 
 def _sticky_f64(x: PerThread) -> PerThread:
-    """Integer → float64 that still rounds correctly to narrower formats: lost bits leave one sticky bit."""
+    """Convert an integer to a float64 that rounds correctly to narrower formats: lost bits become a sticky bit."""
     if x.dtype.itemsize < 8:
         return x.astype(F8)
     negative = x < 0
@@ -66,7 +66,7 @@ def _sticky_f64(x: PerThread) -> PerThread:
 
 
 def int_to_float(x: PerThread, target: str, mode: str) -> PerThread:
-    """Integer → f16, bf16 (as bits), f32 or f64."""
+    """Convert an integer to f16, bf16 (as bits), f32 or f64."""
     if target == "f64":
         return _int_to_f64(x, mode)
     wide = _sticky_f64(x)
@@ -82,21 +82,21 @@ def _int_to_f64(x: PerThread, mode: str) -> PerThread:
 
 
 def f64_to(x: PerThread, target: str, mode: str) -> PerThread:
-    """float64 → f16, bf16 (as bits) or f32 by mode rn, rz, rm, rp."""
+    """Convert float64 to f16, bf16 (as bits) or f32, rounded by mode rn, rz, rm or rp."""
     if target == "f32":
         return floats.canonical(x.astype(F4)) if mode == "rn" else directed.narrow_directed(x, mode)
     if mode == "rn":
-        return floats.f64_to_bf16(x) if target == "bf16" else floats.f64_to_f16(x)
+        return floats.f64_to_bf16(x) if target == "bf16" else floats.to_f16(x)
     return _narrow_by_bits(floats.f64_to_f32_odd(x), target, mode)
 
 
 def _narrow_by_bits(x: PerThread, target: str, mode: str) -> PerThread:
-    """float32 (exact or rounded to odd) → f16 or bf16 by a directed rounding."""
+    """Convert float32, exact or rounded to odd, to f16 or bf16 by a directed rounding."""
     if target == "bf16":
         near = floats.f32_to_bf16(x)
         back = bf16_to_f32(near)
     else:
-        near = floats.f32_to_f16(x).view(U2)
+        near = floats.to_f16(x).view(U2)
         back = near.view(F2).astype(F4)
     down = mode == "rm" or mode == "rz"
     negative = np.signbit(x)
@@ -115,7 +115,7 @@ def _narrow_by_bits(x: PerThread, target: str, mode: str) -> PerThread:
 
 
 def float_to_float(x: PerThread, target: str, mode: str) -> PerThread:
-    """f16 or f32 or f64 values → `target`; bf16 goes out as bits."""
+    """Convert f16, f32 or f64 to `target`; bf16 is returned as bits."""
     if target == "f64":
         return x.astype(F8)
     if x.dtype == F8:
@@ -126,22 +126,22 @@ def float_to_float(x: PerThread, target: str, mode: str) -> PerThread:
         return x
     wide = x.astype(F4)
     if mode == "rn":
-        return floats.f32_to_bf16(wide) if target == "bf16" else floats.f32_to_f16(wide)
+        return floats.f32_to_bf16(wide) if target == "bf16" else floats.to_f16(wide)
     return _narrow_by_bits(wide, target, mode)
 
 
 def relu(x: PerThread) -> PerThread:
-    """Negative values → 0; NaN stays."""
+    """Replace negative values by 0; keep NaN."""
     return sel((x > 0) | (x != x), x, x.dtype.type(0))
 
 
 def saturate_finite(x: PerThread, largest: float) -> PerThread:
-    """Clamp to the largest finite magnitude; NaN stays."""
+    """Clamp to the largest finite magnitude; keep NaN."""
     return sel(x != x, x, np.clip(x, x.dtype.type(-largest), x.dtype.type(largest)))
 
 
 def to_tf32(x: PerThread, mode: str) -> PerThread:
-    """float32 → tf32, 10 bits of fraction: rna rounds ties away from zero, rn to even, rz cuts off."""
+    """Convert float32 to tf32, which has 10 bits of fraction. rna rounds ties away from zero, rn to even."""
     bits = x.view(U4)
     if mode == "rz":
         rounded = bits
@@ -173,7 +173,7 @@ _FINITE = {"e4m3": 0x7F, "e5m2": 0x7C}
 
 
 def encode_fp8(x: PerThread, form: str) -> PerThread:
-    """float32/float64 → 8 bits, nearest even, overflow and infinity to the largest finite value, NaN to 0x7f."""
+    """Convert a float to 8 bits, to nearest even; overflow gives the largest finite value, and NaN 0x7f."""
     fraction_bits, lowest = (3, -6) if form == "e4m3" else (2, -14)
     finite = FP8_VALUES[form][: _FINITE[form]]
     wide = x.astype(F8)
@@ -188,14 +188,14 @@ def encode_fp8(x: PerThread, form: str) -> PerThread:
     return sel(nan, U2(0x7F), code)
 
 
-def pack_fp8(high: PerThread, low: PerThread, form: str, positive: bool) -> PerThread:
-    """cvt.rn.satfinite.e4m3x2.f32 and e5m2x2: two floats → 16 bits, the first operand in the upper byte."""
+def pack_fp8(high: PerThread, low: PerThread, form: str, positive: str | None) -> PerThread:
+    """cvt.rn.satfinite.{e4m3x2,e5m2x2}.f32: pack two floats, the first operand into the upper byte."""
     if positive:
         high, low = relu(high), relu(low)
     return (encode_fp8(high, form) << U2(8)) | encode_fp8(low, form)
 
 
-def f16x2_to_fp8(x: PerThread, form: str, positive: bool) -> PerThread:
+def f16x2_to_fp8(x: PerThread, form: str, positive: str | None) -> PerThread:
     return pack_fp8(floats.f16_high(x).astype(F4), floats.f16_low(x).astype(F4), form, positive)
 
 
@@ -204,8 +204,8 @@ for _codes in _F16_OF.values():
     _codes[np.isnan(_codes.view(np.float16))] = 0x7FFF
 
 
-def fp8_to_f16x2(x: PerThread, form: str, positive: bool) -> PerThread:
-    """Two 8-bit floats → f16x2; exact."""
+def fp8_to_f16x2(x: PerThread, form: str, positive: str | None) -> PerThread:
+    """Convert two 8-bit floats to f16x2, which is exact."""
     table = _F16_OF[form]
     low, high = table[x & U2(0xFF)], table[x >> U2(8)]
     if positive:
@@ -214,7 +214,7 @@ def fp8_to_f16x2(x: PerThread, form: str, positive: bool) -> PerThread:
 
 
 def pack_f16x2(high: PerThread, low: PerThread, target: str, mode: str, flags: tuple[str, ...]) -> PerThread:
-    """cvt.rn.f16x2.f32 d, a, b and bf16x2: a in the upper half."""
+    """cvt.rn.{f16x2,bf16x2}.f32 d, a, b: pack a into the upper half and b into the lower."""
     parts = []
     for x in (low, high):
         bits = narrow(x, target, mode, flags)
@@ -223,7 +223,7 @@ def pack_f16x2(high: PerThread, low: PerThread, target: str, mode: str, flags: t
 
 
 def narrow(x: PerThread, target: str, mode: str, flags: tuple[str, ...]) -> PerThread:
-    """float32 → f16 or bf16 (as bits) with .relu and .satfinite."""
+    """Convert float32 to f16 or bf16 (as bits), with .relu and .satfinite."""
     if "relu" in flags:
         x = relu(x)
     if "satfinite" in flags:
@@ -232,30 +232,20 @@ def narrow(x: PerThread, target: str, mode: str, flags: tuple[str, ...]) -> PerT
 
 
 def half_modified(function: Any, t: str, lane: Any, flags: tuple[str, ...], *operands: PerThread) -> PerThread:
-    """A 16-bit operation with .ftz, .sat or .relu, on one value or on both halves."""
+    """Apply a 16-bit operation with .ftz, .sat or .relu, to one value or to both halves."""
 
     def apply(*values: PerThread) -> PerThread:
         if "ftz" in flags:
-            values = tuple(_ftz16(v) for v in values)
+            values = tuple(floats.ftz(v) for v in values)
         result = function(*values)
         if "sat" in flags:
             result = floats.saturate(result)
         if "relu" in flags:
             wide = bf16_to_f32(result) if lane == U2 else result
             result = sel((wide > 0) | (wide != wide), result, result.dtype.type(0))
-        return _ftz16(result) if "ftz" in flags else result
+        return floats.ftz(result) if "ftz" in flags else result
 
     return floats.halves(apply, lane, *operands) if t.endswith("x2") else apply(*operands)
 
 
-def _ftz16(x: PerThread) -> PerThread:
-    return sel(np.abs(x) < F2(2.0**-14), np.copysign(F2(0), x), x)
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    f.__name__: f
-    for f in (
-        int_sat, round_integral, float_to_int, int_to_float, float_to_float, relu, to_tf32, pack_fp8, f16x2_to_fp8,
-        fp8_to_f16x2, pack_f16x2, narrow, half_modified,
-    )
-}
+FUNCTIONS = functions_of(globals())

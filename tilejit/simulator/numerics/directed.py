@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from .floats import F4, F8, U4, U8, add_odd, make_odd, two_product, two_sum
-from .integer import PerThread, sel
+from .integer import PerThread, functions_of, sel
 
 
 def directed(s: PerThread, error: PerThread, mode: str) -> PerThread:
-    """float64 s (nearest) with exact value s + error → float64 rounded by mode rz, rm or rp."""
+    """Round the exact value s + error to float64 by mode rz, rm or rp; s is the nearest float64."""
     bits = s.view(U8)
     positive = s > 0
     inexact = (error != 0) & np.isfinite(s)
@@ -29,7 +28,7 @@ def directed(s: PerThread, error: PerThread, mode: str) -> PerThread:
 
 
 def narrow_directed(x: PerThread, mode: str) -> PerThread:
-    """float64 → float32 by mode rz, rm or rp."""
+    """Convert float64 to float32 by mode rz, rm or rp."""
     near = x.astype(F4)
     back = near.astype(F8)
     bits = near.view(U4)
@@ -39,7 +38,7 @@ def narrow_directed(x: PerThread, mode: str) -> PerThread:
         down = (above & ~negative) | (below & negative)
         return sel(down & np.isfinite(x), bits - U4(1), bits).view(F4)
     wrong = above if mode == "rm" else below
-    # Towards minus infinity a positive value shrinks and a negative one grows in magnitude.
+    # rounding down decreases the magnitude of positive values and increases that of negative ones
     shrinks = ~negative if mode == "rm" else negative
     smallest = U4(0x80000001) if mode == "rm" else U4(1)
     moved = sel(shrinks, bits - U4(1), bits + U4(1))
@@ -54,7 +53,7 @@ def add_dir_f32(a: PerThread, b: PerThread, mode: str) -> PerThread:
 
 
 def _exact_zero(r: PerThread, wide: PerThread, a: PerThread, b: PerThread, mode: str) -> PerThread:
-    """A sum that is exactly zero is -0 when rounding towards minus infinity, unless both summands are +0."""
+    """Replace exactly zero sums by -0 when rounding towards minus infinity, unless both summands are +0."""
     if mode != "rm":
         return r
     cancelled = (wide == 0) & (np.signbit(a) | np.signbit(b))
@@ -72,7 +71,7 @@ def fma_dir_f32(a: PerThread, b: PerThread, c: PerThread, mode: str) -> PerThrea
 
 
 def div_dir_f32(a: PerThread, b: PerThread, mode: str) -> PerThread:
-    """A float64 quotient of float32 numbers, rounded to odd by its remainder's sign."""
+    """Divide float32 numbers. The float64 quotient is rounded to odd by the sign of its remainder, then by mode."""
     q = a.astype(F8) / b.astype(F8)
     p, low = two_product(q, b.astype(F8))
     remainder = (a.astype(F8) - p) - low
@@ -98,40 +97,23 @@ def add_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
     return result
 
 
-def mul_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
-    return _each("mul", mode, a, b)
+def _each(name: str) -> Callable[..., PerThread]:
+    """Return a function that applies `exact.DIRECTED[name]` thread by thread; directed float64 roundings are rare."""
+
+    def apply(*arguments: PerThread) -> PerThread:
+        # fractions takes 3 ms to import
+        from .exact import DIRECTED
+
+        *operands, mode = arguments
+        arrays = np.broadcast_arrays(*operands)
+        out = np.empty(arrays[0].shape, F8)
+        flat = out.reshape(-1)
+        for i, values in enumerate(zip(*(x.reshape(-1) for x in arrays), strict=True)):
+            flat[i] = DIRECTED[name](*map(float, values), mode)
+        return out if out.ndim else out[()]
+
+    return apply
 
 
-def fma_dir_f64(a: PerThread, b: PerThread, c: PerThread, mode: str) -> PerThread:
-    return _each("fma", mode, a, b, c)
-
-
-def div_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
-    return _each("div", mode, a, b)
-
-
-def sqrt_dir_f64(a: PerThread, mode: str) -> PerThread:
-    return _each("sqrt", mode, a)
-
-
-def _each(name: str, mode: str, *operands: PerThread) -> PerThread:
-    """Directed float64 roundings are rare: exact arithmetic, thread by thread. name: of `exact.DIRECTED`."""
-    # rational numbers take 3 ms to import
-    from .exact import DIRECTED
-
-    function = DIRECTED[name]
-    arrays = np.broadcast_arrays(*operands)
-    out = np.empty(arrays[0].shape, F8)
-    flat = out.reshape(-1)
-    for i, values in enumerate(zip(*(x.reshape(-1) for x in arrays), strict=True)):
-        flat[i] = function(*map(float, values), mode)
-    return out if out.ndim else out[()]
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    f.__name__: f
-    for f in (
-        add_dir_f32, mul_dir_f32, fma_dir_f32, div_dir_f32, sqrt_dir_f32, add_dir_f64, mul_dir_f64, fma_dir_f64,
-        div_dir_f64, sqrt_dir_f64,
-    )
-}
+mul_dir_f64, fma_dir_f64, div_dir_f64, sqrt_dir_f64 = map(_each, ("mul", "fma", "div", "sqrt"))
+FUNCTIONS = functions_of(globals())

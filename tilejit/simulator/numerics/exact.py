@@ -1,4 +1,4 @@
-"""float64 arithmetic on single numbers by rational numbers: exact, then rounded once, to nearest or in a direction."""
+"""float64 arithmetic on single numbers, computed exactly in fractions and rounded once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def fma(a: float, b: float, c: float) -> float:
-    """a * b + c, rounded to nearest even."""
+    """Return a * b + c, rounded to nearest even."""
     product = np.float64(a) * np.float64(b)
     if not (np.isfinite(a) and np.isfinite(b)):
         return float(product + np.float64(c))
@@ -22,7 +22,7 @@ def fma(a: float, b: float, c: float) -> float:
 
 
 def _nearest(x: Fraction) -> float:
-    """The nearest float64; overflow gives an infinity."""
+    """Return the nearest float64; overflow gives an infinity."""
     try:
         return x.numerator / x.denominator
     except OverflowError:
@@ -51,12 +51,12 @@ def _sqrt(a: float, mode: str) -> float:
     return _step(near, Fraction(a) - Fraction(near) ** 2, mode)
 
 
-#: the operations that round in a direction: by their operands and "rz", "rm" or "rp"
+#: directed operations, called with the operands and the mode "rz", "rm" or "rp"
 DIRECTED: dict[str, Callable[..., float]] = {"mul": _mul, "div": _div, "fma": _fma, "sqrt": _sqrt}
 
 
 def _rounded(near: float, exact: Callable[[], Fraction], mode: str) -> float:
-    """The exact value rounded by `mode`; `near` is its nearest float64, or what special operands give."""
+    """Round the exact value by `mode`. near: the nearest float64, or the result for special operands."""
     if np.isnan(near):
         return near
     if np.isinf(near):
@@ -73,7 +73,7 @@ def _rounded(near: float, exact: Callable[[], Fraction], mode: str) -> float:
 
 
 def _step(near: float, error: Fraction, mode: str) -> float:
-    """Move a float64 one step where its error says that `mode` rounds to the other side."""
+    """Move a float64 by one step if `mode` rounds its exact value, near + error, to the other neighbour."""
     if error == 0:
         return near
     down = mode == "rm" or (mode == "rz" and (near > 0 or (near == 0 and error > 0)))

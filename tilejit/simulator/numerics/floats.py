@@ -1,10 +1,10 @@
 """Floating-point arithmetic with PTX's roundings, NaN and zero rules. Operands are arrays or NumPy scalars.
 
-Which NaN a sum, a product or `fma` gives is nobody's promise: it may be another one where all threads share an operand.
+The payload of a NaN from a sum, product or `fma` is unspecified, and may differ if all threads share an operand.
 
-Narrow formats are computed exactly or to odd in float64 and rounded once: rounding to odd keeps one sticky bit, so
-that a second rounding to a format at least two bits narrower gives the correctly rounded result (Boldo and
-Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+Narrow formats are computed in float64, exactly or rounded to odd, and then rounded. Rounding to odd keeps a sticky bit,
+so that a second rounding to a format at least two bits narrower is correct (Boldo and Melquiond, "Emulation of FMA and
+correctly rounded sums: proved algorithms using rounding to odd", 2008).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .integer import PerThread, sel
+from .integer import PerThread, functions_of, sel
 
 U2, U4, U8, F2, F4, F8 = np.uint16, np.uint32, np.uint64, np.float16, np.float32, np.float64
 I8 = np.int64
@@ -24,9 +24,9 @@ _TINY32 = np.finfo(F4).tiny
 
 
 def ftz(x: PerThread) -> PerThread:
-    """Subnormal float32 → zero of the same sign."""
-    small = np.abs(x) < _TINY32
-    return x if not np.count_nonzero(small) else sel(small, np.copysign(F4(0), x), x)
+    """Flush subnormals to zero of the same sign."""
+    small = np.abs(x) < np.finfo(x.dtype).tiny
+    return x if not np.count_nonzero(small) else sel(small, np.copysign(x.dtype.type(0), x), x)
 
 
 def saturate(x: PerThread) -> PerThread:
@@ -40,7 +40,7 @@ def bf16_to_f32(x: PerThread) -> PerThread:
 
 
 def f32_to_bf16(x: PerThread) -> PerThread:
-    """Round to nearest even; NaN gives 0x7fff."""
+    """Convert float32 to bf16 bits, to nearest even; NaN gives 0x7fff."""
     bits = x.view(U4)
     rounded = ((bits + U4(0x7FFF) + ((bits >> U4(16)) & U4(1))) >> U4(16)).astype(U2)
     nan = x != x
@@ -52,7 +52,7 @@ def f64_to_bf16(x: PerThread) -> PerThread:
 
 
 def f64_to_f32_odd(x: PerThread) -> PerThread:
-    """float64 → float32 rounded to odd, so that a narrower rounding may follow."""
+    """Convert float64 to float32, rounded to odd for a following rounding."""
     near = x.astype(F4)
     back = near.astype(F8)
     inexact = (back != x) & (x == x)
@@ -63,47 +63,40 @@ def f64_to_f32_odd(x: PerThread) -> PerThread:
     return sel(inexact, toward_zero | U4(1), toward_zero).view(F4)
 
 
-def f32_to_f16(x: PerThread) -> PerThread:
-    """float32 → float16 bits as float16; NaN gives 0x7fff."""
-    r = x.astype(F2)
-    nan = x != x
-    return r if not np.count_nonzero(nan) else sel(nan, NAN16.view(F2), r)
-
-
 def two_sum(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
-    """The rounded sum and its exact error (Knuth)."""
+    """Return the rounded sum and its exact error (Knuth)."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
 
 
 def add_odd(a: PerThread, b: PerThread) -> PerThread:
-    """The float64 sum rounded to odd."""
+    """Return the float64 sum rounded to odd."""
     s, error = two_sum(a, b)
     return make_odd(s, error)
 
 
 def make_odd(s: PerThread, error: PerThread) -> PerThread:
-    """Round-to-odd version of a nearest-rounded s whose exact value is s + error."""
+    """Round the exact value s + error to odd; s is the nearest float64."""
     bits = s.view(U8)
     inexact = (error != 0) & (error == error) & ((bits & U8(1)) == 0)
     if not np.count_nonzero(inexact):
         return s
     away = (error > 0) == (s > 0)
-    # s == 0 with an error can't be: a sum that rounds to zero is exact.
+    # s == 0 implies error == 0: a sum that rounds to zero is exact
     odd = sel(away, bits + U8(1), bits - U8(1))
     return sel(inexact & np.isfinite(s), odd, bits).view(F8)
 
 
 def fma_f32(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """fma.rn.f32: the product is exact in float64; only sums next to a rounding boundary need care."""
+    """fma.rn.f32. The product is exact in float64; only sums near a rounding boundary of float32 need correction."""
     s = _multiply_add(a, b, c)
     if not np.ndim(s):
         return add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)).astype(F4)
     result = s.astype(F4)
-    # candidates for double rounding: sums on float32's coarser grid of subnormals, and those exactly on a midpoint
+    # candidates for double rounding: sums that are subnormal as float32, and those exactly on a midpoint
     at = _NOWHERE if _keeps_sums_normal(c) else _subnormal(result, s)
-    # the 29 bits that float32 lacks, moved to the top: a midpoint's are 1 and zeros, which is the least number
+    # the 29 bits that float32 lacks, moved to the top: for a midpoint 1 and zeros, which is the least int64
     bits = s.view(I8)
     bits <<= I8(35)
     if np.minimum.reduce(bits) == _LEAST:
@@ -121,18 +114,18 @@ _NOWHERE = np.zeros(0, np.int64)
 
 
 def _keeps_sums_normal(c: PerThread) -> bool:
-    """Whether no sum of a product and c is subnormal: one near zero is a multiple of the last bits of both.
+    """True if no sum of a product and c can be subnormal, because it is a multiple of both numbers' last bits.
 
-    The product is as large as c then, and its 48 bits end at 2^-118 where c is 2^-70. With an infinite c there are
-    infinities and NaN only.
+    Near zero the product is about as large as c; if c is 2^-70, the last of its 48 bits is 2^-118. An infinite c gives
+    only infinities and NaN.
     """
     return not np.ndim(c) and bool(abs(c) >= 2.0**-70)
 
 
 def _subnormal(result: PerThread, s: PerThread) -> PerThread:
-    """Where sums are subnormal as float32; zeros, which are frequent where errors are computed, are none."""
+    """Return the indices of sums that are subnormal as float32, without exact zeros."""
     magnitude = np.abs(result)
-    # not so of NaN either
+    # False if there is a NaN
     if np.minimum.reduce(magnitude) > _TINY32:
         return _NOWHERE
     at = np.flatnonzero(magnitude <= _TINY32)
@@ -140,7 +133,7 @@ def _subnormal(result: PerThread, s: PerThread) -> PerThread:
 
 
 def _multiply_add(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """a * b + c in float64, in as little memory as possible; the caller may overwrite the result."""
+    """Return a * b + c in float64, with few temporaries; the caller may overwrite the result."""
     if not np.ndim(a):
         a, b = b, a
     s = a.astype(F8)
@@ -163,7 +156,7 @@ def _split(x: PerThread) -> tuple[PerThread, PerThread]:
 
 
 def two_product(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
-    """The rounded float64 product and its exact error (Dekker), away from overflow and underflow."""
+    """Return the rounded float64 product and its exact error (Dekker), barring overflow and underflow."""
     p = a * b
     ah, al = _split(a)
     bh, bl = _split(b)
@@ -171,19 +164,19 @@ def two_product(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
 
 
 def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """fma.rn.f64: error-free transforms; lanes with extreme exponents go through exact fractions."""
+    """fma.rn.f64, by error-free transformations, and by fractions for extreme exponents."""
     p, low = two_product(a, b)
     s, error = two_sum(c, low)
     t, rest = two_sum(p, s)
     result = t + add_odd(rest, error)
-    # A zero or non-finite factor makes the product exact; only its sum is rounded.
+    # with a zero or non-finite factor the product is exact, and only the sum is rounded
     simple = (a == 0) | (b == 0) | ~np.isfinite(a) | ~np.isfinite(b)
     if np.count_nonzero(simple):
         result = sel(simple, p + c, result)
     hard = _hard_f64(a, b, c, p) & ~simple
     if not np.count_nonzero(hard):
         return result
-    # rational numbers take 3 ms to import, and few kernels need them
+    # fractions takes 3 ms to import, and few kernels need it
     from . import exact
 
     if not np.ndim(result):
@@ -196,7 +189,7 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThread:
-    """Where splitting could overflow or the product's error underflow, and where operands aren't finite."""
+    """Return where splitting could overflow, the product's error could underflow, or operands aren't finite."""
     big, small = F8(2.0**960), F8(2.0**-900)
     magnitude = np.abs(p)
     easy = (np.abs(a) < big) & (np.abs(b) < big) & (np.abs(c) < big) & (magnitude < big)
@@ -204,12 +197,12 @@ def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThre
 
 
 def fma_f16(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """fma.rn.f16: product and sum in float64 lose nothing that float16's rounding sees."""
-    return f64_to_f16(add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)))
+    """fma.rn.f16. The product is exact in float64, and the sum is rounded to odd."""
+    return to_f16(add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)))
 
 
-def f64_to_f16(x: PerThread) -> PerThread:
-    """float64 or float32 → float16, nearest even; NaN gives 0x7fff."""
+def to_f16(x: PerThread) -> PerThread:
+    """Convert float64 or float32 to float16, to nearest even; NaN gives 0x7fff."""
     r = x.astype(F2)
     nan = r != r
     return r if not np.count_nonzero(nan) else sel(nan, NAN16.view(F2), r)
@@ -220,16 +213,11 @@ def fma_bf16(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     return f64_to_bf16(add_odd(product, bf16_to_f32(c).astype(F8)))
 
 
-def add_f16(a: PerThread, b: PerThread) -> PerThread:
-    return f64_to_f16(a.astype(F4) + b.astype(F4))
+def _in_f32(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
+    return lambda a, b: to_f16(function(a.astype(F4), b.astype(F4)))
 
 
-def sub_f16(a: PerThread, b: PerThread) -> PerThread:
-    return f64_to_f16(a.astype(F4) - b.astype(F4))
-
-
-def mul_f16(a: PerThread, b: PerThread) -> PerThread:
-    return f64_to_f16(a.astype(F4) * b.astype(F4))
+add_f16, sub_f16, mul_f16 = map(_in_f32, (np.add, np.subtract, np.multiply))
 
 
 def add_bf16(a: PerThread, b: PerThread) -> PerThread:
@@ -245,7 +233,7 @@ def mul_bf16(a: PerThread, b: PerThread) -> PerThread:
 
 
 def min_float(a: PerThread, b: PerThread) -> PerThread:
-    """The smaller; a number beats NaN; -0 is below +0."""
+    """Return the smaller operand; a number wins over NaN, and -0 < +0."""
     return _fix_zero(np.fmin(a, b), a, b, lambda x, y: x | y)
 
 
@@ -261,7 +249,7 @@ def _fix_zero(r: PerThread, a: PerThread, b: PerThread, join: Callable[[PerThrea
 
 
 def canonical(r: PerThread) -> PerThread:
-    """NaN → the NaN that NVIDIA's floating-point units give: all bits set but the sign."""
+    """Replace NaN by the canonical NaN of NVIDIA GPUs: all bits set but the sign, for float64 0x7ff8000000000000."""
     nan = r != r
     if not np.count_nonzero(nan):
         return r
@@ -272,12 +260,23 @@ def canonical(r: PerThread) -> PerThread:
 
 
 def min_nan(a: PerThread, b: PerThread) -> PerThread:
-    """min.NaN: NaN wins."""
+    """min.NaN, in which NaN wins over numbers."""
     return _fix_zero(np.minimum(a, b), a, b, lambda x, y: x | y)
 
 
 def max_nan(a: PerThread, b: PerThread) -> PerThread:
     return _fix_zero(np.maximum(a, b), a, b, lambda x, y: x & y)
+
+
+def sort_keys(x: PerThread, nan_is_largest: bool) -> PerThread:
+    """Map float32 to int32 that compare in the order of the numbers, with -0 < +0 and NaN at one end."""
+    bits = sel(x != x, np.int32(0x7FFFFFFF if nan_is_largest else -1), x.view(np.int32))
+    return bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
+
+
+def from_sort_keys(keys: PerThread) -> PerThread:
+    """Invert `sort_keys`; NaN is canonical."""
+    return canonical((keys ^ ((keys >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(F4))
 
 
 def f16_low(x: PerThread) -> PerThread:
@@ -297,7 +296,7 @@ def bf16_high(x: PerThread) -> PerThread:
 
 
 def halves(function: Callable[..., PerThread], dtype: Any, *operands: PerThread) -> PerThread:
-    """Apply a 16-bit function to the low and the high halves of packed operands."""
+    """Apply a 16-bit function to the low and high halves of packed operands."""
     low = function(*((x & U4(0xFFFF)).astype(U2).view(dtype) for x in operands))
     high = function(*((x >> U4(16)).astype(U2).view(dtype) for x in operands))
     return low.view(U2).astype(U4) | (high.view(U2).astype(U4) << U4(16))
@@ -315,7 +314,7 @@ min_nan_bf16, max_nan_bf16 = _bf16_pick(min_nan), _bf16_pick(max_nan)
 
 
 def pair(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
-    """A float32 function on both halves of 64-bit f32x2 operands."""
+    """Return a function that applies a float32 function to both halves of f32x2 operands."""
 
     def apply(*operands: PerThread) -> PerThread:
         low = function(*((x & U8(0xFFFFFFFF)).astype(U4).view(F4) for x in operands))
@@ -336,7 +335,7 @@ fma_f32x2 = pair(fma_f32)
 
 
 def div_approx(a: PerThread, b: PerThread) -> PerThread:
-    """a · (1/b), whose reciprocal flushes to zero where |b| > 2^126: the quotient is then 0, or NaN of an infinity.
+    """div.approx.f32: a · (1/b). If |b| > 2^126 the reciprocal is 0, so the result is 0, or NaN for infinite a.
 
     source: PTX ISA, "Floating Point Instructions: div", div.approx.f32; CUDA Math API, __fdividef.
     """
@@ -347,25 +346,12 @@ def div_approx(a: PerThread, b: PerThread) -> PerThread:
     return sel(huge, canonical(a * np.copysign(F4(0), b)), quotient)
 
 
-def ex2(x: PerThread) -> PerThread:
-    """2^x, correctly rounded in practice (the ISA allows 2 ulp)."""
-    return np.exp2(x.astype(F8)).astype(F4)
+def _in_f64(function: Callable[[PerThread], PerThread]) -> Callable[[PerThread], PerThread]:
+    return lambda x: function(x.astype(F8)).astype(F4)
 
 
-def lg2(x: PerThread) -> PerThread:
-    return np.log2(x.astype(F8)).astype(F4)
-
-
-def sin(x: PerThread) -> PerThread:
-    return np.sin(x.astype(F8)).astype(F4)
-
-
-def cos(x: PerThread) -> PerThread:
-    return np.cos(x.astype(F8)).astype(F4)
-
-
-def tanh(x: PerThread) -> PerThread:
-    return np.tanh(x.astype(F8)).astype(F4)
+# correctly rounded in practice; the ISA allows larger errors
+ex2, lg2, sin, cos, tanh = (_in_f64(f) for f in (np.exp2, np.log2, np.sin, np.cos, np.tanh))
 
 
 def rsqrt(x: PerThread) -> PerThread:
@@ -377,26 +363,22 @@ def rsqrt_f64(x: PerThread) -> PerThread:
 
 
 def rcp_ftz_f64(x: PerThread) -> PerThread:
-    """rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 keep the upper 32 bits of operand and result only."""
-    return _upper(_ftz64(F8(1) / _upper(_ftz64(x))))
+    """rcp.approx.ftz.f64, which uses only the upper 32 bits of operand and result, as rsqrt.approx.ftz.f64 does."""
+    return _upper(ftz(F8(1) / _upper(ftz(x))))
 
 
 def rsqrt_ftz_f64(x: PerThread) -> PerThread:
-    return _upper(F8(1) / np.sqrt(_upper(_ftz64(x))))
+    return _upper(F8(1) / np.sqrt(_upper(ftz(x))))
 
 
 def _upper(x: PerThread) -> PerThread:
     return (x.view(U8) & U8(0xFFFFFFFF00000000)).view(F8)
 
 
-def _ftz64(x: PerThread) -> PerThread:
-    return sel(np.abs(x) < F8(2.0**-1022), np.copysign(F8(0), x), x)
-
-
 def through_f32(function: Callable[[PerThread], PerThread]) -> dict[str, Callable[[PerThread], PerThread]]:
-    """float16 and bfloat16 forms of a float32 approximation."""
+    """Return the float16 and bfloat16 forms of a float32 approximation."""
     return {
-        "f16": lambda x: f32_to_f16(function(x.astype(F4))),
+        "f16": lambda x: to_f16(function(x.astype(F4))),
         "bf16": lambda x: f32_to_bf16(function(bf16_to_f32(x))),
     }
 
@@ -412,21 +394,11 @@ def testp(x: PerThread, how: str) -> PerThread:
     if how == "notanumber":
         return x != x
     subnormal = (np.abs(x) < tiny) & (x != 0)
-    # A zero is normal for testp, which knows nothing between normal and subnormal.
+    # testp counts zero as normal
     return subnormal if how == "subnormal" else np.isfinite(x) & ~subnormal
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    f.__name__: f
-    for f in (
-        ftz, saturate, bf16_to_f32, f32_to_bf16, f64_to_bf16, f32_to_f16, fma_f32, fma_f64, fma_f16, fma_bf16, add_f16,
-        sub_f16, mul_f16, add_bf16, sub_bf16, mul_bf16, min_float, max_float, min_nan, max_nan,
-        f16_low, f16_high, bf16_low, bf16_high, halves, ex2, lg2, sin, cos, tanh, rsqrt, rsqrt_f64,
-        div_approx, rcp_ftz_f64, rsqrt_ftz_f64, testp, canonical,
-    )
-} | {
-    "min_bf16": min_bf16, "max_bf16": max_bf16, "min_nan_bf16": min_nan_bf16, "max_nan_bf16": max_nan_bf16,
-    "add_f32x2": add_f32x2, "sub_f32x2": sub_f32x2, "mul_f32x2": mul_f32x2, "fma_f32x2": fma_f32x2,
+FUNCTIONS: dict[str, Callable[..., Any]] = functions_of(globals()) | {
     "add_ftz_f32x2": pair(_flushed(np.add)), "sub_ftz_f32x2": pair(_flushed(np.subtract)),
     "mul_ftz_f32x2": pair(_flushed(np.multiply)), "fma_ftz_f32x2": pair(_flushed(fma_f32)),
     "minimum": np.minimum, "maximum": np.maximum, "add": np.add, "sqrt": np.sqrt, "copysign": np.copysign,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import isfunction
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ _UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint
 
 
 def sel(p: PerThread, a: PerThread, b: PerThread) -> PerThread:
-    """a where p else b; stays a scalar where p is one."""
+    """Select a where p, else b; the result is a scalar if p is."""
     if isinstance(p, np.bool_):
         return a if p else b
     if a.dtype != b.dtype:
         return np.where(p, a, b)
-    # what a kernel selects is often an exception, which no thread has
+    # often all threads select the same operand
     chosen = np.count_nonzero(p)
     if chosen in (0, p.size):
         only = a if chosen else b
@@ -29,7 +30,7 @@ def sel(p: PerThread, a: PerThread, b: PerThread) -> PerThread:
             return only
     if p.size < _MANY or a.dtype.itemsize not in (4, 8):
         return np.where(p, a, b)
-    # Without a branch per element: np.where takes six times as long where p is unpredictable.
+    # branch-free, because np.where takes six times as long if p is unpredictable
     signed = np.dtype(f"i{a.dtype.itemsize}")
     other = b.view(signed)
     mixed = (a.view(signed) ^ other) & -p.view(np.int8).astype(signed)
@@ -42,7 +43,7 @@ def not_(p: PerThread) -> PerThread:
 
 
 def div_u(a: PerThread, b: PerThread) -> PerThread:
-    """Quotient; all ones where the divisor is zero, as NVIDIA GPUs give (the ISA leaves it open)."""
+    """Return the quotient; all ones if the divisor is zero, as on NVIDIA GPUs (unspecified by the ISA)."""
     zero = b == 0
     q = a // b
     return q if not np.count_nonzero(zero) else sel(zero, a.dtype.type(np.iinfo(a.dtype).max), q)
@@ -55,21 +56,21 @@ def rem_u(a: PerThread, b: PerThread) -> PerThread:
 
 
 def div_s(a: PerThread, b: PerThread) -> PerThread:
-    """Quotient truncated towards zero; all ones where the divisor is zero."""
+    """Return the quotient truncated towards zero; all ones if the divisor is zero."""
     zero = b == 0
     q = (a - np.fmod(a, b)) // b
     return q if not np.count_nonzero(zero) else sel(zero, a.dtype.type(-1), q)
 
 
 def rem_s(a: PerThread, b: PerThread) -> PerThread:
-    """Remainder with the dividend's sign."""
+    """Return the remainder, with the dividend's sign."""
     zero = b == 0
     r = np.fmod(a, b)
     return r if not np.count_nonzero(zero) else sel(zero, a, r)
 
 
 def mul_hi(a: PerThread, b: PerThread) -> PerThread:
-    """The upper half of the product, for every integer type."""
+    """Return the upper half of the product of any integer type."""
     size = a.dtype.itemsize
     if size < 8:
         wide = np.dtype(f"{a.dtype.kind}{2 * size}").type
@@ -77,13 +78,13 @@ def mul_hi(a: PerThread, b: PerThread) -> PerThread:
     high = mul_hi_u64(a.view(np.uint64), b.view(np.uint64))
     if a.dtype.kind == "u":
         return high
-    # Reading the operands as signed subtracts b·2^64 where a is negative, and a·2^64 where b is.
+    # the signed product is the unsigned one less b·2^64 if a is negative, and less a·2^64 if b is
     zero = np.int64(0)
     return high.view(np.int64) - sel(a < 0, b, zero) - sel(b < 0, a, zero)
 
 
 def mul_hi_u64(a: PerThread, b: PerThread) -> PerThread:
-    """Upper 64 bits of a product of 64-bit numbers, by 32-bit halves."""
+    """Return the upper 64 bits of a product of 64-bit numbers, by 32-bit halves."""
     half, mask = U64(32), U64(0xFFFFFFFF)
     al, ah, bl, bh = a & mask, a >> half, b & mask, b >> half
     middle = ah * bl + ((al * bl) >> half)
@@ -92,7 +93,7 @@ def mul_hi_u64(a: PerThread, b: PerThread) -> PerThread:
 
 
 def add_sat(a: PerThread, b: PerThread) -> PerThread:
-    """add.sat.s32: clamps instead of wrapping."""
+    """add.sat.s32, which clamps instead of wrapping."""
     wide = a.astype(np.int64) + b.astype(np.int64)
     return np.clip(wide, -(2**31), 2**31 - 1).astype(np.int32)
 
@@ -108,7 +109,7 @@ def mulhi_sat(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 def mul24(a: PerThread, b: PerThread, high: bool) -> PerThread:
-    """mul24: the product of the low 24 bits, bits 47..16 (hi) or 31..0 (lo)."""
+    """mul24: bits 47..16 (hi) or 31..0 (lo) of the product of the low 24 bits."""
     wide = np.int64 if a.dtype.kind == "i" else np.uint64
     product = _low24(a).astype(wide) * _low24(b).astype(wide)
     return (product >> wide(16) if high else product).astype(a.dtype)
@@ -136,15 +137,15 @@ def _amount(a: PerThread, n: PerThread) -> PerThread:
     return (n if a.dtype.itemsize >= 4 else np.minimum(n, np.uint32(16))).astype(a.dtype)
 
 
-def shf_l(low: PerThread, high: PerThread, n: PerThread, clamp: bool) -> PerThread:
+def shf_l(low: PerThread, high: PerThread, n: PerThread, mode: str) -> PerThread:
     """shf.l: the upper word of (high:low) << n."""
-    n = np.minimum(n, np.uint32(32)) if clamp else n & np.uint32(31)
+    n = np.minimum(n, np.uint32(32)) if mode == "clamp" else n & np.uint32(31)
     return (_pair(low, high) << n.astype(np.uint64) >> U64(32)).astype(np.uint32)
 
 
-def shf_r(low: PerThread, high: PerThread, n: PerThread, clamp: bool) -> PerThread:
+def shf_r(low: PerThread, high: PerThread, n: PerThread, mode: str) -> PerThread:
     """shf.r: the lower word of (high:low) >> n."""
-    n = np.minimum(n, np.uint32(32)) if clamp else n & np.uint32(31)
+    n = np.minimum(n, np.uint32(32)) if mode == "clamp" else n & np.uint32(31)
     return (_pair(low, high) >> n.astype(np.uint64)).astype(np.uint32)
 
 
@@ -153,7 +154,7 @@ def _pair(low: PerThread, high: PerThread) -> PerThread:
 
 
 def lop3(a: PerThread, b: PerThread, c: PerThread, table: int) -> PerThread:
-    """The three-input function whose truth table is `table` (bit 4·a + 2·b + c)."""
+    """Apply the three-input logic function with truth table `table`, indexed by bit 4·a + 2·b + c."""
     result: PerThread = a & np.uint32(0)
     for row in range(8):
         if table >> row & 1:
@@ -163,7 +164,7 @@ def lop3(a: PerThread, b: PerThread, c: PerThread, table: int) -> PerThread:
 
 
 def bfe(a: PerThread, position: PerThread, length: PerThread) -> PerThread:
-    """Bit field extract; fields past the top are padded with zeros, or the field's sign."""
+    """Extract a bit field; bits past the top are zeros, or copies of the sign for signed types."""
     bits = 8 * a.dtype.itemsize
     unsigned = _UNSIGNED[a.dtype.itemsize]
     pos = (position & np.uint32(255)).astype(np.int64)
@@ -181,7 +182,7 @@ def bfe(a: PerThread, position: PerThread, length: PerThread) -> PerThread:
 
 
 def bfi(a: PerThread, b: PerThread, position: PerThread, length: PerThread) -> PerThread:
-    """Bit field insert: the low `length` bits of a into b at `position`."""
+    """Insert the low `length` bits of a into b at `position`."""
     bits = 8 * b.dtype.itemsize
     kind = b.dtype.type
     pos = (position & np.uint32(255)).astype(np.int64)
@@ -192,15 +193,15 @@ def bfi(a: PerThread, b: PerThread, position: PerThread, length: PerThread) -> P
 
 
 def _low_mask(size: PerThread, bits: int, kind: Callable[..., Any]) -> PerThread:
-    """A mask of `size` low bits, `size` clamped to the width."""
+    """Return a mask of `size` low bits; `size` is clamped to the width."""
     ones = kind(2**bits - 1)
     drop = np.maximum(bits - np.minimum(size, bits), 0)
     return ones >> drop.astype(ones.dtype)
 
 
-def bmsk(position: PerThread, length: PerThread, clamp: bool) -> PerThread:
-    """Bit mask: `length` ones from `position` up."""
-    if clamp:
+def bmsk(position: PerThread, length: PerThread, mode: str) -> PerThread:
+    """Return a mask of `length` ones from `position` up."""
+    if mode == "clamp":
         pos, size = position.astype(np.int64), length.astype(np.int64)
     else:
         pos, size = (position & np.uint32(31)).astype(np.int64), (length & np.uint32(31)).astype(np.int64)
@@ -227,8 +228,11 @@ def popc(a: PerThread) -> PerThread:
     return _like(_ONES[_bytes(a)].sum(axis=1, dtype=np.uint32), a)
 
 
-def bfind(a: PerThread, shift_amount: bool) -> PerThread:
-    """Position of the highest bit that differs from the sign, 0xffffffff where there is none."""
+def bfind(a: PerThread, shift_amount: str | None) -> PerThread:
+    """Return the position of the highest bit that differs from the sign, 0xffffffff if there is none.
+
+    shift_amount: if set, return the left shift that moves this bit to the top instead.
+    """
     size = a.dtype.itemsize
     bits = a.view(_UNSIGNED[size])
     if a.dtype.kind == "i":
@@ -240,7 +244,7 @@ def bfind(a: PerThread, shift_amount: bool) -> PerThread:
 
 
 def clz(a: PerThread) -> PerThread:
-    """Leading zeros, by smearing the top bit downwards and counting."""
+    """Count leading zeros, by propagating the top bit downwards and counting ones."""
     bits = a
     shift = 1
     while shift < 8 * a.dtype.itemsize:
@@ -249,8 +253,8 @@ def clz(a: PerThread) -> PerThread:
     return np.uint32(8 * a.dtype.itemsize) - popc(bits)
 
 
-def prmt(a: PerThread, b: PerThread, selector: PerThread, mode: str) -> PerThread:
-    """Byte permute: selector nibbles choose among the eight bytes of (b:a); bit 3 replicates the sign."""
+def prmt(a: PerThread, b: PerThread, selector: PerThread, mode: str | None) -> PerThread:
+    """Permute bytes: each selector nibble chooses one of the eight bytes of (b:a); its bit 3 replicates the sign."""
     both = _pair(a, b)
     if not mode:
         return _prmt_default(both, selector)
@@ -278,7 +282,7 @@ def _prmt_default(both: PerThread, selector: PerThread) -> PerThread:
 
 
 def dp4a(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """Four-way byte dot product; the signedness of a and b is that of their byte dtypes' views."""
+    """Add the four-way dot product of bytes to c; the dtypes of a and b determine the bytes' signedness."""
     total = c.astype(np.int64)
     for i in range(4):
         total = total + _byte(a, i) * _byte(b, i)
@@ -290,10 +294,9 @@ def _byte(a: PerThread, i: int) -> PerThread:
     return part.astype(np.int64)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    f.__name__: f
-    for f in (
-        sel, not_, div_u, rem_u, div_s, rem_s, mul_hi, add_sat, sub_sat, mulhi_sat, mul24, shl, shr, shf_l, shf_r,
-        lop3, bfe, bfi, bmsk, brev, popc, clz, bfind, prmt, dp4a,
-    )
-}
+def functions_of(namespace: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    """Return the public functions of a module, for translated code."""
+    return {name: value for name, value in namespace.items() if isfunction(value) and name[0] != "_"}
+
+
+FUNCTIONS = functions_of(globals())

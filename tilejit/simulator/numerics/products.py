@@ -1,7 +1,7 @@
-"""Products of mma.sync: which thread holds which element, and the arithmetic.
+"""mma.sync: the distribution of elements over threads, and the arithmetic.
 
-With lane = 4·g + t (g: groupID, t: threadID_in_group), words of 32 bits and e elements in a word, the ISA's tables
-for all types of m16n8k* come to one:
+With lane = 4·g + t (g: groupID, t: threadID_in_group) and e elements per 32-bit word, all of the ISA's tables for
+m16n8k* reduce to one:
 
     A, register r   row g + 8·(r mod 2)    columns (t + 4·(r div 2))·e + 0 … e-1
     B, register r   rows (t + 4·r)·e + 0 … e-1    column g
@@ -27,7 +27,7 @@ Doubles = NDArray[np.float64]
 
 
 def stacked(values: Sequence[Any], n: int, dtype: Any) -> NDArray[Any]:
-    """Registers of `n` threads as an array of registers × threads."""
+    """Return registers of `n` threads as an array of registers × threads."""
     out = np.empty((len(values), n), dtype)
     for i, value in enumerate(values):
         out[i] = value
@@ -35,9 +35,9 @@ def stacked(values: Sequence[Any], n: int, dtype: Any) -> NDArray[Any]:
 
 
 def decode(words: WordArray, element: str) -> Doubles:
-    """The elements of 32-bit words as float64: registers × threads × elements of a word, the lowest first.
+    """Return the elements of 32-bit words as float64: registers × threads × elements per word, the lowest first.
 
-    tf32 keeps 10 bits of fraction; the lower 13 are cut off.
+    The lower 13 bits of tf32 are ignored.
     """
     if element == "tf32":
         values = (words & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
@@ -54,7 +54,7 @@ def decode(words: WordArray, element: str) -> Doubles:
 
 
 def fragment_a(values: Sequence[Any], n: int, element: str) -> Doubles:
-    """A from the registers of `n` threads: warps × 16 × k."""
+    """Return A from the registers of `n` threads: warps × 16 × k."""
     elements = decode(stacked(values, n, np.uint32), element)
     registers, threads, each = elements.shape
     split = elements.reshape(registers // 2, 2, threads // WARP, 8, 4, each)
@@ -63,7 +63,7 @@ def fragment_a(values: Sequence[Any], n: int, element: str) -> Doubles:
 
 
 def fragment_b(values: Sequence[Any], n: int, element: str) -> Doubles:
-    """B: warps × k × 8."""
+    """Return B: warps × k × 8."""
     elements = decode(stacked(values, n, np.uint32), element)
     registers, threads, each = elements.shape
     split = elements.reshape(registers, threads // WARP, 8, 4, each)
@@ -72,7 +72,7 @@ def fragment_b(values: Sequence[Any], n: int, element: str) -> Doubles:
 
 
 def fragment_c(values: Sequence[Any], n: int, half: bool) -> NDArray[Any]:
-    """C, in its own type: warps × 16 × 8. half: two elements in each register."""
+    """Return C in its element type: warps × 16 × 8. half: two elements per register."""
     registers = stacked(values, n, values[0].dtype)
     if half:
         elements = registers.view(np.float16).reshape(2, -1, 8, 4, 2).transpose(1, 0, 2, 3, 4)
@@ -83,9 +83,9 @@ def fragment_c(values: Sequence[Any], n: int, half: bool) -> NDArray[Any]:
 
 
 def product(a: Doubles, b: Doubles, c: NDArray[Any], element: str, saturate: bool) -> NDArray[Any]:
-    """D = A·B + C, in C's type.
+    """Return D = A·B + C in C's type.
 
-    Products are exact and summed in float64, then rounded once; the ISA leaves order and precision open.
+    Exact products are summed in float64 and rounded once; the ISA leaves order and precision open.
     """
     total = a @ b
     total += c
@@ -93,7 +93,7 @@ def product(a: Doubles, b: Doubles, c: NDArray[Any], element: str, saturate: boo
 
 
 def registers_d(matrix: NDArray[Any], half: bool) -> NDArray[Any]:
-    """The reverse of fragment_c: registers × threads."""
+    """Invert `fragment_c`: registers × threads."""
     split = matrix.reshape(-1, 2, 8, 4, 2)
     if half:
         registers: NDArray[Any] = np.ascontiguousarray(split.transpose(1, 0, 2, 3, 4)).view(np.uint32).reshape(2, -1)
@@ -103,12 +103,12 @@ def registers_d(matrix: NDArray[Any], half: bool) -> NDArray[Any]:
 
 
 def rounded(total: Doubles, element: str, saturate: bool) -> NDArray[Any]:
-    """The sums in the accumulator's type; integers wrap around, or stop at the ends with `saturate`."""
+    """Round sums to the accumulator's type; integers wrap, or are clamped with `saturate`."""
     if element == "f32":
         result: NDArray[Any] = floats.canonical(total.astype(np.float32))
         return result
     if element == "f16":
-        half: NDArray[Any] = floats.f64_to_f16(total)
+        half: NDArray[Any] = floats.to_f16(total)
         return half
     if saturate:
         total = np.clip(total, -(2.0**31), 2.0**31 - 1)

@@ -1,8 +1,7 @@
-"""The table of instructions: opcode → (pattern of its modifiers, what emits it, fidelity if it isn't exact).
+"""The table of instructions: opcode → (pattern of its modifiers, emitting function, fidelity unless exact).
 
-A new instruction is one entry: a regular expression over everything after the opcode, whose named groups the
-emitting function receives. Where several patterns match, the first one counts; where none does, the instruction is
-unsupported.
+A new instruction is one entry: a regular expression over everything after the opcode, whose named groups are passed to
+the emitting function. The first matching pattern applies; if none matches, the instruction is unsupported.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from functools import lru_cache
 from ..decode.emitter import Entries, Entry, Match
 from . import bulk, cluster, convert, copies, floats, integer, matrix, mbarrier, memory, move, sync, tensor, wgmma
 
-#: by topic: the docstring of each says what its entries are
+#: modules with entries; the first lines of their docstrings are headings of the table
 TOPICS = (
     integer, floats, convert, move, memory, copies, bulk, mbarrier, sync, cluster, matrix, wgmma, tensor,
 )
@@ -29,7 +28,7 @@ def _merge() -> dict[str, tuple[tuple[_Lazy, Entry], ...]]:
 
 
 class _Lazy:
-    """A pattern that is compiled when it is first needed: start-up matters more than a first use."""
+    """A pattern that is compiled at its first use, to keep imports fast."""
 
     __slots__ = ("pattern", "source")
 
@@ -48,7 +47,7 @@ INSTRUCTIONS = _merge()
 
 @lru_cache(maxsize=4096)
 def lookup(root: str, suffix: str) -> tuple[Entry, Match] | None:
-    """The entry for an opcode with its modifiers, and what its pattern's groups matched."""
+    """Return the entry for an opcode with its modifiers, and the named groups of the match."""
     for pattern, entry in INSTRUCTIONS.get(root, ()):
         match = pattern.fullmatch(suffix)
         if match:

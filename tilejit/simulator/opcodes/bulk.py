@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 
 from ...dataclass import replace
-from ..decode.emitter import BlockWriter, Entries, Match, vector
+from ..decode.emitter import BlockWriter, Entries, Match, statement, vector
 from .copies import literal
-from .memory import Site, site
+from .memory import Site, operands_of, site
 
 _MOST_GROUPS = 2**31 - 1
 # [map, {c0, c1, …}]
@@ -18,26 +18,15 @@ _BOX = re.compile(r"\[\s*([%$\w@.]+)\s*,\s*(\{[^}]*\})\s*\]")
 _CHUNKS = 4
 
 
-def operands_of(e: BlockWriter, m: Match, count: int) -> list[str]:
-    """The operands, less the cache policy of a copy with a hint."""
-    operands = list(e.ins.operands)
-    needed = count + 1 if m.get("hint") else count
-    if len(operands) != needed:
-        e.fail(f"{e.ins.root}{e.ins.suffix} takes {needed} operands, got {len(operands)}")
-    if m.get("hint"):
-        e.source(operands.pop(), "u8")
-    return operands
-
-
 def agents_site(e: BlockWriter, kind: str, space: str) -> int:
-    """Register what an asynchronous operation does to a state space; the number of the memory instruction."""
+    """Register an asynchronous operation's accesses to a state space. Return the number of the memory instruction."""
     sites = e.names.sites
     sites.append(Site(len(sites), e.pc, space, 0, _CHUNKS, "V16", "u8", kind, part=True))
     return len(sites) - 1
 
 
 def start_of(e: BlockWriter, kind: str, space: str, operand: str) -> tuple[int, str]:
-    """(number, address) of memory that a copy begins at; its width says nothing about the kernel's elements."""
+    """Register the source or target of a copy. Return (number, address)."""
     _, address = site(e, kind, {"space": space}, operand, _CHUNKS, "V16")
     sites = e.names.sites
     sites[-1] = replace(sites[-1], part=True)
@@ -45,13 +34,13 @@ def start_of(e: BlockWriter, kind: str, space: str, operand: str) -> tuple[int, 
 
 
 def barrier(e: BlockWriter, operand: str) -> tuple[int, str]:
-    """(number, address) of an mbarrier."""
+    """Return (number, address) of an mbarrier."""
     number, address = site(e, "barrier", {"space": "shared"}, operand, 3, "u8")
     return int(number), address
 
 
 def box(e: BlockWriter, m: Match, operand: str) -> str:
-    """The arguments that name a box: the map's address, its coordinates."""
+    """Return the arguments for a box: the map's address, and the coordinates."""
     match = _BOX.fullmatch(operand)
     coordinates = vector(match[2]) if match else []
     if match is None or len(coordinates) != int(m["rank"]):
@@ -91,18 +80,13 @@ def store(e: BlockWriter, m: Match) -> None:
     e.stmt(f"S.bulk.store({source}, {target}, {origin}, {address}, {e.source(size, 'u4')})")
 
 
-def commit(e: BlockWriter, m: Match) -> None:
-    e.exactly(0)
-    e.stmt("S.bulk.commit()")
-
-
 def wait(e: BlockWriter, m: Match) -> None:
     (newest,) = e.exactly(1)
     e.stmt(f"S.bulk.wait({literal(e, newest, _MOST_GROUPS)}, {m['read'] is not None})")
 
 
 def prefetch(e: BlockWriter, m: Match) -> None:
-    """prefetch.tensormap [map]: a hint."""
+    """prefetch.tensormap [map], which only checks the map."""
     (where,) = e.exactly(1)
     e.stmt(f"S.bulk.check_map({e.source(where.strip('[] '), 'u8')}, {e.pc})")
 
@@ -118,7 +102,7 @@ ENTRIES: Entries = {
         (rf"\.async\.bulk\.tensor\.(?P<rank>[1-5])d{_STORE}(?:\.tile)?\.bulk_group{_HINT}", tensor_store),
         (rf"\.async\.bulk{_LOAD}{_SIGNAL}{_HINT}", load),
         (rf"\.async\.bulk{_STORE}\.bulk_group{_HINT}", store),
-        (r"\.async\.bulk\.commit_group", commit),
+        (r"\.async\.bulk\.commit_group", statement("S.bulk.commit()")),
         (r"\.async\.bulk\.wait_group(?P<read>\.read)?", wait)),
     "prefetch": ((r"(?:\.param|\.const)?\.tensormap", prefetch),),
 }

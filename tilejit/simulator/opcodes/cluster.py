@@ -1,4 +1,4 @@
-"""Clusters: their barrier, and addresses in shared memory of their CTAs.
+"""Cluster barriers, and shared-memory addresses of a cluster's CTAs.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"; "Data Movement and
 Conversion Instructions: mapa", "getctarank".
@@ -6,7 +6,7 @@ Conversion Instructions: mapa", "getctarank".
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Match
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Match, expression
 
 
 def arrive(e: BlockWriter, m: Match) -> None:
@@ -25,15 +25,11 @@ def mapa(e: BlockWriter, m: Match) -> None:
     e.write(target, dtype, f"S.clusters.mapped({e.source(address, dtype)}, {e.source(rank, 'u4')}, {e.pc})")
 
 
-def getctarank(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "u4", f"S.clusters.rank_of({e.src(1, PTX_DTYPE[m['t']])})")
-
-
 _ALIGNED = r"(?P<aligned>\.aligned)?"
 _TYPE = r"(?:\.shared::cluster)?\.(?P<t>u32|u64)"
 ENTRIES: Entries = {
     "barrier": ((r"\.cluster\.arrive(?P<sem>\.release|\.relaxed)?" + _ALIGNED, arrive),
                 (r"\.cluster\.wait(?:\.acquire)?" + _ALIGNED, wait)),
     "mapa": ((_TYPE, mapa),),
-    "getctarank": ((_TYPE, getctarank),),
+    "getctarank": ((_TYPE, expression("u4", "S.clusters.rank_of({0})", "t")),),
 }

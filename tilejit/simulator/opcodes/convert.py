@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Match
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Match, expression
 
 
 def int_to_int(e: BlockWriter, m: Match) -> None:
@@ -46,14 +46,14 @@ def float_to_float(e: BlockWriter, m: Match) -> None:
     value = _float_source(e, m)
     if mode in ("rni", "rzi", "rmi", "rpi"):
         if t != s:
-            e.fail("rounding to an integer keeps the type")
+            e.fail("rounding to an integer must keep the type")
         expression = f"round_integral({value}, {mode!r})"
         if t == "bf16":
             expression = f"f32_to_bf16({expression})"
     else:
         narrows = {"f64": 3, "f32": 2, "f16": 1, "bf16": 1}
         if narrows[t] < narrows[s] and not mode:
-            e.fail("a conversion that loses bits needs a rounding")
+            e.fail("a narrowing conversion needs a rounding mode")
         expression = f"float_to_float({value}, {t!r}, {mode or 'rn'!r})"
     if m["ftz"] and t == "f32":
         expression = f"ftz({expression})"
@@ -63,7 +63,7 @@ def float_to_float(e: BlockWriter, m: Match) -> None:
 
 
 def narrow(e: BlockWriter, m: Match) -> None:
-    """f32 → f16/bf16 with .relu or .satfinite."""
+    """cvt from f32 to f16 or bf16 with .relu or .satfinite."""
     value = _float_source(e, {**m, "s": "f32"})
     e.dst(0, PTX_DTYPE[m["t"]], f"narrow({value}, {m['t']!r}, {m['round']!r}, {_flags(m)})")
 
@@ -75,23 +75,6 @@ def _flags(m: Match) -> str:
 def pack_half(e: BlockWriter, m: Match) -> None:
     high, low = e.src(1, "f4"), e.src(2, "f4")
     e.dst(0, "u4", f"pack_f16x2({high}, {low}, {m['t']!r}, {m['round']!r}, {_flags(m)})")
-
-
-def pack_fp8(e: BlockWriter, m: Match) -> None:
-    high, low = e.src(1, "f4"), e.src(2, "f4")
-    e.dst(0, "u2", f"pack_fp8({high}, {low}, {m['t']!r}, {bool(m['relu'])})")
-
-
-def f16x2_to_fp8(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "u2", f"f16x2_to_fp8({e.src(1, 'u4')}, {m['t']!r}, {bool(m['relu'])})")
-
-
-def fp8_to_f16x2(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "u4", f"fp8_to_f16x2({e.src(1, 'u2')}, {m['s']!r}, {bool(m['relu'])})")
-
-
-def tf32(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "u4", f"to_tf32({e.src(1, 'f4')}, {m['round']!r})")
 
 
 INT = "[us](?:8|16|32|64)"
@@ -108,9 +91,12 @@ ENTRIES: Entries = {
          float_to_float),
         (ROUND + r"(?P<relu>\.relu)?(?P<satfinite>\.satfinite)?\.(?P<t>f16|bf16)\.f32", narrow),
         (ROUND + r"(?P<relu>\.relu)?(?P<satfinite>\.satfinite)?\.(?P<t>f16|bf16)x2\.f32", pack_half),
-        (r"\.rn\.satfinite(?P<relu>\.relu)?\." + FP8.format("t") + r"\.f32", pack_fp8),
-        (r"\.rn\.satfinite(?P<relu>\.relu)?\." + FP8.format("t") + r"\.f16x2", f16x2_to_fp8),
-        (r"\.rn(?P<relu>\.relu)?\.f16x2\." + FP8.format("s"), fp8_to_f16x2),
-        (r"\.(?P<round>rna|rn|rz)(?:\.satfinite)?\.tf32\.f32", tf32),
+        (r"\.rn\.satfinite(?P<relu>\.relu)?\." + FP8.format("t") + r"\.f32",
+         expression("u2", "pack_fp8({0}, {1}, {t!r}, {relu!r})", "f4", "f4")),
+        (r"\.rn\.satfinite(?P<relu>\.relu)?\." + FP8.format("t") + r"\.f16x2",
+         expression("u2", "f16x2_to_fp8({0}, {t!r}, {relu!r})", "u4")),
+        (r"\.rn(?P<relu>\.relu)?\.f16x2\." + FP8.format("s"),
+         expression("u4", "fp8_to_f16x2({0}, {s!r}, {relu!r})", "u2")),
+        (r"\.(?P<round>rna|rn|rz)(?:\.satfinite)?\.tf32\.f32", expression("u4", "to_tf32({0}, {round!r})", "f4")),
     ),
 }

@@ -1,9 +1,9 @@
-"""cp.async and the waits for it."""
+"""cp.async and its waits."""
 
 from __future__ import annotations
 
 from ...dataclass import replace
-from ..decode.emitter import BlockWriter, Entries, Match
+from ..decode.emitter import BlockWriter, Entries, Match, statement
 from ..decode.ptx import parse_number
 from .memory import site
 
@@ -32,7 +32,7 @@ def cp_async(e: BlockWriter, m: Match) -> None:
 
 
 def kept_bytes(e: BlockWriter, operand: str, size: int) -> str:
-    """How many bytes each thread copies: a size, or none where the predicate ignore-src holds."""
+    """Return the bytes that each thread copies: src-size, or 0 where the predicate ignore-src holds."""
     name = operand.lstrip("!").strip()
     if e.names.register_bits.get(name) != 1:
         return e.source(operand, "u4")
@@ -41,7 +41,7 @@ def kept_bytes(e: BlockWriter, operand: str, size: int) -> str:
 
 
 def literal(e: BlockWriter, operand: str, most: int) -> int:
-    """A constant operand from 0 to `most`."""
+    """Return the value of a constant operand from 0 to `most`."""
     try:
         value = parse_number(operand)
     except ValueError:
@@ -51,22 +51,15 @@ def literal(e: BlockWriter, operand: str, most: int) -> int:
     return value
 
 
-def commit(e: BlockWriter, m: Match) -> None:
-    e.stmt("S.copies.commit()")
-
-
 def wait(e: BlockWriter, m: Match) -> None:
     if len(e.ins.operands) != 1:
         e.fail("cp.async.wait_group takes one operand")
     e.stmt(f"S.copies.wait({literal(e, e.ins.operands[0], _MOST_GROUPS)})")
 
 
-def wait_all(e: BlockWriter, m: Match) -> None:
-    e.stmt("S.copies.wait_all()")
-
-
 ENTRIES: Entries = {
     "cp": ((r"\.async\.(?P<cache>ca|cg)\.shared(?:::cta)?\.global(?P<policy>\.L2::cache_hint)?"
             r"(?:\.L2::(?:64|128|256)B)?", cp_async),
-           (r"\.async\.commit_group", commit), (r"\.async\.wait_group", wait), (r"\.async\.wait_all", wait_all)),
+           (r"\.async\.commit_group", statement("S.copies.commit()")), (r"\.async\.wait_group", wait),
+           (r"\.async\.wait_all", statement("S.copies.wait_all()"))),
 }

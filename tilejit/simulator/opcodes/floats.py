@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Form, Match, approximated
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Form, Match, approximated, expression
 
 _OPERATOR = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
@@ -45,7 +45,7 @@ def fma(e: BlockWriter, m: Match) -> None:
 
 
 def mixed(e: BlockWriter, m: Match) -> None:
-    """add, sub, fma of f16 or bf16 into f32: all factors but the last operand are converted, then f32 arithmetic."""
+    """add, sub, fma of f16 or bf16 into f32: all operands but the last are converted to f32."""
     narrow, last = PTX_DTYPE[m["a"]], len(e.ins.operands) - 1
     wide = "bf16_to_f32({})" if m["a"] == "bf16" else "{}.astype(f4)"
     values = [e.temp(wide.format(e.src(i, narrow))) for i in range(1, last)] + [e.src(last, "f4")]
@@ -73,7 +73,7 @@ def half(e: BlockWriter, m: Match) -> None:
 
 
 def _each_half(name: str, t: str, *operands: str) -> str:
-    """A function of a type's values; of a packed type's both halves."""
+    """Return a call of a function, on both halves if the type is packed."""
     base, arguments = t.removesuffix("x2"), ", ".join(operands)
     return f"{name}({arguments})" if t == base else f"halves({name}, {PTX_DTYPE[base]}, {arguments})"
 
@@ -101,7 +101,7 @@ def minmax(e: BlockWriter, m: Match) -> None:
 
 
 def sign(e: BlockWriter, m: Match) -> None:
-    """neg and abs: of floats at hand NumPy changes the sign bit alone, NaN's too; of others it is changed as a bit."""
+    """neg and abs, in the float dtype if the register has that view, otherwise by the sign bit; both include NaN."""
     t = m["t"]
     unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
     if t in ("f32", "f64") and not m.get("ftz"):
@@ -122,7 +122,7 @@ def sign(e: BlockWriter, m: Match) -> None:
 
 
 def unary(e: BlockWriter, m: Match) -> None:
-    """sqrt and rcp, rounded."""
+    """sqrt and rcp, with a rounding mode or approximate."""
     dtype = PTX_DTYPE[m["t"]]
     (a,) = _ftz(e, m, [e.src(1, dtype)])
     mode = m["round"]
@@ -136,7 +136,7 @@ def unary(e: BlockWriter, m: Match) -> None:
 
 
 def approximate(e: BlockWriter, m: Match) -> None:
-    """ex2, lg2, sin, cos, tanh, rsqrt in f32: within the ISA's stated error."""
+    """ex2, lg2, sin, cos, tanh, rsqrt in f32, within the ISA's error bounds."""
     (a,) = _ftz(e, m, [e.src(1, "f4")])
     _result(e, m, "f4", f"{e.ins.root}({a})")
 
@@ -148,16 +148,6 @@ def approximate_half(e: BlockWriter, m: Match) -> None:
 
 def approximate_f64(e: BlockWriter, m: Match) -> None:
     e.dst(0, "f8", f"{e.ins.root}{'_ftz' if m.get('ftz') else ''}_f64({e.src(1, 'f8')})")
-
-
-def copysign(e: BlockWriter, m: Match) -> None:
-    """copysign d, a, b: the sign of a with the magnitude of b."""
-    dtype = PTX_DTYPE[m["t"]]
-    e.dst(0, dtype, f"copysign({e.src(2, dtype)}, {e.src(1, dtype)})")
-
-
-def testp(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "p", f"testp({e.src(1, PTX_DTYPE[m['t']])}, {m['how']!r})")
 
 
 ROUND = r"(?:\.(?P<round>rn|rz|rm|rp))?"
@@ -173,7 +163,7 @@ MINMAX = (
     (r"(?P<nan>\.NaN)?\.(?P<t>f16|f16x2|bf16|bf16x2)", minmax),
 )
 SIGN = ((r"(?P<ftz>\.ftz)?\.(?P<t>f32)", sign), (r"\.(?P<t>f64|f16|f16x2|bf16|bf16x2)", sign))
-# A GPU's results lie further from the exact ones: the PTX ISA gives each form's error.
+# A GPU's results may have larger errors, which the PTX ISA bounds for each form.
 ROUNDED = approximated("correctly rounded, within 0.5 ulp")
 DOUBLE = approximated("computed in float64, then rounded: within 0.51 ulp")
 UNARY: tuple[Form, ...] = (
@@ -212,6 +202,8 @@ ENTRIES: Entries = {
     "lg2": APPROX,
     "sin": APPROX,
     "cos": APPROX,
-    "copysign": ((r"\.(?P<t>f32|f64)", copysign),),
-    "testp": ((r"\.(?P<how>finite|infinite|number|notanumber|normal|subnormal)\.(?P<t>f32|f64)", testp),),
+    # the sign of the first operand with the magnitude of the second
+    "copysign": ((r"\.(?P<t>f32|f64)", expression("t", "copysign({1}, {0})", "t", "t")),),
+    "testp": ((r"\.(?P<how>finite|infinite|number|notanumber|normal|subnormal)\.(?P<t>f32|f64)",
+               expression("p", "testp({0}, {how!r})", "t")),),
 }

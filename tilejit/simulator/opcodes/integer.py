@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Entries, Entry, Match
+from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Entries, Entry, Match, expression
 
 INT = r"\.(?P<t>[us](?:16|32|64))"
 BITS = r"\.(?P<t>b(?:16|32|64))"
@@ -17,7 +17,7 @@ def _signed(t: str) -> str:
 
 
 def _wrapping(operator: str) -> Entry:
-    """Instructions whose low bits don't depend on signedness: computed in whichever dtype is at hand."""
+    """Return the entry of an operator whose low bits don't depend on signedness, computed in a dtype in use."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         dtype = e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2)
@@ -31,10 +31,6 @@ sub = _wrapping("-")
 mul_lo = _wrapping("*")
 
 
-def add_sat(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "i4", f"{e.ins.root}_sat({e.src(1, 'i4')}, {e.src(2, 'i4')})")
-
-
 def mad_lo(e: BlockWriter, m: Match) -> None:
     dtype = e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2, 3)
     e.dst(0, dtype, f"{e.src(1, dtype)} * {e.src(2, dtype)} + {e.src(3, dtype)}")
@@ -46,10 +42,6 @@ def mul_hi(e: BlockWriter, m: Match) -> None:
     e.dst(0, dtype, product if e.ins.root == "mul" else f"{product} + {e.src(3, dtype)}")
 
 
-def mad_hi_sat(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "i4", f"mulhi_sat({e.src(1, 'i4')}, {e.src(2, 'i4')}, {e.src(3, 'i4')})")
-
-
 def mul_wide(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     wide = dtype[0] + str(2 * SIZE[dtype])
@@ -58,7 +50,7 @@ def mul_wide(e: BlockWriter, m: Match) -> None:
 
 
 def _widened(e: BlockWriter, index: int, dtype: str, wide: str) -> str:
-    """A source operand extended to twice its width; a literal at translation time."""
+    """Return a source operand extended to twice its width, a literal at translation time."""
     value = e.src(index, dtype)
     operand = e.ins.operands[index]
     if operand[0] not in "0123456789-":
@@ -75,24 +67,13 @@ def mul24(e: BlockWriter, m: Match) -> None:
     e.dst(0, dtype, product if e.ins.root == "mul24" else f"{product} + {e.src(3, dtype)}")
 
 
-def divide(e: BlockWriter, m: Match) -> None:
-    dtype = PTX_DTYPE[m["t"]]
-    kind = "u" if dtype[0] == "u" else "s"
-    e.dst(0, dtype, f"{e.ins.root}_{kind}({e.src(1, dtype)}, {e.src(2, dtype)})")
-
-
-def minmax(e: BlockWriter, m: Match) -> None:
-    dtype = PTX_DTYPE[m["t"]]
-    e.dst(0, dtype, f"{e.ins.root}imum({e.src(1, dtype)}, {e.src(2, dtype)})")
-
-
 def minmax_relu(e: BlockWriter, m: Match) -> None:
-    """min/max whose result is at least 0."""
+    """min/max with .relu, whose result is at least 0."""
     e.dst(0, "i4", f"maximum({e.ins.root}imum({e.src(1, 'i4')}, {e.src(2, 'i4')}), {e.names.constant(0, 'i4')})")
 
 
 def minmax_x2(e: BlockWriter, m: Match) -> None:
-    """min/max of two packed 16-bit integers, with .relu at least 0."""
+    """min/max of two packed 16-bit integers, with or without .relu."""
     half = m["t"][0].replace("s", "i") + "2"
     result = f"halves({e.ins.root}imum, {half}, {e.src(1, 'u4')}, {e.src(2, 'u4')})"
     if m.get("relu"):
@@ -100,26 +81,8 @@ def minmax_x2(e: BlockWriter, m: Match) -> None:
     e.dst(0, "u4", result)
 
 
-def add_x2(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "u4", f"halves(add, u2, {e.src(1, 'u4')}, {e.src(2, 'u4')})")
-
-
-def neg(e: BlockWriter, m: Match) -> None:
-    e.dst(0, _signed(m["t"]), f"-{e.src(1, _signed(m['t']))}")
-
-
-def absolute(e: BlockWriter, m: Match) -> None:
-    e.dst(0, _signed(m["t"]), f"abs({e.src(1, _signed(m['t']))})")
-
-
-def sad(e: BlockWriter, m: Match) -> None:
-    d = PTX_DTYPE[m["t"]]
-    a, b = e.src(1, d), e.src(2, d)
-    e.dst(0, d, f"{e.src(3, d)} + maximum({a}, {b}) - minimum({a}, {b})")
-
-
 def carry_add(e: BlockWriter, m: Match) -> None:
-    """add.cc / addc: the carry is a register of its own."""
+    """add.cc / addc: the carry is in a register, %carry."""
     d = _unsigned(m["t"])
     a, b = e.src(1, d), e.src(2, d)
     extra = f" + {e.read('%carry', 'u4')}.astype({d})" if e.ins.root == "addc" else ""
@@ -168,13 +131,8 @@ def invert(e: BlockWriter, m: Match) -> None:
     e.dst(0, dtype, f"not_({e.src(1, 'p')})" if dtype == "p" else f"~{e.src(1, dtype)}")
 
 
-def cnot(e: BlockWriter, m: Match) -> None:
-    dtype = PTX_DTYPE[m["t"]]
-    e.dst(0, dtype, f"({e.src(1, dtype)} == 0).astype({dtype})")
-
-
 def shift(e: BlockWriter, m: Match) -> None:
-    """shl, shr; the amount is 32 bits wide whatever the type."""
+    """shl, shr, whose amount has 32 bits for all types."""
     dtype = PTX_DTYPE[m["t"]]
     amount = e.ins.operands[2]
     e.highest = 2
@@ -191,47 +149,9 @@ def shift(e: BlockWriter, m: Match) -> None:
     e.dst(0, dtype, f"{e.ins.root}({e.src(1, dtype)}, {e.src(2, 'u4')})")
 
 
-def funnel(e: BlockWriter, m: Match) -> None:
-    low, high, amount = e.src(1, "u4"), e.src(2, "u4"), e.src(3, "u4")
-    e.dst(0, "u4", f"shf_{m['dir']}({low}, {high}, {amount}, {m['mode'] == 'clamp'})")
-
-
 def lop3(e: BlockWriter, m: Match) -> None:
     a, b, c, _ = (e.src(i, "u4") for i in (1, 2, 3, 4))
     e.dst(0, "u4", f"lop3({a}, {b}, {c}, {e.literal(e.ins.operands[4], 'u4', '')})")
-
-
-def bfe(e: BlockWriter, m: Match) -> None:
-    dtype = PTX_DTYPE[m["t"]]
-    e.dst(0, dtype, f"bfe({e.src(1, dtype)}, {e.src(2, 'u4')}, {e.src(3, 'u4')})")
-
-
-def bfi(e: BlockWriter, m: Match) -> None:
-    dtype = PTX_DTYPE[m["t"]]
-    e.dst(0, dtype, f"bfi({e.src(1, dtype)}, {e.src(2, dtype)}, {e.src(3, 'u4')}, {e.src(4, 'u4')})")
-
-
-def bmsk(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "u4", f"bmsk({e.src(1, 'u4')}, {e.src(2, 'u4')}, {m['mode'] == 'clamp'})")
-
-
-def count(e: BlockWriter, m: Match) -> None:
-    """popc, clz: always a 32-bit result."""
-    e.dst(0, "u4", f"{e.ins.root}({e.src(1, PTX_DTYPE[m['t']])})")
-
-
-def bfind(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "u4", f"bfind({e.src(1, PTX_DTYPE[m['t']])}, {bool(m['shift'])})")
-
-
-def brev(e: BlockWriter, m: Match) -> None:
-    dtype = PTX_DTYPE[m["t"]]
-    e.dst(0, dtype, f"brev({e.src(1, dtype)})")
-
-
-def prmt(e: BlockWriter, m: Match) -> None:
-    a, b, c = (e.src(i, "u4") for i in (1, 2, 3))
-    e.dst(0, "u4", f"prmt({a}, {b}, {c}, {m['mode'] or ''!r})")
 
 
 def dp4a(e: BlockWriter, m: Match) -> None:
@@ -241,19 +161,25 @@ def dp4a(e: BlockWriter, m: Match) -> None:
     e.dst(0, "u4", f"dp4a({a}, {b}, {e.src(3, 'i4' if signed else 'u4')})")
 
 
+add_sat = expression("i4", "{root}_sat({0}, {1})", "i4", "i4")
+divide = expression("t", "{root}_{t[0]}({0}, {1})", "t", "t")
+minmax = expression("t", "{root}imum({0}, {1})", "t", "t")
+count = expression("u4", "{root}({0})", "t")
 MINMAX = (
     (INT, minmax), (r"\.relu\.s32", minmax_relu),
     (r"\.(?P<t>u16)x2", minmax_x2), (r"(?P<relu>\.relu)?\.(?P<t>s16)x2", minmax_x2),
 )
 
 ENTRIES: Entries = {
-    "add": ((INT, add), (r"\.sat\.(?P<t>s32)", add_sat), (r"\.(?P<t>[us]16x2)", add_x2),
+    "add": ((INT, add), (r"\.sat\.(?P<t>s32)", add_sat),
+            (r"\.[us]16x2", expression("u4", "halves(add, u2, {0}, {1})", "u4", "u4")),
             (r"\.(?P<cc>cc)\.(?P<t>[us](?:32|64))", carry_add)),
     "addc": ((r"(?:\.(?P<cc>cc))?\.(?P<t>[us](?:32|64))", carry_add),),
     "sub": ((INT, sub), (r"\.sat\.(?P<t>s32)", add_sat), (r"\.(?P<cc>cc)\.(?P<t>[us](?:32|64))", borrow_sub)),
     "subc": ((r"(?:\.(?P<cc>cc))?\.(?P<t>[us](?:32|64))", borrow_sub),),
     "mul": ((r"\.lo" + INT, mul_lo), (r"\.hi" + INT, mul_hi), (r"\.wide\.(?P<t>[us](?:16|32))", mul_wide)),
-    "mad": ((r"\.lo" + INT, mad_lo), (r"\.hi" + INT, mul_hi), (r"\.hi\.sat\.(?P<t>s32)", mad_hi_sat),
+    "mad": ((r"\.lo" + INT, mad_lo), (r"\.hi" + INT, mul_hi),
+            (r"\.hi\.sat\.s32", expression("i4", "mulhi_sat({0}, {1}, {2})", "i4", "i4", "i4")),
             (r"\.wide\.(?P<t>[us](?:16|32))", mul_wide),
             (r"\.(?P<part>hi|lo)\.(?P<cc>cc)\.(?P<t>[us](?:32|64))", carry_mad)),
     "madc": ((r"\.(?P<part>hi|lo)(?:\.(?P<cc>cc))?\.(?P<t>[us](?:32|64))", carry_mad),),
@@ -263,25 +189,27 @@ ENTRIES: Entries = {
     "rem": ((INT, divide),),
     "min": MINMAX,
     "max": MINMAX,
-    "neg": ((r"\.(?P<t>s(?:16|32|64))", neg),),
-    "abs": ((r"\.(?P<t>s(?:16|32|64))", absolute),),
-    "sad": ((INT, sad),),
+    "neg": ((r"\.(?P<t>s(?:16|32|64))", expression("t", "-{0}", "t")),),
+    "abs": ((r"\.(?P<t>s(?:16|32|64))", expression("t", "abs({0})", "t")),),
+    "sad": ((INT, expression("t", "{2} + maximum({0}, {1}) - minimum({0}, {1})", "t", "t", "t")),),
     "and": ((r"\.(?P<t>b16|b32|b64|pred)", logic),),
     "or": ((r"\.(?P<t>b16|b32|b64|pred)", logic),),
     "xor": ((r"\.(?P<t>b16|b32|b64|pred)", logic),),
     "not": ((r"\.(?P<t>b16|b32|b64|pred)", invert),),
-    "cnot": ((BITS, cnot),),
+    "cnot": ((BITS, expression("t", "({0} == 0).astype({dtype})", "t")),),
     "shl": ((BITS, shift),),
     "shr": ((r"\.(?P<t>[bus](?:16|32|64))", shift),),
-    "shf": ((r"\.(?P<dir>[lr])\.(?P<mode>wrap|clamp)\.b32", funnel),),
+    "shf": ((r"\.(?P<dir>[lr])\.(?P<mode>wrap|clamp)\.b32",
+             expression("u4", "shf_{dir}({0}, {1}, {2}, {mode!r})", "u4", "u4", "u4")),),
     "lop3": ((r"\.b32", lop3),),
-    "bfe": ((r"\.(?P<t>[us](?:32|64))", bfe),),
-    "bfi": ((r"\.(?P<t>b(?:32|64))", bfi),),
-    "bmsk": ((r"\.(?P<mode>wrap|clamp)\.b32", bmsk),),
+    "bfe": ((r"\.(?P<t>[us](?:32|64))", expression("t", "bfe({0}, {1}, {2})", "t", "u4", "u4")),),
+    "bfi": ((r"\.(?P<t>b(?:32|64))", expression("t", "bfi({0}, {1}, {2}, {3})", "t", "t", "u4", "u4")),),
+    "bmsk": ((r"\.(?P<mode>wrap|clamp)\.b32", expression("u4", "bmsk({0}, {1}, {mode!r})", "u4", "u4")),),
     "popc": ((r"\.(?P<t>b(?:32|64))", count),),
     "clz": ((r"\.(?P<t>b(?:32|64))", count),),
-    "bfind": ((r"(?P<shift>\.shiftamt)?\.(?P<t>[us](?:32|64))", bfind),),
-    "brev": ((r"\.(?P<t>b(?:32|64))", brev),),
-    "prmt": ((r"\.b32(?:\.(?P<mode>f4e|b4e|rc8|ecl|ecr|rc16))?", prmt),),
+    "bfind": ((r"(?P<shift>\.shiftamt)?\.(?P<t>[us](?:32|64))", expression("u4", "bfind({0}, {shift!r})", "t")),),
+    "brev": ((r"\.(?P<t>b(?:32|64))", expression("t", "brev({0})", "t")),),
+    "prmt": ((r"\.b32(?:\.(?P<mode>f4e|b4e|rc8|ecl|ecr|rc16))?",
+              expression("u4", "prmt({0}, {1}, {2}, {mode!r})", "u4", "u4", "u4")),),
     "dp4a": ((r"\.(?P<a>[us]32)\.(?P<b>[us]32)", dp4a),),
 }

@@ -1,4 +1,4 @@
-"""Matrix fragments between shared memory and registers, and matrix products of a warp."""
+"""Matrix loads, stores and products of a warp (ldmatrix, stmatrix, mma)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _REGISTERS = {
 _DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
 
 
-def rows(e: BlockWriter, m: Match, kind: str, operand: str) -> tuple[str, str]:
-    """(number, address) of the 16-byte rows of matrices; a generic address must be one of shared memory."""
-    number, address = site(e, kind, {"space": "shared"}, operand, _ROW_SHIFT, "V16")
+def shared_site(e: BlockWriter, m: Match, kind: str, operand: str, shift: int, dtype: str) -> tuple[str, str]:
+    """Register an access to shared memory, also by a generic address. Return (number, address in shared memory)."""
+    number, address = site(e, kind, {"space": "shared"}, operand, shift, dtype)
     if m["space"]:
         return number, address
     if e.names.sites[-1].address_dtype != "u8":
@@ -33,7 +33,7 @@ def ldmatrix(e: BlockWriter, m: Match) -> None:
     targets, source = e.exactly(2)
     registers = vector(targets)
     check_count(e, registers, int(m["num"]))
-    number, address = rows(e, m, "load", source)
+    number, address = shared_site(e, m, "load", source, _ROW_SHIFT, "V16")
     trans = m["trans"] is not None
     values = e.temp(f"S.matrices.ldmatrix({number}, {address}, {len(registers)}, {trans}, {e.pc})")
     for i, register in enumerate(registers):
@@ -45,21 +45,21 @@ def stmatrix(e: BlockWriter, m: Match) -> None:
     registers = vector(sources)
     check_count(e, registers, int(m["num"]))
     values = ", ".join(e.source(x, "u4") for x in registers)
-    number, address = rows(e, m, "store", target)
+    number, address = shared_site(e, m, "store", target, _ROW_SHIFT, "V16")
     e.stmt(f"S.matrices.stmatrix({number}, {address}, ({values},), {m['trans'] is not None}, {e.pc})")
 
 
 def mma(e: BlockWriter, m: Match) -> None:
-    """mma.sync of A and B of equal width; C and D have one type."""
+    """mma.sync of A and B of equal width, with C and D of one type."""
     a_type, b_type, element = m["a"], m["b"], m["d"]
     counts = _REGISTERS[a_type].get(m["shape"])
     integer, narrow = element == "s32", a_type in ("e4m3", "e5m2")
     if counts is None or m["c"] != element:
-        e.fail("there is no mma of this shape and these types")
+        e.fail("mma doesn't exist for this shape and these types")
     if a_type != b_type and not integer and not (narrow and b_type in ("e4m3", "e5m2")):
-        e.fail(f"there is no mma of {a_type} and {b_type}")
+        e.fail(f"mma doesn't exist for {a_type} and {b_type}")
     if element == "f16" and a_type in ("bf16", "tf32"):
-        e.fail(f"there is no mma of {a_type} with f16 accumulators")
+        e.fail(f"mma doesn't exist for {a_type} with f16 accumulators")
     d, a, b, c = (vector(x) for x in e.exactly(4))
     for registers, count in zip((d, a, b, c), (2 if element == "f16" else 4, *counts, len(d)), strict=True):
         check_count(e, registers, count)
@@ -69,7 +69,7 @@ def mma(e: BlockWriter, m: Match) -> None:
     left = e.once(f"fragment_a({listed(e, a, 'u4')}, S.n, {a_type!r})")
     right = e.once(f"fragment_b({listed(e, b, 'u4')}, S.n, {b_type!r})")
     start = tuple(e.source(x, dtype) for x in c)
-    # A sum that an earlier product has left is at hand as a matrix.
+    # the result of an earlier product is available as a matrix
     total = e.computed.get(start) or e.temp(f"fragment_c(({', '.join(start)},), S.n, {half})")
     matrix = e.temp(f"product({left}, {right}, {total}, {element!r}, {m.get('sat') is not None})")
     values = e.temp(f"registers_d({matrix}, {half})")
@@ -89,7 +89,7 @@ def check_count(e: BlockWriter, registers: list[str], count: int) -> None:
 
 _FORM = r"\.sync\.aligned\.m8n8\.x(?P<num>[124])(?P<trans>\.trans)?(?P<space>\.shared(?:::cta)?)?\.b16"
 _FLOATS = r"f16|bf16|tf32|e4m3|e5m2"
-# A GPU may add the products in another order and with fewer bits.
+# A GPU may add the products in a different order and with less precision.
 FLOAT_SUMS = approximated(
     "exact products, whose sum in float64 errs by at most 2^-44 of the sum of their magnitudes, rounded once; the "
     "lower 13 bits of tf32 are ignored"

@@ -5,7 +5,7 @@ source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarr
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Entries, Match
+from ..decode.emitter import BlockWriter, Entries, Match, expression
 from .copies import literal
 from .memory import any_order, site
 
@@ -18,7 +18,7 @@ _PLAIN = any_order(_SHARED)
 
 
 def barrier_site(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
-    """(number of the memory instruction, address expression) of an mbarrier."""
+    """Return (number of the memory instruction, address expression) of an mbarrier."""
     fields = {"space": "shared" if m["space"] else "", "far": m.get("far") or ""}
     return site(e, "barrier", fields, operand, 3, "u8")
 
@@ -36,7 +36,7 @@ def inval(e: BlockWriter, m: Match) -> None:
 
 
 def arrive(e: BlockWriter, m: Match) -> None:
-    """mbarrier.arrive{_drop}{.expect_tx, .noComplete}: an arrival, or as many as the last operand says."""
+    """mbarrier.arrive{_drop}{.expect_tx, .noComplete}: one arrival, or the number in the last operand."""
     operands = list(e.ins.operands)
     target = operands.pop(0)
     if len(operands) not in ((2,) if m["expects"] or m["incomplete"] else (1, 2)):
@@ -46,7 +46,7 @@ def arrive(e: BlockWriter, m: Match) -> None:
     count, expected = ("None", last) if m["expects"] else (last, "None")
     if m["far"]:
         if target != "_" or m["incomplete"]:
-            e.fail("an arrival at a barrier of another CTA has no state, and may complete the phase")
+            e.fail("an arrival at a barrier of another CTA returns no state, and can't have .noComplete")
         scope = "" if m["sem"] == ".relaxed" else m["scope"] or "cta"
         arguments = f"{number}, {address}, {count}, {expected}, {bool(m['drop'])}, {scope!r}"
         e.stmt(f"S.far_arrivals.arrive({arguments})")
@@ -70,7 +70,7 @@ def complete_tx(e: BlockWriter, m: Match) -> None:
 
 
 def wait(e: BlockWriter, m: Match) -> None:
-    """mbarrier.test_wait and .try_wait: whether a phase is complete. What a hint says about time changes no result."""
+    """mbarrier.test_wait and .try_wait, whose time hint is ignored."""
     operands = list(e.ins.operands)
     if len(operands) == 4 and m["how"] == "try":
         e.source(operands.pop(), "u4")
@@ -83,9 +83,9 @@ def wait(e: BlockWriter, m: Match) -> None:
 
 
 def awaited(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
-    """What a phase is given by, and the expression: "state", "parity", or "number", whose low bit is the parity.
+    """Return how a wait gives its phase ("state", "parity" or "number"), and that value's expression.
 
-    The number shows where the parity is a register of the instruction's own braces: `and.b32 p, n, 1` in front of it.
+    The phase's number is known if the wait is preceded, in braces, by `and.b32 p, n, 1` that computes its parity.
     """
     if not m["parity"]:
         return "state", e.source(operand, "u8")
@@ -98,12 +98,8 @@ def awaited(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
     return "parity", e.source(operand, "u4")
 
 
-def pending_count(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "u4", f"S.mbarriers.pending_count({e.src(1, 'u8')})")
-
-
 def set_registers(e: BlockWriter, m: Match) -> None:
-    """setmaxnreg: 24 to 256 registers a thread, in steps of 8."""
+    """setmaxnreg to 24 to 256 registers per thread, a multiple of 8."""
     (operand,) = e.exactly(1)
     count = literal(e, operand, 256)
     if count < 24 or count % 8:
@@ -118,7 +114,7 @@ ENTRIES: Entries = {
         (_ARRIVE + _RELEASES + r"\.b64", arrive), (r"\.expect_tx" + _RELAXED + r"\.b64", expect_tx),
         (r"\.complete_tx" + _RELAXED + r"\.b64", complete_tx),
         (r"\.(?P<how>test|try)_wait(?P<parity>\.parity)?" + _ACQUIRES + r"\.b64", wait),
-        (r"\.pending_count\.b64", pending_count),
+        (r"\.pending_count\.b64", expression("u4", "S.mbarriers.pending_count({0})", "u8")),
     ),
     "setmaxnreg": ((r"\.(?P<how>inc|dec)\.sync\.aligned\.u32", set_registers),),
 }

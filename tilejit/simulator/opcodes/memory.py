@@ -5,14 +5,25 @@ from __future__ import annotations
 import re
 
 from ...dataclass import dataclass
-from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Entries, Fidelity, Match, approximated, refused, vector
+from ..decode.emitter import (
+    PTX_DTYPE,
+    SIZE,
+    BlockWriter,
+    Entries,
+    Fidelity,
+    Match,
+    approximated,
+    refused,
+    statement,
+    vector,
+)
 from ..decode.ptx import parse_number
 
 
 def any_order(*parts: str) -> str:
-    """A pattern for modifiers that may come in any order, each at most once, as ptxas takes them.
+    """Return a pattern for modifiers in any order, each at most once, as ptxas accepts them.
 
-    A part that begins with "!" must be there.
+    A part that begins with "!" is required.
     """
     once = []
     needed = ""
@@ -53,38 +64,39 @@ _ADDRESS = re.compile(r"\[\s*([%$\w@]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One memory instruction, as the machine needs to know it.
-
-    space: "" for a generic address.
-    offset: bytes added to the address register.
-    shift: log2 of the bytes one thread moves; dtype: as what it moves them.
-    kind: "load" | "store" | "atomic", or "barrier" where it uses an mbarrier.
-    reads: what other threads wrote, which reductions don't tell.
-    strong: ordered accesses, which don't race with each other if the scope of both reaches the other thread.
-    wide: the scope reaches all CTAs; constant: reads only what nobody writes while the kernel runs (.nc).
-    part: moves a part of a wider access, so that its width says nothing about the kernel's elements.
-    """
+    """A memory instruction, as seen by the machine."""
 
     index: int
     pc: int
+    #: "" for a generic address
     space: str
+    #: bytes added to the address register
     offset: int
+    #: log2 of the bytes per thread
     shift: int
+    #: of the bytes per thread, as one element
     dtype: str
     address_dtype: str
+    #: "load", "store", "atomic", or "barrier" for mbarrier instructions
     kind: str
+    #: strong accesses don't race with each other if the scopes of both include the other thread
     strong: bool = False
     acquire: bool = False
     release: bool = False
+    #: the scope includes all CTAs
     wide: bool = False
+    #: False for reductions, which return no old value
     reads: bool = True
+    #: a load with .nc, from memory that the kernel must not write
     constant: bool = False
+    #: operation and type of an atomic
     op: str = ""
+    #: part of a wider access or copy, so that its width says nothing about the kernel's elements
     part: bool = False
 
 
 def address(e: BlockWriter, operand: str) -> tuple[str, str, int]:
-    """(expression, its dtype, constant offset) of `[register+offset]`, `[symbol+offset]` or `[number]`."""
+    """Return (expression, dtype, constant offset) of `[register+offset]`, `[symbol+offset]` or `[number]`."""
     match = _ADDRESS.fullmatch(operand)
     if match is None:
         e.fail(f"address {operand!r} is not understood")
@@ -104,7 +116,6 @@ def address(e: BlockWriter, operand: str) -> tuple[str, str, int]:
 
 
 def _name(operand: str) -> str:
-    """What stands in an address's brackets in front of its offset."""
     match = _ADDRESS.fullmatch(operand)
     return match[1] if match else ""
 
@@ -115,12 +126,15 @@ def _signed(text: str) -> int:
 
 
 def site(
-    e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: str, behind: int = 0
+    e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: str, displacement: int = 0
 ) -> tuple[str, str]:
-    """Register a memory instruction `behind` bytes after an address; returns (its number, the address expression)."""
+    """Register a memory instruction. Return (its number, the address expression).
+
+    displacement: bytes to add to the address.
+    """
     space = m.get("space") or ""
     value, address_dtype, offset = address(e, operand)
-    offset += behind
+    offset += displacement
     if e.names.shared and space in ("shared", "") and not m.get("far") and e.is_register(_name(operand)):
         value = e.once(f"S.clusters.{'offset' if space else 'generic_offset'}({value})")
     sem = m.get("sem") or ""
@@ -141,7 +155,7 @@ _WIDE = {16: "V16", 32: "V32"}
 
 
 def operands_of(e: BlockWriter, m: Match, count: int) -> list[str]:
-    """The `count` operands of an access, less the cache policy of one with a hint."""
+    """Return the `count` operands of an access, without the cache policy of one with a hint."""
     operands = list(e.ins.operands)
     needed = count + 1 if m.get("hint") else count
     if len(operands) != needed:
@@ -177,7 +191,7 @@ def load(e: BlockWriter, m: Match) -> None:
 
 
 def _load_param(e: BlockWriter, targets: list[str], dtype: str) -> bool:
-    """Loads from the parameter space at a constant offset: values that all threads share."""
+    """Emit a load from the parameter space at a constant offset. Return False if it is at another address."""
     match = _ADDRESS.fullmatch(e.ins.operands[1])
     if match is None:
         e.fail(f"address {e.ins.operands[1]!r} is not understood")
@@ -231,10 +245,10 @@ def store(e: BlockWriter, m: Match) -> None:
 
 
 def _stored(e: BlockWriter, source: str, dtype: str, ptx_type: str) -> tuple[str, str]:
-    """(value, dtype) of what is stored, as a float of the width where the register is at hand only so."""
+    """Return (value, dtype) of a stored operand: a float if the register has only a float view."""
     if e.is_register(source) and e.names.register_bits.get(source) == 8 * SIZE[dtype] and SIZE[dtype] >= 4:
-        at_hand, other = e.at_hand(source), f"f{SIZE[dtype]}"
-        if other in at_hand and dtype not in at_hand:
+        held, other = e.dtypes_held(source), f"f{SIZE[dtype]}"
+        if other in held and dtype not in held:
             return e.source(source, other, ptx_type), other
     return e.source(source, dtype, ptx_type), dtype
 
@@ -258,7 +272,7 @@ _VECTORS = {
 
 
 def atomic(e: BlockWriter, m: Match) -> None:
-    """atom and red. With a sink `_` an atom is a red; for a destination that nobody reads no old value is fetched."""
+    """atom and red. With the sink `_` an atom is a red; no old value is returned if the destination is never read."""
     op, t = m["op"], m["t"]
     first = 1 if e.ins.root == "atom" else 0
     operands = operands_of(e, m, first + (3 if op == "cas" else 2))
@@ -280,14 +294,14 @@ def atomic(e: BlockWriter, m: Match) -> None:
     whole = (SIZE[dtype] * count).bit_length() - 1
     number, value = site(e, "atomic", {**m, "op": f"{op}.{t}"}, operands[first], whole, dtype)
     e.stmt(f"S.access.is_misaligned(S.access.sites[{number}], {value})")
-    # each element by itself is updated atomically
+    # each element is updated atomically, but not the vector
     for i, source in enumerate(sources):
         target = targets[i] if wanted else "_"
         update_one(e, m, target, operands[first], [source], i * SIZE[dtype])
 
 
 def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[str], offset: int = 0) -> None:
-    """The atomic update of one element, `offset` bytes behind an address; the old value goes to `target`."""
+    """Emit the atomic update of one element, `offset` bytes after an address. target: of the old value."""
     op, t = m["op"], m["t"]
     dtype = PTX_DTYPE[t]
     m = {**m, "op": f"{op}.{t}"}
@@ -298,18 +312,14 @@ def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[
 
 
 def create_policy(e: BlockWriter, m: Match) -> None:
-    """A cache policy changes no result."""
+    """createpolicy, which has no effect on results."""
     e.write(e.ins.operands[0], "u8", e.names.constant(0, "u8"))
 
 
 def fence(e: BlockWriter, m: Match) -> None:
-    """fence.{sem}.{scope}; membar is a sequentially consistent one, whose .gl is .gpu."""
+    """fence.{sem}.{scope}, and membar, a sequentially consistent fence whose .gl is .gpu."""
     sem = "sc" if e.ins.root == "membar" else m["sem"] or "acq_rel"
     e.stmt(f"S.fence({sem!r}, {m['scope'] in ('gl', 'gpu', 'sys')})")
-
-
-def fence_init(e: BlockWriter, m: Match) -> None:
-    e.stmt("S.mbarriers.fence_init()")
 
 
 def fence_proxy(e: BlockWriter, m: Match) -> None:
@@ -317,7 +327,7 @@ def fence_proxy(e: BlockWriter, m: Match) -> None:
 
 
 def nothing(e: BlockWriter, m: Match) -> None:
-    """Hints, and fences of what this machine has only one way to."""
+    """Hints, and fences that aren't needed here."""
 
 
 _WIDE_TYPE = (r".*\.b128", *refused("128-bit registers are not supported"))
@@ -333,7 +343,7 @@ ENTRIES: Entries = {
     "red": ((ATOM, atomic), (ATOM_FLOAT, atomic, _ADDITIONS)),
     "membar": ((r"\.(?P<scope>cta|gl|sys)", fence),),
     "fence": ((r"(?:\.(?P<sem>sc|acq_rel|acquire|release))?\.(?P<scope>cta|cluster|gpu|sys)", fence),
-              (r"\.mbarrier_init\.release\.cluster", fence_init),
+              (r"\.mbarrier_init\.release\.cluster", statement("S.mbarriers.fence_init()")),
               (r"\.proxy\.async(?:\.(?P<space>global|shared)(?:::(?:cta|cluster))?)?", fence_proxy),
               (r"\.proxy\.alias", nothing, Fidelity("exact", "no memory has two addresses"))),
     "prefetch": ((r"(?:\.global|\.local)?\.L[12]", nothing, _HINT),

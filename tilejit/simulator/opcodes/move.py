@@ -6,8 +6,8 @@ from ..decode.emitter import PTX_DTYPE, SIZE, SPECIAL, BlockWriter, Entries, Mat
 
 ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x2)"
 
-# The generic address space holds a window per state space. Device addresses lie above 2^32, so that an address
-# that was truncated to 32 bits faults.
+# The generic address space has a window per state space. All device addresses exceed 32 bits, so that a truncated
+# address is out of bounds.
 WINDOWS = {"shared": 1 << 44, "local": 2 << 44, "const": 3 << 44, "param": 4 << 44, "global": 0}
 
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
@@ -27,7 +27,7 @@ def mov(e: BlockWriter, m: Match) -> None:
         if special is None and e.names.register_bits.get(target) == e.names.register_bits[source]:
             e.alias(target, source)
         else:
-            # mov.u32 of a special register whose type is wider or narrower converts by bits.
+            # mov of a special register of another width converts its bits
             e.write(target, dtype, e.source(source, dtype))
     elif source[0] in "0123456789-+":
         bits = e.literal(source, dtype, m["t"])
@@ -38,7 +38,7 @@ def mov(e: BlockWriter, m: Match) -> None:
 
 
 def pack(e: BlockWriter, target: str, parts: list[str], dtype: str) -> None:
-    """mov.b32/b64 d, {a, b, ...}: the first element is lowest."""
+    """mov.b32/b64 d, {a, b, ...}, with the first element lowest."""
     size = SIZE[dtype] // len(parts)
     total = f"u{SIZE[dtype]}"
     terms = []
@@ -72,7 +72,7 @@ def mov_pred(e: BlockWriter, m: Match) -> None:
 
 
 def cvta(e: BlockWriter, m: Match) -> None:
-    """Between an address within a state space and a generic one."""
+    """cvta, between addresses in a state space and generic ones."""
     dtype = PTX_DTYPE[m["t"]]
     base = WINDOWS[m["space"]]
     operator = "-" if m["to"] else "+"
@@ -91,14 +91,14 @@ def selp(e: BlockWriter, m: Match) -> None:
     unsigned = f"u{SIZE[PTX_DTYPE[m['t']]]}"
     dtype = PTX_DTYPE[m["t"]]
     if dtype[0] in "ui":
-        dtype = _at_hand(e, unsigned)
+        dtype = _held_dtype(e, unsigned)
     chosen, yes, no = e.src(3, "p"), e.src(1, dtype), e.src(2, dtype)
     e.stmt(f"S.selects({e.pc}, {chosen})")
     e.dst(0, dtype, f"sel({chosen}, {yes}, {no})")
 
 
-def _at_hand(e: BlockWriter, unsigned: str) -> str:
-    """The float dtype if both inputs are at hand only so: selection moves bits, whatever the type says."""
+def _held_dtype(e: BlockWriter, unsigned: str) -> str:
+    """Return a float or signed dtype if the inputs have only such views; selection moves bits of any dtype."""
     for other in (f"f{unsigned[1]}", f"i{unsigned[1]}"):
         registers = [i for i in (1, 2) if e.is_register(e.ins.operands[i])]
         if registers and all(e.either(unsigned, other, i) == other for i in registers):
@@ -115,7 +115,7 @@ def slct(e: BlockWriter, m: Match) -> None:
 
 
 def compare(e: BlockWriter, how: str, a: str, b: str, is_float: bool) -> str:
-    """An expression for one comparison; the ...u forms are true for NaN, the others false."""
+    """Return the expression of a comparison. The unordered forms (...u) are true for NaN, the others false."""
     if how == "num":
         return f"(({a} == {a}) & ({b} == {b}))"
     if how == "nan":
@@ -167,7 +167,7 @@ def _comparison(e: BlockWriter, m: Match, first: int) -> str:
 
 
 def set_(e: BlockWriter, m: Match) -> None:
-    """set: like setp into a register: all ones or 1.0."""
+    """set, which is setp into a register, with all ones or 1.0 for true."""
     result = _comparison(e, m, 1)
     if m.get("bool"):
         result = f"({result} {({'and': '&', 'or': '|', 'xor': '^'})[m['bool']]} {e.src(3, 'p')})"
@@ -178,7 +178,7 @@ def set_(e: BlockWriter, m: Match) -> None:
 
 
 def setp_x2(e: BlockWriter, m: Match) -> None:
-    """setp on f16x2/bf16x2: p for the low halves, q for the high ones."""
+    """setp on f16x2/bf16x2, with p for the low halves and q for the high ones."""
     targets = paired(e.ins.operands[0])
     low = "f16_low" if m["t"] == "f16x2" else "bf16_low"
     a, b = e.src(1, "u4"), e.src(2, "u4")

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Fidelity, Match, approximated, paired
+from ..decode.emitter import (
+    PTX_DTYPE,
+    BlockWriter,
+    Entries,
+    Fidelity,
+    Match,
+    approximated,
+    expression,
+    paired,
+    statement,
+)
 
 
 def barrier(e: BlockWriter, m: Match) -> None:
-    """bar.sync/arrive/red and barrier.*: a block's last instruction; the machine does the waiting."""
+    """bar.sync/arrive/red and barrier.*, which end a block; the machine performs the wait."""
     operands = list(e.ins.operands)
     how = m["how"]
     result = operands.pop(0) if how == "red" else ""
     predicate = operands.pop() if how == "red" else ""
     if how == "red" and not operands:
-        e.fail("bar.red takes a barrier")
+        e.fail("bar.red needs a barrier")
     number = e.source(operands[0], "u4")
     count = e.source(operands[1], "u4") if len(operands) > 1 else "None"
     aligned = e.ins.root == "bar" or m["aligned"] is not None
@@ -21,7 +31,7 @@ def barrier(e: BlockWriter, m: Match) -> None:
     value = e.source(predicate, "p") if predicate else "None"
     e.extra = f"({how!r}, {number}, {count}, {aligned}, {value}, {m.get('op') or ''!r})"
     if result:
-        # The result arrives when the barrier completes: the machine writes this register.
+        # the machine writes the result when the barrier completes
         e.barrier_result(result, "u4" if m["op"] == "popc" else "p")
 
 
@@ -37,7 +47,7 @@ def shfl(e: BlockWriter, m: Match) -> None:
 
 
 def write_both(e: BlockWriter, both: str) -> None:
-    """Assign a destination `r`, or `r|p`, what a variable holds for both."""
+    """Assign the elements of a variable to a destination `r` or `r|p`."""
     for i, (target, dtype) in enumerate(zip(paired(e.ins.operands[0]), ("u4", "p"), strict=False)):
         if target != "_":
             e.write(target, dtype, f"{both}[{i}]")
@@ -47,10 +57,6 @@ def vote(e: BlockWriter, m: Match) -> None:
     mask = e.src(2, "u4") if m["sync"] else "None"
     call = f"S.vote({m['mode']!r}, {e.src(1, 'p')}, {mask}, {e.pc})"
     e.dst(0, "u4" if m["mode"] == "ballot" else "p", call)
-
-
-def activemask(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "u4", "S.activemask()")
 
 
 def match(e: BlockWriter, m: Match) -> None:
@@ -70,7 +76,7 @@ def elect(e: BlockWriter, m: Match) -> None:
 
 
 def call(e: BlockWriter, m: Match) -> None:
-    """vprintf(format, arguments) and __assertfail; nothing else is defined outside the kernel."""
+    """Calls of vprintf(format, arguments) and __assertfail."""
     operands = list(e.ins.operands)
     result = operands.pop(0).strip("()") if operands[0][0] == "(" else ""
     name = operands[0]
@@ -87,16 +93,12 @@ def call(e: BlockWriter, m: Match) -> None:
         e.stmt(f"S.assertfail({e.pc}, {', '.join(values)})")
         return
     if e.module.functions.get(name):
-        e.fail(f"call of {name}: device functions are not supported: inline them into the kernel")
+        e.fail(f"call of {name}: device functions are not supported; inline them into the kernel")
     e.fail(f"call of {name}: only vprintf and __assertfail are known")
 
 
 def nothing(e: BlockWriter, m: Match) -> None:
-    """Hints and pauses, which change no result."""
-
-
-def trap(e: BlockWriter, m: Match) -> None:
-    e.stmt(f"S.trap({e.pc})")
+    """Jumps, which have no code here, and instructions without effect on results."""
 
 
 _ALIGNED = r"(?P<aligned>\.aligned)?"
@@ -110,20 +112,18 @@ ENTRIES: Entries = {
     "shfl": ((r"(?P<sync>\.sync)?\.(?P<mode>up|down|bfly|idx)\.b32", shfl),),
     "vote": ((r"(?P<sync>\.sync)?\.(?P<mode>all|any|uni)\.pred", vote),
              (r"(?P<sync>\.sync)?\.(?P<mode>ballot)\.b32", vote)),
-    "activemask": ((r"\.b32", activemask),),
+    "activemask": ((r"\.b32", expression("u4", "S.activemask()")),),
     "match": ((r"\.(?P<mode>any|all)\.sync\.(?P<t>b32|b64)", match),),
     "redux": ((r"\.sync\.(?P<op>add|min|max)\.(?P<t>[us]32)", redux),
               (r"\.sync\.(?P<op>and|or|xor)\.(?P<t>b32)", redux),
-              (r"\.sync\.(?P<op>min|max)(?P<abs>\.abs)?\.(?P<t>f32)", redux),
-              (r"\.sync\.(?P<op>min|max)(?P<abs>\.abs)?(?P<nan>\.NaN)\.(?P<t>f32)", redux,
-               approximated("NaN operands are ignored, as without .NaN"))),
+              (r"\.sync\.(?P<op>min|max)(?P<abs>\.abs)?(?P<nan>\.NaN)?\.(?P<t>f32)", redux)),
     "elect": ((r"\.sync", elect),),
     "bra": ((r"(?:\.uni)?", nothing),),
     "brx": ((r"\.idx(?:\.uni)?", nothing),),
     "ret": ((r"(?:\.uni)?", nothing),),
     "exit": ((r"", nothing),),
     "call": ((r"(?:\.uni)?", call, Fidelity("exact", "vprintf and __assertfail; no other function", races=False)),),
-    "trap": ((r"", trap),),
+    "trap": ((r"", statement("S.trap({pc})")),),
     "brkpt": ((r"", nothing, approximated("ignored")),),
     "nanosleep": ((r"\.u32", nothing, Fidelity("exact", "takes no time")),),
     "pmevent": ((r"(?:\.mask)?", nothing),),

@@ -1,33 +1,23 @@
-"""tcgen05: tensor memory's allocation, loads, stores, waits and fences."""
+"""tcgen05: allocation, loads, stores, waits and fences of tensor memory."""
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Entries, Match, vector
+from ..decode.emitter import BlockWriter, Entries, Match, statement, vector
 from ..machine.tensor_layout import COLUMNS, SHAPES
 from .copies import literal
-from .matrix import check_count
-from .memory import address, site
-from .move import WINDOWS
+from .matrix import check_count, shared_site
+from .memory import address
 
 
 def alloc(e: BlockWriter, m: Match) -> None:
     target, columns = e.exactly(2)
-    number, value = site(e, "store", {"space": "shared"}, target, 2, "u4")
-    if not m["space"]:
-        if e.names.sites[-1].address_dtype != "u8":
-            e.fail("a generic address has 64 bits")
-        value = f"({value} - {e.names.constant(WINDOWS['shared'], 'u8')})"
+    number, value = shared_site(e, m, "store", target, 2, "u4")
     e.stmt(f"S.tmem.alloc({number}, {value}, {e.source(columns, 'u4')}, {e.pc})")
 
 
 def dealloc(e: BlockWriter, m: Match) -> None:
     taddr, columns = e.exactly(2)
     e.stmt(f"S.tmem.dealloc({e.source(taddr, 'u4')}, {e.source(columns, 'u4')}, {e.pc})")
-
-
-def relinquish(e: BlockWriter, m: Match) -> None:
-    e.exactly(0)
-    e.stmt(f"S.tmem.relinquish({e.pc})")
 
 
 def load(e: BlockWriter, m: Match) -> None:
@@ -51,7 +41,7 @@ def store(e: BlockWriter, m: Match) -> None:
 
 
 def form(e: BlockWriter, m: Match, registers: list[str], where: str, split: str) -> str:
-    """The arguments that say which cells: shape, num, packed, split, address."""
+    """Return the arguments that select cells: shape, num, packed, split, address."""
     _, each, most = SHAPES[m["shape"]]
     num = int(m["num"])
     if num > most:
@@ -70,18 +60,14 @@ def wait(e: BlockWriter, m: Match) -> None:
     e.stmt(f"S.tmem.wait_{'load' if m['what'] == 'ld' else 'store'}({e.pc})")
 
 
-def fence(e: BlockWriter, m: Match) -> None:
-    e.exactly(0)
-    e.stmt(f"S.tmem.fence({m['how']!r})")
-
-
 _GROUP = r"\.cta_group::1\.sync\.aligned"
 _SHAPE = r"\.sync\.aligned\.(?P<shape>32x32b|16x64b|16x128b|16x256b|16x32bx2)\.x(?P<num>1|2|4|8|16|32|64|128)"
 ENTRIES: Entries = {
     "tcgen05": ((rf"\.alloc{_GROUP}(?P<space>\.shared::cta|\.shared)?\.b32", alloc),
-                (rf"\.dealloc{_GROUP}\.b32", dealloc), (rf"\.relinquish_alloc_permit{_GROUP}", relinquish),
+                (rf"\.dealloc{_GROUP}\.b32", dealloc),
+                (rf"\.relinquish_alloc_permit{_GROUP}", statement("S.tmem.relinquish({pc})")),
                 (rf"\.ld{_SHAPE}(?P<packed>\.pack::16b)?\.b32", load),
                 (rf"\.st{_SHAPE}(?P<packed>\.unpack::16b)?\.b32", store),
                 (r"\.wait::(?P<what>ld|st)\.sync\.aligned", wait),
-                (r"\.fence::(?P<how>before|after)_thread_sync", fence)),
+                (r"\.fence::(?P<how>before|after)_thread_sync", statement("S.tmem.fence({how!r})"))),
 }

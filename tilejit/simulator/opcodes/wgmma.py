@@ -1,4 +1,4 @@
-"""wgmma: products of a warpgroup, their fence, groups and waits.
+"""wgmma: products of a warpgroup, with their fences, groups and waits.
 
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..decode.emitter import BlockWriter, Entries, Match, vector
+from ..decode.emitter import BlockWriter, Entries, Match, statement, vector
 from ..numerics.warpgroup import ProductForm
 from .copies import literal
 from .matrix import FLOAT_SUMS, check_count
@@ -22,19 +22,19 @@ _DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
 
 
 def shape(e: BlockWriter, m: Match) -> int:
-    """N of a form that exists."""
+    """Check that a form exists, and return N."""
     n, a, b, d = int(m["n"]), m["a"], m["b"], m["d"]
     integer = a in _INTEGERS
     pair = integer or a == b or all(x in _FP8 for x in (a, b))
     accumulates = d != "f16" or a in _HALF
     extents = n % 8 == 0 and 8 <= n <= 256 and (not integer or n % 16 == 0 or n in (8, 24))
     if not (pair and accumulates and extents and int(m["k"]) == _DEPTH[a]):
-        e.fail("there is no wgmma of this shape and these types")
+        e.fail("wgmma doesn't exist for this shape and these types")
     return n
 
 
 def immediate(e: BlockWriter, operand: str, values: tuple[int, ...]) -> int:
-    """A constant operand that is one of `values`."""
+    """Return a constant operand, which must be one of `values`."""
     if operand not in [str(x) for x in values]:
         e.fail(f"{operand!r} must be one of {', '.join(map(str, values))}")
     return int(operand)
@@ -76,16 +76,6 @@ def multiply(e: BlockWriter, m: Match) -> None:
         e.write(register, dtype, f"{values}[{i}]")
 
 
-def fence(e: BlockWriter, m: Match) -> None:
-    e.exactly(0)
-    e.stmt(f"S.products.fence({e.pc})")
-
-
-def commit(e: BlockWriter, m: Match) -> None:
-    e.exactly(0)
-    e.stmt(f"S.products.commit({e.pc})")
-
-
 def wait(e: BlockWriter, m: Match) -> None:
     (newest,) = e.exactly(1)
     e.stmt(f"S.products.wait({literal(e, newest, 7)}, {e.pc})")
@@ -97,6 +87,7 @@ ENTRIES: Entries = {
     "wgmma": (
         (_MULTIPLY + r"(?P<sat>\.satfinite)?\.(?P<d>s32)\.(?P<a>s8|u8)\.(?P<b>s8|u8)", multiply),
         (_MULTIPLY + rf"\.(?P<d>f32|f16)\.(?P<a>{_FLOATS})\.(?P<b>{_FLOATS})", multiply, FLOAT_SUMS),
-        (r"\.fence\.sync\.aligned", fence), (r"\.commit_group\.sync\.aligned", commit),
+        (r"\.fence\.sync\.aligned", statement("S.products.fence({pc})")),
+        (r"\.commit_group\.sync\.aligned", statement("S.products.commit({pc})")),
         (r"\.wait_group\.sync\.aligned", wait)),
 }

@@ -1,9 +1,10 @@
-"""Operations that say the same as an earlier one, but for the names of their local tiles, are written as that one was.
+"""Reuse of lane IR between operations that differ only in the names of their local tiles.
 
     cta.add y[…], x[…], x[…]       unrolled for round.3: store y[round.3] <- x[round.3] + x[round.3]
     cta.add z[…], y[…], y[…]       unrolled for round.4: store z[round.4] <- y[round.4] + y[round.4]
 
-So a long kernel is planned once for each kind of operation: writing one again takes a quarter of the time.
+The second operation takes the lane IR of the first, renamed. In long unrolled kernels this is four times as fast as
+planning it.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from ..ir.walk import Block
 from .builder import Builder
 from .engine import Verdict
 
-__all__ = ["Decide", "Written", "likeness"]
+__all__ = ["Dispatch", "LoweredOperation", "reuse_key"]
 
 
-def likeness(op: TileOp, b: Builder) -> Hashable | None:
-    """What two operations have in common that are written alike; None for one that is written by itself.
+def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
+    """Return a key that is equal for operations with the same lane IR up to renaming, or None if `op` isn't reusable.
 
-    accepts: operations on fixed parts of local tiles, on the same part of shared memory where no option says more, and
-    on scalars that have a name or are constants.
+    Operations are reusable if their operands are local tiles at constant offsets, shared memory (without options), and
+    scalars that are variables or constants.
     """
     roots: dict[str, int] = {}
     operands: list[Hashable] = []
@@ -34,7 +35,7 @@ def likeness(op: TileOp, b: Builder) -> Hashable | None:
         if isinstance(operand, Region):
             starts = tuple([start.value for start in operand.starts if isinstance(start, Const)])
             if operand.buffer.space == "local" and len(starts) == len(operand.starts):
-                operands.append((_likeness_of(operand.buffer, roots, b), starts, operand.extents))
+                operands.append((_buffer_key(operand.buffer, roots, b), starts, operand.extents))
             elif operand.buffer.space == "shared" and not op.options and all(map(_is_scalar, operand.starts)):
                 operands.append((operand.buffer, tuple(map(_scalar, operand.starts)), operand.extents))
             else:
@@ -43,14 +44,14 @@ def likeness(op: TileOp, b: Builder) -> Hashable | None:
             operands.append(_scalar(operand))
         else:
             return None
-    # attributes as text: the constants of a user's function may be 0.0 or -0.0, which are equal
+    # attributes as text: the constants of a user's function may be 0.0 or -0.0, which compare equal
     return op.name, op.scope, repr(op.attrs), tuple(operands)
 
 
-def _likeness_of(buffer: Buffer, roots: dict[str, int], b: Builder) -> Hashable:
-    """All of a buffer but its name. By identity of its layout, which the tiles of one grid share."""
+def _buffer_key(buffer: Buffer, roots: dict[str, int], b: Builder) -> Hashable:
+    """Return all properties of a buffer but its name. Tiles of one grid share one layout object."""
     base = buffer.base
-    storage = _likeness_of(base, roots, b) if base is not None else roots.setdefault(buffer.name, len(roots))
+    storage = _buffer_key(base, roots, b) if base is not None else roots.setdefault(buffer.name, len(roots))
     layout = id(buffer.layout)
     return storage, b.is_addressed(buffer), buffer.dtype, buffer.shape, layout, buffer.slots, buffer.align
 
@@ -60,24 +61,24 @@ def _is_scalar(operand: Expr) -> bool:
 
 
 def _scalar(operand: Expr | None) -> Hashable:
-    # as text: 0.0 and -0.0 are equal, and a NaN isn't
+    # as text: 0.0 and -0.0 compare equal, and a NaN differs from itself
     return (operand.dtype, repr(operand.value)) if isinstance(operand, Const) else operand
 
 
-#: dispatches an operation
-Decide = Callable[[TileOp], Verdict[Any]]
+#: dispatches one operation
+Dispatch = Callable[[TileOp], Verdict[Any]]
 
 
-class _Likewise(Verdict[Any]):
-    """A verdict on an operation that is alike. Plan and declines name its tiles: they are made when asked for."""
+class _ReusedVerdict(Verdict[Any]):
+    """The verdict on an operation with reused lane IR. Its plan and declines are computed on demand."""
 
-    def __init__(self, op: TileOp, first: Verdict[Any], decide: Decide) -> None:
-        self.__dict__.update(op=op, chosen=first.chosen, _decide=decide)
+    def __init__(self, op: TileOp, first: Verdict[Any], dispatch: Dispatch) -> None:
+        self.__dict__.update(op=op, chosen=first.chosen, _dispatch=dispatch)
 
     @cached_property
     def _verdict(self) -> Verdict[Any]:
-        decide: Decide = self.__dict__["_decide"]
-        return decide(self.op)
+        dispatch: Dispatch = self.__dict__["_dispatch"]
+        return dispatch(self.op)
 
     @property
     def plan(self) -> Any:
@@ -93,31 +94,31 @@ class _Likewise(Verdict[Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """The lane IR of an operation."""
+class LoweredOperation:
+    """An operation's verdict and lane IR."""
 
     verdict: Verdict[Any]
     statements: Block
 
-    def again(self, op: TileOp, b: Builder, decide: Decide) -> Verdict[Any]:
-        """Writes that of one that is alike."""
+    def reuse_for(self, op: TileOp, b: Builder, dispatch: Dispatch) -> Verdict[Any]:
+        """Emit the lane IR for `op`, whose key is equal."""
         first = self.verdict.op
         pairs = zip(first.operands, op.operands, strict=True)
         buffers: dict[str, Buffer] = {}
         for one, other in pairs:
             if isinstance(one, Region) and isinstance(other, Region):
-                buffers |= _pairs(one.buffer, other.buffer)
+                buffers |= _matching_buffers(one.buffer, other.buffer)
         renaming = Renaming(
             buffers, lambda name: b.name(name.rpartition(".")[0]), lambda span: op.span if span is first.span else span
         )
         for stmt in renaming.block(self.statements):
             b.append(stmt)
-        return _Likewise(op, self.verdict, decide)
+        return _ReusedVerdict(op, self.verdict, dispatch)
 
 
-def _pairs(one: Buffer, other: Buffer) -> dict[str, Buffer]:
-    """Which buffers stand for a buffer and for those that it is a view of."""
+def _matching_buffers(one: Buffer, other: Buffer) -> dict[str, Buffer]:
+    """Map the name of a buffer, and those of its bases, to the corresponding buffers of `other`."""
     pairs = {one.name: other}
     if one.base is not None and other.base is not None:
-        pairs |= _pairs(one.base, other.base)
+        pairs |= _matching_buffers(one.base, other.base)
     return pairs

@@ -1,12 +1,12 @@
-"""Where blocks lead: which only leave the kernel, which loops may wait for others, and what decides how a loop goes on.
+"""Control-flow analyses: loops that may wait for other threads, endless loops, and uses of loaded values.
 
-A loop may wait for other threads if it looks at what they change, by an ordered access or an update, and a branch in it
-depends on what it reads. One that counts its turns waits for nobody, whatever it updates.
+A loop may wait for other threads if it reads memory that they may change, by a strong access or an update, and a branch
+in it depends on a loaded value. A loop that only counts iterations doesn't wait, whatever it updates.
 
-A register decides how a loop goes on if a branch in it depends on it, or the place of a store, or a barrier. A value
-that is only stored decides nothing. Where all that decides is as it was in an earlier turn, and nobody has written what
-the deciding loads read, every later turn takes the same way and stores to the same places: the loop has no end. Nor has
-one that no path leaves, whatever decides.
+The *deciding* registers of a loop are those on which its branches, barriers and store addresses depend; values that are
+only stored decide nothing. If all deciding registers have the values of an earlier iteration, and the memory that the
+deciding loads read is unchanged, then all later iterations take the same path and store to the same addresses: the loop
+is endless. So is a loop without an exit.
 """
 
 from __future__ import annotations
@@ -26,31 +26,30 @@ from .steps import Step, step_of
 BackEdge = tuple[int, int]
 T = TypeVar("T", int, str)
 
-#: Only their results depend on their operands.
+#: their operands affect only their results
 _PURE = frozenset({
     *integer.ENTRIES, *floats.ENTRIES, *convert.ENTRIES, *move.ENTRIES, "ld", "ldu", "mapa", "getctarank",
 })
-#: What they store comes from operands that decide nothing but that.
+#: their data operands affect only the stored values
 _STORES = frozenset({"st", "red", "atom"})
-#: Their results follow from the registers of the lanes that take part.
+#: their results depend only on registers of the participating lanes
 _AMONG_LANES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma"})
 
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Blocks of which each leads to each other one.
+    """A strongly connected component of blocks."""
 
-    registers: decide how it goes on. loads: numbers of the memory instructions whose results do.
-    understood: whether nothing else does, such as tensor memory.
-    """
-
+    #: the deciding registers
     registers: frozenset[str]
+    #: the deciding loads, by number of the memory instruction
     loads: frozenset[int]
+    #: False if something else decides, such as tensor memory
     understood: bool
 
 
-class Courses:
-    """Facts of one program, each worked out when it is asked for. live: registers live into each block, as bit sets."""
+class ControlFlow:
+    """Facts about one program, computed on demand. live: registers live into each block, as bit sets."""
 
     def __init__(
         self, function: PtxFunction, blocks: Sequence[BasicBlock], sites: Sequence[Site], slots: Mapping[str, int],
@@ -67,8 +66,8 @@ class Courses:
         self.stores_from: dict[int, frozenset[int] | None] = {}
 
     @cached_property
-    def ways_out(self) -> frozenset[int]:
-        """The blocks from which every path leaves the kernel, with no loop and no barrier on it."""
+    def exit_only(self) -> frozenset[int]:
+        """The blocks from which all paths leave the kernel without a loop or barrier."""
         result: set[int] = set()
         for _ in self.blocks:
             more = {
@@ -83,12 +82,12 @@ class Courses:
 
     @cached_property
     def forward(self) -> dict[int, list[int]]:
-        """The blocks to which each block leads."""
+        """The successors of each block."""
         return {block.index: [t for t in block.targets if t != EXIT] for block in self.blocks}
 
     @cached_property
     def backward(self) -> dict[int, list[int]]:
-        """The blocks that lead to each block."""
+        """The predecessors of each block."""
         result: dict[int, list[int]] = {index: [] for index in self.forward}
         for origin, targets in self.forward.items():
             for target in targets:
@@ -108,24 +107,24 @@ class Courses:
 
     @cached_property
     def back_edges(self) -> list[BackEdge]:
-        """Where loops go back: where the text does, and a path leads there again."""
+        """The edges back in text order that lie on a cycle."""
         upwards = [(origin, head) for origin, targets in self.forward.items() for head in targets if head <= origin]
         beyond = {head: reached([head], self.forward) for head in {head for _, head in upwards}}
         return [(origin, head) for origin, head in upwards if origin in beyond[head]]
 
     @cached_property
     def waiting(self) -> frozenset[BackEdge]:
-        """Where loops go back that may wait for other threads."""
-        return frozenset(self.looks)
+        """The back edges of loops that may wait for other threads."""
+        return frozenset(self.waiting_loops)
 
     @cached_property
     def waits_for_ctas(self) -> bool:
-        """Whether some loop may wait for what other CTAs do."""
-        return any(self.looks.values())
+        """True if some loop may wait for other CTAs."""
+        return any(self.waiting_loops.values())
 
     @cached_property
-    def looks(self) -> dict[BackEdge, bool]:
-        """Where loops go back that may wait for other threads → whether they look at what other CTAs may change."""
+    def waiting_loops(self) -> dict[BackEdge, bool]:
+        """Back edge of a loop that may wait for other threads → True if it may wait for other CTAs."""
         reads = [site for site in self.sites if site.kind != "store"]
         ordered = {site.pc: site.space != "shared" for site in reads if site.strong}
         ordered |= {site.pc: False for site in reads if self.is_wait(site)}
@@ -134,25 +133,25 @@ class Courses:
         for edge in self.back_edges if ordered else ():
             blocks = self.loop(edge)
             wide = [ordered[pc] for block in blocks for pc in block.pcs if pc in ordered]
-            # a value may take its way from the ordered access to the branch through memory
+            # a value may flow from the strong access to the branch through memory
             if wide and any(step.pc in varying for step in origins(self.steps(blocks), predicates(blocks))[0]):
                 result[edge] = any(wide)
         return result
 
     def is_wait(self, site: Site) -> bool:
-        """Whether a memory instruction asks an mbarrier for a phase."""
+        """True if a memory instruction tests or waits for a phase of an mbarrier."""
         return site.kind == "barrier" and "_wait" in self.function.body[site.pc].suffix
 
     @cached_property
-    def unheeded(self) -> frozenset[int]:
-        """The instructions that ask an mbarrier for a phase and whose answer nothing reads."""
+    def unread_waits(self) -> frozenset[int]:
+        """The waits for a phase of an mbarrier whose result no instruction reads."""
         waits = {site.pc for site in self.sites if self.is_wait(site)}
         return frozenset(
             pc for block in self.blocks for i, pc in enumerate(block.pcs) if pc in waits and not self.is_read(block, i)
         )
 
     def is_read(self, block: BasicBlock, number: int) -> bool:
-        """Whether what the instruction of this number in a block sets is read behind it."""
+        """True if a result of the instruction at this index in a block is read later."""
         targets = set(step_of(block.pcs[number], self.function.body[block.pcs[number]]).targets)
         for pc in block.pcs[number + 1 :]:
             step = step_of(pc, self.function.body[pc])
@@ -165,24 +164,24 @@ class Courses:
         return any(bits >> self.slots[name] & 1 for name in targets if name in self.slots for bits in live)
 
     def pcs_around(self, number: int) -> frozenset[int]:
-        """The instructions of a block and of the loops around it."""
+        """Return the instructions of a block and of the loops around it."""
         members = self.members(number)
         return frozenset(pc for i in members for pc in self.blocks[i].pcs)
 
     def loop(self, edge: BackEdge) -> list[BasicBlock]:
-        """The blocks of the loop that goes back along an edge: those that get to its origin without its head."""
+        """Return the blocks of the natural loop of a back edge."""
         origin, head = edge
         return [self.blocks[i] for i in sorted({head, *reached([origin], {**self.backward, head: []})})]
 
     def live_slots(self, number: int) -> tuple[int, ...]:
-        """The registers live into a block."""
+        """Return the slots of the registers live into a block."""
         if number not in self.live_into:
             live = self.live[number]
             self.live_into[number] = tuple(i for i in range(live.bit_length()) if live >> i & 1)
         return self.live_into[number]
 
     def deciding(self, number: int) -> tuple[int, ...] | None:
-        """The registers live into a block that decide how the loop around it goes on; None where more does."""
+        """Return the slots live into a block that decide its loop; None if something else decides it, too."""
         if number not in self.deciding_slots:
             cycle = self.cycle(number)
             slots = {self.slots[x] for x in cycle.registers if x in self.slots}
@@ -192,18 +191,18 @@ class Courses:
 
     @cached_property
     def loads(self) -> frozenset[int]:
-        """Memory instructions, by number, whose results decide how some loop goes on."""
+        """The deciding loads of all loops, by number of the memory instruction."""
         return frozenset(x for head in {head for _, head in self.back_edges} for x in self.cycle(head).loads)
 
     def cycle(self, number: int) -> Cycle:
-        """The largest cycle through a block."""
+        """Return the strongly connected component of a block."""
         members = self.members(number)
         if members not in self.cycles:
             self.cycles[members] = self.cycle_of([self.blocks[i] for i in sorted(members)])
         return self.cycles[members]
 
     def members(self, number: int) -> frozenset[int]:
-        """The blocks that lead to a block and that it leads to."""
+        """Return the blocks that reach a block and are reachable from it."""
         return frozenset(reached([number], self.forward) & reached([number], self.backward))
 
     def cycle_of(self, blocks: Sequence[BasicBlock]) -> Cycle:
@@ -221,9 +220,9 @@ class Courses:
         return Cycle(frozenset(registers), frozenset(site.index for site in loads), understood)
 
     def stores_of(self, pc: int) -> frozenset[int] | None:
-        """Return the stores and atomics whose values depend on what a load gives.
+        """Return the stores and atomics whose values depend on a load's result.
 
-        None if anything else than arithmetic depends on it, too: an address, a predicate, a branch, a collective.
+        Return None if anything but arithmetic depends on it, too: an address, a predicate, a branch, a collective.
         """
         if pc not in self.stores_from:
             self.stores_from[pc] = self.follow(pc)
@@ -248,21 +247,21 @@ class Courses:
         return (step_of(pc, self.function.body[pc]) for block in blocks for pc in block.pcs)
 
     def is_understood(self, step: Step) -> bool:
-        """Whether registers alone say what an instruction gives."""
+        """True if an instruction's results depend on registers only."""
         if step.root in ("ld", "ldu"):
-            # of memory only the kernel's parameters have no memory instruction
+            # loads of the kernel's parameters have no entry among the memory instructions
             symbol = self.function.body[step.pc].operands[1].strip("[]").split("+")[0].strip()
             return any(param.name == symbol for param in self.function.params)
         return step.root in _PURE or step.root in _AMONG_LANES
 
 
 def predicates(blocks: Iterable[BasicBlock]) -> set[str]:
-    """The registers on which branches of these blocks depend at once."""
+    """Return the registers that branches of these blocks test."""
     return {block.predicate for block in blocks if block.predicate}
 
 
 def origins(steps: Iterable[Step], seeds: Iterable[str]) -> tuple[list[Step], set[str]]:
-    """The instructions that some registers come from, at once or through others, and all registers on the way."""
+    """Return the instructions on which registers depend, directly or not, and all registers in between."""
     steps = list(steps)
     sources: dict[str, list[str]] = {}
     for step in steps:
@@ -273,7 +272,7 @@ def origins(steps: Iterable[Step], seeds: Iterable[str]) -> tuple[list[Step], se
 
 
 def reached(starts: Iterable[T], edges: Mapping[T, Iterable[T]]) -> set[T]:
-    """Everything that edges lead to, the starts included."""
+    """Return everything reachable from the starts, which are included."""
     result = set(starts)
     left = list(result)
     while left:

@@ -65,7 +65,7 @@ def compiled(debug: bool = False, turns: int = 3, kernel: tj.Kernel = chained) -
 @pytest.mark.parametrize("debug", [False, True])
 def test_it_is_what_each_alone_would_be(kernel: tj.Kernel, debug: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     made = compiled(debug, kernel=kernel)
-    monkeypatch.setattr(lowering, "likeness", lambda op, b: None)
+    monkeypatch.setattr(lowering, "reuse_key", lambda op, b: None)
     alone = compiled(debug, kernel=kernel)
     assert made.lane_ir == alone.lane_ir
     assert made.ptx == alone.ptx
@@ -97,7 +97,7 @@ def test_functions_that_differ_in_the_sign_of_a_zero_are_not_alike() -> None:
     ]
     assert functions[0] == functions[2] != functions[1]
     one, other, again = (
-        lowering.likeness(ir.TileOp("reduce", "cta", (), (("combine", function),)), Builder())
+        lowering.reuse_key(ir.TileOp("reduce", "cta", (), (("combine", function),)), Builder())
         for function in functions
     )
     assert one == again != other
