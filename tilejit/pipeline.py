@@ -98,6 +98,15 @@ class Pass:
     after: tuple[tuple[str, str], ...] = ()
 
 
+def _rewriting(function: Callable[[Kernel], Kernel]) -> Callable[[PassState], None]:
+    """Return a pass that only replaces the kernel."""
+
+    def run(state: PassState) -> None:
+        state.kernel = function(state.kernel)
+
+    return run
+
+
 def _check_limits(state: PassState) -> None:
     kernel = state.kernel
     if not 1 <= kernel.threads <= MAX_THREADS:
@@ -130,10 +139,6 @@ def _check_initialized(state: PassState) -> None:
     initialized.check(state.kernel)
 
 
-def _relax_polls(state: PassState) -> None:
-    state.kernel = polling.relaxed(state.kernel)
-
-
 def _check_in_place(state: PassState) -> None:
     refuse_overlaps(state.kernel)
 
@@ -151,33 +156,13 @@ def _lower(state: PassState) -> None:
     state.kernel, state.verdicts, state.addressed = lowered.kernel, lowered.verdicts, lowered.addressed
 
 
-def _expect_bytes(state: PassState) -> None:
-    state.kernel = expects.lower_expects(state.kernel)
-
-
 def _fence_proxies(state: PassState) -> None:
     state.kernel = tensor_fences.with_tensor_fences(proxies.with_fences(state.kernel))
-
-
-def _expand_arrivals(state: PassState) -> None:
-    state.kernel = arrivals.expand(state.kernel)
-
-
-def _synchronize_clusters(state: PassState) -> None:
-    state.kernel = clusters.synchronize_clusters(state.kernel)
 
 
 def _count_registers(state: PassState) -> None:
     assert state.tile is not None
     state.pressure = limits.check_registers(state.tile, state.addressed)
-
-
-def _carry_pending(state: PassState) -> None:
-    state.kernel = pending.add_wait_registers(state.kernel)
-
-
-def _keep_packed(state: PassState) -> None:
-    state.kernel = packed.keep(state.kernel)
 
 
 def _place(state: PassState) -> None:
@@ -221,18 +206,6 @@ def _is_used(param: Param, used: Examined) -> bool:
     return defined is None or defined.name in (used.vars if isinstance(defined, Var) else used.buffers)
 
 
-def _unroll(state: PassState) -> None:
-    state.kernel = unroll.unroll_loops(state.kernel)
-
-
-def _split_offsets(state: PassState) -> None:
-    state.kernel = split_offsets.split_offsets(state.kernel)
-
-
-def _hoist(state: PassState) -> None:
-    state.kernel = hoist.hoist(state.kernel)
-
-
 def _generate(state: PassState) -> None:
     state.generated = generate(state.kernel, state.target)
     state.timings.update({f"codegen.{stage}": ms for stage, ms in state.generated.timings.items()})
@@ -268,8 +241,11 @@ PASSES: tuple[Pass, ...] = (
             ("lower", "it decides which local tiles are in local memory"),
         ),
     ),
-    Pass("polls", _relax_polls, level="lane", after=(("lower", "it decides how regions are loaded"),)),
-    Pass("expects", _expect_bytes, level="lane", after=(("lower", "it decides how many bytes each copy transfers"),)),
+    Pass("polls", _rewriting(polling.relaxed), level="lane", after=(("lower", "it decides how regions are loaded"),)),
+    Pass(
+        "expects", _rewriting(expects.lower_expects), level="lane",
+        after=(("lower", "it decides how many bytes each copy transfers"),),
+    ),
     Pass(
         "proxies", _fence_proxies, level="lane",
         after=(
@@ -278,7 +254,7 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "arrivals", _expand_arrivals, level="lane",
+        "arrivals", _rewriting(arrivals.expand), level="lane",
         after=(
             ("lower", "its output shows the accesses that precede an arrival"),
             ("expects", "an arrival expects the bytes of the copies before it"),
@@ -286,7 +262,7 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "clusters", _synchronize_clusters, level="lane",
+        "clusters", _rewriting(clusters.synchronize_clusters), level="lane",
         after=(("arrivals", "its output shows the arrivals in other CTAs"),),
     ),
     Pass(
@@ -297,11 +273,11 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "pending", _carry_pending, level="lane",
+        "pending", _rewriting(pending.add_wait_registers), level="lane",
         after=(("lower", "it decides which registers an asynchronous operation reads or writes"),),
     ),
     Pass(
-        "packed", _keep_packed, level="lane",
+        "packed", _rewriting(packed.keep), level="lane",
         after=(("lower", "its output shows conversions of elements, and every barrier"),),
     ),
     Pass("assertions", _bind_assertions, after=(("lower", "lowering may prove an assertion and drop it"),)),
@@ -314,7 +290,7 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "unroll", _unroll,
+        "unroll", _rewriting(unroll.unroll_loops),
         after=(
             ("lower", "variants emit loops of uniform iterations"),
             ("packed", "the loops that it adds are unrolled, too"),
@@ -322,11 +298,11 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "split offsets", _split_offsets,
+        "split offsets", _rewriting(split_offsets.split_offsets),
         after=(("unroll", "the offsets of unrolled iterations differ in constants and share the rest"),),
     ),
     Pass(
-        "hoist", _hoist,
+        "hoist", _rewriting(hoist.hoist),
         after=(
             ("unroll", "differences between iterations are then constants"),
             ("split offsets", "views move out of loops along with the offsets that they add"),
