@@ -275,7 +275,7 @@ def _restore(self: Any, state: list[Any]) -> None:
 
 
 class _StandardFields:
-    """`__dataclass_fields__`, through which the standard library recognizes dataclasses, computed on access."""
+    """`__dataclass_fields__`, computed on access; the standard library recognizes dataclasses by it."""
 
     def __get__(self, instance: Any, cls: type) -> dict[str, Any]:
         import dataclasses

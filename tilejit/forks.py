@@ -13,7 +13,7 @@ __all__ = ["await_at_fork", "cached_property", "importing", "renewed_at_fork"]
 
 L = TypeVar("L")
 
-#: seconds that a fork waits for a lock; afterwards the child gets a free lock, and its data in whatever state they are
+#: seconds that a fork waits for a lock; afterwards the child gets a free lock, possibly with inconsistent data
 _PATIENCE = 30.0
 
 _awaited: list[Any] = []

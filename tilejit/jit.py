@@ -85,7 +85,7 @@ class Kernel:
         self.source = KernelSource.of(fn)
         self.parameters = tuple(parameters(self.source))
         self.parameter_names = tuple(p.name for p in self.parameters)
-        # the parameters for which launches take arguments
+        # the parameters that callers of a launch may pass
         self.open_parameters = self.parameters
         self.captured = Captured(self.source)
         self.name: str = fn.__name__

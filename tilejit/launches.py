@@ -211,7 +211,7 @@ class Launcher(LaunchBase):
 
     @property
     def given_threads(self) -> int | None:
-        """The threads with which indexing the kernel yields an equal launcher; None for its own choice."""
+        """The `threads` to pickle; None if the kernel is to choose them again."""
         return self.threads
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ _CONSONANTS = ("uint", "uni", "use")
 _VOWELS = ("f-string", "mbarrier", "ndarray")
 _PLURALS = {"axis": "axes", "index": "indices"}
 
-#: attributes of which every array library provides one
+#: attributes of arrays; every array library provides at least one
 _PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
 
 

@@ -32,8 +32,8 @@ class Reduction:
     tests: bool = False
     #: the result is the row-major index of the value over the axes: of its first occurrence, or of the first NaN
     picks: bool = False
-    #: the destination may have any numeric type, floating-point if the elements are, to which elements are converted
-    #: before they are combined
+    #: the destination may have any numeric type (floating-point if the elements are), and elements are converted to
+    #: it before they are combined
     grows: bool = False
 
     def result_type(self, dtype: DType) -> DType:

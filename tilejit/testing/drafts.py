@@ -101,7 +101,7 @@ class OperationDraft:
         return tuple(extents)
 
     def memory_shape(self) -> tuple[int, ...]:
-        """Draw the extents of a region of memory of which each instance has one."""
+        """Draw the extents of a region of memory; each instance may have one of its own."""
         return self.extents(max(1, 512 // self.instances))
 
     def memory(
