@@ -67,7 +67,7 @@ def test_every_operation_is_a_line_with_its_numbers():
 
 def test_tiles_in_local_memory_follow_with_the_line_that_makes_them():
     shown = Explanation("sqrt_tile", "sm_90a", Decisions(local=(LocalTile("r", 4096, "kernel.py:7"),)))
-    assert str(shown).splitlines()[-1].startswith("kernel.py:7: r goes through local memory: 4,096 bytes a thread")
+    assert str(shown).splitlines()[-1].startswith("kernel.py:7: r goes through local memory: 4,096 bytes per thread")
     assert "r goes through local memory" in shown._repr_html_()
 
 
@@ -228,7 +228,7 @@ def test_tensor_maps_and_what_the_compiler_inserted_for_copies_are_listed():
     fence, awaits = "fence.proxy.async.shared::cta", "a phase of full awaits"
     # not the one of 64 bytes, which the user wrote
     assert shown == [
-        (4, fence, "asynchronous accesses see ordinary ones of shared memory", "1"),
+        (4, fence, "orders ordinary accesses to shared memory before asynchronous ones", "1"),
         (7, "mbarrier.arrive.expect_tx.shared::cta.b64", f"{awaits} 32,768 bytes", "1"),
         (11, "mbarrier.expect_tx.relaxed.cta.shared::cta.b64", f"{awaits} 16,384 bytes", "1"),
     ]

@@ -182,7 +182,7 @@ def test_a_kernel_is_pickled_by_its_module_and_name():
     words = r"adds can't be pickled: .*make_adds\.<locals>\.adds isn't this kernel"
     with pytest.raises(tj.LaunchError, match=words) as caught:
         pickle.dumps(make_adds())
-    assert "at the top of a module" in caught.value.hint
+    assert "at the top level of a module" in caught.value.hint
 
 
 PROGRAM = """

@@ -79,7 +79,7 @@ def compiled() -> Compiled:
 
 
 def test_a_pass_before_one_that_it_must_follow_is_an_error_with_the_reason() -> None:
-    with pytest.raises(ValueError, match="pass registers must come after lower: only then"):
+    with pytest.raises(ValueError, match="pass registers must come after lower: it decides"):
         check_order(tuple(p for p in PASSES if p.name != "lower"))
 
 
@@ -133,13 +133,13 @@ def test_saving_writes_each_text(compiled: Compiled, tmp_path: Path) -> None:
 
 
 def test_saving_where_nothing_can_be_written_names_the_place(compiled: Compiled, tmp_path: Path) -> None:
-    with pytest.raises(TilejitError, match="missing is no folder: kernel can't be saved in it"):
+    with pytest.raises(TilejitError, match="missing is not a folder: kernel can't be saved in it"):
         compiled.save(tmp_path / "missing" / "kernel")
     (tmp_path / "taken.tile").mkdir()
     with pytest.raises(TilejitError, match=r"taken\.tile can't be written: Is a directory"):
         compiled.save(str(tmp_path / "taken"))
     for nonsense in (3.5, None, ""):
-        with pytest.raises(TilejitError, match="is no file to save to"):
+        with pytest.raises(TilejitError, match="is not a file to save to"):
             compiled.save(nonsense)  # type: ignore[arg-type]
 
 

@@ -58,7 +58,7 @@ def test_a_device_that_is_not_there_ends_the_run_before_a_test(tmp_path: Path) -
     assert "ERROR: --tilejit-device=gpu: unknown device 'gpu'\nhelp: write cuda, cuda:1, sim" in text
     assert "passed" not in text and "Traceback" not in text
     refused = pytest_says(tmp_path, "--tilejit-schedules", "0")
-    assert "argument --tilejit-schedules: '0' is not a number of schedules: write 1, 2, ..." in refused
+    assert "argument --tilejit-schedules: '0' is not a number of schedules: pass 1, 2, ..." in refused
 
 
 @pytest.mark.gpu

@@ -12,7 +12,7 @@ import pytest
 
 import tilejit as tj
 from tilejit import progress
-from tilejit.progress import Progress, goes_on
+from tilejit.progress import Progress, report_step
 from tilejit.simulator.run_grid import CHUNK_THREADS
 
 CLEAR = "\r\x1b[2K"
@@ -97,10 +97,10 @@ def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch, name: str, value:
 @pytest.mark.usefixtures("at_once")
 def test_of_work_within_work_the_outermost_has_the_line() -> None:
     terminal = Terminal()
-    goes_on("of nothing")
+    report_step("of nothing")
     with Progress("tuning", 2, terminal) as outer:
         with Progress("compiling", 5, terminal) as inner:
-            goes_on("lower")
+            report_step("lower")
             assert (inner.done, inner.name, outer.done) == (1, "lower", 0)
             time.sleep(0.01)
         outer.advance("ROWS=4")

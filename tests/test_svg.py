@@ -14,7 +14,7 @@ import tilejit as tj
 from tests.support.pictures import NS, lines, read
 from tests.support.rendering import libraries, rendered
 from tilejit.layout import Axis, R, S, Swizzle, laneid, tmem_datapath_layout, tx
-from tilejit.svg import ABSENT, INK, PAGE, QUIET, Cell, CellTable, Picture, TextLine, beside, colour_of
+from tilejit.svg import ABSENT, INK, PAGE, QUIET, Cell, CellTable, Picture, TextLine, colour_of, side_by_side
 
 
 def verdict(issue: int = 0) -> Picture:
@@ -30,7 +30,9 @@ PICTURES = {
     "tensor memory": tmem_datapath_layout("F", 64, 64, 1).draw(),
     "axes": S[(4, 4) : (1 @ Axis("a"), 1 @ Axis("b"))].draw(),
     "moves": verdict(),
-    "marks": beside([CellTable([0], [0], (1, 1), ["<&>"], [Cell("<&>", ABSENT, "a < b & c", (), True)])], ["a > b"]),
+    "marks": side_by_side(
+        [CellTable([0], [0], (1, 1), ["<&>"], [Cell("<&>", ABSENT, "a < b & c", (), True)])], ["a > b"]
+    ),
 }
 each_picture = pytest.mark.parametrize("picture", PICTURES.values(), ids=PICTURES)
 
@@ -149,17 +151,17 @@ def test_what_xml_has_other_uses_for_is_escaped() -> None:
 
 def test_a_long_line_is_broken_at_blanks() -> None:
     long = "word " * 60 + "end"
-    drawn = lines(beside([CellTable([0], [0], (1, 1), ["0"], [Cell("1", ABSENT, "(0, 0)")])], [long]).svg)
+    drawn = lines(side_by_side([CellTable([0], [0], (1, 1), ["0"], [Cell("1", ABSENT, "(0, 0)")])], [long]).svg)
     assert len(drawn) > 4 and " ".join(drawn[2:]) == long
 
 
 def test_every_table_says_what_it_leaves_out_and_shows_the_gaps() -> None:
     cell = Cell("1", ABSENT, "(0, 0)")
     table = CellTable([0, 1, 9], [0, 4], (10, 5), ["0", "1", "9"], [cell] * 6, "A: tile")
-    drawn = lines(beside([table], []).svg)
-    assert " ".join(drawn).endswith("A: tile: 3 of 10 rows, 2 of 5 columns; … stands for those left out")
+    drawn = lines(side_by_side([table], []).svg)
+    assert " ".join(drawn).endswith("A: tile: 3 of 10 rows, 2 of 5 columns; … marks those left out")
     assert drawn.count("…") == 2
-    whole, cut = (beside([CellTable([0, 1], [0], (n, n - 1), ["0", "1"], [cell] * 2)], []) for n in (2, 3))
+    whole, cut = (side_by_side([CellTable([0, 1], [0], (n, n - 1), ["0", "1"], [cell] * 2)], []) for n in (2, 3))
     assert lines(whole.svg).count("…") == 0 and lines(cut.svg).count("…") == 2 and cut.height > whole.height
 
 

@@ -1,6 +1,6 @@
-"""tilejit: GPU kernels as decorated Python functions, with tiles, layouts, and a dispatcher that says why.
+"""GPU kernels as decorated Python functions, with tiles, layouts, and a dispatcher that explains its choices.
 
-Names are looked up at their first use, so that `import tilejit` costs nothing that a program doesn't need.
+Public names are imported on first use, so `import tilejit` loads only what a program needs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-#: when this process began to import the package, in seconds since the epoch: what is written later isn't what runs here
+#: time of import, in seconds since the epoch; source files that are newer differ from the code that runs
 _IMPORTED = _time.time()
 
 # type checkers and editors read `__init__.pyi`, which `pytest tests/types --bless` writes
@@ -35,7 +35,7 @@ _TYPES = (
     "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
 )
 
-#: module -> the public names that live there
+#: module -> the public names that it defines
 _PUBLIC: dict[str, tuple[str, ...]] = {
     "dtypes": ("DType", *_TYPES),
     "errors": (
@@ -85,7 +85,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _intrinsic(name: str) -> Any:
-    """A name that exists inside kernels: `tj.cta_id`, `tj.warp`, `tj.exp`."""
+    """Return a name of the kernel language, such as `tj.cta_id`, `tj.warp` or `tj.exp`."""
     table = importlib.import_module(".frontend.vocabulary", __name__).intrinsics()
     if name not in table:
         word = importlib.import_module(".frontend.foreign_words", __name__).foreign_word(name)

@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("tilejit", "numpy", "ml_dtypes", "llvmlite", "cuda-bindings", "cuda-core", "platformdirs")
 
-#: option -> the attribute of `Compiled` that it prints instead of the verdicts
+#: option -> the attribute of `Compiled` that it prints instead of the explanation
 _TEXTS = {"--ptx": "ptx", "--tile-ir": "tile_ir", "--lane-ir": "lane_ir", "--llvm": "llvm_ir"}
 
-#: how much of an argument a message shows
+#: characters of an argument that a message shows
 _SHOWN = 80
 
-#: a compiled kernel, and what is to be said of the configuration that it was compiled in
+#: a compiled kernel, and remarks on the configuration that was chosen for it
 Remarked = tuple["Compiled", tuple[str, ...]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status."""
+    """Run one command and return its exit status."""
     for stream in (sys.stdout, sys.stderr):
-        # names and texts may have letters that a terminal lacks
+        # kernel names and texts may contain characters that the terminal's encoding lacks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(argv)
@@ -79,21 +79,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        # as a shell says of what Ctrl-C has ended
+        # 128 + SIGINT, as a shell reports it
         return 130
     except OSError as error:
         with suppress(OSError):
-            # Python would try to write what is left when it exits
+            # the interpreter flushes stdout at exit, which would fail again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             return 1
-        # the reader has closed the pipe, as head does
+        # the reader closed the pipe, as `head` does
     return 0
 
 
 def _flush() -> None:
-    # None if the shell closed it
+    # sys.stdout is None if the shell closed it
     if sys.stdout is not None:
         sys.stdout.flush()
 
@@ -106,45 +106,47 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tilejit {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("doctor", help="device, driver, versions, and what will be used and why")
-    explained = commands.add_parser("explain", help="which variant each tile operation gets, and why not another")
+    commands.add_parser("doctor", help="report devices, driver, versions, and which device is used and why")
+    explained = commands.add_parser("explain", help="show the variant of each tile operation and why others declined")
     explained.add_argument("place", metavar="FILE[::KERNEL]")
     _add_signature(explained)
-    explained.add_argument("--run", action="store_true", help="run FILE as a program, to see what it launches")
+    explained.add_argument("--run", action="store_true", help="run FILE as a program and explain what it launches")
     explained.add_argument(
-        "--all", action="store_true", help="list the variants for operands in other memory spaces, too"
+        "--all", action="store_true", help="also list the variants for operands in other memory spaces"
     )
     texts = explained.add_mutually_exclusive_group()
     for option, attribute in _TEXTS.items():
-        texts.add_argument(option, dest="text", action="store_const", const=attribute, help="print that instead")
+        texts.add_argument(
+            option, dest="text", action="store_const", const=attribute, help="print this text instead"
+        )
     compiled = commands.add_parser("compile", help="compile a kernel ahead of time, for tilejit.load_compiled or C")
     compiled.add_argument("place", metavar="FILE[::KERNEL]")
     _add_signature(compiled)
     compiled.add_argument(
         "-o", "--output", action="append", required=True, metavar="OUT",
-        help="k.ptx, k.cubin or k.h, else the texts OUT.tile, OUT.lane, OUT.ll and OUT.ptx; more than once for several",
+        help="k.ptx, k.cubin or k.h; any other name writes OUT.tile, OUT.lane, OUT.ll and OUT.ptx; may be repeated",
     )
-    commands.add_parser("operations", help="the elementwise operations: operands, meaning, accuracy")
-    commands.add_parser("simulator", help="the PTX instructions that the simulator knows, and how exact each is")
-    cached = commands.add_parser("cache", help="what is kept of compiled kernels")
+    commands.add_parser("operations", help="list the elementwise operations: operands, meaning, accuracy")
+    commands.add_parser("simulator", help="list the PTX instructions that the simulator knows, and how exact each is")
+    cached = commands.add_parser("cache", help="report on, clear or verify the cache of compiled kernels on disk")
     cached.add_argument("action", nargs="?", choices=tuple(CACHE_ACTIONS), default="info")
     return parser
 
 
 def _add_signature(command: argparse.ArgumentParser) -> None:
-    """The options that say for which arguments, target and threads a kernel is compiled."""
+    """Add the options that describe a kernel's arguments, target and threads."""
     command.add_argument(
         "--spec", action="append", default=[], metavar="NAME=VALUE",
-        help="an argument: A=float32[1024, 64] an array, A=float32[64, 1024]:(1, 64) one with strides in elements, "
-        "n=int32 a number, n=7 one that a kernel is tuned by, N=64 a compile-time value, or one of the configuration "
-        "of a tuned kernel that is wanted; parameters that say so themselves may be left out",
+        help="the type or value of an argument: A=float32[1024, 64] for an array, A=float32[64, 1024]:(1, 64) for one "
+        "with strides in elements, n=int32 for a scalar, n=7 for a scalar that selects a tuned configuration, N=64 "
+        "for a compile-time or tuned value; parameters that their annotation or default determines may be omitted",
     )
-    command.add_argument("--target", help="an architecture such as sm_100a")
-    command.add_argument("--threads", type=int, help="threads of a CTA")
+    command.add_argument("--target", help="target architecture, such as sm_100a")
+    command.add_argument("--threads", type=int, help="threads per CTA")
 
 
 def doctor() -> Iterator[str]:
-    """What is installed and what a launch would use, line by line."""
+    """Yield a report of the installation and of the device that launches use, line by line."""
     yield f"python         {platform.python_version()} on {platform.platform()}"
     for package in _PACKAGES:
         yield f"{package:<14} {_version(package)}"
@@ -152,7 +154,7 @@ def doctor() -> Iterator[str]:
 
     unusable = llvm_problem()
     if unusable is not None:
-        yield f"compiler       compiles nothing: {unusable}"
+        yield f"compiler       unusable: {unusable}"
     problem = devices.cuda_problem()
     gpus = devices.gpus()
     yield f"GPUs           {gpus[0] if gpus else 'none: ' + str(problem)}"
@@ -160,19 +162,19 @@ def doctor() -> Iterator[str]:
     try:
         checks = "on" if checks_wanted() else "off (TILEJIT_SIM_CHECKS=0)"
     except LaunchError as error:
-        checks = f"neither on nor off: {error.message}"
+        checks = f"undetermined: {error.message}"
     yield f"simulator      checks are {checks}"
     asked = store.asked()
     if asked.store is None or asked.unused is not None:
-        yield f"kernels        not kept on disk: {asked.unused}"
+        yield f"kernels        not cached on disk: {asked.unused}"
     else:
-        yield f"kernels        kept in {asked.store.folder}{'' if asked.store.is_writable else _READ_ONLY}"
+        yield f"kernels        cached in {asked.store.folder}{'' if asked.store.is_writable else _READ_ONLY}"
         if asked.problem is not None:
             yield f"               {asked.problem}"
     try:
         used = devices.default()
     except DeviceError as error:
-        yield f"will be used   nothing: {error}"
+        yield f"will be used   no device: {error}"
         return
     yield f"will be used   {used.name}, compiling for {used.target}, because {devices.reason()}"
 
@@ -185,7 +187,7 @@ def _version(package: str) -> str:
 
 
 def operations() -> Iterator[str]:
-    """A line for each elementwise operation, which is there as `tj.<name>` and on every scope as `<name>(dst, ...)`."""
+    """Yield a line per elementwise operation, available as `tj.<name>` and on every scope as `<name>(dst, ...)`."""
     for name, op in ELEMENTWISE.items():
         error = ""
         if op.accuracy is not None:
@@ -197,7 +199,7 @@ def operations() -> Iterator[str]:
 
 
 def simulator() -> Iterator[str]:
-    """Return the lines of the simulator's table, with the instructions of the compiler that it refuses, if any."""
+    """Return the lines of the simulator's instruction table, plus any instruction that the compiler alone knows."""
     from .isa import ROWS
     from .simulator.instructions import instruction_table
 
@@ -205,11 +207,11 @@ def simulator() -> Iterator[str]:
     return instruction_table(found for row in ROWS.values() for found in opcode.findall(row.text))
 
 
-_READ_ONLY = ", which can't be written: what is compiled now isn't kept"
+_READ_ONLY = ", which is not writable: new kernels are not cached"
 
 
 def cache_info() -> Iterator[str]:
-    """Where compiled kernels are kept, and how many."""
+    """Yield the location, the size limit and the contents of the cache on disk."""
     kept, problem = asked = store.asked()
     if kept is None or asked.unused is not None:
         yield f"The cache on disk is off: {asked.unused}."
@@ -227,11 +229,11 @@ def cache_info() -> Iterator[str]:
         for kind, each in sorted(sizes.items()):
             meaning = f": {meanings[kind]}" if kind in meanings else ""
             yield f"{kind:<10} {_entries(len(each)):>13}, {sum(each):,} bytes{meaning}"
-    yield "The CUDA driver keeps its own cache of what it made of PTX; CUDA_CACHE_DISABLE=1 turns it off."
+    yield "The CUDA driver has its own cache of code compiled from PTX; CUDA_CACHE_DISABLE=1 turns it off."
 
 
 def cache_clear() -> Iterator[str]:
-    """Removes what is kept, also from a folder that isn't used."""
+    """Remove all entries from the cache on disk, even if it is not in use."""
     kept, problem = store.asked()
     if kept is None:
         yield f"The cache on disk is off, so nothing was removed: {problem}."
@@ -241,7 +243,7 @@ def cache_clear() -> Iterator[str]:
 
 
 def cache_verify() -> Iterator[str]:
-    """Removes what is damaged."""
+    """Remove damaged entries from the cache on disk."""
     kept, _ = asked = store.asked()
     if kept is None or asked.unused is not None:
         yield f"The cache on disk is off, so nothing was verified: {asked.unused}."
@@ -256,7 +258,7 @@ def _entries(count: int) -> str:
     return f"{count:,} {'entry' if count == 1 else 'entries'}"
 
 
-#: what `python -m tilejit cache` can do
+#: action of `python -m tilejit cache` -> its function
 CACHE_ACTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "info": cache_info, "clear": cache_clear, "verify": cache_verify,
 }
@@ -265,21 +267,23 @@ CACHE_ACTIONS: dict[str, Callable[[], Iterator[str]]] = {
 def compile_ahead(
     place: str, specs: Sequence[str], outputs: Sequence[str], target: Target | None, threads: int | None
 ) -> Iterator[str]:
-    """Compiles one kernel of a file and saves it; gives the files that it writes.
+    """Compile one kernel of a file, save it, and yield the paths of the files written.
 
-    place: FILE or FILE::KERNEL. specs: `NAME=VALUE` for each argument. outputs: as `Compiled.save` takes them.
+    place: `FILE` or `FILE::KERNEL`.
+    specs: one `NAME=VALUE` per argument.
+    outputs: paths as `Compiled.save` takes them.
     """
     file, _, wanted = place.partition("::")
     compiled, remarks = _compiled_for(_one_kernel(file, wanted, _kernels(file, run=False)), specs, target, threads)
     for remark in remarks[:1]:
-        # what is printed besides are the files
+        # standard output lists only the files
         print(f"{compiled.name}: {remark}", file=sys.stderr)
     for output in outputs:
         yield from map(str, compiled.save(output))
 
 
 def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
-    """The kernel of a name; without one the only one."""
+    """Return the kernel named `wanted`; if that is empty, the only kernel."""
     if not wanted and len(kernels) == 1:
         (wanted,) = kernels
     if wanted not in kernels:
@@ -291,9 +295,9 @@ def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
 
 
 def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, threads: int | None) -> Remarked:
-    """A kernel for arguments that are given as `NAME=VALUE`.
+    """Compile a kernel for arguments written as `NAME=VALUE`.
 
-    A tuned one in the configuration that they name, else in the fastest that is known, else in the first.
+    A tuned kernel gets the configuration that they name, else the fastest known one, else the first.
     """
     kinds = {p.name: p.kind for p in kernel.parameters}
     arguments: dict[str, Any] = {}
@@ -304,18 +308,18 @@ def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, t
                 f"--spec {text!r} names no parameter of {kernel.name}", hint=f"write NAME=VALUE for: {', '.join(kinds)}"
             )
         if name in arguments:
-            raise LaunchError(f"--spec says twice what {name} is", hint="leave one of the two out")
+            raise LaunchError(f"--spec gives {name} twice", hint="remove one of the two")
         arguments[name] = _argument(name, kinds[name], value)
     scalars = {p.name: p.dtype or int32 for p in kernel.parameters if p.kind is ParameterKind.SCALAR}
     return kernel.compile_named({**scalars, **arguments}, target, threads)
 
 
-#: an array's dtype, its extents and its strides in elements
+#: an array's dtype, extents, and strides in elements
 _ARRAY = re.compile(r"(\w+)\s*\[([\d\s,]*)\]\s*(?::\s*\(([-\d\s,]*)\))?")
 
 
 def _argument(name: str, kind: ParameterKind, text: str) -> Any:
-    """What stands for an argument: a spec, a dtype, or a compile-time value."""
+    """Parse the text of an argument to a spec, a dtype or a compile-time value."""
     array = _ARRAY.fullmatch(text)
     if array is not None and kind in (ParameterKind.ARRAY, ParameterKind.ANY):
         try:
@@ -328,7 +332,7 @@ def _argument(name: str, kind: ParameterKind, text: str) -> Any:
         return spec(shape or (), array[1], strides)
     if kind is ParameterKind.ARRAY:
         raise LaunchError(
-            f"--spec {name}={_cut(text)}: {name} is an array, whose type and shape are to be given",
+            f"--spec {name}={_cut(text)}: {name} is an array; give its element type and shape",
             hint=f"write {name}=float32[1024, 64]; or {name}=float32[64, 1024]:(1, 64) with its strides in elements",
         )
     dtype = DTYPES.get(text)
@@ -337,7 +341,7 @@ def _argument(name: str, kind: ParameterKind, text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        # what ast.literal_eval raises, also of what is nested too deep
+        # the errors of literal_eval, including those for input that is nested too deeply
         written = [f"{name}=float32[64, 64]"] if kind is ParameterKind.ANY else []
         raise LaunchError(
             f"--spec {name}={_cut(text)} is neither an array nor a dtype nor a Python literal",
@@ -346,12 +350,12 @@ def _argument(name: str, kind: ParameterKind, text: str) -> Any:
 
 
 def _cut(text: str) -> str:
-    """Return as much of a text as a message shows."""
+    """Truncate a text to the length that a message shows."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _integers(text: str) -> tuple[int, ...]:
-    """raises: ValueError for what isn't some."""
+    """Parse integers separated by commas; ValueError if `text` is anything else."""
     return tuple([int(part) for part in text.split(",") if part.strip()])
 
 
@@ -359,13 +363,16 @@ def explain(
     place: str, target: Target | None, text: str | None, *, run: bool = False, specs: Sequence[str] = (),
     threads: int | None = None, shows_all: bool = False,
 ) -> Iterator[str]:
-    """The verdicts on kernels of a file, or one of their texts.
+    """Yield the explanations of kernels of a file, or one of their texts.
 
-    A kernel is compiled for the arguments in `specs`, else as its `tj.spec` annotations pin it, else as the file
-    launched it while it ran.
-    place: FILE or FILE::KERNEL. text: an attribute of `Compiled`. run: as a program rather than as a module.
-    specs: `NAME=VALUE` for each argument of one kernel, which they and `threads` choose.
-    shows_all: with the variants for operands in other memory spaces.
+    A kernel is compiled for the arguments in `specs`, else for those in its `tj.spec` annotations, else for those that
+    the file launched it with.
+
+    place: `FILE` or `FILE::KERNEL`.
+    text: an attribute of `Compiled`, or None for the explanation.
+    run: run the file as a program rather than import it as a module.
+    specs: one `NAME=VALUE` per argument; these and `threads` require a single kernel.
+    shows_all: also list the variants for operands in other memory spaces.
     """
     file, _, wanted = place.partition("::")
     kernels = _kernels(file, run)
@@ -380,16 +387,15 @@ def explain(
     variants = [remarked for kernel in chosen for remarked in _compiled(kernel, target)]
     if not variants:
         raise LaunchError(
-            f"nothing says what arguments {' and '.join(k.name for k in chosen)} get in {file}",
-            hint="give them, --spec 'A=float32[32, 8]', pin them, `A: tj.Tensor = tj.spec((32, 8), tj.float32)`, or "
-            "pass --run to run the file as a program and explain what it launches",
+            f"the arguments of {' and '.join(k.name for k in chosen)} in {file} are unknown",
+            hint="pass --spec 'A=float32[32, 8]', pin them, `A: tj.Tensor = tj.spec((32, 8), tj.float32)`, or pass "
+            "--run to run the file as a program and explain what it launches",
         )
     for remarked in variants:
         yield _shown(remarked, text, shows_all)
 
 
 def _shown(remarked: Remarked, text: str | None, shows_all: bool) -> str:
-    """The verdicts, or the text that an attribute of `Compiled` is."""
     compiled, remarks = remarked
     if text is not None:
         return str(getattr(compiled, text))
@@ -398,10 +404,10 @@ def _shown(remarked: Remarked, text: str | None, shows_all: bool) -> str:
 
 
 def _kernels(file: str, run: bool) -> dict[str, Kernel]:
-    """The kernels that a file defines, by name, once it has run."""
+    """Run a file and return the kernels that it defines, by name."""
     path = Path(file)
     if not os.path.isfile(file):
-        raise LaunchError(f"there is no file {file}", hint="write FILE or FILE::KERNEL")
+        raise LaunchError(f"no such file: {file}", hint="write FILE or FILE::KERNEL")
     before = sys.path[:], sys.argv
     sys.path.insert(0, os.fspath(path.resolve().parent))
     sys.argv = [file]
@@ -415,26 +421,26 @@ def _kernels(file: str, run: bool) -> dict[str, Kernel]:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
         where = f" at line {lines[-1]}" if lines else ""
         raise LaunchError(
-            f"{file} raised {type(error).__name__}{where}: {error}", hint="mend it until Python imports it"
+            f"{file} raised {type(error).__name__}{where}: {error}", hint="fix the file so that Python can import it"
         ) from error
     finally:
         sys.path[:], sys.argv = before
     return {value.name: value for value in names.values() if isinstance(value, Kernel)}
 
 
-#: as Python calls the code of a module
+#: name of the code object of a module
 _TOP = "<module>"
 
 
 def _names(file: str, name: str) -> dict[str, Any]:
-    """What a file's top level has named once it has run as the module `name`, or has ended by itself.
+    """Run a file as the module `name` and return its globals, even if it calls `sys.exit`.
 
-    raises: whatever the program does.
+    raises: any exception of the program.
     """
     try:
         return runpy.run_path(file, run_name=name)
     except SystemExit as ended:
-        # as programs do that end in `sys.exit(main())`
+        # the program may end with `sys.exit(main())`
         if ended.code:
             print(f"{file} ended with {ended.code!r}", file=sys.stderr)
         frames = [frame for frame, _ in traceback.walk_tb(ended.__traceback__)]
@@ -443,12 +449,12 @@ def _names(file: str, name: str) -> dict[str, Any]:
 
 @contextmanager
 def _printing_to_stderr() -> Iterator[None]:
-    """What a program prints, its kernels too, isn't mixed with what was asked for."""
+    """Redirect standard output to standard error, including output that kernels print."""
     _flush()
     try:
         number = sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):
-        # not a file of the operating system's
+        # not a file of the operating system
         with redirect_stdout(sys.stderr):
             yield
         return
@@ -457,7 +463,7 @@ def _printing_to_stderr() -> Iterator[None]:
     try:
         with redirect_stdout(sys.stderr):
             yield
-            # a GPU's prints appear when it is waited for
+            # output that a GPU prints appears on synchronization
             devices.synchronize()
     finally:
         os.dup2(kept, number)
@@ -465,7 +471,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
-    """As its parameters pin it, else every variant that was launched."""
+    """Compile a kernel for its pinned parameters, else return every variant that was launched."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
         return [kernel.compile_named({}, target, None)]
     if target is None:

@@ -1,4 +1,4 @@
-"""Kernels from files: what `Compiled.save` wrote, launched without their source."""
+"""Compiled kernels loaded from files that `Compiled.save` wrote."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ _NOTHING_CAPTURED = CapturedValues(0, (), (), True)
 
 @entry_point
 def load_compiled(path: str | Path) -> CompiledKernel:
-    """The kernel that `Compiled.save` wrote to a file: `k[grid](*args)` launches it, and compiles nothing.
+    """Load a kernel that `Compiled.save` wrote; `k[grid](*args)` launches it without compiling.
 
-    path: of a .ptx or .cubin file. PTX is trusted as a program is: load what you made, or would run.
-    raises: LaunchError for a file that holds none, or that has changed since it was saved.
+    PTX is code: load only files that you trust.
 
+    path: a .ptx or .cubin file.
+    raises: LaunchError if the file holds no kernel or was modified after it was saved.
     Example:
         import os
         import tempfile
@@ -52,14 +53,16 @@ def load_compiled(path: str | Path) -> CompiledKernel:
         assert (a == 1).all()
     """
     if not isinstance(path, (str, Path)) or Path(path).suffix not in SUFFIXES:
-        raise LaunchError(f"{path!r} is no file of a compiled kernel", hint=f"its name ends in {' or '.join(SUFFIXES)}")
+        raise LaunchError(
+            f"{path!r} is not a file of a compiled kernel", hint=f"its name must end in {' or '.join(SUFFIXES)}"
+        )
     return CompiledKernel(read_executable(Path(path)), Path(path))
 
 
 class CompiledKernel:
-    """A kernel that was compiled for one signature: `k[grid](*args)` launches it.
+    """A kernel that was compiled for one signature and loaded from a file; `k[grid](*args)` launches it.
 
-    Compile-time arguments have the values that it was compiled for, and may be left out.
+    Compile-time arguments keep the values that the kernel was compiled for, and may be omitted.
 
     Example:
         import os
@@ -87,7 +90,7 @@ class CompiledKernel:
         self.options = Options(e.threads, e.target, cluster=e.cluster, cooperative=e.cooperative)
         self.compiled = Compiled(e, {}, self._underived, assemble=devices.machine_code)
         self._written = frozenset(e.written.values())
-        # by device, and by (device, threads, quick key) for arguments that were checked
+        # by device, and by (device, threads, quick key) once the arguments have been checked
         self._loaded: dict[Device, LoadedKernel] = {}
         self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
 
@@ -104,27 +107,27 @@ class CompiledKernel:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)}) from {self.path}>"
 
     def __copy__(self) -> CompiledKernel:
-        """Return itself, as a function's copy is."""
+        """Return the kernel itself: kernels, like functions, are not copied."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledKernel:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what loads it again, from where its file is now."""
+        """Reload the kernel from its file."""
         return load_compiled, (self.path.absolute(),)
 
     def capture(self) -> CapturedValues:
-        """Nothing: what the kernel captured is in its code."""
+        """Return no values: the values that the kernel captured are constants in its code."""
         return _NOTHING_CAPTURED
 
     def prefer(self, generated: GeneratedLauncher) -> None:
-        """All kernels from files have one class of launchers, which asks."""
+        """Do nothing: loaded kernels share one launcher class."""
 
     def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
-        """The loaded kernel for a launch whose arguments it was compiled for.
+        """Return the loaded kernel for a launch.
 
-        raises: LaunchError where it wasn't.
+        raises: LaunchError if the kernel was not compiled for these arguments.
         """
         call = Call(self.parameters, values)
         device = devices.of(call)
@@ -144,8 +147,8 @@ class CompiledKernel:
     def _check(self, threads: int, values: Sequence[Any], call: Call) -> None:
         if threads != self.options.threads:
             raise LaunchError(
-                f"{self.name} was compiled for {self.options.threads} threads in a CTA; got {threads}",
-                hint="launch it as it was compiled, or compile and save it again",
+                f"{self.name} was compiled for {self.options.threads} threads per CTA; got {threads}",
+                hint="launch it with that many, or compile and save it for this number",
             )
         pairs = [pair for pair in call.overlaps if not self._written.isdisjoint(pair)]
         aliased = frozenset(position for pair in pairs for position in pair)
@@ -154,18 +157,17 @@ class CompiledKernel:
             if not _fits(name, compiled, actual):
                 raise LaunchError(
                     f"{self.name} was compiled for {describe_one(name, compiled)}; got {describe_one(name, actual)}",
-                    hint="pass arguments like those, or compile for these and save that beside it",
+                    hint="pass arguments of that type, or compile and save the kernel for these",
                 )
 
     def _underived(self) -> Derivation:
         raise TilejitError(
-            f"{self.name} was loaded from {self.path}, which doesn't say how it was made",
-            hint="ask the kernel that it was compiled from",
+            f"{self.name} was loaded from {self.path}, which has no record of its compilation",
+            hint="query the kernel that it was compiled from",
         )
 
 
 def _parameter(name: str, kind: ArgumentType) -> Parameter:
-    """A parameter that takes what the kernel was compiled for."""
     match kind:
         case ArrayType(shape=shape, strides=strides):
             spec = None if shape is None or strides is None else Spec(shape, kind.dtype, strides)
@@ -179,7 +181,7 @@ def _parameter(name: str, kind: ArgumentType) -> Parameter:
 
 
 def _fits(name: str, compiled: ArgumentType, actual: ArgumentType) -> bool:
-    """Whether code that assumes the one of an argument may get the other."""
+    """True if code compiled for one type of argument accepts the other."""
     if isinstance(compiled, ConstexprType) and isinstance(actual, ConstexprType):
         return bool(freeze(compiled.value, name) == freeze(saved(actual.value), name))
     if not isinstance(compiled, ArrayType) or not isinstance(actual, ArrayType):

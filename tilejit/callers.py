@@ -1,4 +1,4 @@
-"""Who is calling: the first code outside of this package."""
+"""The first stack frame outside this package: where a user calls it from."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from types import FrameType
 
 __all__ = ["call_site", "called_from", "is_ours", "stack_level"]
 
-#: where this package's files are
+#: prefix of the paths of this package's files
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
 
-#: the code for which this thread works, where another thread was called by it
+#: the call site on whose behalf this context runs, if it is in a worker thread
 _caller: ContextVar[str | None] = ContextVar("tilejit_caller", default=None)
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Whether its code is of this package."""
+    """True if a frame runs code of this package."""
     return frame.f_code.co_filename.startswith(_PACKAGE)
 
 
 def call_site() -> str:
-    """`file:line` of the code outside that is calling."""
+    """Return `file:line` of the innermost caller outside the package."""
     caller = _caller.get()
     if caller is not None:
         return caller
@@ -35,7 +35,7 @@ def call_site() -> str:
 
 @contextmanager
 def called_from(site: str) -> Iterator[None]:
-    """Inside, and in threads that get this context, the code at `site`, `file:line`, is calling."""
+    """Within the context, and in threads that inherit it, report `site` (`file:line`) as the call site."""
     token = _caller.set(site)
     try:
         yield
@@ -44,13 +44,13 @@ def called_from(site: str) -> Iterator[None]:
 
 
 def stack_level() -> int:
-    """The `stacklevel` with which a warning of the function that asks is shown at the line outside."""
+    """Return the `stacklevel` with which the calling function's warnings point outside the package."""
     _, depth = _outside(sys._getframe(1))
     return depth
 
 
 def _outside(frame: FrameType) -> tuple[FrameType, int]:
-    """The first frame outside among this one and those that called it, and its place among these, from 1."""
+    """Return the first frame outside the package, from `frame` outwards, and its depth, starting at 1."""
     depth = 1
     while frame.f_back is not None and is_ours(frame):
         frame, depth = frame.f_back, depth + 1

@@ -1,4 +1,4 @@
-"""How a kernel was made: what the compiler had of it at each level, and what it found out."""
+"""The record of a compilation: the kernel at each level, and the decisions taken."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ __all__ = ["Derivation"]
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """How an executable was made.
+    """The kernel at each level of a compilation, and the decisions taken."""
 
-    open: the kernel as it came. tile: with layouts. lane: what code generation gets.
-    addressed: the local buffers that live in local memory, each with the place in the source that makes them.
-    layouts: how those of open tiles were chosen.
-    pressure: of the local tiles, None where all of them together fit in registers.
-    """
-
+    #: the kernel as the frontend built it, its tiles without layouts
     open: Kernel
+    #: the kernel with layouts, before dispatch
     tile: Kernel
+    #: the input of code generation
     lane: Kernel
     llvm_ir: str
     verdicts: tuple[Verdict[Any], ...]
+    #: names of the buffers in local memory -> the dynamic access that puts them there
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
+    #: how the layouts of open tiles were chosen
     layouts: tuple[LayoutChoice, ...] = ()
+    #: register pressure of the local tiles, None if all of them fit in registers
     pressure: Pressure | None = None

@@ -1,6 +1,6 @@
-"""A compiled kernel as users see it: what a launch needs, and how it was made.
+"""The compiled kernel that users see.
 
-Only who asks how it was made imports what that takes.
+The modules that explain a compilation are imported only on demand.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Compiled", "DecisionShelf"]
 
 
 class DecisionShelf(Protocol):
-    """Keeps what the compiler decided about one kernel."""
+    """Persistent storage for the compiler's decisions about one kernel."""
 
     def decisions(self) -> Decisions | None: ...
 
@@ -41,10 +41,7 @@ class DecisionShelf(Protocol):
 class Compiled:
     """A kernel compiled for one signature and target.
 
-    executable: what a launch needs. timings: milliseconds by stage. made: how it was made, or what finds out by
-    compiling it, where it came from the disk. measurement: what a driver said that has loaded it.
-    assemble: gives the machine code that a driver makes of it. shelf: where it is kept on disk, None where it isn't.
-    decided: what the compiler decided, None until somebody asks.
+    timings: milliseconds per stage.
 
     Example:
         @tj.kernel(threads=32)
@@ -55,12 +52,18 @@ class Compiled:
         print(compiled.ptx, compiled.explain())
     """
 
+    #: all that a launch needs
     executable: Executable
     timings: dict[str, float]
-    made: Derivation | Callable[[], Derivation] = field(repr=False)
+    #: the record of the compilation, or a function that recompiles to obtain it, for a kernel from the cache
+    origin: Derivation | Callable[[], Derivation] = field(repr=False)
+    #: filled in by the driver that loads the kernel
     measurement: Measurement = field(default_factory=Measurement, repr=False)
+    #: compiles the kernel to machine code
     assemble: Callable[[Executable], MachineCode] | None = field(default=None, repr=False)
+    #: the kernel's entry in the cache, None if it has none
     shelf: DecisionShelf | None = field(default=None, repr=False)
+    #: the compiler's decisions, None until they are first needed
     decided: Decisions | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -79,20 +82,20 @@ class Compiled:
 
     @property
     def milliseconds(self) -> float:
-        """What compiling it took, or reading it from the disk."""
+        """Milliseconds that it took to compile the kernel, or to read it from the cache."""
         return sum(ms for stage, ms in self.timings.items() if "." not in stage)
 
     @property
     def is_derived(self) -> bool:
-        """Whether it is known how it was made."""
-        return isinstance(self.made, Derivation)
+        """True if the record of the compilation is available without recompiling."""
+        return isinstance(self.origin, Derivation)
 
     @property
     def derivation(self) -> Derivation:
-        """How it was made."""
-        if not isinstance(self.made, Derivation):
-            self.made = self.made()
-        return self.made
+        """The record of the compilation; obtained by recompiling if the kernel came from the cache."""
+        if not isinstance(self.origin, Derivation):
+            self.origin = self.origin()
+        return self.origin
 
     @property
     def name(self) -> str:
@@ -108,17 +111,17 @@ class Compiled:
 
     @property
     def threads(self) -> int:
-        """Of a CTA."""
+        """Threads per CTA."""
         return self.executable.threads
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of a CTA."""
+        """Bytes of shared memory per CTA."""
         return self.executable.shared_bytes
 
     @property
     def local_bytes(self) -> int:
-        """Local memory that a thread's buffers take, without what ptxas spills."""
+        """Bytes of local memory per thread for the kernel's buffers, without register spills."""
         return self.executable.local_bytes
 
     @property
@@ -127,7 +130,7 @@ class Compiled:
 
     @property
     def usage(self) -> Usage:
-        """What a thread needs: an estimate until a driver has loaded the kernel."""
+        """Registers and spills per thread; an estimate until a driver has loaded the kernel."""
         usage = self.measurement.usage or self.executable.usage
         if usage is None:
             from .codegen.register_estimate import estimate
@@ -137,27 +140,27 @@ class Compiled:
 
     @property
     def executable_to_keep(self) -> Executable:
-        """What a launch needs, with the usage, which who has only that couldn't estimate."""
+        """The executable with its usage, which can't be estimated from a saved executable alone."""
         return replace(self.executable, usage=self.usage)
 
     @property
     def registers(self) -> int:
-        """Registers of a thread; see `usage`."""
+        """Registers per thread; see `usage`."""
         return self.usage.registers
 
     @property
     def spills(self) -> int:
-        """Bytes of a thread's local memory for what its registers can't hold; see `usage`."""
+        """Bytes of local memory per thread for spilled registers; see `usage`."""
         return self.usage.spill_bytes
 
     @property
     def occupancy(self) -> float:
-        """The share of a multiprocessor's warps that can run at once, by registers, shared memory and threads."""
+        """The fraction of a multiprocessor's warps that are resident, as registers, shared memory and threads allow."""
         return self.target.multiprocessor.occupancy(self.threads, self.registers, self.shared_bytes)
 
     @property
     def verdicts(self) -> tuple[Verdict[Any], ...]:
-        """Which variant each tile operation got."""
+        """The dispatcher's verdict on each tile operation."""
         return self.derivation.verdicts
 
     @property
@@ -167,12 +170,12 @@ class Compiled:
 
     @property
     def tile_ir(self) -> str:
-        """The kernel before dispatch, as text."""
+        """The kernel with layouts, before dispatch, as text."""
         return _text(self.derivation.tile)
 
     @property
     def lane_ir(self) -> str:
-        """The kernel after dispatch and all passes, as text: what code generation gets."""
+        """The kernel after dispatch and all passes, as text: the input of code generation."""
         return _text(self.derivation.lane)
 
     @property
@@ -181,7 +184,7 @@ class Compiled:
 
     @property
     def decisions(self) -> Decisions:
-        """What the compiler decided; of a kernel from the disk that is known where anybody has asked before."""
+        """The compiler's decisions; for a kernel from the cache, read from it if they were stored."""
         if self.decided is None:
             self.decided = None if self.shelf is None else self.shelf.decisions()
         if self.decided is None:
@@ -193,7 +196,7 @@ class Compiled:
         return self.decided
 
     def explain(self) -> Explanation:
-        """Which variant each tile operation got, and why not another."""
+        """Return the variant that each tile operation got, and why the others declined."""
         from .executable.assembler import ptxas_notes
         from .executable.census import census
         from .explanation import Density, Explanation, map_lines
@@ -201,27 +204,27 @@ class Compiled:
         params = self.executable.params
         written = [p.buffer.dtype for p in params if isinstance(p, PointerParam) and p.written]
         density = Density(census(self.ptx), max(written, key=lambda dtype: dtype.bits, default=None))
-        # a driver that has compiled the kernel itself has reported already
+        # a driver that compiled the kernel itself has reported already
         notes = self.measurement.notes or ptxas_notes(self.ptx, self.target.name)
         return Explanation(self.name, self.target.name, self.decisions, density, map_lines(params), notes)
 
     @entry_point
     def save(self, path: str | Path) -> tuple[Path, ...]:
-        """Writes it to a file, or to several; returns them.
+        """Write the kernel to one or several files, and return their paths.
 
-        path: `k.ptx` or `k.cubin` for one file that `tj.load_compiled` takes, `k.h` for a C header with its arguments;
-        any other, such as `k`, for the texts k.tile, k.lane and k.ll beside k.ptx.
-        raises: TilejitError where they can't be written there, DeviceError for a cubin where no GPU is in use.
+        path: `k.ptx` or `k.cubin` for a file that `tj.load_compiled` reads, `k.h` for a C header with the kernel's
+        parameters; any other name, such as `k`, writes the texts `k.tile`, `k.lane`, `k.ll` and `k.ptx`.
+        raises: TilejitError if a file can't be written; DeviceError for a cubin if no GPU is in use.
         """
         from .executable.files import SUFFIXES, saved
         from .executable.header import c_header
 
         if not isinstance(path, (str, Path)) or not Path(path).name:
-            raise TilejitError(f"{path!r} is no file to save to", hint="give the path of a file, as text or as a Path")
+            raise TilejitError(f"{path!r} is not a file to save to", hint="pass the path of a file, a str or a Path")
         file = Path(path)
         if not file.parent.is_dir():
             raise TilejitError(
-                f"{file.parent} is no folder: {file.name} can't be saved in it", hint="make the folder first"
+                f"{file.parent} is not a folder: {file.name} can't be saved in it", hint="create the folder first"
             )
         if file.suffix in SUFFIXES:
             return (_write(file, saved(self._measured(is_assembled=file.suffix == ".cubin"))),)
@@ -233,10 +236,10 @@ class Compiled:
         return tuple([_write(file.with_name(file.name + end), content) for end, content in contents.items()])
 
     def _measured(self, is_assembled: bool) -> Executable:
-        """What a launch needs, with what it takes, and with machine code only where that is asked for."""
+        """Return the executable with its usage, and with machine code only if `is_assembled`."""
         code = self.executable.machine_code
         if is_assembled and code is None:
-            assert self.assemble is not None, "machine code of what pipeline.compile made"
+            assert self.assemble is not None, "results of pipeline.compile have no assembler"
             code = self.assemble(self.executable)
         return replace(self.executable_to_keep, machine_code=code if is_assembled else None)
 
@@ -252,6 +255,6 @@ def _write(file: Path, content: bytes) -> Path:
         write_whole(file, content)
     except OSError as error:
         raise TilejitError(
-            f"{file} can't be written: {error.strerror}", hint="save to a place that can be written"
+            f"{file} can't be written: {error.strerror}", hint="save to a writable location"
         ) from error
     return file

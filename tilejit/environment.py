@@ -9,7 +9,7 @@ __all__ = ["VARIABLES", "EnvironmentVariable"]
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentVariable:
-    """One environment variable. values: what it may be. unset: what holds where it isn't set."""
+    """An environment variable, as the help lists it: its accepted values, its meaning, and the default if unset."""
 
     name: str
     values: str
@@ -19,32 +19,33 @@ class EnvironmentVariable:
 
 VARIABLES = (
     EnvironmentVariable(
-        "TILEJIT_DEVICE", "cuda, cuda:1, sim, sim:sm_100a", "where launches run whose arguments don't decide",
-        "a GPU if there is one, else the simulator",
+        "TILEJIT_DEVICE", "cuda, cuda:1, sim, sim:sm_100a", "device of launches whose arguments do not determine it",
+        "a GPU if one is available, else the simulator",
     ),
     EnvironmentVariable(
-        "TILEJIT_SIM_CHECKS", "0, 1, strict", "what the simulator checks: nothing, the usual, or more: shuffles, votes "
-        "and matches are no memory barriers", "1",
+        "TILEJIT_SIM_CHECKS", "0, 1, strict", "checks of the simulator: none, the default ones, or strict ones, under "
+        "which shuffles, votes and matches do not order memory", "1",
     ),
     EnvironmentVariable(
-        "TILEJIT_SIM_LIMIT", "a number", "thread instructions that a simulated launch may take", "1e11",
+        "TILEJIT_SIM_LIMIT", "a number", "maximum number of thread instructions of a simulated launch", "1e11",
     ),
     EnvironmentVariable(
-        "TILEJIT_SCHEDULES", "a number", "orders of the threads under which tilejit.testing.check runs a kernel", "1"
+        "TILEJIT_SCHEDULES", "a number", "thread orders under which tilejit.testing.check runs each kernel", "1"
     ),
-    EnvironmentVariable("TILEJIT_CACHE", "0, 1", "whether compiled kernels are kept on disk", "1"),
-    EnvironmentVariable("TILEJIT_CACHE_DIR", "a folder", "where kernels are kept", "the user's folder for caches"),
+    EnvironmentVariable("TILEJIT_CACHE", "0, 1", "whether compiled kernels are cached on disk", "1"),
+    EnvironmentVariable("TILEJIT_CACHE_DIR", "a folder", "location of the kernel cache", "the user's cache folder"),
     EnvironmentVariable(
-        "TILEJIT_CACHE_MAXSIZE", "bytes", "how much is kept; what wasn't used for longest goes first", "512 MiB",
-    ),
-    EnvironmentVariable(
-        "TILEJIT_PROGRESS", "0", "no line says how far long work has come", "on terminals and in notebooks",
+        "TILEJIT_CACHE_MAXSIZE", "bytes", "size limit of the cache; the least recently used entries are evicted first",
+        "512 MiB",
     ),
     EnvironmentVariable(
-        "TILEJIT_AUTOTUNE", "print, off", "print each table of what was tried, or take the first configuration",
-        "tunes and says nothing",
+        "TILEJIT_PROGRESS", "0", "disables progress lines", "shown on terminals and in notebooks",
     ),
     EnvironmentVariable(
-        "TILEJIT_FULL_TRACEBACK", "1", "errors show the library's own frames too", "only the user's frames",
+        "TILEJIT_AUTOTUNE", "print, off", "print the table of each tuning, or use the first configuration untuned",
+        "tune without printing",
+    ),
+    EnvironmentVariable(
+        "TILEJIT_FULL_TRACEBACK", "1", "tracebacks include the library's own frames", "only the user's frames",
     ),
 )

@@ -1,4 +1,4 @@
-"""Every exception that tilejit raises on purpose."""
+"""The exceptions and warnings of tilejit, and decorators that keep its own frames out of tracebacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
 from .callers import is_ours
 
-# pytest leaves `entry_point` out of its tracebacks
+# pytest omits the frames of this module from tracebacks
 __tracebackhide__ = True
 
 P = ParamSpec("P")
@@ -20,17 +20,17 @@ E = TypeVar("E", bound=BaseException)
 
 
 class Rendered(Protocol):
-    """A place in source code that can show itself with a caret (see `tilejit.source.Span`)."""
+    """A source location that renders itself with a caret (see `tilejit.source.Span`)."""
 
     def render(self) -> str: ...
 
 
 class TilejitError(Exception):
-    """Base of all errors: what was wrong, where, and what to do.
+    """Base class of all errors that tilejit raises.
 
-    message: what was wrong, as one sentence with the numbers that matter.
-    span: the place in the user's source, or None where there is none.
-    hint: what to do about it; printed last.
+    message: the problem in one sentence, with the relevant numbers.
+    span: the location in the user's source, or None if there is none.
+    hint: how to fix the problem, or None; printed last.
 
     Example:
         try:
@@ -55,14 +55,14 @@ class TilejitError(Exception):
         return "\n".join(parts)
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython and Jupyter show: the frames of the user's code, and the error."""
+        """Return the traceback that IPython and Jupyter show: user frames only."""
         traceback = self.__traceback__ if _shows_all() else _of_users(self.__traceback__)
         lines: list[str] = running_shell().InteractiveTB.structured_traceback(type(self), self, traceback)
         return lines
 
 
 class KernelSyntaxError(TilejitError):
-    """The kernel's text uses something that kernels can't.
+    """The source of a kernel uses Python that kernels don't support.
 
     Example:
         @tj.kernel(threads=32)
@@ -74,7 +74,7 @@ class KernelSyntaxError(TilejitError):
 
 
 class KernelTypeError(TilejitError):
-    """The kernel's types, shapes or names don't fit together.
+    """The types, shapes or names in a kernel don't fit together.
 
     Example:
         @tj.kernel(threads=32)
@@ -86,7 +86,7 @@ class KernelTypeError(TilejitError):
 
 
 class LayoutError(TilejitError):
-    """A layout that doesn't fit, isn't injective where it must be, or has a wrong size.
+    """A layout doesn't fit its shape or use, isn't injective where it must be, or has the wrong size.
 
     Example:
         S[(32, 8) : (1 @ laneid,)]
@@ -96,7 +96,7 @@ class LayoutError(TilejitError):
 class DispatchError(TilejitError):
     """No variant accepts a tile operation.
 
-    declines: variant name -> its reasons, one string each.
+    declines: variant name -> the reasons for which it declined.
 
     Example:
         tmem, shared = (tj.operand(space, (128, 8), tj.float32) for space in ("tmem", "shared"))
@@ -116,7 +116,7 @@ class DispatchError(TilejitError):
 
 
 class ResourceError(TilejitError):
-    """Shared memory, tensor memory, registers or threads beyond the target's limit.
+    """A kernel exceeds the target's limit on shared memory, tensor memory, registers or threads.
 
     Example:
         @tj.kernel(threads=32)
@@ -129,7 +129,7 @@ class ResourceError(TilejitError):
 
 
 class LaunchError(TilejitError):
-    """Arguments, grid or stream that can't be launched, or a CUDA error by its name.
+    """A launch has invalid arguments, grid or stream, or CUDA reported an error.
 
     Example:
         @tj.kernel(threads=32)
@@ -141,7 +141,7 @@ class LaunchError(TilejitError):
 
 
 class DeviceError(TilejitError):
-    """No such device, a driver too old for the target, or PTX that the driver refused.
+    """A device does not exist, its driver is too old for the target, or the driver rejected the PTX.
 
     Example:
         with tj.use_device("gpu"):
@@ -150,13 +150,13 @@ class DeviceError(TilejitError):
 
 
 class SimulationError(TilejitError):
-    """What the simulator found wrong with a running kernel.
+    """The simulator detected an error in a running kernel.
 
-    The message names thread, CTA and the source lines of both parties.
+    The message names the thread, the CTA and the source lines involved.
 
-    instructions: numbers of both parties' instructions in the kernel's PTX, of the first alone, or none.
-    threads: numbers in the grid, from 0, of those of the first party.
-    column: that of the `.loc` of the first party's instruction, 0 where there is none.
+    instructions: indices in the kernel's PTX of the instructions involved: two, one or none.
+    threads: indices in the grid, from 0, of the threads that executed the first of them.
+    column: the column in the `.loc` directive of the first instruction, 0 if it has none.
 
     Example:
         @tj.kernel(threads=32)
@@ -182,7 +182,7 @@ class SimulationError(TilejitError):
 
 
 class OutOfBoundsError(SimulationError):
-    """An access outside every array, buffer or window.
+    """An access lies outside every array, buffer and memory window.
 
     Example:
         @tj.kernel(threads=32)
@@ -194,11 +194,11 @@ class OutOfBoundsError(SimulationError):
 
 
 class MisalignedError(SimulationError):
-    """An address that isn't a multiple of the access's size."""
+    """An address is not a multiple of the access size."""
 
 
 class UninitializedReadError(SimulationError):
-    """A read of memory or of a register that nothing has written.
+    """A read of memory or of a register that was never written.
 
     Example:
         @tj.kernel(threads=32)
@@ -211,7 +211,7 @@ class UninitializedReadError(SimulationError):
 
 
 class RaceError(SimulationError):
-    """Two threads access one place, at least one writes, and nothing orders them.
+    """Two threads access the same location, at least one of them writes, and nothing orders the accesses.
 
     Example:
         @tj.kernel(threads=32)
@@ -223,7 +223,7 @@ class RaceError(SimulationError):
 
 
 class DeadlockError(SimulationError):
-    """Threads that wait for something that can no longer happen, or whose loop can no longer end.
+    """Threads wait for an event that can no longer occur, or run a loop that cannot end.
 
     Example:
         @tj.kernel(threads=32)
@@ -236,11 +236,11 @@ class DeadlockError(SimulationError):
 
 
 class DivergenceError(SimulationError):
-    """A barrier or an aligned instruction that not all of its threads reached together."""
+    """A barrier or an aligned instruction was not executed by all of its threads together."""
 
 
 class AsyncHazardError(SimulationError):
-    """The result of an asynchronous operation touched before its wait.
+    """The result of an asynchronous operation was accessed before the wait for it.
 
     Example:
         @tj.kernel(threads=32)
@@ -254,11 +254,11 @@ class AsyncHazardError(SimulationError):
 
 
 class UnsupportedInstructionError(SimulationError):
-    """PTX that the simulator doesn't know."""
+    """The PTX contains an instruction that the simulator does not support."""
 
 
 class SimulatedAssertionError(SimulationError, AssertionError):
-    """An `assert` that failed on the simulator.
+    """An `assert` failed on the simulator.
 
     Example:
         @tj.kernel(threads=32)
@@ -270,7 +270,7 @@ class SimulatedAssertionError(SimulationError, AssertionError):
 
 
 class DivisionByZeroError(SimulationError, ZeroDivisionError):
-    """A division of integers by zero on the simulator.
+    """An integer was divided by zero on the simulator.
 
     Example:
         @tj.kernel(threads=32)
@@ -282,17 +282,17 @@ class DivisionByZeroError(SimulationError, ZeroDivisionError):
 
 
 class DeviceCheckError(LaunchError):
-    """An error that a checked build (`debug=True`) found on a GPU; raised at the next synchronization."""
+    """A checked build (`debug=True`) detected an error on a GPU. Raised at the next synchronization."""
 
 
 class DeviceAssertionError(DeviceCheckError, AssertionError):
-    """An `assert` that failed on a GPU, in a kernel with `debug=True`."""
+    """An `assert` failed on a GPU, in a kernel with `debug=True`."""
 
 
 class PrecisionWarning(UserWarning):
-    """A number that float32 rounds was passed as float32, and the kernel computes with it in float64.
+    """A number that float32 can't represent was passed as float32, and the kernel computes with it in float64.
 
-    It is given once for each kernel and parameter.
+    Issued once per kernel and parameter.
 
     Example:
         @tj.kernel(threads=32)
@@ -304,10 +304,9 @@ class PrecisionWarning(UserWarning):
 
 
 class OutsideWarning(UserWarning):
-    """Every region of a tensor that a launch on the simulator used lay wholly outside that tensor.
+    """Every region of some tensor that a simulated launch accessed lies entirely outside the tensor.
 
-    A tensor without elements doesn't count. One region beside others that lie inside is not reported; a `Report` lists
-    it in `outside`.
+    A tensor without elements is exempt. If only some regions lie outside, `Report.outside` lists them instead.
 
     Example:
         @tj.kernel(threads=32)
@@ -319,7 +318,7 @@ class OutsideWarning(UserWarning):
 
 
 class GridWarning(UserWarning):
-    """A grid with an axis along which all CTAs do the same.
+    """A grid has an axis along which all CTAs do the same work.
 
     Example:
         @tj.kernel(threads=32)
@@ -331,17 +330,17 @@ class GridWarning(UserWarning):
 
 
 class CacheWarning(UserWarning):
-    """Kernels are compiled again in each process because the cache on disk can't be used."""
+    """The cache on disk can't be used, so each process recompiles its kernels."""
 
 
 def shown_file(file: str) -> str:
-    """A source file as messages name it: `Cell In[3]` for the cell of a notebook or of an IPython session."""
+    """Return the name of a source file in messages: `Cell In[3]` for a cell of a notebook or IPython session."""
     named = getattr(getattr(running_shell(), "compile", None), "format_code_name", None)
     return " ".join((named and named(file)) or (file,))
 
 
 def running_shell() -> Any:
-    """IPython's running shell, or None: who runs cells has imported IPython already."""
+    """Return IPython's running shell, or None; a program that runs cells has already imported IPython."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None
 
@@ -351,7 +350,7 @@ def _shows_all() -> bool:
 
 
 def _of_users(traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback without the library's own frames."""
+    """Return the traceback without the library's own frames."""
     if traceback is None:
         return None
     inner = _of_users(traceback.tb_next)
@@ -361,12 +360,12 @@ def _of_users(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def assert_never(node: NoReturn) -> NoReturn:
-    """Type checking fails where this may be reached. It is `typing.assert_never`, which Python 3.10 lacks."""
+    """Mark unreachable code for type checkers, like `typing.assert_never`, which Python 3.10 lacks."""
     raise AssertionError(f"no case for {type(node).__name__}")
 
 
 def without(**instead: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Refuses options that other libraries have. instead: what to write, by the option's name."""
+    """Return a decorator that refuses options of other libraries. instead: option -> hint on its replacement."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @functools.wraps(function)
@@ -380,19 +379,19 @@ def without(**instead: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     return decorate
 
 
-#: Triton's options of a launch, and what is written here
+#: options of Triton's launches -> their replacements
 TRITON_OPTIONS = {
     "num_warps": "write threads=: 32 for each warp",
-    "num_stages": "leave it out: a loop has the stages that the kernel writes, with copy_async and a ring",
+    "num_stages": "leave it out: the kernel writes the stages of a loop, with copy_async and a ring",
     "num_ctas": "write cluster= above the kernel",
 }
 without_triton_options = without(**TRITON_OPTIONS)
 
 
 def entry_point(function: Callable[P, T]) -> Callable[P, T]:
-    """Marks what users call: an error of ours, or Ctrl-C, leaves it without the frames of the library's inside.
+    """Mark a function as called by users: its tilejit errors and KeyboardInterrupts omit the library's inner frames.
 
-    `TILEJIT_FULL_TRACEBACK=1` keeps them.
+    `TILEJIT_FULL_TRACEBACK=1` keeps the frames.
     """
 
     @functools.wraps(function)
@@ -406,5 +405,5 @@ def entry_point(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def for_users(error: E) -> E:
-    """The error without the frames that it has come through, unless all are to be shown."""
+    """Return the error without the frames that it passed through, unless the user wants all frames."""
     return error if _shows_all() else error.with_traceback(None)

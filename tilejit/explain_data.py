@@ -1,4 +1,4 @@
-"""What the compiler decided about a kernel: which variant each tile operation got, and why not another."""
+"""Collect the compiler's decisions about a kernel for `Explanation`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["decisions", "row"]
 
 
 def decisions(made: Derivation) -> Decisions:
-    """What was decided where a kernel was made so."""
+    """Return the decisions in the record of a compilation."""
     local = [b for b in local_memory(made.lane.body) if b.name in made.addressed]
     return Decisions(
         rows=tuple([row(verdict) for verdict in made.verdicts if not _is_renaming(verdict)]),
@@ -47,7 +47,7 @@ def decisions(made: Derivation) -> Decisions:
 
 
 def _is_renaming(verdict: Verdict[Any]) -> bool:
-    """Whether registers only change their names, as where the values of a variable meet."""
+    """True if a cast only renames registers, such as where control flow merges the values of a variable."""
     op = verdict.op
     if op.name != CAST.name:
         return False
@@ -56,26 +56,19 @@ def _is_renaming(verdict: Verdict[Any]) -> bool:
 
 
 def row(verdict: Verdict[Any]) -> VerdictRow:
-    """A verdict as a row of the table."""
+    """Return a row of the explanation's table for a verdict."""
     span, facts = verdict.span, verdict.plan.facts()
     return VerdictRow(
-        line=_line(span),
-        source=span.text.strip() if span is not None else "",
-        operation=f"{verdict.op.scope}.{verdict.op.name}",
-        variant=verdict.variant,
-        width=facts.width,
-        rounds=str(facts.rounds or "-"),
-        instructions=tuple(verdict.plan.instructions),
-        limit=facts.limit or None,
-        declines=tuple((name, tuple(reasons)) for name, reasons in verdict.declines.items()),
-        cuts=facts.cuts or None,
-        elsewhere=verdict.elsewhere,
-        sectors=_sectors(verdict.plan),
+        line=_line(span), source=span.text.strip() if span is not None else "",
+        operation=f"{verdict.op.scope}.{verdict.op.name}", variant=verdict.variant, width=facts.width,
+        rounds=str(facts.rounds or "-"), instructions=tuple(verdict.plan.instructions), limit=facts.limit or None,
+        declines=tuple((name, tuple(reasons)) for name, reasons in verdict.declines.items()), cuts=facts.cuts or None,
+        elsewhere=verdict.elsewhere, sectors=_sectors(verdict.plan),
     )
 
 
 def _sectors(plan: Plan) -> str | None:
-    """Return how many sectors the first access of a warp touches, None if about as few as its bytes fill."""
+    """Describe the memory sectors that a warp's first access touches, None if it touches about as few as possible."""
     if not isinstance(plan, VectorPlan):
         return None
     sides = [side for side, region in enumerate(plan.regions) if region.buffer.space == "global"]
@@ -89,10 +82,10 @@ def _sectors(plan: Plan) -> str | None:
         elements = set((first + within * moves.steps[side]).tolist())
         touched = len({element * size // SECTOR_BYTES for element in elements})
         filled = -(-len(elements) * size // SECTOR_BYTES)
-        # a run of elements that is not aligned takes one more
+        # an unaligned run of elements takes one sector more
         if touched > filled + 1:
             root = plan.regions[side].buffer.root
-            # rows that are known only at launch are taken to be as short as they may be
+            # strides that are known only at launch are assumed to be minimal
             strides = root.layout.strides if isinstance(root.layout, Strided) else ()
             least = "at least " if any(isinstance(stride, Var) for stride in strides) else ""
             return (
@@ -103,7 +96,7 @@ def _sectors(plan: Plan) -> str | None:
 
 
 def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
-    """The accesses of single elements in a kernel at tile level, in the order of the text."""
+    """Return the accesses to single elements in a kernel at tile level, in program order."""
     times: dict[ElementAccess, int] = {}
     for stmt in walk.statements(kernel.body):
         if isinstance(stmt, Let) and isinstance(stmt.value, Load):
@@ -121,16 +114,16 @@ def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
 
 
 def repetitions(kernel: Kernel) -> tuple[str, ...]:
-    """What is to be said of atomic additions that several threads carry out alike."""
+    """Return a remark for each atomic addition that several threads perform with the same value and element."""
     return tuple(
         f"{_line(stmt.span)}: each of {counted(times, 'thread')} adds the same value to the same element of "
-        f"{stmt.place.buffer.root.name}; to add it once, write `if tj.thread_id() == 0:` in front"
+        f"{stmt.place.buffer.root.name}; to add it once, guard it with `if tj.thread_id() == 0:`"
         for stmt, times in repeated_additions(kernel)
     )
 
 
 def double_precision(kernel: Kernel) -> tuple[str, ...]:
-    """Return the lines that compute in float64, a text each; none if an array of the kernel is float64."""
+    """Return a remark for each line that computes in float64; none if an array of the kernel is float64."""
     operations: dict[str, dict[str, None]] = {}
     for stmt, name in float64_arithmetic(kernel):
         operations.setdefault(_line(stmt.span), {})[name] = None
@@ -141,9 +134,9 @@ def double_precision(kernel: Kernel) -> tuple[str, ...]:
 
 
 def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedInstruction, ...]:
-    """What the compiler tells barriers of copies, its proxy fences, arrivals in other CTAs, in the order of the text.
+    """Return the byte counts, proxy fences and remote arrivals that the compiler inserted, in program order.
 
-    tile, lane: the kernel before and after dispatch: what the user wrote is in both.
+    tile, lane: the kernel before and after dispatch; instructions that the user wrote are in both.
     """
     written = {stmt.span for stmt in walk.statements(tile.body) if isinstance(stmt, Expect)}
     spaces = {row.name: space for space, row in PROXY_ASYNC_OF.items()}
@@ -152,7 +145,7 @@ def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedInstruction, ...]:
         if not isinstance(stmt, Instruction):
             continue
         if stmt.name in spaces:
-            reason = f"asynchronous accesses see ordinary ones of {spaces[stmt.name]} memory"
+            reason = f"orders ordinary accesses to {spaces[stmt.name]} memory before asynchronous ones"
         elif stmt.name == ARRIVE_EXPECT.name or (stmt.name == EXPECT.name and stmt.span not in written):
             reason = _awaited(stmt)
         elif stmt.name == ARRIVE_AT_PEER.name:
@@ -165,7 +158,7 @@ def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedInstruction, ...]:
 
 
 def _awaited(stmt: Instruction) -> str:
-    """What a barrier is told of."""
+    """Describe the bytes that a barrier expects."""
     place, size = stmt.inputs[:2]
     assert isinstance(place, Vector)
     count = f"{size.value:,}" if isinstance(size, Const) else "copied"
@@ -173,7 +166,7 @@ def _awaited(stmt: Instruction) -> str:
 
 
 def _reached(stmt: Instruction, lane: Kernel) -> str:
-    """Why a release arrives in other CTAs."""
+    """Describe the CTAs in which a release arrives."""
     place = stmt.inputs[0]
     assert isinstance(place, Vector)
     name = place.buffer.root.name

@@ -1,6 +1,6 @@
-"""Why a kernel became what it is, as text and as a table in Jupyter.
+"""The explanation of a compiled kernel, as text and as a table in Jupyter.
 
-What it holds is text and numbers: `explain` makes it of a compilation, and it is kept on disk beside the kernel.
+It consists of text and numbers only, so that it can be cached on disk with the kernel.
 """
 
 from __future__ import annotations
@@ -21,46 +21,48 @@ __all__ = [
 ]
 
 _ELEMENT_HEADINGS = ("line", "element", "memory", "width", "times")
-_MAP_HEADINGS = ("tensor map of", "elements", "dimensions, nearest first", "box", "swizzle")
+_MAP_HEADINGS = ("tensor map of", "elements", "dimensions, fastest first", "box", "swizzle")
 _INSERTED_HEADINGS = ("line", "inserted", "because", "times")
 _HEADINGS = ("line", "operation", "variant", "width", "rounds", "instructions per thread")
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
-    """What became of one tile operation.
+    """The outcome of dispatching one tile operation."""
 
-    line: `file.py:7`. source: the line's text. width: of one transfer, as text. rounds: transfers a thread, or issues.
-    instructions: (mnemonic, how often a thread carries it out). limit: what kept it from being wider, or None.
-    cuts: which vectors go element by element, or None.
-    declines: variant -> its reasons, those that would have come first at the front.
-    elsewhere: the variants among them for operands in other memory spaces.
-    sectors: how many sectors of memory a warp's access touches, or None if it touches no more than it needs.
-    """
-
+    #: `file.py:7`
     line: str
+    #: text of the source line
     source: str
     operation: str
     variant: str
+    #: width of one transfer
     width: str
+    #: transfers or issues per thread
     rounds: str
+    #: (mnemonic, number of times that a thread executes it)
     instructions: tuple[tuple[str, int], ...]
+    #: the reason why the width is not larger
     limit: str | None
+    #: variant -> the reasons for which it declined; variants of higher priority first
     declines: tuple[tuple[str, tuple[str, ...]], ...]
+    #: the vectors that are transferred element by element
     cuts: str | None = None
+    #: the variants in `declines` that are for operands in other memory spaces
     elsewhere: tuple[str, ...] = ()
+    #: the memory sectors that a warp's access touches, None if no more than necessary
     sectors: str | None = None
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """In the order of the table's headings."""
+        """The cells of the row, in the order of `_HEADINGS`."""
         instructions = ", ".join(f"{trips} x {name}" for name, trips in self.instructions) or "-"
         return self.line, self.operation, self.variant, self.width, self.rounds, instructions
 
 
 @dataclass(frozen=True, slots=True)
 class LocalTile:
-    """A local buffer that lives in local memory. line: of what is known only at run time, and so makes it."""
+    """A local buffer in local memory. line: the access at run-time indices that puts it there."""
 
     name: str
     size_bytes: int
@@ -69,17 +71,18 @@ class LocalTile:
     def __str__(self) -> str:
         where = f"{self.line}: " if self.line is not None else ""
         return (
-            f"{where}{self.name} goes through local memory: {self.size_bytes:,} bytes a thread; "
-            "where in it is known only at run time"
+            f"{where}{self.name} goes through local memory: {self.size_bytes:,} bytes per thread; "
+            "its indices are known only at run time"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ElementAccess:
-    """Accesses of single elements of memory, each by one thread on its own.
+    """Accesses of single threads to single elements of memory.
 
-    kind: `load`, `store`, or `atomic` with the operation. place: the memory, and what is in it. times: how often the
-    line does that; a loop's body counts once.
+    kind: `load`, `store`, or `atomic` with the operation.
+    place: the buffer, its memory space and its element type.
+    times: occurrences in the line; a loop body counts once.
     """
 
     line: str
@@ -90,13 +93,13 @@ class ElementAccess:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """In the order of `_ELEMENT_HEADINGS`."""
+        """The cells of the row, in the order of `_ELEMENT_HEADINGS`."""
         return self.line, self.kind, self.place, f"{self.bits} bits", str(self.times)
 
 
 @dataclass(frozen=True, slots=True)
 class InsertedInstruction:
-    """An instruction that copies need and that nobody wrote. times: how often the line has it."""
+    """An instruction that the compiler inserted for a copy. times: occurrences in the line."""
 
     line: str
     instruction: str
@@ -105,15 +108,16 @@ class InsertedInstruction:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """In the order of `_INSERTED_HEADINGS`."""
+        """The cells of the row, in the order of `_INSERTED_HEADINGS`."""
         return self.line, self.instruction, self.reason, str(self.times)
 
 
 @dataclass(frozen=True, slots=True)
 class MapLine:
-    """A tensor map, which a launch makes of an argument.
+    """A tensor map, which a launch creates for an argument.
 
-    dimensions: the argument's, in the order of the hardware, the one with stride 1 first; box: elements along each.
+    dimensions: dimensions of the argument, fastest first, as in the tensor map.
+    box: number of elements along each.
     """
 
     of: str
@@ -124,27 +128,27 @@ class MapLine:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """In the order of `_MAP_HEADINGS`."""
+        """The cells of the row, in the order of `_MAP_HEADINGS`."""
         dimensions, box = ", ".join(map(str, self.dimensions)), " x ".join(map(str, self.box))
         return self.of, str(self.dtype), dimensions, box, self.swizzle
 
 
 def map_lines(params: Sequence[Param]) -> tuple[MapLine, ...]:
-    """The tensor maps among a kernel's parameters."""
+    """Return the tensor maps among a kernel's parameters."""
     specs = [param.map for param in params if isinstance(param, TensorMapParam)]
     return tuple([MapLine(spec.of, spec.dtype, spec.axes, spec.box, spec.swizzle) for spec in specs])
 
 
-#: instructions of the machine per byte of global memory from which on an H100's time grows: with 24 of a float16's
-#: arithmetic or 56 of a float32's a copy kept its speed, with 32 and 64 it lost 4 to 6 %
+#: machine instructions per byte of global memory above which a copy slows down on an H100: with 24 arithmetic
+#: instructions per float16 or 56 per float32 it kept its speed, with 32 and 64 it lost 4 to 6 %
 KNEE = 7
 
 
 @dataclass(frozen=True, slots=True)
 class Density:
-    """The PTX instructions of a kernel against the bytes of global memory that they move; a loop's body counts once.
+    """PTX instructions of a kernel relative to the bytes of global memory that they move; a loop body counts once.
 
-    dtype: that of the elements which are counted: of the widest array that the kernel writes.
+    dtype: element type of the widest array that the kernel writes.
     """
 
     census: Census
@@ -156,12 +160,12 @@ class Density:
 
     @property
     def per_byte(self) -> float | None:
-        """None where no instruction moves global memory, or asynchronous copies do."""
+        """Instructions per byte; None if no instruction moves global memory, or asynchronous copies do."""
         return self.census.instructions / self.bytes if self.bytes and not self.census.copies else None
 
     @property
     def per_element(self) -> float | None:
-        """For each element written; None where none is, or asynchronous copies may write more."""
+        """Instructions per element written; None if none is, or asynchronous copies may write more."""
         if self.dtype is None or not self.census.stored_bytes or self.census.copies:
             return None
         return self.census.instructions * self.dtype.bytes / self.census.stored_bytes
@@ -175,27 +179,25 @@ class Density:
         elements = f", {self.per_element:.3g} per {self.dtype} written" if self.per_element is not None else ""
         return (
             f"{self.census.instructions} PTX instructions for {self.bytes} bytes of global memory: "
-            f"{self.per_byte:.2g} per byte{elements} (arithmetic hides behind memory up to about {KNEE} per byte)"
+            f"{self.per_byte:.2g} per byte{elements} (memory traffic hides arithmetic up to about {KNEE} per byte)"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What the compiler decided, that a kernel's PTX no longer says; of text and numbers alone, so that it can be kept.
+    """The compiler's decisions that a kernel's PTX does not show, as text and numbers that can be serialized."""
 
-    layouts: how threads are spread over the axes of tiles that nobody laid out. elements: what single threads access.
-    inserted: what nobody wrote. remarks: what else is to be said. A text each for layouts and remarks.
-    """
-
+    #: one row per tile operation
     rows: tuple[VerdictRow, ...] = ()
     local: tuple[LocalTile, ...] = ()
+    #: descriptions of the layouts that the compiler chose
     layouts: tuple[str, ...] = ()
     elements: tuple[ElementAccess, ...] = ()
     inserted: tuple[InsertedInstruction, ...] = ()
     remarks: tuple[str, ...] = ()
 
     def to_json(self) -> list[Any]:
-        """The fields in their order, each record as a list of its own fields."""
+        """Return the fields in order, each record as a list of its fields."""
         return [
             [_parts(item) if name in _RECORDS else item for item in getattr(self, name)]
             for name in type(self).__match_args__
@@ -203,7 +205,7 @@ class Decisions:
 
     @classmethod
     def from_json(cls, fields: list[Any]) -> Decisions:
-        """What `to_json` gave."""
+        """Reconstruct the object from the result of `to_json`."""
         given = dict(zip(cls.__match_args__, fields, strict=True))
         records = {name: [kind(*map(_tuples, parts)) for parts in given[name]] for name, kind in _RECORDS.items()}
         return cls(**{name: tuple(items) for name, items in (given | records).items()})
@@ -220,16 +222,18 @@ def _parts(record: Any) -> list[Any]:
 
 
 def _tuples(value: Any) -> Any:
-    """Lists as tuples, inner ones too."""
+    """Convert lists to tuples, recursively."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The dispatcher's verdicts on one compiled kernel; prints as text, shows as a table in Jupyter.
+    """The dispatcher's verdicts on a compiled kernel; prints as text, and displays as a table in Jupyter.
 
-    decisions: what the compiler decided. maps: that a launch makes. remarks: of this process, one text each.
-    shows_all: True to list the variants for operands in other memory spaces, too.
+    decisions: the compiler's decisions.
+    maps: the tensor maps that a launch creates.
+    remarks: further remarks, which are not cached.
+    shows_all: True to include the variants for operands in other memory spaces.
     """
 
     kernel: str
@@ -242,29 +246,29 @@ class Explanation:
 
     @property
     def rows(self) -> tuple[VerdictRow, ...]:
-        """What became of each tile operation, in the order of the text."""
+        """The outcome of dispatching each tile operation, in program order."""
         return self.decisions.rows
 
     @property
     def elements(self) -> tuple[ElementAccess, ...]:
-        """What single threads access."""
+        """Accesses of single threads to single elements."""
         return self.decisions.elements
 
     @property
     def inserted(self) -> tuple[InsertedInstruction, ...]:
-        """The instructions that copies need and that nobody wrote."""
+        """The instructions that the compiler inserted for copies."""
         return self.decisions.inserted
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be said of the kernel as a whole."""
+        """Remarks on the kernel as a whole."""
         whole = () if self.density is None else (str(self.density),)
         made = self.decisions
         return (*made.layouts, *map(str, made.local), *whole, *made.remarks, *self.remarks)
 
     @property
     def _tables(self) -> tuple[tuple[tuple[str, ...], list[tuple[str, ...]]], ...]:
-        """The tables behind that of the operations: their headings and rows, those that have any."""
+        """Headings and rows of each non-empty table that follows the table of operations."""
         every = (
             (_ELEMENT_HEADINGS, [access.cells for access in self.elements]),
             (_MAP_HEADINGS, [line.cells for line in self.maps]),
@@ -296,21 +300,21 @@ class Explanation:
         return box(title, operations, *others, notes)
 
     def _others(self, r: VerdictRow) -> list[tuple[str, tuple[str, ...]]]:
-        """The variants that declined, with their reasons."""
+        """Return the variants that declined and are to be shown, with their reasons."""
         return [(name, reasons) for name, reasons in r.declines if self.shows_all or name not in r.elsewhere]
 
     def _reasons(self, r: VerdictRow) -> list[str]:
-        """Why it isn't wider, and why the other variants declined: what a reason names is what to change."""
+        """Return the lines that say why the access isn't wider, and why other variants declined."""
         shown = [f"  by elements: {r.cuts}"] if r.cuts else []
         shown += [f"  not wider: {r.limit}"] if r.limit else []
-        shown += [f"  lanes apart: {r.sectors}"] if r.sectors else []
+        shown += [f"  uncoalesced: {r.sectors}"] if r.sectors else []
         shown += [f"  not {name}: {'; '.join(reasons)}" for name, reasons in self._others(r)]
         return ["", f"{r.line}: {r.source}" if r.source else r.line, *shown] if shown else []
 
     def _html_cells(self, r: VerdictRow) -> tuple[str, ...]:
-        """The cells of a row in HTML, the source where the line is pointed at, and why the other variants declined."""
+        """Return the HTML cells of a row, with the source as tooltip and a last cell for the declines."""
         wider = [("wider", (r.limit,))] if r.limit else []
-        facts = [("by elements", r.cuts), ("lanes apart", r.sectors)]
+        facts = [("by elements", r.cuts), ("uncoalesced", r.sectors)]
         others = "<br>".join((*(f"{name}: {escaped(fact)}" for name, fact in facts if fact), *(
             f"not <b>{escaped(name)}</b>: {escaped('; '.join(reasons))}"
             for name, reasons in (*wider, *self._others(r))
@@ -320,6 +324,6 @@ class Explanation:
 
 
 def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
-    """Rows of cells as columns of text."""
+    """Format rows of cells as columns of text."""
     widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
     return ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]

@@ -1,4 +1,4 @@
-"""The fast_unique values of an array, as `np.unique` has them, which imports `numpy.ma` at its first call: 30 ms."""
+"""A substitute for `np.unique`, whose first call imports `numpy.ma`: 30 ms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T", bound=np.generic)
 
 
 def fast_unique(values: NDArray[T]) -> NDArray[T]:
-    """Each value once, ascending. values: of any shape, none of them a NaN."""
+    """Return the distinct values in ascending order. values: of any shape, without NaNs."""
     ordered: NDArray[T] = np.sort(values, axis=None)
     is_first = np.ones(ordered.size, np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])

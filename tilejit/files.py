@@ -1,4 +1,4 @@
-"""Files that are written whole, or not at all."""
+"""Atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ _WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
-    """Write a file beside its place and rename it: whatever goes wrong, what was there before is still there.
+    """Write a file atomically: write a temporary file in the same folder, then rename it.
 
-    A link is followed, and what is no ordinary file, such as a pipe, is written as it is.
-    raises: OSError where it can't be written.
+    After an error the previous content remains. Links are followed; a path that is not a regular file, such as a pipe,
+    is written directly.
+
+    raises: OSError if the file can't be written.
     """
     place = os.path.realpath(path)
     mode = os.stat(place).st_mode if os.path.exists(place) else None
@@ -34,7 +36,7 @@ def write_whole(path: str | Path, content: bytes) -> None:
             os.chmod(beside, stat.S_IMODE(mode))
         os.replace(beside, place)
     except BaseException:
-        # an interrupt, too, leaves no part of a file
+        # on an interrupt, too, the temporary file is removed
         with suppress(OSError):
             os.unlink(beside)
         raise

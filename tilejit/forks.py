@@ -1,4 +1,4 @@
-"""Locks and cached values that a forked process can use, whatever the threads of its parent were doing."""
+"""Locks and cached values that work in a forked process, even if threads of the parent held them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["await_at_fork", "cached_property", "importing", "renewed_at_fork"]
 
 L = TypeVar("L")
 
-#: seconds that a fork waits for a lock; then the child gets a lock that is free, and what it guards as it is
+#: seconds that a fork waits for a lock; afterwards the child gets a free lock, possibly with inconsistent data
 _PATIENCE = 30.0
 
 _awaited: list[Any] = []
@@ -22,19 +22,19 @@ _renewed: WeakSet[Any] = WeakSet()
 
 
 def renewed_at_fork(lock: L) -> L:
-    """Return the lock, which is free in a forked child. What it guards must be usable at any moment."""
+    """Register a lock to be released in forked children, and return it. Its data must be consistent at all times."""
     _renewed.add(lock)
     return lock
 
 
 def await_at_fork(lock: Any) -> None:
-    """Make forks wait until no other thread holds the lock, so that what it guards is whole in the child."""
+    """Make forks wait until no other thread holds the lock, so that its data are consistent in the child."""
     if lock not in _awaited:
         _awaited.append(lock)
 
 
-#: held around imports that are left until they are needed: a child would wait for ever for a module that a thread of
-#: its parent was importing
+#: held during deferred imports: a child would otherwise wait forever for a module that a thread of its parent was
+#: importing
 importing = threading.RLock()
 await_at_fork(importing)
 
@@ -65,7 +65,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):
-        """Without the lock of Python before 3.12, which all objects of a class share and no child can take."""
+        """Omits the lock of Python before 3.12, which is shared by all objects of a class and may be held at a fork."""
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:

@@ -1,6 +1,6 @@
-"""Functions during which Python's cyclic collector does not run on its own.
+"""Functions that run with Python's cyclic garbage collector disabled.
 
-What is imported or compiled stays alive, so the collector would traverse ever more objects and free almost nothing.
+Imported modules and compiled kernels stay alive, so the collector would traverse more and more objects and free few.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ __all__ = ["gc_paused", "gc_paused_until"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: by call that is in progress, in any thread: whether the collector was on before, and what the last call runs
+#: call in progress, in any thread -> whether the collector was enabled before, and the callable to run at the end
 _inside: dict[object, tuple[bool, Callable[[], object] | None]] = {}
 
 
 def stop(token: object, last: Callable[[], object] | None) -> None:
-    """Turn the collector off for a call."""
+    """Disable the collector for a call."""
     _inside[token] = gc.isenabled() or (True in [was_on for was_on, _ in list(_inside.values())]), last
     gc.disable()
 
 
 def gc_paused_until(last: Callable[[], object] | None) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator of functions during which the collector does not run, in any thread.
+    """Return a decorator for functions that run with the collector disabled in all threads.
 
-    last: run when no thread is left in a function with this `last`, before the collector is turned on again.
+    last: called once no thread is in a function with this `last`, before the collector is enabled again.
 
-    An interrupt may arrive wherever the interpreter enters a Python function or a call has returned. This is no context
-    manager because an interrupt at the first instruction of its `__exit__` would leave the collector off.
+    An interrupt may arrive when the interpreter enters a Python function or after a call returns. A context manager
+    would not do: an interrupt at the first instruction of its `__exit__` would leave the collector disabled.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
@@ -47,7 +47,7 @@ def gc_paused_until(last: Callable[[], object] | None) -> Callable[[Callable[P, 
                     if last is not None and [each for _, each in list(_inside.values())].count(last) <= 1:
                         last()
                 finally:
-                    # nothing here is a call before the collector is on, so that no interrupt arrives
+                    # no call happens before the collector is enabled, so no interrupt can arrive
                     if token in _inside:
                         was_on, _ = _inside[token]
                         del _inside[token]
@@ -59,12 +59,12 @@ def gc_paused_until(last: Callable[[], object] | None) -> Callable[[Callable[P, 
     return decorate
 
 
-#: around imports and translations
+#: for imports and translations
 gc_paused = gc_paused_until(None)
 
 
 def _enable_in_child() -> None:
-    """Turn the collector on in a forked process, which does not have the threads that turned it off."""
+    """Enable the collector in a forked process, which lacks the threads that disabled it."""
     if any(was_on for was_on, _ in _inside.values()):
         gc.enable()
     _inside.clear()

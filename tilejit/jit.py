@@ -1,4 +1,4 @@
-"""`@kernel`: from a decorated function to a kernel, compiled once for each signature."""
+"""The `@kernel` decorator, kernels that are compiled once per signature, and `simulate`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
-from .errors import (
-    KernelSyntaxError,
-    LaunchError,
-    TilejitError,
-    entry_point,
-    for_users,
-    without_triton_options,
-)
+from .errors import KernelSyntaxError, LaunchError, TilejitError, entry_point, for_users, without_triton_options
 from .forks import cached_property, importing
 from .frontend import KernelSource, Parameter, parameters
 from .html_tables import box, facts_table, rows_table
@@ -26,12 +19,7 @@ from .runtime.captured import Captured, CapturedValues
 from .runtime.device import Device, LoadedKernel
 from .runtime.fast_launch.generated import GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
 from .runtime.fast_launch.memory import LaunchMemory
-from .runtime.grid import (
-    check_cluster,
-    check_registers,
-    check_threads,
-    split,
-)
+from .runtime.grid import check_cluster, check_registers, check_threads, split
 from .runtime.once import Once
 from .runtime.rounding import warn_of_rounding
 from .runtime.signature import Call, bind, describe, hypothetical
@@ -47,18 +35,19 @@ if TYPE_CHECKING:
     from .ir.nodes import Kernel as TileKernel
     from .simulator import Checks, Report
 
-#: compiled variants that a notebook shows of a kernel
+#: maximum number of compiled variants in a kernel's notebook output
 _SHOWN_VARIANTS = 8
 
-#: grids whose launchers a kernel keeps
+#: maximum number of launchers that a kernel caches, one per grid
 _LAUNCHERS = 256
 _TYPES_OF_GRIDS = frozenset((int,) * n for n in (1, 2, 3))
 
 @contextmanager
 def no_recompile() -> Iterator[None]:
-    """Inside, a launch that would compile raises a LaunchError that says what differs.
+    """Within the context, a launch that would compile a kernel raises a LaunchError that says what differs.
 
-    The other build of what is compiled, checked or plain, may be made: a launch on the simulator after `k.compile`.
+    If a variant is compiled as a plain or as a checked build, its other build may still be compiled, such as for a
+    launch on the simulator after `k.compile`.
 
     Example:
         @tj.kernel(threads=32)
@@ -75,7 +64,7 @@ def no_recompile() -> Iterator[None]:
 
 
 class Kernel:
-    """A decorated function: `k[grid](*args)` launches it.
+    """A GPU kernel, created by decorating a function with `@tj.kernel`; `k[grid](*args)` launches it.
 
     Example:
         @tj.kernel(threads=32)
@@ -87,7 +76,7 @@ class Kernel:
         assert (a == 1).all()
     """
 
-    #: the function that was decorated
+    #: the decorated function
     __wrapped__: Callable[..., Any]
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
@@ -96,14 +85,14 @@ class Kernel:
         self.source = KernelSource.of(fn)
         self.parameters = tuple(parameters(self.source))
         self.parameter_names = tuple(p.name for p in self.parameters)
-        # those that launches give arguments to
+        # the parameters that callers of a launch may pass
         self.open_parameters = self.parameters
         self.captured = Captured(self.source)
         self.name: str = fn.__name__
-        # no method of this object: a dropped kernel, with all that was compiled for it, would wait for the collector
+        # no method of this object: the cycle would keep a dropped kernel and its variants until a garbage collection
         build = functools.partial(_tile_ir, self.source, options)
-        maker = VariantBuilder(self.source, self.captured, build, options.made)
-        self.variants = VariantCache(self.name, self.parameters, self.captured, maker)
+        builder = VariantBuilder(self.source, self.captured, build, options.build_key)
+        self.variants = VariantCache(self.name, self.parameters, self.captured, builder)
         self._functions: Once[tuple[Any, ...], LoadedKernel] = Once()
         self.generated = GeneratedLaunchers(self.name, self.parameters)
         self.memory = LaunchMemory()
@@ -111,7 +100,7 @@ class Kernel:
 
     @cached_property
     def _launcher_type(self) -> type[Launcher]:
-        """A class of its own, whose calls are those of the newest generated function: 0.1 us less than asking."""
+        """A subclass whose `__call__` is the newest generated function, which saves 0.1 µs of lookup."""
         return type("Launcher", (Launcher,), {"__slots__": ()})
 
     def __getitem__(self, configuration: Any) -> Launcher:
@@ -125,7 +114,7 @@ class Kernel:
             raise for_users(error) from None
 
     def _launcher(self, configuration: Any) -> Launcher:
-        """A new launcher; that of plain numbers is kept, which launches in a loop find again."""
+        """Create a launcher, and cache it if the grid consists of plain integers."""
         launcher = self._configured(configuration)
         if _is_kept(configuration):
             if len(self._launchers) >= _LAUNCHERS:
@@ -146,7 +135,7 @@ class Kernel:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
 
     def _repr_html_(self) -> str:
-        """Its parameters and options, and the newest of its compiled variants."""
+        """Show the parameters, the options and the newest compiled variants."""
         options = [(name, getattr(self.options, name)) for name in ("target", "max_registers", "cluster")]
         named = {"threads": self.options.threads, **{name: value for name, value in options if value is not None}}
         made = [
@@ -159,16 +148,16 @@ class Kernel:
         return box(f"<b>{self.name}</b>({parameters})", *parts)
 
     def __copy__(self) -> Kernel:
-        """Itself, as a function's copy is."""
+        """Return the kernel itself: kernels, like functions, are not copied."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
         return self
 
     def __reduce__(self) -> str:
-        """Where it is found again, as a function is pickled.
+        """Pickle the kernel by reference, like a function.
 
-        raises: LaunchError where that isn't by its module and name.
+        raises: LaunchError if the kernel can't be found by its module and name.
         """
         name: str = self.__wrapped__.__qualname__
         holder: Any = sys.modules.get(self.__module__)
@@ -177,7 +166,7 @@ class Kernel:
         if holder is not self:
             raise LaunchError(
                 f"{self.name} can't be pickled: {self.__module__}.{name} isn't this kernel",
-                hint="define it at the top of a module, under its own name: what is pickled is where to find it",
+                hint="define it at the top level of a module, under its own name: kernels are pickled by reference",
             )
         return name
 
@@ -190,29 +179,36 @@ class Kernel:
     def compile(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
     ) -> Compiled:
-        """Compiles for these arguments without launching; takes `tj.spec`s for arrays and dtypes for scalars.
+        """Compile the kernel for these arguments without launching it.
 
-        Parameters whose annotation pins them may be left out. It is the build that a GPU runs, with `debug=True` the
-        checked one.
+        The result is the build that a GPU runs: a checked build with `debug=True`, else a plain one.
+
+        args, constexprs: as for a launch; a `tj.spec` can replace an array, and a dtype a scalar. Parameters that are
+        pinned by their annotations may be omitted.
+        target: an architecture such as "sm_90a"; by default the kernel's own, else that of the device in use.
+        threads: threads per CTA, by default the kernel's own.
         """
         return self.variants.variant(self.request(args, constexprs, target, threads)).compiled
 
     def compile_named(
         self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
     ) -> tuple[Compiled, tuple[str, ...]]:
-        """Compiles for arguments by name; and what is to be said of what was chosen for them, a text each."""
+        """Compile for arguments by name; return remarks on how they were chosen along with the result."""
         return self.compile(target=target, threads=threads, **arguments), ()
 
     @entry_point
     def precompile(
         self, specs: Iterable[Any], target: str | Target | None = None, workers: int | None = None
     ) -> tuple[Compiled, ...]:
-        """Compiles several variants at the same time, as `compile_many` does: launches find them compiled.
+        """Compile several variants in parallel, like `tj.compile_many`, so that launches find them compiled.
 
-        specs: what `compile` takes, each as a tuple of its arguments, of which the last may be a mapping with those
-        given by name; or that mapping alone. target: of those that don't name their own.
+        specs: for each variant, a tuple of arguments as `compile` takes them, the last of which may be a mapping of
+        arguments by name; or only that mapping.
+        target: architecture of the variants whose mapping has no "target".
+        workers: number of processes; see `tj.compile_many`.
+        returns: the compiled variants, in the order of `specs`.
         """
-        # what starts processes takes 10 ms to import
+        # multiprocessing takes 10 ms to import
         from .precompile import compile_many, jobs_of
 
         return compile_many(jobs_of(self, specs, target), workers)
@@ -220,8 +216,8 @@ class Kernel:
     def request(
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
     ) -> Request:
-        """What compiling for these arguments means, which may be specs."""
-        values = standing_in(self.parameters, specified(self.name, self.parameters, args, named))
+        """Return the request to compile for these arguments, which may be specs and dtypes."""
+        values = hypothetical_arguments(self.parameters, specified(self.name, self.parameters, args, named))
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else check_threads(threads)
@@ -231,24 +227,24 @@ class Kernel:
     def explain(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
     ) -> Explanation:
-        """Which variant each tile operation got and why: short for `compile(...).explain()`."""
+        """Explain the choice of a variant for each tile operation; short for `compile(...).explain()`."""
         return self.compile(*args, target=target, threads=threads, **constexprs).explain()
 
     def compile_signature(self, typed: Signature, target: Target, threads: int) -> Compiled:
-        """Compiles for a signature that another target's variant has; not kept."""
+        """Compile for the signature of another target's variant, without caching the result."""
         return self.variants.compile_signature(typed, target, threads, self.options.debug)
 
     def launched(
         self, grid: Any, threads: int | None, args: tuple[Any, ...], named: Mapping[str, Any], target: Target
     ) -> tuple[Launcher, list[Any]]:
-        """What a launch on the simulator launches, and all its arguments in order. target: of the simulator."""
+        """Return the launcher and the full list of arguments of a launch on a simulator of architecture `target`."""
         launcher = Launcher(self, grid, self.options.threads if threads is None else check_threads(threads), None)
         return launcher, bind(self.name, self.parameters, args, named)
 
     def resolve(self, threads: int, values: Sequence[Any], compiler: Compiler | None = None) -> ResolvedLaunch:
-        """The loaded kernel for a launch, by its quick key where that was seen before.
+        """Return the loaded kernel for a launch, from a cache if its quick key is known.
 
-        compiler: what makes it of tile IR, else `pipeline.compile`.
+        compiler: compiles tile IR, by default `pipeline.compile`.
         """
         call = Call(self.parameters, values)
         device = devices.of(call)
@@ -258,18 +254,18 @@ class Kernel:
         if function is None:
             variant = self._variant(device, threads, values, call, compiler)
             if variant.captured != captured.number:
-                # another thread has changed a captured value meanwhile
+                # another thread has changed a captured value in the meantime
                 return self.resolve(threads, values, compiler)
             function = self._functions.get(quick, lambda: device.load(variant.compiled))
         return ResolvedLaunch(call, function, captured)
 
     def capture(self) -> CapturedValues:
-        """What it captures now."""
+        """Return the current values of the variables that the kernel captures."""
         return self.captured.current()
 
     def prefer(self, generated: GeneratedLauncher) -> None:
-        """Makes a generated function what `k[grid](...)` calls."""
-        # setting it makes the interpreter forget what it knows of calls
+        """Install a generated function as the implementation of `k[grid](...)`."""
+        # an assignment invalidates the interpreter's inline caches
         if self._launcher_type.__call__ is not generated.launch:
             self._launcher_type.__call__ = generated.launch  # type: ignore[method-assign]
 
@@ -287,18 +283,18 @@ class Kernel:
 def specified(
     name: str, declared: Sequence[Parameter], args: tuple[Any, ...], named: Mapping[str, Any]
 ) -> list[Any]:
-    """Arguments in order where nothing is launched, which may be specs and dtypes; pins are those that aren't given."""
+    """Bind arguments that may be specs and dtypes; parameters without an argument take their pinned spec."""
     pinned = {p.name: p.spec for p in declared[len(args) :] if p.spec is not None}
     return bind(name, declared, args, {**pinned, **named})
 
 
-def standing_in(declared: Sequence[Parameter], values: Sequence[Any]) -> list[Any]:
-    """Arguments of a launch that could be: arrays for specs, and numbers for dtypes."""
+def hypothetical_arguments(declared: Sequence[Parameter], values: Sequence[Any]) -> list[Any]:
+    """Return arguments as a launch would take them: arrays in place of specs, numbers in place of dtypes."""
     return [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(declared, values, strict=True))]
 
 
 def _is_kept(configuration: Any) -> bool:
-    """Whether a launcher is found again by this: `True` and `1.0` are other grids than `1`, though they are equal."""
+    """True if launchers are cached under this configuration; `True` and `1.0` equal `1` but are other grids."""
     return type(configuration) is int or (
         type(configuration) is tuple and tuple(map(type, configuration)) in _TYPES_OF_GRIDS
     )
@@ -307,20 +303,13 @@ def _is_kept(configuration: Any) -> bool:
 def _tile_ir(
     source: KernelSource, options: Options, typed: Signature, target: Target, threads: int, debug: bool
 ) -> TileKernel:
-    # what reads kernels takes as long to import as all that launches them
+    # the frontend takes as long to import as everything that a launch needs
     with importing:
         from .frontend.kernel import build
 
     return build(
-        source,
-        typed,
-        threads=threads,
-        target=target,
-        max_registers=options.max_registers,
-        cluster=options.cluster,
-        nonportable_cluster=options.nonportable_cluster,
-        cooperative=options.cooperative,
-        debug=debug,
+        source, typed, threads=threads, target=target, max_registers=options.max_registers, cluster=options.cluster,
+        nonportable_cluster=options.nonportable_cluster, cooperative=options.cooperative, debug=debug,
     )
 
 
@@ -355,20 +344,25 @@ def kernel(
     cooperative: bool = False,
     debug: bool = False,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
-    """Makes a kernel of the function below it; nothing is compiled before the first launch.
+    """Turn a function into a GPU kernel, which is compiled at its first launch.
 
-    threads: of a CTA. target: an architecture instead of the device's own. max_registers: a limit per thread.
-    cluster: CTAs of a cluster in each dimension. nonportable_cluster: it may have more CTAs than every GPU runs.
-    cooperative: all CTAs of a launch run at the same time, which `tj.grid_sync()` needs.
-    debug: a GPU runs the checked build, as the simulator does. A thread that fails an assertion or a check ends there,
-    which is told at the next synchronisation. Barriers of a CTA, a warp and a cluster don't wait for it, and who waits
-    for it at a ring or a barrier of `tj.alloc_barrier` ends, too, as may those of the kernel's launches behind it. Who
-    waits at a named barrier, at one of a warpgroup or of the grid, or for a flag, waits for ever, and nothing is told:
-    use the simulator for such kernels.
+    A parameter annotated `tj.Tensor` is an array, `tj.constexpr` a compile-time value, and `tj.int32` or another
+    element type a scalar to which the argument is converted. `int` means int32 (int64 for a value that needs it),
+    `float` float32, and `bool` bool_; Python numbers passed for parameters without annotation have these types, too.
 
-    A parameter annotated `tj.Tensor` is an array, `tj.constexpr` a compile-time value, `tj.int32` and the like a scalar
-    of that type, to which the argument is converted. `int` means int32 (int64 for a value that needs it), `float`
-    float32, `bool` bool_; Python numbers for parameters without an annotation have these types too.
+    threads: threads per CTA.
+    target: the architecture to compile for, instead of the device's own.
+    max_registers: maximum number of 32-bit registers per thread.
+    cluster: number of CTAs per cluster in each dimension.
+    nonportable_cluster: allow more CTAs per cluster than every GPU supports.
+    cooperative: run all CTAs of a launch concurrently, as `tj.grid_sync()` requires.
+    debug: run the checked build on GPUs, as on the simulator.
+
+    In a checked build on a GPU, a thread that fails an assertion or a check exits, and the next synchronization reports
+    the failure. Barriers of a CTA, a warp or a cluster no longer wait for that thread. Threads that wait for it at a
+    ring or at a barrier of `tj.alloc_barrier` exit, too, and so may those of later launches of the kernel. Threads that
+    wait for it at a named barrier, at a barrier of a warpgroup or of the grid, or for a flag, hang, and nothing is
+    reported: run such kernels on the simulator.
 
     Example:
         @tj.kernel(threads=64)
@@ -378,13 +372,9 @@ def kernel(
         k[1](np.zeros(64, np.float32))
     """
     options = Options(
-        check_threads(threads),
-        None if target is None else find_target(target),
+        check_threads(threads), None if target is None else find_target(target),
         None if max_registers is None else check_registers(max_registers),
-        None if cluster is None else check_cluster(cluster),
-        nonportable_cluster,
-        cooperative,
-        debug,
+        None if cluster is None else check_cluster(cluster), nonportable_cluster, cooperative, debug,
     )
     if fn is None:
         return entry_point(lambda decorated: Kernel(_decorated(decorated), options))
@@ -416,31 +406,35 @@ def simulate(
     delivery: str = "late",
     **constexprs: Any,
 ) -> Report:
-    """Runs a kernel on the simulator and returns what it saw, whatever device is in use.
+    """Run a kernel on the simulator, whatever device is in use, and return a report.
 
-    target: else the kernel's own, else sm_90a. profile: run what a GPU runs, and count wavefronts and sectors per
-    source line.
-    checks: run the checked build, and watch it; deadlocks, and copies that are in flight at an exit, are found without,
-    too. "strict" takes shuffles, votes and matches for no memory barriers, as the PTX ISA does.
-    on_finding: "raise" the first error, or "collect" what the checks find in `report.findings` and go on. An access out
-    of bounds or misaligned is then left out, and a load gives zeros. A thread that fails an assertion, or a check of
-    the checked build, ends, as ever; the others go on, also through barriers that it misses, which is a finding of its
-    own. Of failed checks the first of the run is told, behind all other findings. Any other divergence and a deadlock
-    end the run.
-    schedule: each number is another legal order of the threads; no result may depend on it.
-    delivery: when copies by TMA and other operations in flight land: "late", as late as they can, "early", at once, or
-    "random:7", by chance; no result may depend on it.
+    target: the architecture; by default the kernel's own, else sm_90a.
+    threads: threads per CTA, by default the kernel's own.
+    checks: True to run the checked build and detect errors; "strict" to treat shuffles, votes and matches as unordered
+    with memory accesses, as the PTX ISA does; False to detect only deadlocks, and copies in flight when a thread exits.
+    profile: run the build that a GPU runs, and count wavefronts and sectors per source line.
+    on_finding: "raise" the first error, or "collect" errors in `report.findings` and continue.
+    schedule: selects a legal order of the threads, on which no result may depend.
+    delivery: completion of TMA copies and other asynchronous operations: "late" for as late as possible, "early" for
+    immediately, "random:7" for random times with seed 7; no result may depend on it.
+    raises: SimulationError.
 
-    A loop is endless, a DeadlockError, where what decides how it goes on (branches, and the places of stores) is as in
-    an earlier turn, no thread has written since what that was loaded from, and every other thread waits or has ended.
-    What a loop merely counts makes no difference. A loop that no path leaves is endless whatever it does. Any other of
-    which a branch or the place of a store depends on a count is taken for one that ends: in a checked build a failed
-    check is a path out of `while True: A[i % n] = 1; i += 1`. TILEJIT_SIM_LIMIT bounds the thread instructions of a
-    launch.
-    Races may be missed in two cases. Of the threads that read a place since the CTA's last barrier, the first and the
-    last are kept, and in kernels with named barriers, fences or releases the last of each of eight groups of warps: a
-    write that is ordered behind all of these, and not behind another reader, passes. Of threads that stored equal
-    values to one place, 16 million pairs of a writer and one who asks for the order are looked at in each access.
+    With "collect", accesses that are out of bounds or misaligned are skipped, and loads among them return zeros. A
+    thread that fails an assertion or a check of the checked build exits; the others continue, even through barriers
+    that it misses, which are findings of their own. Only the first failed check of a run is reported, after all other
+    findings. Any other divergence, or a deadlock, ends the run.
+
+    A loop is endless, and a DeadlockError, if the values that determine its branches and the addresses of its stores
+    equal those of an earlier iteration, no thread has written the memory that they were loaded from since then, and
+    every other thread waits or has exited. Values that the loop merely counts are ignored. A loop without an exit path
+    is always endless. Any other loop in which a branch or a store address depends on a counter is assumed to end: in a
+    checked build, `while True: A[i % n] = 1; i += 1` exits by a failed check. TILEJIT_SIM_LIMIT bounds the number of
+    thread instructions of a launch.
+
+    Races can be missed in two cases. Of the threads that read a location since the CTA's last barrier, the first and
+    the last are recorded, and in kernels with named barriers, fences or releases the last of each of eight groups of
+    warps; a write that is ordered after all of these, but not after another reader, passes. If threads stored equal
+    values to a location, an access to it compares at most 16 million pairs of such a thread and an accessing thread.
 
     Example:
         @tj.kernel(threads=32)
@@ -453,9 +447,9 @@ def simulate(
     from .runtime.simulated import SimulatedFunction
 
     if not isinstance(k, Kernel):
-        raise LaunchError(f"{shown(k)} is not a kernel", hint="pass what @tj.kernel made, without a grid")
+        raise LaunchError(f"{shown(k)} is not a kernel", hint="pass a function decorated with @tj.kernel, no grid")
     if not isinstance(schedule, int) or schedule < 0:
-        raise LaunchError(f"schedule={shown(schedule)} is not the number of a schedule", hint="write 0, 1, 2, ...")
+        raise LaunchError(f"schedule={shown(schedule)} is not the number of a schedule", hint="pass 0, 1, 2, ...")
     chosen = find_target(target) if target is not None else k.options.target or devices.named("sim").target
     launcher, values = k.launched(grid, threads, args, constexprs, chosen)
     call = Call(k.parameters, values)

@@ -1,4 +1,4 @@
-"""A kernel with its grid, and launches that are repeated: what `k[grid]` and `k[grid].bind(...)` give."""
+"""Launchers (`k[grid]`) and prepared launches (`k[grid].bind(...)`)."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Options:
     debug: bool = False
 
     @property
-    def made(self) -> tuple[Hashable, ...]:
-        """Those that decide what a variant becomes, and that no call overrides."""
+    def build_key(self) -> tuple[Hashable, ...]:
+        """The options that affect compilation and that no launch overrides."""
         return self.max_registers, self.cluster, self.nonportable_cluster, self.cooperative
 
 
 class Launchable(Protocol):
-    """What `k[grid]` needs of a kernel: one of Python source, or one from a file."""
+    """The interface of kernels that launchers use, implemented by kernels from source and from files."""
 
     name: str
     options: Options
@@ -55,20 +55,20 @@ class Launchable(Protocol):
     memory: LaunchMemory
 
     def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
-        """The loaded kernel for a launch."""
+        """Return the loaded kernel for a launch."""
         ...
 
     def capture(self) -> CapturedValues:
-        """What it captures now."""
+        """Return the current values of the variables that the kernel captures."""
         ...
 
     def prefer(self, generated: GeneratedLauncher) -> None:
-        """Makes a generated function what `k[grid](...)` calls, where that takes less than asking."""
+        """Install a generated function as the implementation of `k[grid](...)`, if the kernel supports that."""
         ...
 
 
 def no_grid(name: str) -> LaunchError:
-    """What a call of a kernel without a grid gets."""
+    """Return the error for calling a kernel without a grid."""
     return LaunchError(
         f"{name} is a kernel and needs a grid",
         hint=f"write {name}[grid](...): an int, a tuple of up to three, or a function that returns one",
@@ -76,9 +76,9 @@ def no_grid(name: str) -> LaunchError:
 
 
 class LaunchBase(ABC):
-    """What a generated function may ask of who calls it; see `runtime/fast_launch/text.py`.
+    """The interface that generated launch functions use; see `runtime/fast_launch/text.py`.
 
-    fixed: the grid in three dimensions, or None if a function makes it or it has no CTAs. states: of the memory.
+    fixed: the grid in three dimensions, or None if a function computes it or it is empty.
     """
 
     __slots__ = ("kernel", "threads", "stream", "fixed", "memory", "states")
@@ -92,7 +92,7 @@ class LaunchBase(ABC):
         self.states = memory.states
 
     def __copy__(self) -> LaunchBase:
-        """Return itself, as a function's copy is."""
+        """Return the object itself: launches, like functions, are not copied."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LaunchBase:
@@ -101,23 +101,23 @@ class LaunchBase(ABC):
     def __reduce__(self) -> str | tuple[Any, ...]:
         raise LaunchError(
             f"{self!r} can't be pickled: its arguments are in this process",
-            hint=f"pickle {self.kernel.name}[grid], and bind it there",
+            hint=f"pickle {self.kernel.name}[grid], and call bind in the other process",
         )
 
     @abstractmethod
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """Launches the usual way. grid: else the launcher's own."""
+        """Launch through the slow path. grid: overrides the launcher's own."""
 
     @abstractmethod
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
-        """The grid, where it isn't fixed; a grid function is called with the arguments by name."""
+        """Return a grid that isn't fixed; a grid function is called with the arguments by name."""
 
     def bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
-        """The arguments in the order of the parameters; ABSENT for those that the launcher chooses."""
+        """Return the arguments in the order of the parameters; ABSENT for those that the launcher chooses."""
         return bind(self.kernel.name, self.kernel.parameters, args, named)
 
     def start(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Launches by the generated function for arguments of these types, else the usual way."""
+        """Launch through the generated function for the argument types, or through the slow path if none exists."""
         kernel = self.kernel
         generated = kernel.generated.find(args, named)
         if generated is not None:
@@ -132,7 +132,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def other(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Launches what a generated function got that it isn't for; ABSENT is what it didn't get."""
+        """Launch with arguments that a generated function doesn't accept; those that it did not receive are ABSENT."""
         self.start(
             tuple(value for value in args if value is not ABSENT),
             {name: value for name, value in named.items() if value is not ABSENT},
@@ -140,7 +140,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def missed(self, number: int, values: tuple[Any, ...], key: tuple[Any, ...] | None) -> None:
-        """Launches the usual way what a generated function has nothing for, and remembers it for the next time."""
+        """Launch after a cache miss of a generated function, and cache the result for the next launch."""
         resolved = self.run(values, None)
         generated = self.kernel.generated.again(number, resolved.captured)
         if generated is not None:
@@ -148,7 +148,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def failed(self, number: int, values: tuple[Any, ...], grid: tuple[int, int, int]) -> None:
-        """Launches the usual way what the driver refused, as it does where the thread's context is another one."""
+        """Launch after the driver refused a generated launch, such as in a thread with another current context."""
         resolved = self.run(values, grid)
         direct = resolved.function.direct
         if direct is not None and not direct.is_current():
@@ -166,7 +166,7 @@ class LaunchBase(ABC):
 
 
 class Launcher(LaunchBase):
-    """A kernel with its grid: `k[grid, threads, stream]`."""
+    """A kernel with a grid, `k[grid, threads, stream]`; calling it launches the kernel."""
 
     __slots__ = ("grid",)
 
@@ -178,20 +178,20 @@ class Launcher(LaunchBase):
 
     @entry_point
     def __call__(self, *args: Any, **constexprs: Any) -> None:
-        """Launches; returns before the kernel ends where the device works on its own."""
+        """Launch the kernel; returns before it completes if the device works asynchronously."""
         self.start(args, constexprs)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_") or not hasattr(type(self.kernel), name):
-            raise AttributeError(f"a kernel with a grid has no attribute {name!r}: it has bind, and is called")
+            raise AttributeError(f"a kernel with a grid has no attribute {name!r}: call it, or use bind")
         raise AttributeError(
             f"a kernel with a grid has no attribute {name!r}: write {self.kernel.name}.{name}, without [...]"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what makes it again: the kernel, its grid and its threads.
+        """Pickle the launcher as its kernel, grid and threads.
 
-        raises: LaunchError for a stream, and for a grid function that isn't found by its module and name.
+        raises: LaunchError if it has a stream, or a grid function that can't be pickled.
         """
         if self.stream is not None:
             raise LaunchError(
@@ -203,15 +203,15 @@ class Launcher(LaunchBase):
             try:
                 pickle.dumps(grid)
             except Exception as error:
-                # a user's object that is called may raise anything
+                # a callable of the user may raise anything
                 raise LaunchError(
-                    f"{self!r} can't be pickled: {error}", hint="define the grid function at the top of a module"
+                    f"{self!r} can't be pickled: {error}", hint="define the grid function at the top level of a module"
                 ) from None
         return operator.getitem, (self.kernel, (grid, self.given_threads))
 
     @property
     def given_threads(self) -> int | None:
-        """Return the call that makes an equal launcher, for `copy` and `pickle`."""
+        """The `threads` to pickle; None if the kernel is to choose them again."""
         return self.threads
 
     def __repr__(self) -> str:
@@ -220,7 +220,7 @@ class Launcher(LaunchBase):
 
     @entry_point
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
-        """Resolves everything now, so that `p()` only launches."""
+        """Check and resolve the arguments now, so that calling the result only launches the kernel."""
         return PreparedLaunch(self, bind(self.kernel.name, self.kernel.parameters, args, constexprs))
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
@@ -236,7 +236,7 @@ class Launcher(LaunchBase):
         return self.launch(values).grid
 
     def launch(self, values: Sequence[Any]) -> Launch:
-        """Grid, threads and stream; a grid function is called with the arguments by name."""
+        """Return grid, threads and stream; a grid function is called with the arguments by name."""
         if self.fixed is not None:
             return Launch(self.fixed, self.threads, self.stream)
         if isinstance(self.grid, GridFunction):
@@ -260,7 +260,7 @@ class Launcher(LaunchBase):
 
 
 class PreparedLaunch(LaunchBase):
-    """A launch that has been resolved: `p()` repeats it, `p(*args)` takes others of the same signature.
+    """A launch whose arguments are resolved: `p()` repeats it, `p(*args)` launches with others of the same signature.
 
     Example:
         @tj.kernel(threads=32)
@@ -298,7 +298,7 @@ class PreparedLaunch(LaunchBase):
 
     @property
     def compiled(self) -> Compiled:
-        """What it launches."""
+        """The compiled kernel."""
         return self._resolved.function.compiled
 
     def __call__(self, *args: Any) -> None:
@@ -316,7 +316,7 @@ class PreparedLaunch(LaunchBase):
         self._run()
 
     def _follow(self) -> None:
-        """Resolves again where a captured value has changed."""
+        """Resolve again if a captured value has changed."""
         captured = self.kernel.capture()
         if captured.number != self._resolved.captured.number:
             self._resolve(self._values)
@@ -325,15 +325,15 @@ class PreparedLaunch(LaunchBase):
             self._hold = captured.watch()
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """As a launcher, for arguments that may differ in what the signature leaves out, such as more alignment."""
+        """Launch with arguments that may differ in properties outside the signature, such as higher alignment."""
         self._follow()
         with without_compiling("by a bound launch"):
             resolved = self.kernel.resolve(self.threads, values)
         if resolved.function.compiled is not self.compiled:
             raise LaunchError(
-                f"these arguments of {self.kernel.name} have another signature than those it was bound with: "
+                f"these arguments of {self.kernel.name} differ in signature from those that were bound: "
                 f"{describe(resolved.function.compiled.signature)}",
-                hint=f"bind again, or launch {self.kernel.name}[grid](...)",
+                hint=f"call bind again, or launch {self.kernel.name}[grid](...)",
             )
         launch = self._launcher.launch(values) if grid is None else Launch(grid, self.threads, self.stream)
         self._warn_of_rounding(resolved, values)
@@ -351,16 +351,16 @@ class PreparedLaunch(LaunchBase):
         self._generated = generated
 
     def _rebind(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """New values; constexprs may be left out."""
+        """Return the full list of arguments; compile-time arguments may be omitted from `args`."""
         parameters = self.kernel.parameters
         if len(args) == len(parameters):
             return args
         runtime = [i for i, p in enumerate(parameters) if p.kind is not ParameterKind.CONSTEXPR]
         if len(args) != len(runtime):
-            which = "that is no constexpr" if len(runtime) == 1 else "that aren't constexprs"
+            which = "that is not a constexpr" if len(runtime) == 1 else "that aren't constexprs"
             raise LaunchError(
                 f"{self.kernel.name} takes {counted(len(runtime), 'argument')} {which}; got {len(args)}",
-                hint="pass all of them, or none to launch with those it was bound with",
+                hint="pass all of them, or none to launch with the bound ones",
             )
         values = list(self._values)
         for i, value in zip(runtime, args, strict=True):

@@ -1,4 +1,4 @@
-"""From a kernel at tile level to PTX: the passes in order, and what they make.
+"""The pass pipeline, from a kernel at tile level to PTX.
 
 ```
 open IR ─ limits, layouts ─▶
@@ -51,7 +51,7 @@ from .lower import (
     unroll,
 )
 from .lower.open import LayoutChoice, lay_out
-from .progress import goes_on
+from .progress import report_step
 from .remember import lasting
 from .source import Span
 from .target import MAX_THREADS, Target, entry_registers
@@ -61,23 +61,23 @@ __all__ = ["PASSES", "Pass", "compile", "would_check"]
 
 @dataclass(slots=True)
 class PassState:
-    """What the passes hand on: the kernel as it stands, and what they found out.
-
-    tile: with layouts, before anything is checked or lowered. layouts: how they were chosen.
-    flags: the buffers that checked builds have besides. watched: the regions that they count.
-    pressure: of the local tiles, None where all of them together fit in registers.
-    examined: what the last verification saw, None before the first. generated: None until code generation.
-    """
+    """The state that passes transform: the current kernel, and what they computed along the way."""
 
     kernel: Kernel
     target: Target
+    #: the kernel with layouts, before checks are inserted
     tile: Kernel | None = None
+    #: how the layouts were chosen
     layouts: tuple[LayoutChoice, ...] = ()
     verdicts: tuple[Verdict[Any], ...] = ()
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
+    #: names of the buffers that only checked builds have
     flags: frozenset[str] = frozenset()
+    #: the regions whose accesses a checked build counts
     watched: tuple[WatchedRegion, ...] = ()
+    #: register pressure of the local tiles, None if all of them fit in registers
     pressure: Pressure | None = None
+    #: the result of the last verification, None before the first
     examined: Examined | None = None
     generated: Generated | None = None
     timings: dict[str, float] = field(default_factory=dict)
@@ -85,17 +85,26 @@ class PassState:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One step of the pipeline.
+    """A step of the pipeline.
 
-    level: of the kernel that it leaves, a level of `ir.nodes`; "" where the pass leaves the kernel's body alone, or
-    only writes out what was verified.
-    after: the passes that must have run, each with the reason.
+    level: the IR level (see `ir.nodes`) of the resulting kernel; "" if the pass leaves the body unchanged, or only
+    expands verified statements.
+    after: the passes that must precede it, each with the reason.
     """
 
     name: str
     run: Callable[[PassState], None]
     level: str = ""
     after: tuple[tuple[str, str], ...] = ()
+
+
+def _rewriting(function: Callable[[Kernel], Kernel]) -> Callable[[PassState], None]:
+    """Return a pass that only replaces the kernel."""
+
+    def run(state: PassState) -> None:
+        state.kernel = function(state.kernel)
+
+    return run
 
 
 def _check_limits(state: PassState) -> None:
@@ -112,7 +121,7 @@ def _check_limits(state: PassState) -> None:
             span=kernel.span,
             hint="leave cluster= out or compile for a newer target",
         )
-    # before lowering, which takes memory and time in proportion to a buffer's size
+    # before lowering, whose memory and time are proportional to the size of buffers
     buffers = tuple(b for b in allocations(kernel.body) if not isinstance(b.layout, Open))
     _check_memory(state, buffers, storage.placements(buffers))
 
@@ -120,7 +129,7 @@ def _check_limits(state: PassState) -> None:
 def _lay_out(state: PassState) -> None:
     laid_out = lay_out(state.kernel)
     if laid_out.kernel is not state.kernel:
-        # those that were open have a size only now
+        # open tiles have had no size until now
         limits.check_local_memory(state.kernel, tuple(allocations(laid_out.kernel.body)))
     state.kernel = state.tile = laid_out.kernel
     state.layouts = laid_out.choices
@@ -128,10 +137,6 @@ def _lay_out(state: PassState) -> None:
 
 def _check_initialized(state: PassState) -> None:
     initialized.check(state.kernel)
-
-
-def _relax_polls(state: PassState) -> None:
-    state.kernel = polling.relaxed(state.kernel)
 
 
 def _check_in_place(state: PassState) -> None:
@@ -151,20 +156,8 @@ def _lower(state: PassState) -> None:
     state.kernel, state.verdicts, state.addressed = lowered.kernel, lowered.verdicts, lowered.addressed
 
 
-def _tell_arrivals(state: PassState) -> None:
-    state.kernel = expects.lower_expects(state.kernel)
-
-
 def _fence_proxies(state: PassState) -> None:
     state.kernel = tensor_fences.with_tensor_fences(proxies.with_fences(state.kernel))
-
-
-def _expand_arrivals(state: PassState) -> None:
-    state.kernel = arrivals.expand(state.kernel)
-
-
-def _meet_in_clusters(state: PassState) -> None:
-    state.kernel = clusters.synchronize_clusters(state.kernel)
 
 
 def _count_registers(state: PassState) -> None:
@@ -172,16 +165,8 @@ def _count_registers(state: PassState) -> None:
     state.pressure = limits.check_registers(state.tile, state.addressed)
 
 
-def _carry_pending(state: PassState) -> None:
-    state.kernel = pending.add_wait_registers(state.kernel)
-
-
-def _keep_packed(state: PassState) -> None:
-    state.kernel = packed.keep(state.kernel)
-
-
 def _place(state: PassState) -> None:
-    """Only where buffers live is new, so only that is verified."""
+    """Assign buffers to memory, and verify the placements; the rest of the kernel is unchanged."""
     state.kernel = storage.placed(state.kernel)
     buffers = tuple(allocations(state.kernel.body))
     _check_memory(state, buffers, state.kernel.memory)
@@ -195,19 +180,19 @@ def _check_memory(state: PassState, buffers: tuple[Buffer, ...], memory: tuple[M
 
 
 def _users(state: PassState, buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
-    """The buffers without those that only checked builds have."""
+    """Return the buffers without those that only checked builds have."""
     return tuple([b for b in buffers if b.name not in state.flags] if state.flags else buffers)
 
 
 def _bind_assertions(state: PassState) -> None:
-    """Gives a debug kernel that asserts something the parameter that points at its record."""
+    """Add the parameter that points to the assertion record, if a debug kernel has assertions."""
     kernel = state.kernel
     if kernel.debug and Assert in walk.inventory(kernel.body).kinds:
         state.kernel = replace(kernel, params=(*kernel.params, AssertionsParam()))
 
 
 def _prune(state: PassState) -> None:
-    """Drops the parameters that nothing names."""
+    """Remove unused parameters."""
     kernel, used = state.kernel, state.examined
     assert used is not None
     kept = tuple(p for p in kernel.params if _is_used(p, used))
@@ -216,21 +201,9 @@ def _prune(state: PassState) -> None:
 
 
 def _is_used(param: Param, used: Examined) -> bool:
-    """Whether anything names what a parameter defines; one that defines nothing stays."""
+    """True if the name that a parameter defines is used, or if it defines none."""
     defined = param.defines
     return defined is None or defined.name in (used.vars if isinstance(defined, Var) else used.buffers)
-
-
-def _unroll(state: PassState) -> None:
-    state.kernel = unroll.unroll_loops(state.kernel)
-
-
-def _split_offsets(state: PassState) -> None:
-    state.kernel = split_offsets.split_offsets(state.kernel)
-
-
-def _hoist(state: PassState) -> None:
-    state.kernel = hoist.hoist(state.kernel)
 
 
 def _generate(state: PassState) -> None:
@@ -241,153 +214,115 @@ def _generate(state: PassState) -> None:
 PASSES: tuple[Pass, ...] = (
     Pass("limits", _check_limits, level="open"),
     Pass(
-        "layouts",
-        _lay_out,
-        level="tile",
-        after=(("limits", "threads are spread over axes of a CTA that exists"),),
+        "layouts", _lay_out, level="tile",
+        after=(("limits", "a tile's axes are distributed over the threads of a valid CTA"),),
     ),
-    Pass(
-        "initialized",
-        _check_initialized,
-        after=(("layouts", "conversions are further tiles and copies"),),
-    ),
+    Pass("initialized", _check_initialized, after=(("layouts", "layout conversions add tiles and copies"),)),
     Pass("in place", _check_in_place),
     Pass(
-        "checks",
-        _insert_checks,
-        level="tile",
+        "checks", _insert_checks, level="tile",
         after=(
-            ("initialized", "what certainly reads registers that nothing wrote is refused, not checked"),
-            ("in place", "operands that certainly overlap are refused, not checked"),
+            ("initialized", "reads that are certainly uninitialized are refused rather than checked"),
+            ("in place", "operands that certainly overlap are refused rather than checked"),
         ),
     ),
     Pass(
-        "lower",
-        _lower,
-        level="lane",
+        "lower", _lower, level="lane",
         after=(
-            ("limits", "partitions count on a CTA that exists"),
-            ("layouts", "variants go by layouts"),
-            ("initialized", "afterwards a tile is no longer one buffer that an operation writes or reads"),
+            ("limits", "work is partitioned over the threads of a valid CTA"),
+            ("layouts", "variants depend on layouts"),
+            ("initialized", "lowered operations no longer access tiles as whole buffers"),
         ),
     ),
     Pass(
-        "registers",
-        _count_registers,
+        "registers", _count_registers,
         after=(
-            ("layouts", "a tile's layout says how many registers it takes"),
-            ("lower", "only then is it known which local tiles live in local memory"),
+            ("layouts", "a tile's layout determines its number of registers"),
+            ("lower", "it decides which local tiles are in local memory"),
+        ),
+    ),
+    Pass("polls", _rewriting(polling.relaxed), level="lane", after=(("lower", "it decides how regions are loaded"),)),
+    Pass(
+        "expects", _rewriting(expects.lower_expects), level="lane",
+        after=(("lower", "it decides how many bytes each copy transfers"),),
+    ),
+    Pass(
+        "proxies", _fence_proxies, level="lane",
+        after=(
+            ("lower", "it decides which accesses are asynchronous"),
+            ("expects", "a fence must precede the statements inserted before a copy"),
         ),
     ),
     Pass(
-        "polls",
-        _relax_polls,
-        level="lane",
-        after=(("lower", "only then is it known how regions are loaded"),),
-    ),
-    Pass(
-        "expects",
-        _tell_arrivals,
-        level="lane",
-        after=(("lower", "only then is it known how many bytes each copy brings"),),
-    ),
-    Pass(
-        "proxies",
-        _fence_proxies,
-        level="lane",
+        "arrivals", _rewriting(arrivals.expand), level="lane",
         after=(
-            ("lower", "only then is it known which accesses are asynchronous"),
-            ("expects", "whatever stands in front of a copy, the fence stands there too"),
+            ("lower", "its output shows the accesses that precede an arrival"),
+            ("expects", "an arrival expects the bytes of the copies before it"),
+            ("proxies", "a fence must precede the barrier that an arrival adds"),
         ),
     ),
     Pass(
-        "arrivals",
-        _expand_arrivals,
-        level="lane",
+        "clusters", _rewriting(clusters.synchronize_clusters), level="lane",
+        after=(("arrivals", "its output shows the arrivals in other CTAs"),),
+    ),
+    Pass(
+        "storage", _place,
         after=(
-            ("lower", "only then does the text show what the threads did before they arrive"),
-            ("expects", "an arrival tells of the bytes of the copies in front of it"),
-            ("proxies", "a fence stands in front of the barrier that comes with an arrival"),
+            ("lower", "operations across warps allocate scratch memory when they are lowered"),
+            ("arrivals", "an arrival may add a barrier of its scope, which needs a number"),
         ),
     ),
     Pass(
-        "clusters",
-        _meet_in_clusters,
-        level="lane",
-        after=(("arrivals", "only then does the text show who arrives in other CTAs"),),
+        "pending", _rewriting(pending.add_wait_registers), level="lane",
+        after=(("lower", "it decides which registers an asynchronous operation reads or writes"),),
     ),
     Pass(
-        "storage",
-        _place,
+        "packed", _rewriting(packed.keep), level="lane",
+        after=(("lower", "its output shows conversions of elements, and every barrier"),),
+    ),
+    Pass("assertions", _bind_assertions, after=(("lower", "lowering may prove an assertion and drop it"),)),
+    Pass(
+        "prune", _prune,
         after=(
-            ("lower", "operations that cross warps allocate scratch when they are lowered"),
-            ("arrivals", "an arrival may bring its scope's barrier, which has a number"),
+            ("lower", "it decides which extents and strides are used by edges and addresses"),
+            ("pending", "the last verification provides the names in use"),
+            ("assertions", "the parameter of the record is the last one and is always kept"),
         ),
     ),
     Pass(
-        "pending",
-        _carry_pending,
-        level="lane",
-        after=(("lower", "only then is it known which registers an asynchronous operation fills or reads"),),
-    ),
-    Pass(
-        "packed",
-        _keep_packed,
-        level="lane",
-        after=(("lower", "only then does the text show where a tile's elements are converted, and every barrier"),),
-    ),
-    Pass(
-        "assertions",
-        _bind_assertions,
-        after=(("lower", "lowering may prove an assertion and drop it"),),
-    ),
-    Pass(
-        "prune",
-        _prune,
+        "unroll", _rewriting(unroll.unroll_loops),
         after=(
-            ("lower", "only then is it known which extents and strides edges and addresses need"),
-            ("pending", "the names in use are those that the last verification saw"),
-            ("assertions", "the record's parameter is the last one and always stays"),
+            ("lower", "variants emit loops of uniform iterations"),
+            ("packed", "the loops that it adds are unrolled, too"),
+            ("prune", "its verification then covers fewer statements"),
         ),
     ),
     Pass(
-        "unroll",
-        _unroll,
+        "split offsets", _rewriting(split_offsets.split_offsets),
+        after=(("unroll", "the offsets of unrolled iterations differ in constants and share the rest"),),
+    ),
+    Pass(
+        "hoist", _rewriting(hoist.hoist),
         after=(
-            ("lower", "variants write loops whose turns are alike"),
-            ("packed", "what it adds is unrolled, too"),
-            ("prune", "the verification that it asks is of fewer statements"),
+            ("unroll", "differences between iterations are then constants"),
+            ("split offsets", "views move out of loops along with the offsets that they add"),
         ),
     ),
     Pass(
-        "split offsets",
-        _split_offsets,
-        after=(("unroll", "turns differ in the constants of their offsets, and share the rest"),),
-    ),
-    Pass(
-        "hoist",
-        _hoist,
+        "codegen", _generate,
         after=(
-            ("unroll", "what differs from turn to turn is a constant then"),
-            ("split offsets", "views move in front of loops with what they add"),
-        ),
-    ),
-    Pass(
-        "codegen",
-        _generate,
-        after=(
-            ("polls", "LLVM takes a plain load for one whose value other threads don't change"),
-            ("prune", "the PTX's parameters are those that the launch passes"),
-            ("unroll", "a register is named by a constant"),
-            ("pending", "LLVM moves what uses a register in front of a wait that doesn't carry it"),
-            ("storage", "LLVM gets addresses; and it writes any amount of memory, only the launch would fail"),
+            ("polls", "LLVM treats a plain load as one of a value that other threads don't change"),
+            ("prune", "the parameters of the PTX are those that the launch passes"),
+            ("unroll", "registers are indexed by constants"),
+            ("pending", "LLVM moves uses of registers above a wait that doesn't carry them"),
+            ("storage", "LLVM takes addresses, and accepts any amount of memory, which only the launch would refuse"),
         ),
     ),
 )
 
 
 def check_order(passes: tuple[Pass, ...]) -> None:
-    """Raises ValueError where a pass stands before one that it must follow."""
+    """Raise ValueError if a pass precedes one that it must follow."""
     seen: set[str] = set()
     for step in passes:
         for name, reason in step.after:
@@ -401,28 +336,29 @@ check_order(PASSES)
 
 @lasting
 def last_of_levels(passes: tuple[Pass, ...]) -> frozenset[str]:
-    """The passes that leave their level's last kernel, by name."""
+    """Return the names of the passes that produce the last kernel of a level."""
     return frozenset({step.level: step.name for step in passes if step.level}.values())
 
 
 def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool = False) -> Compiled:
-    """Compiles a kernel at open level for one target.
+    """Compile a kernel at open level for one target.
 
-    Of each level the last kernel is verified, and where that is broken, those before: so that a pass is named.
-    sound: it has been verified, as what `frontend.build` makes.
-    raises: DispatchError, KernelTypeError, ResourceError as the passes find.
+    The last kernel of each level is verified; if it is broken, so are the earlier ones, to name the faulty pass.
+
+    sound: `kernel` has been verified already, such as the result of `frontend.build`.
+    raises: DispatchError, KernelTypeError, ResourceError, from the passes.
     """
     state = PassState(kernel, target)
     verified: Kernel | None = kernel if sound else None
     last, left = last_of_levels(PASSES), dict[str, Kernel]()
     for step in PASSES:
-        goes_on(step.name)
+        report_step(step.name)
         before, began = state.kernel, time.perf_counter()
         step.run(state)
         ended = time.perf_counter()
         state.timings[step.name] = 1e3 * (ended - began)
         if not step.level and before is verified:
-            # its body is the same
+            # the body is unchanged
             verified = state.kernel
         if step.level:
             left[step.name] = state.kernel
@@ -435,15 +371,15 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
 
 
 def would_check(tile: Kernel) -> bool:
-    """Whether the checked build of a kernel with layouts would differ from the plain one."""
+    """True if the checked build of a kernel with layouts differs from the plain one."""
     build = checked(tile)
     return bool(build.watched) or Assert in walk.inventory(build.kernel.body).kinds
 
 
 def verify(left: Mapping[str, Kernel], level: str, state: PassState) -> None:
-    """Notes what is seen of the state's kernel; AssertionError that names the first pass whose kernel is broken.
+    """Verify the kernel of a state and record the result; AssertionError naming the first pass that broke it.
 
-    left: the kernels of a level, each by the pass that left it; the last one is the state's.
+    left: the kernels of a level by the pass that produced them; the last one is the state's.
     """
     state.examined = examine(state.kernel, level)
     if state.examined.violations:
@@ -461,34 +397,18 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
     kernel, tile, made = state.kernel, state.tile, state.generated
     assert tile is not None and made is not None
     executable = Executable(
-        name=kernel.name,
-        entry=made.entry,
-        target=state.target,
-        signature=signature,
-        threads=kernel.threads,
-        cluster=kernel.cluster,
-        cooperative=kernel.cooperative,
-        params=kernel.params,
-        shared_bytes=total(kernel.memory, *SHARED),
-        dynamic_shared=bool(within(kernel.memory, DYNAMIC)),
-        local_bytes=sum(b.size_bytes for b in local_memory(kernel.body)),
-        ptx=made.ptx,
-        spans=made.spans,
-        assertions=tuple([Assertion(a.rule, a.message, a.span) for a in made.assertions]),
-        watched=state.watched,
+        name=kernel.name, entry=made.entry, target=state.target, signature=signature, threads=kernel.threads,
+        cluster=kernel.cluster, cooperative=kernel.cooperative, params=kernel.params,
+        shared_bytes=total(kernel.memory, *SHARED), dynamic_shared=bool(within(kernel.memory, DYNAMIC)),
+        local_bytes=sum(b.size_bytes for b in local_memory(kernel.body)), ptx=made.ptx, spans=made.spans,
+        assertions=tuple([Assertion(a.rule, a.message, a.span) for a in made.assertions]), watched=state.watched,
         shared_map=made.shared_map,
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
         widened=widened_scalars(open),
         grid_axes=tuple([axis for axis in range(3) if made.specials & specials_along(axis, kernel.cluster)]),
     )
     derivation = Derivation(
-        open=open,
-        tile=tile,
-        lane=kernel,
-        llvm_ir=made.llvm_ir,
-        verdicts=state.verdicts,
-        addressed=state.addressed,
-        layouts=state.layouts,
-        pressure=state.pressure,
+        open=open, tile=tile, lane=kernel, llvm_ir=made.llvm_ir, verdicts=state.verdicts, addressed=state.addressed,
+        layouts=state.layouts, pressure=state.pressure,
     )
     return Compiled(executable, state.timings, derivation)

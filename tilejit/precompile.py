@@ -1,4 +1,4 @@
-"""Compiling ahead: several variants of one kernel or of many, at the same time."""
+"""Compilation of several variants of one or more kernels in parallel."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .runtime.workers import Outcome, Task, run_all
 from .target import Target
 from .wording import shown, with_article
 
-#: a kernel and what its `compile` takes
+#: a kernel, followed by the arguments of its `compile`
 Job = tuple[Any, ...]
 
 
 def jobs_of(kernel: Kernel, specs: Iterable[Any], target: str | Target | None) -> list[Job]:
-    """A kernel's jobs. target: of the specs that don't name their own."""
+    """Return a job for each of a kernel's specs. target: of the specs that have no "target"."""
     if isinstance(specs, (str, Mapping)) or not isinstance(specs, Iterable):
         raise LaunchError(
             f"{kernel.name}.precompile takes a list of specs; got {type(specs).__name__}",
@@ -34,7 +34,7 @@ def jobs_of(kernel: Kernel, specs: Iterable[Any], target: str | Target | None) -
 
 
 def _parts(kernel: Kernel, spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments that are given by position, and those by name."""
+    """Split a job's arguments into positional and named ones."""
     if not isinstance(spec, (tuple, list)):
         raise LaunchError(
             f"{kernel.name} can't be compiled for {with_article(type(spec).__name__)}",
@@ -48,7 +48,7 @@ def _parts(kernel: Kernel, spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def _task(job: Any) -> Task[CompiledVariant]:
     if not isinstance(job, tuple) or not job or not isinstance(job[0], Kernel):
         raise LaunchError(
-            f"{shown(job)} is no job: a job is a tuple that begins with a kernel",
+            f"{shown(job)} is not a job: a job is a tuple that begins with a kernel",
             hint="write (kernel, argument, ...), with a mapping of arguments by name at the end",
         )
     kernel = job[0]
@@ -59,7 +59,7 @@ def _task(job: Any) -> Task[CompiledVariant]:
 
 
 def _launches_checked() -> bool:
-    """Whether launches run checked builds on the device in use; none runs where there is no device."""
+    """True if launches on the device in use run checked builds; False if no device is available."""
     try:
         return devices.default().checks
     except DeviceError:
@@ -68,14 +68,16 @@ def _launches_checked() -> bool:
 
 @entry_point
 def compile_many(jobs: Iterable[Job], workers: int | None = None) -> tuple[Compiled, ...]:
-    """Compiles variants of several kernels at the same time, in processes, so that launches find them compiled.
+    """Compile variants of several kernels in parallel, in separate processes, so that launches find them compiled.
 
-    jobs: tuples of a kernel and what its `compile` takes, at the end a mapping of what is given by name:
+    The variants are the builds that launches on the device in use run: checked ones on the simulator, whatever the
+    target. `Kernel.compile` returns the plain build, which is the one to save.
+
+    jobs: tuples of a kernel and arguments of its `compile`, with named ones in a mapping at the end, such as
     `(softmax, tj.spec((64, 1000), tj.float32), {"N": 1000, "threads": 128})`.
-    workers: how many processes; 0 for none, None for one per processor where starting them pays.
-    returns: what was compiled, in the order of the jobs: the build that launches on the device in use run, which is the
-    checked one on the simulator, whatever the target. `compile` makes the plain one, which is the one to save.
-    raises: what the first of the jobs that fail raises, once all others are done.
+    workers: number of processes; 0 to compile in this process, None for one per processor if that saves time.
+    returns: the compiled variants, in the order of the jobs.
+    raises: the error of the first job that fails, after all others are done.
 
     Example:
         @tj.kernel(threads=32)
@@ -86,9 +88,9 @@ def compile_many(jobs: Iterable[Job], workers: int | None = None) -> tuple[Compi
         compiled = tj.compile_many([(k, spec) for spec in specs], workers=0)
     """
     if workers is not None and (type(workers) is not int or workers < 0):
-        raise LaunchError(f"workers={workers!r} is not a number of processes", hint="write 0, 1, ... or leave it out")
+        raise LaunchError(f"workers={workers!r} is not a number of processes", hint="pass 0, 1, ... or leave it out")
     if not isinstance(jobs, Iterable):
-        raise LaunchError(f"{shown(jobs)} are no jobs", hint="write a list of tuples (kernel, argument, ...)")
+        raise LaunchError(f"{shown(jobs)} is not a list of jobs", hint="pass a list of tuples (kernel, argument, ...)")
     listed = list(jobs)
     tasks = [_task(job) for job in listed]
     outcomes: dict[int, Outcome[CompiledVariant]] = {}

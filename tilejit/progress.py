@@ -1,7 +1,6 @@
-"""One line that says how far long work has come, on a terminal or in a notebook; nothing anywhere else.
+"""A progress line for long work, on a terminal or in a notebook.
 
-Whatever may take long reports here. Of work within work the outermost has the line. Where there is something to count,
-tqdm or rich draw it if they are installed.
+If work is nested, only the outermost shows a line. If its steps can be counted, tqdm or rich draws a bar, if installed.
 """
 
 from __future__ import annotations
@@ -18,25 +17,27 @@ from typing import Any, Protocol, TextIO
 from .errors import running_shell
 from .forks import renewed_at_fork
 
-__all__ = ["Progress", "goes_on"]
+__all__ = ["Progress", "report_step"]
 
-#: seconds before the line is shown, and between two states of it: what is quick needs none
+#: seconds before the line appears, and between updates
 _DELAY = 2.0
 _PAUSE = 0.1
 
 _CLEAR = "\r\x1b[2K"
 
-#: the innermost work of this thread, or of the one that started it
+#: the innermost work of this context
 _innermost: ContextVar[Progress | None] = ContextVar("tilejit_progress", default=None)
 
-#: who has the line
+#: held by the work whose line is shown
 _line = renewed_at_fork(threading.Lock())
 
 
 class Progress:
-    """Inside, `advance` says that some of `total` steps are done, if they can be counted. what: is being done.
+    """Long work; use it as a context manager, and call `advance` for its steps. The line disappears at the end.
 
-    stream: a terminal, else standard error, or the cell of a notebook. The line is gone afterwards.
+    what: a description of the work.
+    total: number of steps, 0 if unknown.
+    stream: a terminal, by default standard error, or the cell of a notebook.
     """
 
     def __init__(self, what: str, total: int = 0, stream: TextIO | None = None) -> None:
@@ -55,18 +56,18 @@ class Progress:
         self._token = _innermost.set(self)
         self._began = time.monotonic()
         if is_outermost and _is_watched(self._stream):
-            # what shows the line must go on where one step takes long; in a notebook it belongs to this cell
+            # a thread, because a step may take long; with this context, so that the line appears in this cell
             thread = threading.Thread(
                 target=copy_context().run, args=(self._show,), name="tilejit-progress", daemon=True
             )
-            # no thread can be started where the interpreter is ending
+            # threads can't be started while the interpreter shuts down
             with suppress(RuntimeError):
                 thread.start()
                 self._thread = thread
         return self
 
     def advance(self, name: str = "", steps: int = 1) -> None:
-        """Some more steps are done. name: what is going on now."""
+        """Record that `steps` more steps are done. name: the step in progress."""
         self.done += steps
         self.name = name
 
@@ -86,10 +87,10 @@ class Progress:
         return f"{self.what}{count}, {self.seconds:.0f} s" + (f": {self.name}" if self.name else "")
 
     def _show(self) -> None:
-        """Shows the line, once that took long, until it has ended."""
+        """Show the line after a delay, until the work ends."""
         if self._ended.wait(_DELAY):
             return
-        # another thread's work may have it
+        # the line may belong to another thread's work
         while not _line.acquire(blocking=False):
             if self._ended.wait(_PAUSE):
                 return
@@ -102,21 +103,21 @@ class Progress:
             finally:
                 line.erase()
         except Exception:
-            # sys.stderr may be anybody's, and gone, or unable to show a name's letters: no reason to end the work
+            # sys.stderr may be replaced, closed, or unable to encode a name, which must not end the work
             return
         finally:
             _line.release()
 
 
-def goes_on(name: str) -> None:
-    """Says that the innermost work, if there is any, goes on with its next step, which has this name."""
+def report_step(name: str) -> None:
+    """Advance the innermost work of this context, if any, to the step `name`."""
     work = _innermost.get()
     if work is not None:
         work.advance(name)
 
 
 class _Line(Protocol):
-    """What shows how far work has come."""
+    """A display of progress."""
 
     def show(self, work: Progress) -> None: ...
 
@@ -124,19 +125,19 @@ class _Line(Protocol):
 
 
 def _is_watched(stream: TextIO | None) -> bool:
-    """Whether there is somebody to see a line."""
+    """True if the stream has a viewer."""
     if stream is None or os.environ.get("TILEJIT_PROGRESS") == "0":
         return False
     return _is_notebook() or bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
 
 
 def _is_notebook() -> bool:
-    """Whether cells are run for a notebook, rather than typed at a terminal."""
+    """True if cells are run for a notebook rather than a terminal."""
     return getattr(running_shell(), "kernel", None) is not None
 
 
 def _line_of(work: Progress, stream: TextIO) -> _Line:
-    """The best that there is."""
+    """Return the best available display."""
     makers: tuple[Callable[[Progress, TextIO], _Line], ...]
     makers = (_NotebookBar, _Cell) if _is_notebook() else (_Tqdm, _Rich, _Plain)
     for maker in makers if work.total > 1 else makers[-1:]:
@@ -144,11 +145,11 @@ def _line_of(work: Progress, stream: TextIO) -> _Line:
             return maker(work, stream)
         except ImportError:
             continue
-    raise AssertionError("the last one needs no package")
+    raise AssertionError("the last display needs no package")
 
 
 class _Plain:
-    """A line of a terminal."""
+    """A line on a terminal."""
 
     def __init__(self, _: Progress, stream: TextIO) -> None:
         self._stream = stream
@@ -157,7 +158,7 @@ class _Plain:
         # 4 ms to import
         import shutil
 
-        # a line that wraps can't be cleared
+        # a wrapped line can't be cleared
         self._write(_CLEAR + str(work)[: shutil.get_terminal_size().columns - 1])
 
     def erase(self) -> None:
@@ -169,7 +170,7 @@ class _Plain:
 
 
 class _Cell:
-    """A line below a cell of a notebook."""
+    """A line below a notebook cell."""
 
     def __init__(self, *_: object) -> None:
         from IPython.display import display
@@ -186,7 +187,7 @@ class _Cell:
 
 
 class _Tqdm:
-    """tqdm's bar on a terminal."""
+    """tqdm's bar, on a terminal."""
 
     def __init__(self, work: Progress, stream: TextIO) -> None:
         self._bar = self._made(work, stream)
@@ -207,7 +208,7 @@ class _Tqdm:
 
 
 class _NotebookBar(_Tqdm):
-    """tqdm's bar below a cell, which needs ipywidgets."""
+    """tqdm's bar, below a notebook cell; requires ipywidgets."""
 
     def _made(self, work: Progress, stream: TextIO) -> Any:
         import ipywidgets  # noqa: F401
@@ -217,7 +218,7 @@ class _NotebookBar(_Tqdm):
 
 
 class _Rich:
-    """rich's bar on a terminal."""
+    """rich's bar, on a terminal."""
 
     def __init__(self, work: Progress, stream: TextIO) -> None:
         from rich import progress

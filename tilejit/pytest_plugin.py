@@ -1,7 +1,7 @@
-"""Options of pytest for tests of kernels: the device that they run on, and how many orders of their threads.
+"""A pytest plugin for tests of kernels: options for the device and the number of schedules, and the marker `gpu`.
 
-pytest imports this before anything else, wherever tilejit is installed: it imports nothing, and of tilejit's only what
-an option or a marked test needs, when tests are collected. That costs half a millisecond.
+pytest imports it first wherever tilejit is installed, so it imports parts of tilejit only when an option or a marked
+test needs them. That costs half a millisecond.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from collections.abc import Generator
 
 import pytest
 
-_GPU = "gpu: runs on a CUDA GPU; skipped where none answers, or where --tilejit-device is the simulator"
+_GPU = "gpu: runs on a CUDA GPU; skipped if none is available or --tilejit-device is the simulator"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tilejit")
     group.addoption(
         "--tilejit-device", metavar="NAME",
-        help="where kernels run whose tests don't say it: cuda, cuda:1, sim or sim:sm_100a",
+        help="device of tests that choose none: cuda, cuda:1, sim or sim:sm_100a",
     )
     group.addoption(
         "--tilejit-schedules", metavar="N", type=_count,
-        help="under how many orders of the threads tilejit.testing.check runs each kernel on the simulator",
+        help="thread orders under which tilejit.testing.check runs each kernel on the simulator",
     )
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of schedules: write 1, 2, ...")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of schedules: pass 1, 2, ...")
     return int(text)
 
 
@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skips what needs a GPU where there is none; of a function with many cases one says why."""
+    """Skip tests marked `gpu` if they can't run on a GPU; of each function, report only the first case."""
     name = config.getoption("--tilejit-device")
     if name is not None:
         _open(name)
@@ -61,14 +61,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for first, *others in functions.values():
         cases = f" ({len(others)} more cases)" if others else ""
         first.add_marker(pytest.mark.skip(reason=f"{reason}{cases}"))
-    # thousands that only skip take half a minute
+    # thousands of skipped cases take half a minute
     silent = {item for _, *others in functions.values() for item in others}
     config.hook.pytest_deselected(items=list(silent))
     items[:] = [item for item in items if item not in silent]
 
 
 def _open(name: str) -> None:
-    """Raises UsageError where there is no such device."""
+    """Open a device; UsageError if it does not exist."""
     from .errors import DeviceError
     from .runtime import devices
 
@@ -79,7 +79,7 @@ def _open(name: str) -> None:
 
 
 def _why_not(name: str | None) -> str | None:
-    """Why tests can't run on a GPU, or None where they can. name: of the device that was asked for."""
+    """Return why tests can't run on a GPU, None if they can. name: the device requested by option."""
     from .runtime import devices
 
     if name is not None and devices.is_simulator(name):
@@ -89,7 +89,7 @@ def _why_not(name: str | None) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """What is marked for a GPU runs on one, unless the test itself says otherwise."""
+    """Run a test marked `gpu` on a GPU, unless the test itself chooses another device."""
     with pytest.MonkeyPatch.context() as changes:
         if item.get_closest_marker("gpu") and not os.environ.get("TILEJIT_DEVICE", "").startswith("cuda"):
             changes.setenv("TILEJIT_DEVICE", "cuda")

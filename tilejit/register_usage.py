@@ -1,4 +1,4 @@
-"""What a thread of a compiled kernel needs."""
+"""Register usage of compiled kernels."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from .dataclass import dataclass
 
 __all__ = ["Measurement", "Usage", "notes_in"]
 
-# ptxas gives these numbers to lost performance: waits, copies or skipped instructions that the program didn't ask for
+# codes of ptxas's advisories on lost performance: waits and copies that it added, or instructions that it ignored
 _IS_NOTE = re.compile(r"\(C75\d\d\)")
 
 
 def notes_in(output: str) -> tuple[str, ...]:
-    """Return the lines of ptxas's output that report lost performance, each once."""
+    """Return the distinct lines of ptxas's output that report lost performance."""
     return tuple(dict.fromkeys(line.strip() for line in output.splitlines() if _IS_NOTE.search(line)))
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Registers of 32 bits, and bytes of local memory that hold what they can't.
+    """32-bit registers per thread, and bytes of local memory per thread for spills.
 
-    is_estimate: of the tiles alone; no driver has compiled it yet.
+    is_estimate: the numbers are computed from the tiles alone, as no driver has compiled the kernel yet.
     """
 
     registers: int
@@ -31,12 +31,10 @@ class Usage:
 
 @dataclass(slots=True, eq=False)
 class Measurement:
-    """A place for what a driver says of a compiled kernel when it has loaded it.
-
-    notes: what its compiler said that costs speed; nothing where the driver had compiled the kernel before.
-    milliseconds: what loading it took, with the driver's compilation; None before.
-    """
+    """Measurements by the driver, filled in when it loads a compiled kernel."""
 
     usage: Usage | None = None
+    #: advisories of the driver's compiler; empty if the driver had the kernel in its cache
     notes: tuple[str, ...] = ()
+    #: duration of loading, including the driver's compilation
     milliseconds: float | None = None

@@ -1,7 +1,7 @@
-"""Functions that remember their results, by the identity of their arguments, until a compilation has ended.
+"""Memoization by the identity of arguments, for the duration of a compilation.
 
-What is remembered of a kernel's expressions keeps them, and Python's cyclic collector goes through all that is kept:
-that took 8 % of the time of compiling the examples one after the other, and takes 3 % where it is forgotten in time.
+Memoized results keep a kernel's expressions alive, which Python's cyclic garbage collector then traverses. That took
+8 % of the time to compile the examples in sequence, and takes 3 % with tables that are cleared in time.
 """
 
 from __future__ import annotations
@@ -18,54 +18,54 @@ K = TypeVar("K")
 R = TypeVar("R")
 V = TypeVar("V")
 
-#: entries of one function, a few hundred bytes each; a kernel of 20 tile operations makes 300
+#: maximum number of entries per function, a few hundred bytes each; a kernel of 20 tile operations has 300
 LIMIT = 2048
 
 
-#: what is forgotten
+#: the tables that `forget` clears
 _tables: list[dict[Any, Any]] = []
 
 
 def forgotten(table: dict[K, V]) -> dict[K, V]:
-    """The table, which `forget` clears: whatever is in it is found out again."""
+    """Register a table that `forget` clears after each compilation, and return it."""
     _tables.append(table)
     return table
 
 
 def forget() -> None:
-    """Forgets what was remembered of the kernels that have been compiled."""
+    """Clear the tables of results that belong to compiled kernels."""
     for table in _tables:
         table.clear()
 
 
 class Remembered(Protocol[A_contra, R]):
-    """A function of one frozen object that computes each object's result once, and forgets all when it is full.
+    """A memoized function of one frozen object, whose table is cleared when it is full.
 
-    By identity, because hashing an expression walks over it; two equal objects are computed twice.
+    Keys are compared by identity, as hashing an expression traverses it; equal objects are computed separately.
     """
 
     def __call__(self, key: A_contra, /) -> R: ...
 
     def keep(self, key: A_contra, result: R, /) -> R:
-        """Remembers `result` as the function's result for `key`."""
+        """Store `result` as the function's result for `key`."""
 
 
 def remembered(function: Callable[[A], R], limit: int = LIMIT) -> Remembered[A, R]:
-    """The function, which remembers its results: `limit` at most.
+    """Memoize a function by identity, for the duration of a compilation. limit: maximum number of entries.
 
-    It is a function itself: calling an object with `__call__` takes 0.5 µs instead of 0.3, and the matmul kernel makes
-    4,000 such calls.
+    The result is a plain function: calling an object with `__call__` takes 0.5 µs instead of 0.3, and the matmul kernel
+    makes 4,000 such calls.
     """
     return _remembering(function, limit, forgotten({}))
 
 
 def lasting(function: Callable[[A], R]) -> Remembered[A, R]:
-    """As `remembered`, for objects that are there for many compilations, such as layouts: nothing is forgotten."""
+    """Like `remembered`, but never cleared by `forget`: for objects that outlive compilations, such as layouts."""
     return _remembering(function, LIMIT, {})
 
 
 def _remembering(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A, R]]) -> Remembered[A, R]:
-    """kept: the results; the keys, too, so that no other object can get the identity of one."""
+    """kept: results by identity of the key, along with the key, which must stay alive to keep its identity."""
 
     def keep(key: A, result: R) -> R:
         if len(kept) >= limit:
@@ -88,7 +88,7 @@ def _remembering(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A
 
 
 def remembered_pair(function: Callable[[A, B], R]) -> Callable[[A, B], R]:
-    """As `remembered`, for a function of two objects."""
+    """Like `remembered`, for a function of two objects."""
     kept: dict[tuple[int, int], tuple[A, B, R]] = forgotten({})
 
     def remembering(a: A, b: B) -> R:

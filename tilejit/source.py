@@ -1,4 +1,4 @@
-"""Places in the user's source, and how an error shows them."""
+"""Locations in the user's source, and their rendering in messages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from .errors import shown_file
 
 @lean(frozen=True, slots=True)
 class Span:
-    """A range of source text, with the call sites it was inlined through.
+    """A range of source text, with the call sites through which it was inlined.
 
-    line: 1-based. column, end_column: 0-based, in characters of the line.
-    text: the source line itself, so that rendering needs no file.
-    caller: where the helper that holds this place was called, or None in the kernel itself.
+    line: 1-based.
+    column, end_column: 0-based, in characters.
+    text: the source line, so that rendering needs no file.
+    caller: the call site of the helper that contains this location, None in the kernel itself.
     """
 
     file: str
@@ -26,7 +27,7 @@ class Span:
     caller: Span | None = None
 
     def render(self) -> str:
-        """`file:line:column`, the line and a caret under the place; then the same for each caller."""
+        """Return `file:line:column`, the line, and carets below the range; then the same for each caller."""
         shown = [f"  at {shown_file(self.file)}:{self.line}:{self.column + 1}"]
         if self.text:
             stripped = self.text.lstrip()
@@ -46,17 +47,17 @@ class Span:
 
     @property
     def marked(self) -> str:
-        """The part of the source line that it covers."""
+        """The part of the source line in the range."""
         return self.text[self.column : self.end_column if self.end_line == self.line else None]
 
     @property
     def called(self) -> Span:
-        """The place in the kernel itself: that of the outermost call through which this one was inlined."""
+        """The location in the kernel itself: the outermost call site through which this one was inlined."""
         return self if self.caller is None else self.caller.called
 
 
 def display_width(text: str) -> int:
-    """Columns that `text` takes on a terminal: wide East Asian characters take two, combining ones none."""
+    """Return the columns of `text` on a terminal: two for wide East Asian characters, none for combining ones."""
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
     )

@@ -1,7 +1,7 @@
-"""Pictures as SVG text: boxes, words and tables of cells, in hex colours that need nothing around them.
+"""Pictures as SVG text: boxes, lines of text and tables of cells, in fixed hexadecimal colours.
 
-Every shape has its own colour and a picture its own background, so that it looks alike on a light and on a dark page,
-and in programs that know no style sheets.
+Shapes have their own colours and a picture its own background, so it looks the same on light and on dark pages, and in
+programs that don't support style sheets.
 """
 
 from __future__ import annotations
@@ -11,24 +11,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from .dataclass import dataclass, field
 from .files import write_whole
 
-__all__ = ["ABSENT", "INK", "PAGE", "QUIET", "Box", "Cell", "CellTable", "Picture", "TextLine", "beside", "colour_of"]
+__all__ = [
+    "ABSENT", "INK", "PAGE", "QUIET", "Box", "Cell", "CellTable", "Picture", "TextLine", "colour_of", "side_by_side",
+]
 
-#: the page, words, quiet words, edges of cells, and a cell of which there is nothing to say
+#: background, text, secondary text, borders of cells, and cells without content
 PAGE, INK, QUIET, EDGE, ABSENT = "#ffffff", "#1b1f24", "#57606a", "#ffffff", "#eaeef2"
 
 _FONT_SIZE = 10
-#: what a letter of a monospaced font takes, of its size; some are a little wider
+#: width of a character of a monospaced font relative to its size; some are slightly wider
 _LETTER = 0.62
 _LINE, _MARGIN = 15, 8
 _ROW, _GAP, _STRIPE = 20, 14, 4
 _LEAST_COLUMN, _LEAST_WIDTH = 22, 420
 
-#: turns of the golden angle keep the hues of neighbouring numbers far apart; lightness parts those that come near
+#: multiples of the golden angle separate the hues of consecutive numbers; lightness distinguishes hues that are close
 _GOLDEN_ANGLE, _SATURATION, _LIGHTNESS = 137.508, 0.65, (0.82, 0.74, 0.88)
 
 
 def colour_of(number: int) -> str:
-    """A light colour for an owner; the first 256 differ.
+    """Return a light colour for an owner; the first 256 are distinct.
 
         colour_of(0)     '#efb3b3'
     """
@@ -43,7 +45,7 @@ def colour_of(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A filled rectangle. edge: the colour of its border, "" for none."""
+    """A filled rectangle. edge: the colour of its border, "" for no border."""
 
     x: float
     y: float
@@ -60,7 +62,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line of text. y: of its foot. anchor: which part of it lies at x, "start", "middle" or "end"."""
+    """A line of text. y: its baseline. anchor: the part of the text at x: "start", "middle" or "end"."""
 
     x: float
     y: float
@@ -75,7 +77,7 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class Titled:
-    """Shapes that show a title under the pointer."""
+    """Shapes with a tooltip."""
 
     title: str
     shapes: tuple[Box | TextLine, ...]
@@ -89,7 +91,7 @@ Shape = Box | TextLine | Titled
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A finished picture, which notebooks show.
+    """A picture that notebooks display and that can be saved as an SVG file.
 
     Example:
         picture = S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].draw((8, 8))
@@ -110,17 +112,17 @@ class Picture:
         return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>{body}</svg>'
 
     def _repr_svg_(self) -> str:
-        """For Jupyter."""
+        """Return the SVG text, for Jupyter."""
         return self.svg
 
     def save(self, path: str) -> None:
-        """Writes the SVG text to a file."""
+        """Write the SVG text to a file. raises: OSError if it can't be written."""
         write_whole(path, self.svg.encode())
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a table shows in one place. stripes: colours below the label. marked: whether it has a dark border."""
+    """A cell of a table. stripes: colours below the label. marked: draw a dark border."""
 
     label: str
     fill: str
@@ -134,7 +136,7 @@ class Cell:
         foot = y + _ROW - _STRIPE
         boxes += [Box(x + k * each, foot, each, _STRIPE, fill, EDGE) for k, fill in enumerate(self.stripes)]
         if self.marked:
-            # four bars, as a border drawn by `stroke` would lie below the next cell
+            # four bars, because the next cell would cover a border drawn by `stroke`
             ends = ((x, y, width, 2), (x, y + _ROW - 2, width, 2), (x, y, 2, _ROW), (x + width - 2, y, 2, _ROW))
             boxes += [Box(left, top, wide, high, INK) for left, top, wide, high in ends]
         return Titled(self.title, (*boxes, TextLine(x + width / 2, y + 13, self.label)))
@@ -142,40 +144,37 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class CellTable:
-    """Cells in rows and columns, of which some may be left out.
+    """Rows and columns of cells, some of which may be left out."""
 
-    rows, columns: the numbers of those that are shown; where one doesn't follow the other, and behind the
-    last where more follow, a gap stands, with "…".
-    of: how many there are with those that are left out. row_names: a heading for each row.
-    cells: those of the rows, one after the other. heading: above all, or "".
-    """
-
+    #: the numbers of the rows and columns shown; "…" marks gaps, and further ones after the last
     rows: Sequence[int]
     columns: Sequence[int]
+    #: the total number of rows and columns
     of: tuple[int, int]
     row_names: Sequence[str]
+    #: cells in row-major order
     cells: Sequence[Cell]
     heading: str = ""
 
     @property
     def side(self) -> float:
-        """The width of the headings of rows."""
+        """Width of the row names."""
         return _width(max(map(len, (*self.row_names, "…")))) + 6
 
     @property
     def column(self) -> float:
-        """The width of a column."""
+        """Width of a column."""
         labels = (*(cell.label for cell in self.cells), *map(str, self.columns))
         return max(_LEAST_COLUMN, round(_width(max(map(len, labels)))) + 8)
 
     @property
     def left_out(self) -> str:
-        """What isn't shown, or ""."""
+        """A note on the rows and columns left out, "" if none are."""
         shown = len(self.rows), len(self.columns)
         if shown == self.of:
             return ""
         what = f"{shown[0]} of {self.of[0]} rows, {shown[1]} of {self.of[1]} columns"
-        return f"{self.heading}{': ' if self.heading else ''}{what}; … stands for those left out"
+        return f"{self.heading}{': ' if self.heading else ''}{what}; … marks those left out"
 
     def width(self) -> float:
         across = _places(self.columns, self.column)[-1] + self.column + _GAP * self.more_columns
@@ -186,29 +185,29 @@ class CellTable:
 
     @property
     def more_rows(self) -> bool:
-        """Whether rows behind the last that is shown are left out."""
+        """True if rows after the last one shown are left out."""
         return self.rows[-1] + 1 < self.of[0]
 
     @property
     def more_columns(self) -> bool:
-        """Whether columns behind the last that is shown are left out."""
+        """True if columns after the last one shown are left out."""
         return self.columns[-1] + 1 < self.of[1]
 
     @property
     def top(self) -> float:
-        """The height of what stands above the cells."""
+        """Height of the heading and the column numbers."""
         return _LINE * (2 if self.heading else 1)
 
     def shapes(self, x: float, y: float) -> Iterator[Shape]:
-        """All of it, its upper left corner at x and y."""
+        """Yield the shapes of the table, with its upper left corner at (x, y)."""
         left, top, column = x + self.side, y + self.top, self.column
         across, down = _places(self.columns, column), _places(self.rows, _ROW)
         if self.heading:
             yield TextLine(x, y + 10, self.heading, INK, "start")
         for number, at in zip(self.columns, across, strict=True):
             yield TextLine(left + at + column / 2, top - 4, str(number), QUIET)
-        behind = [across[-1] + column + _GAP] if self.more_columns else []
-        for at in (*_gaps(self.columns, across), *behind):
+        after = [across[-1] + column + _GAP] if self.more_columns else []
+        for at in (*_gaps(self.columns, across), *after):
             yield TextLine(left + at - _GAP / 2, top - 4, "…", QUIET)
         for name, at in zip(self.row_names, down, strict=True):
             yield TextLine(left - 4, top + at + 13, name, QUIET, "end")
@@ -221,8 +220,8 @@ class CellTable:
                 yield next(cells).drawn(left + c, top + r, column)
 
 
-def beside(tables: Sequence[CellTable], captions: Iterable[str]) -> Picture:
-    """Tables side by side, with lines of text below, and what the tables leave out."""
+def side_by_side(tables: Sequence[CellTable], captions: Iterable[str]) -> Picture:
+    """Draw tables side by side, with captions and notes on omissions below."""
     captions = (*captions, *(table.left_out for table in tables if table.left_out))
     shapes: list[Shape] = []
     x: float = _MARGIN
@@ -242,7 +241,7 @@ def _width(letters: int) -> float:
 
 
 def _places(numbers: Sequence[int], size: float) -> list[float]:
-    """Where each row or column begins, with room where numbers are left out."""
+    """Return the position of each row or column, leaving gaps for omitted numbers."""
     places: list[float] = []
     at: float = 0
     for k, number in enumerate(numbers):
@@ -254,12 +253,12 @@ def _places(numbers: Sequence[int], size: float) -> list[float]:
 
 
 def _gaps(numbers: Sequence[int], places: Sequence[float]) -> list[float]:
-    """Where the first row or column behind each gap begins."""
+    """Return the positions of the rows or columns that follow a gap."""
     return [places[k] for k in range(1, len(numbers)) if numbers[k] != numbers[k - 1] + 1]
 
 
 def _wrapped(text: str, letters: int) -> list[str]:
-    """Lines of at most so many letters, broken at blanks where there are some."""
+    """Break a text into lines of at most `letters` characters, at spaces if possible."""
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + 1 + len(word) > letters:

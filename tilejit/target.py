@@ -1,4 +1,4 @@
-"""Facts per GPU architecture."""
+"""Properties of GPU architectures."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ WARP = 32
 WARPGROUP = 128
 MAX_THREADS = 1024
 
-#: the units in which a GPU moves global memory, and in which it caches it
+#: the units in which a GPU transfers global memory, and in which it caches it
 SECTOR_BYTES, LINE_BYTES = 32, 128
 
-#: CTAs of a grid along each axis
+#: maximum number of CTAs of a grid along each axis
 #: source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_GRID = (2**31 - 1, 65535, 65535)
 
-#: CTAs of a cluster: that every GPU with clusters runs, and that some run where a kernel asks for it
+#: maximum number of CTAs of a cluster: on every GPU with clusters, and on some GPUs if a kernel opts in
 #: source: CUDA C++ Programming Guide, "Thread Block Clusters"; cudaFuncAttributeNonPortableClusterSizeAllowed
 PORTABLE_CLUSTER = 8
 MAX_CLUSTER = 16
 
-#: shared memory that a kernel may have without asking for it at launch
+#: shared memory per CTA that needs no opt-in at launch
 STATIC_SHARED_BYTES = 48 * 1024
 
-#: of a CTA's tensor memory, 32 bits in every lane
+#: 32-bit columns of a CTA's tensor memory
 TMEM_COLUMNS = 512
 
-#: from one lane of tensor memory to the next in an address; columns count below it
+#: address step from one lane of tensor memory to the next; columns are in the low bits
 TMEM_LANE = 1 << 16
 
 #: source: PTX ISA, "TensorCore 5th Generation Instructions"
 TENSOR_MEMORY_TARGETS = ("sm_100a", "sm_103a", "sm_110a")
 
 
-#: registers of 32 bits of a multiprocessor, and what a thread may have at most
+#: 32-bit registers of a multiprocessor, and the maximum per thread
 REGISTERS = 64 * 1024
 MAX_REGISTERS = 255
 
-#: registers come to a thread by so many
+#: granularity of registers per thread
 THREAD_UNIT = 8
 
-#: a multiprocessor's warps are shared out among so many schedulers, which have registers of their own; a warp gets them
-#: in units of so many
+#: warps are distributed over this many schedulers of a multiprocessor, each with its own registers, which it allocates
+#: to a warp in this unit
 _SCHEDULERS = 4
 _REGISTER_UNIT = 256
 
 
 def most_registers(threads: int, limit: int | None) -> int:
-    """What a thread of a CTA of so many threads may have. limit: what the kernel asks for."""
+    """Return the maximum number of registers per thread for a CTA of `threads` threads. limit: the kernel's own."""
     return min(MAX_REGISTERS, limit or MAX_REGISTERS, REGISTERS // threads // THREAD_UNIT * THREAD_UNIT)
 
 
 def entry_registers(threads: int, limit: int | None) -> int:
-    """What each thread starts with where warpgroups set their registers: ptxas then takes all that it may."""
+    """Return the registers per thread at kernel entry if warpgroups set their own: ptxas then uses the maximum."""
     return most_registers(threads, limit) // THREAD_UNIT * THREAD_UNIT
 
 
 @dataclass(frozen=True, slots=True)
 class Multiprocessor:
-    """What one has for the CTAs that it runs at once. reserved_bytes: of shared memory, for each CTA.
+    """The resources of a multiprocessor for resident CTAs. reserved_bytes: system use of shared memory per CTA.
 
     source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; cuda_occupancy.h.
     """
@@ -74,7 +74,7 @@ class Multiprocessor:
     reserved_bytes: int
 
     def resident(self, threads: int, registers: int, shared_bytes: int) -> int:
-        """How many CTAs of so many threads run at once. registers: of a thread. shared_bytes: of a CTA."""
+        """Return the number of CTAs that are resident at once. registers: per thread. shared_bytes: per CTA."""
         warps = -(-threads // WARP)
         of_warp = -(-max(registers, 1) * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
         with_registers = REGISTERS // _SCHEDULERS // of_warp * _SCHEDULERS
@@ -83,16 +83,18 @@ class Multiprocessor:
         return min(self.ctas, self.warps // warps, by_registers, by_shared)
 
     def occupancy(self, threads: int, registers: int, shared_bytes: int) -> float:
-        """The share of its warps that such CTAs can have running."""
+        """Return the fraction of the multiprocessor's warps that can be resident."""
         return self.resident(threads, registers, shared_bytes) * -(-threads // WARP) / self.warps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """One `sm_XY[a]`; there is one object for each, so that they compare by identity.
+    """An architecture, `sm_XY` or `sm_XYa`. Each has exactly one object, so targets compare by identity.
 
-    number: 90 for sm_90a. ptx: the oldest PTX version whose `.target` may name it, as (major, minor).
-    shared_bytes: shared memory that one CTA may have with opt-in.
+    number: 90 for sm_90a.
+    ptx: the oldest PTX version, as (major, minor), whose `.target` accepts it.
+    shared_bytes: maximum shared memory per CTA, with opt-in.
+
     source: PTX ISA, "PTX Module Directives: .target" and "Release notes";
     CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
     """
@@ -111,7 +113,7 @@ class Target:
 
     @property
     def is_arch_specific(self) -> bool:
-        """Whether code for it runs on this very architecture only (the `a` in sm_90a)."""
+        """True if code for it runs only on this exact architecture (the `a` in sm_90a)."""
         return self.name.endswith("a")
 
     @property
@@ -120,21 +122,21 @@ class Target:
 
     @property
     def has_barriers(self) -> bool:
-        """Whether barriers in shared memory count the bytes of copies, and threads can wait for a phase."""
+        """True if barriers in shared memory can count the bytes of copies, and threads can wait for a phase."""
         return self.number >= 90
 
     @property
     def has_clusters(self) -> bool:
-        """Whether CTAs of a cluster see each other's shared memory."""
+        """True if CTAs of a cluster can access each other's shared memory."""
         return self.number >= 90
 
     @property
     def has_wgmma(self) -> bool:
-        """Whether a warpgroup multiplies what lies in shared memory."""
+        """True if warpgroups can multiply matrices in shared memory (wgmma)."""
         return self.name == "sm_90a"
 
     def runs_on(self, capability: int) -> bool:
-        """Whether a device of compute capability `capability` (90 for 9.0) can run code for this target."""
+        """True if a device of compute capability `capability` (90 for 9.0) can run code for this target."""
         return capability == self.number if self.is_arch_specific else capability >= self.number
 
     def __str__(self) -> str:
@@ -143,7 +145,7 @@ class Target:
 
 _KB = 1024
 
-#: compute capability -> what a multiprocessor has
+#: compute capability -> resources of a multiprocessor
 _MULTIPROCESSORS = {
     75: Multiprocessor(32, 16, 64 * _KB, 0),
     80: Multiprocessor(64, 32, 164 * _KB, _KB),
@@ -158,7 +160,7 @@ _MULTIPROCESSORS = {
     121: Multiprocessor(48, 24, 100 * _KB, _KB),
 }
 
-#: name -> facts
+#: name -> target
 TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
@@ -184,7 +186,7 @@ TARGETS: dict[str, Target] = {
 
 
 def target(name: str | Target) -> Target:
-    """The target called `name`; an unknown one is a DeviceError that lists those there are."""
+    """Return the target called `name`; DeviceError that lists the known ones if it is unknown."""
     if isinstance(name, Target):
         return name
     if name not in TARGETS:
@@ -193,7 +195,7 @@ def target(name: str | Target) -> Target:
 
 
 def for_capability(major: int, minor: int) -> Target:
-    """The most specific target that a device of this compute capability runs."""
+    """Return the most specific target that a device of this compute capability runs."""
     for name in (f"sm_{major}{minor}a", f"sm_{major}{minor}"):
         if name in TARGETS:
             return TARGETS[name]

@@ -1,4 +1,4 @@
-"""How messages say values and numbers: a noun with its article, a count with its noun, a value in a few words."""
+"""Formatting of nouns, counts and values in messages."""
 
 from __future__ import annotations
 
@@ -7,52 +7,52 @@ from typing import Any
 
 __all__ = ["array", "counted", "guessed", "is_array", "shown", "typed", "with_article"]
 
-#: how alike a name and a guess are at least: 0.75 is two letters of four that have changed places
-_ALIKE = 0.7
+#: minimum similarity of a name and a suggestion; 0.75 is a transposition of two letters out of four
+_SIMILARITY = 0.7
 
-#: how much of a value a message shows
+#: maximum number of characters of a value that a message shows
 _SHOWN = 60
 
-#: beginnings of words whose first letter is a vowel and whose first sound is none
+#: prefixes of words that begin with a vowel letter but a consonant sound
 _CONSONANTS = ("uint", "uni", "use")
-#: words whose first letter is no vowel and whose first sound is one
+#: words that begin with a consonant letter but a vowel sound
 _VOWELS = ("f-string", "mbarrier", "ndarray")
 _PLURALS = {"axis": "axes", "index": "indices"}
 
-#: what arrays have, of whichever library
+#: attributes of arrays; every array library provides at least one
 _PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
 
 
 def with_article(noun: str) -> str:
-    """The noun with its article: `an ndarray`, `a tile`."""
+    """Return the noun with its indefinite article: `an ndarray`, `a tile`."""
     word = noun.lower()
     is_vowel = word.startswith(_VOWELS) or (word[:1] in "aeiou" and not word.startswith(_CONSONANTS))
     return f"{'an' if is_vowel else 'a'} {noun}"
 
 
 def counted(number: int, noun: str) -> str:
-    """The number with its noun: `1 index`, `3 indices`."""
+    """Return the number with its noun: `1 index`, `3 indices`."""
     return f"{number} {noun}" if number == 1 else f"{number} {_PLURALS.get(noun, noun + 's')}"
 
 
 def guessed(name: str, names: Iterable[str], otherwise: str) -> str:
-    """What a hint says of a name that isn't there: which of these is much like it, else something else."""
+    """Return a hint for an unknown name: the most similar of `names`, else the text `otherwise`."""
     # 2 ms to import, and only mistakes need it
     import difflib
 
-    close = difflib.get_close_matches(name, names, 1, _ALIKE)
+    close = difflib.get_close_matches(name, names, 1, _SIMILARITY)
     return f"did you mean {close[0]}?" if close else otherwise
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is an array, of any library; a number of NumPy's is none."""
-    # asks the class: an interface that is a property computes it, and may raise
+    """True for an array of any library, but not for a NumPy scalar."""
+    # tests the class: an interface may be a property that computes, and may raise
     has_protocol = any(hasattr(type(value), protocol) for protocol in _PROTOCOLS)
     return has_protocol and getattr(value, "shape", None) != ()
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: arrays by type, shape and dtype, also in tuples; what is long cut short."""
+    """Format a value for a message: arrays by type, shape and dtype, even in tuples; long texts are truncated."""
     if isinstance(value, (tuple, list)) and any(map(is_array, value)):
         inside = ", ".join(map(shown, value))
         return _cut(f"({inside}{',' * (len(value) == 1)})" if isinstance(value, tuple) else f"[{inside}]")
@@ -60,12 +60,12 @@ def shown(value: object) -> str:
 
 
 def typed(value: object) -> str:
-    """A value with its type: `int 200`, `ndarray of shape (3, 4) and float32`."""
+    """Format a value with its type: `int 200`, `ndarray of shape (3, 4) and float32`."""
     return array(value) if is_array(value) else f"{type(value).__name__} {shown(value)}"
 
 
 def array(value: Any) -> str:
-    """An array as messages show it: `ndarray of shape (3, 4) and float32`."""
+    """Format an array: `ndarray of shape (3, 4) and float32`."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     facts = [*([] if shape is None else [f"shape {tuple(shape)}"]), *([] if dtype is None else [str(dtype)])]
     return f"{type(value).__name__} of {' and '.join(facts)}" if facts else type(value).__name__

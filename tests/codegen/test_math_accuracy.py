@@ -17,7 +17,7 @@ from tilejit.ops.elementwise import ELEMENTWISE
 #: the functions with a formula for halves
 HALVES = [name for name, op in ELEMENTWISE.items() if op.halves is not None]
 SYMMETRIC = [(name, op.symmetry) for name, op in ELEMENTWISE.items() if op.symmetry and op.floats is not None]
-RISING = [name for name, op in ELEMENTWISE.items() if op.rising]
+RISING = [name for name, op in ELEMENTWISE.items() if op.is_ascending]
 
 
 def assert_within(limit: float, name: str, args: tuple[np.ndarray, ...], error: np.ndarray) -> None:

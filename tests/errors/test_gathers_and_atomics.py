@@ -33,7 +33,7 @@ BAD = [
     (VALUE + "tj.atomic.add(P[0:8], V[0:8])", "atomic.add takes local tiles"),
     (VALUE + "tj.atomic.add(x, 1.0)", "is the result of an expression: it can't be written"),
     (VALUE + "tj.atomic.add(P[0], x)", "one element takes a scalar; this is a local tile of shape (8)"),
-    (VALUE + "tj.atomic.add(P[0:8], x, mask=x)", "a mask of float32; masks are of bool_"),
+    (VALUE + "tj.atomic.add(P[0:8], x, mask=x)", "the mask is float32; it must be bool_"),
     (VALUE + "tj.atomic.add(P[0:8], tj.warp.load(V[0:8]), mask=x > 0)", "of a tile of a"),
     (VALUE + "tj.atomic.cas(P[0:8], x, x)", "atomic cas does not support float32"),
     (VALUE + "tj.atomic.add(P.at(x), x)", "the index of .at must be a local tile or a scalar"),

@@ -175,7 +175,7 @@ TYPE_CASES = [
     ),
     (
         "m = tj.cta.zeros((8,), tj.int32)\nx = «tj.cta.load(A[0, 0:8], mask=m)»",
-        "a mask of int32; masks are of bool_", "x != 0",
+        "the mask is int32; it must be bool_", "x != 0",
     ),
     (
         "x = tj.cta.load(A[0, 0:8], cache=«'cold'»)",
@@ -195,7 +195,7 @@ TYPE_CASES = [
     ),
     (
         "x = tj.cta.load(A[0:4, 0:8])\ny = «x.reshape((5, 5))»",
-        "shape (5, 5) has 25 elements; a tile of shape (4, 8) has 32", "as many",
+        "shape (5, 5) has 25 elements; a tile of shape (4, 8) has 32", "same number",
     ),
     (
         "x = tj.cta.load(A[0:16, 0:16])\ny = «x @ x»",

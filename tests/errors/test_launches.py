@@ -545,7 +545,7 @@ def test_what_a_kernel_has_is_asked_of_it_without_a_grid():
     for name in ("compile", "explain", "signatures"):
         with pytest.raises(AttributeError, match=rf"has no attribute '{name}': write add\.{name}, without \[...\]"):
             getattr(add[1], name)
-    with pytest.raises(AttributeError, match="has no attribute 'nonsense': it has bind, and is called"):
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense': call it, or use bind"):
         add[1].nonsense  # noqa: B018
     assert not hasattr(add[1], "__array_interface__")
 

@@ -128,11 +128,11 @@ WRONG = {
     ),
     "another type": (
         "def f(a, b):\n    return tj.int32(a + b)", "«tj.reduce(x, 1, f)»",
-        "combine changes dtype: it makes int32 of float32",
+        "combine changes the dtype: it returns int32 for float32",
     ),
     "another type of one of two": (
         "def f(a, b):\n    return a[0], a[0] > b[0]", "«tj.reduce((x, x), 1, f)»",
-        "combine changes dtype of value 1: it makes bool_ of float32",
+        "combine changes the dtype of value 1: it returns bool_ for float32",
     ),
     "too many results": (
         "«def f(a, b):»\n    return a, b", "tj.reduce(x, 1, f)",
@@ -207,7 +207,7 @@ WRONG = {
     ),
     "tiles of two shapes": (
         "def f(a, b):\n    return a", "«tj.reduce((x, tj.cta.zeros((32, 4), tj.float32)), 1, f)»",
-        "tiles of shapes (32, 48) and (32, 4)",
+        "the tiles have shapes (32, 48) and (32, 4)",
     ),
     "five tiles": ("def f(a, b):\n    return a", "tj.reduce(«(x, x, x, x, x)», 1, f)", "reduce of 5 tiles"),
     "memory": ("def f(a, b):\n    return a", "tj.reduce(«A», 1, f)", "reduce takes local tiles; got a global region"),

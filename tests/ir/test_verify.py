@@ -108,7 +108,7 @@ def test_sound_kernels_have_no_violations() -> None:
         (["warp.copy s[0 +: 32, 0 +: 8], A[0 +: 32, 4 +: 8] inside"], "of A has 8 elements; accessing 8 from 4 is"),
         (["warp.copy s[0 +: 16, 0 +: 8], A[0 +: 32, 0 +: 8]"], "the destination has (16, 8), the source (32, 8)"),
         (["warp.copy h[0 +: 8], A[0, 0 +: 8]"], "types differ: the destination is float16, the source float32"),
-        (["warp.copy s[0 +: 32, 0 +: 8], A[0 +: 32, 0 +: 8], 0:int32"], "with a fill of int32"),
+        (["warp.copy s[0 +: 32, 0 +: 8], A[0 +: 32, 0 +: 8], 0:int32"], "the fill int32"),
         (["warp.copy s[0 +: 32, 0 +: 8], 1.0"], "src can't be a scalar"),
         (["warp.copy s[0 +: 32, 0 +: 8]"], "copy takes 2 to 4 operands; got 1"),
         (["warp.copy r[0 +: 32, 0 +: 8], A[at (32), 0 +: 8]"], "A is gathered, but no index is given"),
@@ -218,8 +218,8 @@ def test_a_sound_function_has_no_violations() -> None:
         ("(a: float32), (b: float32) -> (a + r[0, 0])", "combine: it contains a Load"),
         ("(a: float32), (b: float32) -> (a + 1:int32)", "computes in"),
         ("(a: float32), (b: float32) -> (1e300:float32)", "1e+300 isn't a value of float32"),
-        ("(a: float32), (b: float32) -> (int32(a))", "combine changes dtype: it makes int32 of float32"),
-        ("(a: float32), (b: float32) -> (a, b)", "combine gives 2 values; there is 1 tile"),
+        ("(a: float32), (b: float32) -> (int32(a))", "combine changes the dtype: it returns int32 for float32"),
+        ("(a: float32), (b: float32) -> (a, b)", "combine returns 2 values for 1 tile"),
     ],
 )
 def test_a_broken_function_is_reported(function: str, message: str) -> None:

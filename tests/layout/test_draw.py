@@ -152,11 +152,11 @@ def check_drawn(layout: TileLayout, shape: tuple[int, ...], dtype: DType) -> Non
     rows, columns = (len(set(part)) for part in ([index[:-1] for index in indices], [index[-1] for index in indices]))
     assert len(drawn) == rows * columns
     of = math.prod(shape[:-1]), shape[-1]
-    said = [line for line in lines(picture.svg) if "stands for those left out" in line]
+    said = [line for line in lines(picture.svg) if "marks those left out" in line]
     if (rows, columns) == of:
         assert not said
     else:
-        assert said == [f"{rows} of {of[0]} rows, {columns} of {of[1]} columns; … stands for those left out"]
+        assert said == [f"{rows} of {of[0]} rows, {columns} of {of[1]} columns; … marks those left out"]
 
 
 @given(st.data(), layouts(), st.sampled_from(sorted(DTYPES.values(), key=str)))
@@ -183,7 +183,7 @@ def test_a_large_layout_shows_each_element_that_is_left_in_its_places(
 
 def test_a_large_tile_is_abridged_and_says_what_it_leaves_out() -> None:
     svg = S[(128, 100) : (1 @ tx, 1)]._repr_svg_()
-    assert "32 of 128 rows, 16 of 100 columns; … stands for those left out" in lines(svg)
+    assert "32 of 128 rows, 16 of 100 columns; … marks those left out" in lines(svg)
     headings = lines(svg)[: 17 + 33]
     assert headings[:17] == [*map(str, range(15)), "99", "…"]
     assert headings[17:] == [*map(str, range(31)), "127", "…"]

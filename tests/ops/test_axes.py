@@ -35,7 +35,7 @@ def test_all_sources_of_a_reduction_have_the_same_axes() -> None:
 def test_a_product_has_three_axes_and_three_layouts() -> None:
     made = PRODUCT.labels({"acc": (64, 64), "a": (64, 32), "b": (32, 64)}, {})
     assert made == {"acc": (0, 1), "a": (0, 2), "b": (2, 1)}
-    assert not PRODUCT.are_alike
+    assert not PRODUCT.share_layouts
 
 
 def test_a_reshape_keeps_the_dimensions_that_it_does_not_touch() -> None:

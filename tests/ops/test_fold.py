@@ -57,9 +57,9 @@ SHAPES = [
     ({"dst": (4, 1), "src": (4, 8), "dst2": (4,), "src2": (4, 8)}, None),
     ({"dst": (8,), "src": (4, 8)}, "shapes differ"),
     ({"dst": (4,), "src": (4, 8), "dst2": (8,), "src2": (4, 8)}, "shapes differ"),
-    ({"dst": (4,), "src": (4, 8), "dst2": (4,), "src2": (4, 9)}, r"tiles of shapes \(4, 8\) and \(4, 9\)"),
-    ({"dst": (4,), "src": (4, 8), "dst2": (4,)}, "dst2 without src2"),
-    ({"dst": (4,), "src": (4, 8), "src3": (4, 8)}, "src3 without dst3"),
+    ({"dst": (4,), "src": (4, 8), "dst2": (4,), "src2": (4, 9)}, r"the tiles have shapes \(4, 8\) and \(4, 9\)"),
+    ({"dst": (4,), "src": (4, 8), "dst2": (4,)}, "dst2 is given without src2"),
+    ({"dst": (4,), "src": (4, 8), "src3": (4, 8)}, "src3 is given without dst3"),
 ]
 
 
@@ -78,12 +78,15 @@ ONE, TWO = {"dst": float32, "src": float32}, {"dst": float32, "src": float32, "d
 TYPES = [
     (ONE, Minus(float32), None),
     (TWO, Minus(float32, int32), None),
-    (ONE, None, "reduce without a function"),
-    (ONE, Minus(float32, float32), "combine gives 2 values; there is 1 tile"),
-    (TWO, Minus(float32), "combine gives 1 value; there are 2 tiles"),
+    (ONE, None, "reduce needs a function"),
+    (ONE, Minus(float32, float32), "combine returns 2 values for 1 tile"),
+    (TWO, Minus(float32), "combine returns 1 value for 2 tiles"),
     (ONE, Minus(float16), "combine takes float16; the tiles are of float32"),
-    (ONE, Minus(float32, gives=(float16,)), "combine changes dtype: it makes float16 of float32"),
-    (TWO, Minus(float32, int32, gives=(float32,) * 2), "combine changes dtype of value 1: it makes float32 of int32"),
+    (ONE, Minus(float32, gives=(float16,)), "combine changes the dtype: it returns float16 for float32"),
+    (
+        TWO, Minus(float32, int32, gives=(float32,) * 2),
+        "combine changes the dtype of value 1: it returns float32 for int32",
+    ),
     ({"dst": float16, "src": float32}, Minus(float32), "reduce of float32 gives float32; the destination is float16"),
     ({"dst": float8_e4m3fn, "src": float8_e4m3fn}, Minus(float8_e4m3fn), "fp8 is storage"),
 ]

@@ -165,7 +165,7 @@ def test_the_verifier_finds_what_stands_in_a_wrong_place() -> None:
         "copy_signalled ends with fill, which isn't given"
     ]
     narrow = replace(op, operands=(dst, src, build.const(0, int64), barrier))
-    assert list(tile_op_faults(narrow)) == ["copy_signalled: float32 with a fill of int64"]
+    assert list(tile_op_faults(narrow)) == ["copy_signalled: types differ: the elements are float32, the fill int64"]
 
 
 def test_threads_may_not_differ_in_the_tiles() -> None:

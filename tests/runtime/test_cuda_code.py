@@ -28,7 +28,7 @@ def device(fake):
 def compiled(code=None, entry_registers=None):
     made = EXECUTABLES["nothing"]()
     executable = replace(made.executable, machine_code=code, entry_registers=entry_registers)
-    return Compiled(executable, {}, made.made)
+    return Compiled(executable, {}, made.origin)
 
 
 def test_machine_code_that_was_saved_for_this_gpu_is_loaded_as_it_is(fake, device):

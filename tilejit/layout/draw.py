@@ -11,7 +11,7 @@ import numpy as np
 from ..dataclass import dataclass
 from ..dtypes import as_dtype
 from ..errors import LayoutError
-from ..svg import Cell, CellTable, Picture, beside, colour_of
+from ..svg import Cell, CellTable, Picture, colour_of, side_by_side
 from ..wording import shown
 from .abridged import kept, parts
 from .arguments import extents
@@ -53,7 +53,7 @@ def draw(layout: TileLayout, shape: Sequence[int] | None = None, dtype: object =
     table = _table(fused, dims, labels, _MOST_COLUMNS)
     if table.width() > _WIDE:
         table = _table(fused, dims, labels, _MOST_COLUMNS // 2)
-    return beside((table,), [repr(layout), *labels.legend(layout)])
+    return side_by_side((table,), [repr(layout), *labels.legend(layout)])
 
 
 def _table(fused: TileLayout, dims: tuple[int, ...], labels: Labels, most_columns: int) -> CellTable:

@@ -13,7 +13,7 @@ from ..ir.nodes import Region, TileOp
 from ..layout.abridged import around
 from ..layout.draw import BANK_BITS, BANKS
 from ..layout.iters import digits
-from ..svg import ABSENT, Cell, CellTable, Picture, beside, colour_of
+from ..svg import ABSENT, Cell, CellTable, Picture, colour_of, side_by_side
 from ..target import TMEM_LANE, WARP
 from .plans import Array, Moves, Passes, Plan, Staged
 from .proof.places import Contents, each_element
@@ -50,7 +50,7 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
     instructions = ", ".join(name for name, _ in inner.instructions)
     labels = "; ".join(dict.fromkeys(panel.legend for panel in panels))
     borders = f"borders: all that thread {leader} moves" if leader >= 0 else "this warp moves nothing in it"
-    return beside([panel.table() for panel in panels], [
+    return side_by_side([panel.table() for panel in panels], [
         f"{op.scope}.{op.name} by {variant}: {instructions}, issue {issue} of {_issues(plan, moved)}, warp {warp}",
         f"labels: {labels}; {borders}",
         *(f"{region.buffer.name}: {region.buffer.layout!r}" for region in (*inputs, dst)),

@@ -1,4 +1,4 @@
-"""Which operations there are: elementwise ones in `elementwise`, tile operations in `tile`.
+"""The operations: elementwise ones in `elementwise`, tile operations in `tile`.
 
-The tables know types and NumPy, and nothing of the IR, which is checked and folded by them.
+The tables depend on types and NumPy only. The IR uses them to check and to fold operations.
 """

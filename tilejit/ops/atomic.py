@@ -1,4 +1,4 @@
-"""Atomic updates of regions, element by element."""
+"""Elementwise atomic updates of regions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from ..dtypes import DType, bool_
 from ..isa.atomics import OPERATIONS, has_type
+from ..wording import counted
 from . import axes
 from .broadcast import broadcasts
 from .copies import INDEX, MASK, VARIANT_NAME, mask_fault
@@ -17,9 +18,9 @@ __all__ = ["ATOMIC", "OPERATION", "ORDER", "RETURNS"]
 
 Array = np.ndarray
 
-OPERATION = Attribute("operation", str, "what becomes of each element", "add", tuple(OPERATIONS))
-ORDER = Attribute("order", str, "how it is ordered with other accesses, and for whom", "relaxed.gpu")
-RETURNS = Attribute("returns", bool, "whether somebody reads what was there before", True)
+OPERATION = Attribute("operation", str, "the operation that updates each element", "add", tuple(OPERATIONS))
+ORDER = Attribute("order", str, "the memory order and its scope", "relaxed.gpu")
+RETURNS = Attribute("returns", bool, "whether the old values are used", True)
 
 
 def _shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
@@ -42,11 +43,12 @@ def _types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> 
                 f"convert in registers: x.astype(tj.{place})",
             )
     if op not in OPERATIONS:
-        return None  # which the attribute says
+        return None  # reported as a fault of the attribute
     if not has_type(op, place):
-        return Fault(f"there is no atomic {op} of {place}", "convert what is updated")
+        return Fault(f"atomic {op} does not support {place}", "update elements of another type")
     if ("desired" in dtypes) != (op == "cas"):
-        return Fault(f"atomic {op} with {len(OPERATIONS[op].operands)} values; got another number", "see its meaning")
+        count = counted(len(OPERATIONS[op].operands), "value")
+        return Fault(f"atomic {op} takes {count}; got another number", f"see help(tj.atomic.{op})")
     return None
 
 
@@ -57,7 +59,7 @@ _MEANINGS: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def _updated(place: Array, value: Array, operation: str = "add") -> Array:
-    """Each element once, by a value that broadcasts; of a compare-and-swap there is none."""
+    """Update each element once, by a value that broadcasts; not defined for a compare-and-swap."""
     return np.array(_MEANINGS[operation](place, np.broadcast_to(value, place.shape)), place.dtype)
 
 
@@ -72,11 +74,7 @@ ATOMIC = TileOperation(
         INDEX,
     ),
     attrs=(OPERATION, ORDER, RETURNS, VARIANT_NAME),
-    meaning="each element of the place updated at once, as no other thread comes in between; before = what was there",
-    example="x = tj.cta.load(A[0:32, 0:8])\ntj.atomic.add(A[0:32, 0:8], x)",
-    reference=_updated,
-    relation=axes.UPDATE,
-    shape_fault=_shapes,
-    type_fault=_types,
-    is_called=False,
+    meaning="update each element of the place atomically; before = the old values",
+    example="x = tj.cta.load(A[0:32, 0:8])\ntj.atomic.add(A[0:32, 0:8], x)", reference=_updated, relation=axes.UPDATE,
+    shape_fault=_shapes, type_fault=_types, is_called=False,
 )

@@ -1,7 +1,7 @@
-"""How the axes of an operation's operands relate: which dimensions run along together.
+"""The relation between the dimensions of an operation's operands.
 
-A relation names each dimension of each tile by a label: dimensions with one label are one axis. None is a dimension
-that runs along no axis: its extent is 1, or nothing is known of it.
+A relation labels the dimensions of each tile; dimensions with equal labels form one axis. The label is None if a
+dimension belongs to no axis, because its extent is 1 or nothing is known about it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Attributes = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relation:
-    """How the dimensions of an operation's tiles run along together.
+    """The relation between the dimensions of an operation's tiles.
 
-    labels: of the tiles' dimensions, by operand, from the shapes (None for a scalar) and attributes by name; the
-    destination's shape comes first. A tile that isn't named relates to nothing.
-    are_alike: tiles along one axis should be spread over threads alike. Where not, as with a product's, each tile has
-    its own layout, and the labels only say whose extents are one.
+    labels: (shapes, attributes) -> labels of each tile's dimensions, by operand; shapes are None for scalars, and the
+    destination's comes first. Tiles without labels are unrelated.
+    share_layouts: tiles should be distributed equally along a common axis. If False, as for a product, each tile has
+    its own layout, and labels only relate extents.
     """
 
     name: str
     labels: Callable[[Shapes, Attributes], dict[str, Labels]]
-    are_alike: bool = True
+    share_layouts: bool = True
 
 
 def _tiles(shapes: Shapes) -> dict[str, tuple[int, ...]]:
@@ -45,7 +45,7 @@ def _tiles(shapes: Shapes) -> dict[str, tuple[int, ...]]:
 
 @lru_cache(LIMIT)
 def _broadcast(shape: tuple[int, ...], rank: int) -> Labels:
-    """Counted from the right, in a destination of `rank` dimensions."""
+    """Label dimensions from the right, for a destination of `rank` dimensions."""
     return tuple(None if n == 1 else rank - len(shape) + d for d, n in enumerate(shape))
 
 
@@ -61,13 +61,13 @@ def _copy(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
     along = iter([label for label in labels["dst"] if label is not None])
     labels["src"] = tuple(None if n == 1 else next(along) for n in tiles["src"])
     if "index" in tiles:
-        # the leading dimensions of both
+        # the leading dimensions of both tiles
         labels["index"] = labels["dst"][: len(tiles["index"])]
     return labels
 
 
 def _update(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
-    """An index runs along the place's leading dimensions; others broadcast to it."""
+    """An index has the leading dimensions of the place; other operands broadcast to it."""
     tiles = _tiles(shapes)
     place = tiles["place"]
     labels = {name: _broadcast(shape, len(place)) for name, shape in tiles.items()}
@@ -77,7 +77,7 @@ def _update(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _reduction(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
-    """A destination stands in front of each source; all are reduced over the same axes."""
+    """Each source is preceded by its destination; all are reduced over the same axes."""
     tiles = _tiles(shapes)
     names, axis = list(tiles), attrs.get("axis")
     labels: dict[str, Labels] = {}
@@ -99,17 +99,17 @@ def _product(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _reshape(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
-    """A dimension of each is one axis where as many elements lie behind both; the others aren't known to be."""
+    """Dimensions of equal extent and row-major stride are one axis; nothing is known about the others."""
     dst, src = _tiles(shapes)["dst"], _tiles(shapes)["src"]
     starts = _starts(src)
     return {
-        "dst": tuple(None if n == 1 else starts.get((n, behind)) for n, behind in zip(dst, _behind(dst), strict=True)),
-        "src": tuple(None if n == 1 else starts[n, behind] for n, behind in zip(src, _behind(src), strict=True)),
+        "dst": tuple(None if n == 1 else starts.get((n, step)) for n, step in zip(dst, _strides(dst), strict=True)),
+        "src": tuple(None if n == 1 else starts[n, step] for n, step in zip(src, _strides(src), strict=True)),
     }
 
 
-def _behind(shape: tuple[int, ...]) -> list[int]:
-    """How many elements a step along each dimension is worth."""
+def _strides(shape: tuple[int, ...]) -> list[int]:
+    """Return the row-major strides of a shape."""
     steps = [1]
     for n in reversed(shape):
         steps.append(steps[-1] * n)
@@ -117,26 +117,26 @@ def _behind(shape: tuple[int, ...]) -> list[int]:
 
 
 def _starts(shape: tuple[int, ...]) -> dict[tuple[int, int], int]:
-    return {pair: d for d, pair in enumerate(zip(shape, _behind(shape), strict=True)) if pair[0] != 1}
+    return {pair: d for d, pair in enumerate(zip(shape, _strides(shape), strict=True)) if pair[0] != 1}
 
 
 def _generated(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
     return {name: _broadcast(shape, len(shape)) for name, shape in _tiles(shapes).items()}
 
 
-#: dimensions from the right are one axis; one of extent 1 runs along none
+#: dimensions correspond from the right; those of extent 1 belong to no axis
 ELEMENTWISE = Relation("elementwise", _elementwise)
-#: as of equal shapes once dimensions of 1 are left out; an index runs along the leading ones, others broadcast to dst
+#: shapes are equal without dimensions of 1; an index has the leading dimensions, other operands broadcast to dst
 COPY = Relation("copy", _copy)
-#: of what is updated in memory
+#: like COPY, for updates of memory
 UPDATE = Relation("update", _update)
-#: each destination has the axes of its source that the attribute `axis` doesn't name
+#: a destination has the axes of its source that the attribute `axis` doesn't name
 REDUCTION = Relation("reduction", _reduction)
-#: acc (m, n), a (m, k), b (k, n), each laid out as its instruction wants it
-PRODUCT = Relation("product", _product, are_alike=False)
-#: row-major order is kept
+#: acc (m, n), a (m, k), b (k, n), each in the layout that its instruction requires
+PRODUCT = Relation("product", _product, share_layouts=False)
+#: row-major order is preserved
 RESHAPE = Relation("reshape", _reshape)
-#: the destination's elements follow from their indices alone
+#: elements of the destination depend on their indices only
 GENERATED = Relation("generated", _generated)
 
 RELATIONS = (ELEMENTWISE, COPY, UPDATE, REDUCTION, PRODUCT, RESHAPE, GENERATED)

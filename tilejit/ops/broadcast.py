@@ -10,7 +10,7 @@ __all__ = ["broadcast_fault", "broadcasts", "common_shape"]
 
 
 def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    """Whether `shape` broadcasts to `to`."""
+    """True if `shape` broadcasts to `to`."""
     if len(shape) > len(to):
         return False
     if shape == to:
@@ -19,10 +19,10 @@ def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
 
 
 def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | Fault:
-    """The shape to which all broadcast, or why there is none."""
+    """Return the shape to which all of the shapes broadcast, or a fault if none exists."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    # an extent of 0 meets 1 only, and stays 0
+    # an extent of 0 broadcasts with 1 only, and stays 0
     result = tuple([max(extents) if all(extents) else 0 for extents in zip(*padded, strict=True)])
     if all(broadcasts(shape, result) for shape in shapes):
         return result
@@ -33,7 +33,7 @@ def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | Fault:
 
 
 def broadcast_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
-    """Why the inputs don't broadcast to the destination, whose shape comes first; or None."""
+    """Return why the inputs don't broadcast to the destination, whose shape comes first, or None."""
     dst, *inputs = [shape for shape in shapes.values() if shape is not None]
     if all(shape == dst for shape in inputs):
         return None
@@ -44,5 +44,5 @@ def broadcast_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeVa
         return None
     return Fault(
         f"inputs of shape {' and '.join(map(str, inputs))} don't broadcast to the destination's {dst}",
-        "make the destination as large as what the inputs broadcast to",
+        "give the destination the shape to which the inputs broadcast",
     )

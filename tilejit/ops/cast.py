@@ -1,4 +1,4 @@
-"""What conversion between element types means, in NumPy."""
+"""Conversion between element types, in NumPy."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ Array = np.ndarray
 
 
 def convert(values: Array, dtype: DType, saturate: bool = True) -> Array:
-    """`values` converted to `dtype`, as the IR's `Cast` does.
+    """Convert `values` to `dtype` with the semantics of the IR's `Cast`.
 
-    To floats: to nearest even, once; to bfloat16 and fp8 from integers through float32. To integers: from
-    integers modulo 2**bits; from floats toward zero, unspecified out of range. To bool_: whether it isn't zero.
-    saturate: for fp8 only: finite overflow and infinities give the largest finite value, as cvt.satfinite does.
+    To floats: to nearest even, with a single rounding; integers to bfloat16 and fp8 are rounded to float32 first. To
+    integers: modulo 2**bits from integers; toward zero from floats, unspecified if out of range. To bool_: nonzero.
+
+    saturate: for fp8, map finite overflows and infinities to the largest finite value, like cvt.satfinite.
     source: PTX ISA, "Data Movement and Conversion Instructions: cvt".
     """
     if values.dtype == dtype.numpy:
@@ -30,7 +31,7 @@ def convert(values: Array, dtype: DType, saturate: bool = True) -> Array:
 
 
 def _to_numpy_type(values: Array, dtype: DType) -> Array:
-    # ml_dtypes' types convert exactly to float32, and NumPy knows the way from there
+    # ml_dtypes converts its types exactly to float32, which NumPy can convert further
     if values.dtype.kind not in "biuf":
         values = values.astype(np.float32)
     return values.astype(dtype.numpy)
@@ -48,9 +49,10 @@ def _to_narrow(values: Array, dtype: DType, saturate: bool) -> Array:
 
 
 def round_to_odd(values: Array) -> Array:
-    """float64 to float32 so that a later rounding to a narrower type is the only one.
+    """Round float64 to float32 such that rounding the result to a narrower type gives the correctly rounded value.
 
-    Where float32 can't hold the value, of its two neighbours the one whose last bit is 1.
+    If float32 can't represent a value, it becomes the neighbour whose last bit is 1.
+
     source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding
     to odd", IEEE Transactions on Computers 57(4), 2008.
     """

@@ -1,4 +1,4 @@
-"""What an operation asks of a function that makes one element of two; what it computes, the IR says."""
+"""The interface of functions that combine two elements; the IR implements it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Array = np.ndarray
 
 
 class CombineFunction(ABC):
-    """A pure, associative function of two tuples of values, the lower and the higher ones, to a tuple.
+    """A pure, associative function from two tuples of values, the lower and the higher ones, to a tuple.
 
-    It needn't be commutative: the lower values come from elements that all lie before those of the higher ones.
+    It need not be commutative: all elements in the lower values precede those in the higher ones.
     """
 
     __slots__ = ()
@@ -25,7 +25,7 @@ class CombineFunction(ABC):
     @property
     @abstractmethod
     def takes(self) -> tuple[DType, ...]:
-        """The types of the lower values, and of the higher ones."""
+        """The types of the lower values, which are also those of the higher ones."""
 
     @property
     @abstractmethod
@@ -34,4 +34,4 @@ class CombineFunction(ABC):
 
     @abstractmethod
     def __call__(self, lower: Sequence[Array], higher: Sequence[Array]) -> tuple[Array, ...]:
-        """Its meaning in NumPy, on arrays of one shape."""
+        """Evaluate the function in NumPy, on arrays of one shape."""

@@ -1,4 +1,4 @@
-"""Operations that move elements and keep their values: copies, fills, casts, other shapes; and indices."""
+"""Operations that move elements: copies, fills, casts and reshapes; also indices."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _SRC = TileOperand("src", "the source")
 _FILL = TileOperand("fill", kinds=(SCALAR,), optional=True)
 MASK = TileOperand("mask", optional=True)
 BARRIER_OPERAND = TileOperand(
-    "barrier", "the barrier whose phase awaits it", kinds=(BARRIER,), optional=True, read=False
+    "barrier", "the barrier whose phase completes with it", kinds=(BARRIER,), optional=True, read=False
 )
 
-#: where in its memory a gathered region lies
+#: the indices of a gathered region in its memory
 INDEX = TileOperand("index", kinds=(TILE, SCALAR), optional=True, is_part_of_place=True)
 
-VARIANT_NAME = Attribute("variant", str, "the variant that carries it out")
-REQUIRE_BITS = Attribute("require_bits", int, "the fewest bits that may be moved at a time")
+VARIANT_NAME = Attribute("variant", str, "the variant to use")
+REQUIRE_BITS = Attribute("require_bits", int, "the minimum width of a transfer in bits")
 CACHE = Attribute(
-    "cache", str, "how long caches should keep what is moved", choices=("evict_first", "evict_last", "streaming")
+    "cache", str, "the cache eviction policy of the data", choices=("evict_first", "evict_last", "streaming")
 )
 MULTICAST = Attribute(
-    "multicast", int, "the axis of the cluster whose CTAs all get the region, of which each copies a share",
+    "multicast", int, "the axis of the cluster along which all CTAs receive the region, of which each copies a share",
     choices=(0, 1, 2),
 )
-_SATURATE = Attribute("saturate", bool, "whether fp8 saturates as in hardware, or overflows as in ml_dtypes", True)
+_SATURATE = Attribute("saturate", bool, "for fp8: saturate like the hardware rather than overflow like ml_dtypes", True)
 
 
 def _without_units(shape: Shape) -> tuple[int, ...]:
@@ -53,7 +53,7 @@ def _copy_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue
         return None
     hint = "slice the larger one; dimensions of 1 don't count"
     if dst is not None and src is not None and math.prod(dst) == math.prod(src):
-        hint = f"give the tile the other shape: x.reshape({dst})"
+        hint = f"reshape the tile: x.reshape({dst})"
     elif dst is not None and src is not None and broadcasts(src, dst):
         hint = f"a copy doesn't broadcast: store the sum x + tj.cta.zeros({dst}, x.dtype), x being the source's tile"
     return Fault(f"shapes differ: the destination has {dst}, the source {src}", hint)
@@ -69,8 +69,8 @@ def _masked_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeVal
 
 
 def mask_fault(dtype: DType) -> Fault:
-    """What is wrong with a mask of another type than bool_."""
-    return Fault(f"a mask of {dtype}; masks are of bool_", "compare it, as in x != 0")
+    """Return the fault of a mask whose type is not bool_."""
+    return Fault(f"the mask is {dtype}; it must be bool_", "compare it, as in x != 0")
 
 
 def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
@@ -83,12 +83,12 @@ def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]
             f"convert in registers: x.astype(tj.{dst})",
         )
     if fill is not None and fill != dst:
-        return Fault(f"{dst} with a fill of {fill}", f"convert the fill to {dst}")
+        return Fault(f"types differ: the elements are {dst}, the fill {fill}", f"convert the fill to {dst}")
     return None
 
 
 def into(dst: Array, values: Array, saturate: bool = True) -> Array:
-    """`values` converted and broadcast as the destination has it."""
+    """Return `values` converted and broadcast to the type and shape of the destination."""
     dtype = from_numpy(dst.dtype)
     assert dtype is not None
     return np.array(np.broadcast_to(convert(np.asarray(values), dtype, saturate), dst.shape))
@@ -102,7 +102,7 @@ COPY = TileOperation(
     name="copy",
     operands=(DST, _SRC, _FILL, MASK, INDEX),
     attrs=(VARIANT_NAME, REQUIRE_BITS, CACHE),
-    meaning="dst = src, one dtype; what lies outside a global tensor or a mask reads as fill and is not written",
+    meaning="dst = src, of one dtype; elements outside a global tensor or a mask read as fill and are not written",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A[0:32, 0:8])",
     reference=_moved,
     relation=axes.COPY,
@@ -114,7 +114,7 @@ COPY_ASYNC = TileOperation(
     name="copy_async",
     operands=(DST, _SRC, _FILL, BARRIER_OPERAND),
     attrs=(MULTICAST, VARIANT_NAME, REQUIRE_BITS),
-    meaning="as copy, but done only when the kernel has waited for it",
+    meaning="like copy, but complete only after the kernel has waited for it",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy_async(x, A[0:32, 0:8])",
     reference=_moved,
     relation=axes.COPY,
@@ -150,7 +150,7 @@ def _reshape_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeVa
         return None
     return Fault(
         f"shape {dst} has {math.prod(dst)} elements; a tile of shape {src} has {math.prod(src)}",
-        "give a shape of as many elements",
+        "give a shape with the same number of elements",
     )
 
 
@@ -183,7 +183,7 @@ def _indices(dst: Array, axis: int = 0) -> Array:
     return np.array(np.broadcast_to(along, dst.shape), dst.dtype)
 
 
-ALONG = Attribute("axis", int, "the axis along which is counted", 0)
+ALONG = Attribute("axis", int, "the axis whose indices are the elements", 0)
 
 INDICES = TileOperation(
     name="indices",

@@ -1,4 +1,4 @@
-"""The tile operations that carry an elementwise operation out on each element."""
+"""The tile operations that apply an elementwise operation to each element."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _elementwise_reference(name: str, dst: np.ndarray, *inputs: np.ndarray) -> n
 
 
 def _input_names(op: Elementwise) -> tuple[str, ...]:
-    """What calls with a destination name the inputs: src; a, b, c; a condition before them cond."""
+    """Return the names of the inputs in calls: src, or a, b, c; a condition before them is cond."""
     values = op.arity - op.conditions
     return (*("cond",) * op.conditions, *(("src",) if op.arity == 1 else ("a", "b", "c")[:values]))
 
@@ -39,16 +39,11 @@ def _elementwise(op: Elementwise) -> TileOperation:
     dtype = "float32" if op.takes_floats else "int32"
     inputs = ("True",) * op.conditions + ("A[0:32, 0:8]",) * (op.arity - op.conditions)
     return TileOperation(
-        name=op.name,
-        operands=(DST, *(TileOperand(name, kinds=(TILE, SCALAR)) for name in _input_names(op))),
-        attrs=(VARIANT_NAME,),
-        meaning=f"dst = {op.name}(...): {op.meaning}",
+        name=op.name, operands=(DST, *(TileOperand(name, kinds=(TILE, SCALAR)) for name in _input_names(op))),
+        attrs=(VARIANT_NAME,), meaning=f"dst = {op.name}(...): {op.meaning}",
         example=f"x = tj.alloc_shared((32, 8), tj.{dtype})\ntj.cta.{op.name}({', '.join(('x', *inputs))})",
-        reference=partial(_elementwise_reference, op.name),
-        relation=axes.ELEMENTWISE,
-        shape_fault=broadcast_fault,
-        type_fault=partial(_elementwise_types, op.name),
-        elementwise=op,
+        reference=partial(_elementwise_reference, op.name), relation=axes.ELEMENTWISE, shape_fault=broadcast_fault,
+        type_fault=partial(_elementwise_types, op.name), elementwise=op,
     )
 
 

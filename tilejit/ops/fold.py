@@ -1,4 +1,4 @@
-"""`reduce`: the elements along axes become one, by a function of the user's, in their order."""
+"""`reduce`: elements along axes are combined, in order, by a function of the user."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["COMBINE", "PAIRS", "REDUCE", "folded"]
 Array = np.ndarray
 Attrs = Mapping[str, AttributeValue]
 
-COMBINE = Attribute("combine", CombineFunction, "the function that makes one of two")
+COMBINE = Attribute("combine", CombineFunction, "the function that combines two values")
 
-#: destination and source of each of the values that are combined together
+#: destination and source of each value that the function combines
 PAIRS = (("dst", "src"), ("dst2", "src2"), ("dst3", "src3"), ("dst4", "src4"))
 
 _OTHERS = tuple(
@@ -35,7 +35,7 @@ _OTHERS = tuple(
 
 
 def _given(names: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """The pairs of which both are given."""
+    """Return the pairs of which both operands are given."""
     return ((dst, src) for dst, src in PAIRS if dst in names and src in names)
 
 
@@ -43,10 +43,10 @@ def _shape_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
     for dst, src in PAIRS:
         if (dst in shapes) != (src in shapes):
             one, other = (dst, src) if dst in shapes else (src, dst)
-            return Fault(f"{one} without {other}", "give each source its destination")
+            return Fault(f"{one} is given without {other}", "give each source its destination")
     for dst, src in _given(shapes):
         if shapes[src] != shapes["src"]:
-            return Fault(f"tiles of shapes {shapes['src']} and {shapes[src]}", "give tiles of one shape")
+            return Fault(f"the tiles have shapes {shapes['src']} and {shapes[src]}", "give tiles of one shape")
         fault = axes_fault({"dst": shapes[dst], "src": shapes[src]}, attrs)
         if fault is not None:
             return fault
@@ -56,7 +56,7 @@ def _shape_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
 def _type_fault(dtypes: Mapping[str, DType], attrs: Attrs) -> Fault | None:
     combine = attrs.get(COMBINE.name)
     if not isinstance(combine, CombineFunction):
-        return Fault("reduce without a function", "give combine=, a @tj.function of two values")
+        return Fault("reduce needs a function", "give combine=, a @tj.function of two values")
     pairs = list(_given(dtypes))
     types = tuple([dtypes[src] for _, src in pairs])
     for dst, src in pairs:
@@ -69,7 +69,7 @@ def _type_fault(dtypes: Mapping[str, DType], attrs: Attrs) -> Fault | None:
             )
     if len(combine.gives) != len(types):
         return Fault(
-            f"combine gives {counted(len(combine.gives), 'value')}; there {_are(len(types))}",
+            f"combine returns {counted(len(combine.gives), 'value')} for {counted(len(types), 'tile')}",
             "return one value for each tile",
         )
     if combine.takes != types:
@@ -79,18 +79,14 @@ def _type_fault(dtypes: Mapping[str, DType], attrs: Attrs) -> Fault | None:
         if given != dtype:
             which = f" of value {k}" if len(types) > 1 else ""
             return Fault(
-                f"combine changes dtype{which}: it makes {given} of {dtype}",
+                f"combine changes the dtype{which}: it returns {given} for {dtype}",
                 f"convert what it returns, as in tj.{dtype}(...), or the tile, as in x.astype(tj.{given})",
             )
     return None
 
 
-def _are(tiles: int) -> str:
-    return f"{'is' if tiles == 1 else 'are'} {counted(tiles, 'tile')}"
-
-
 def folded(sources: Sequence[Array], axes: tuple[int, ...], combine: CombineFunction) -> tuple[Array, ...]:
-    """The elements of arrays of one shape, combined from the first to the last in row-major order over `axes`."""
+    """Combine the elements of arrays of one shape from first to last, in row-major order over `axes`."""
     columns = [flattened(x, axes) for x in sources]
     made = tuple(column[..., 0] for column in columns)
     for k in range(1, columns[0].shape[-1]):
@@ -104,16 +100,11 @@ def _reference(dst: Array, src: Array, combine: CombineFunction, axis: tuple[int
 
 
 REDUCE = TileOperation(
-    name="reduce",
-    operands=(DST, TileOperand("src", "the source"), *_OTHERS),
-    attrs=(AXIS, COMBINE, VARIANT_NAME),
-    meaning="dst, dst2, ... = src, src2, ..., combined over axes by one function, in the order of the elements",
+    name="reduce", operands=(DST, TileOperand("src", "the source"), *_OTHERS), attrs=(AXIS, COMBINE, VARIANT_NAME),
+    meaning="dst, dst2, ... = src, src2, ..., reduced over axes by one function, in the order of the elements",
     example=(
         "def last(a, b): return tj.where(b != 0.0, b, a)\n"
         "x = tj.alloc_local((32,), tj.float32); tj.thread.reduce(x, tj.thread.load(A[0:32, 0:8]), 1, last)"
     ),
-    reference=_reference,
-    relation=axes.REDUCTION,
-    shape_fault=_shape_fault,
-    type_fault=_type_fault,
+    reference=_reference, relation=axes.REDUCTION, shape_fault=_shape_fault, type_fault=_type_fault,
 )

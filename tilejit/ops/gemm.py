@@ -1,4 +1,4 @@
-"""The matrix product: what it says of types and shapes, and its meaning."""
+"""The matrix product."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHAPE_HINT = "slice or transpose the operands: .T"
 _TYPE_HINT = "change the element type of acc, a or b, or the precision"
 
 
-PRECISION = Attribute("precision", str, '"tf32" for float32, which is rounded to it')
+PRECISION = Attribute("precision", str, '"tf32", required for float32 factors, which are rounded to it')
 
 
 def _type_fault(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
@@ -33,9 +33,9 @@ def product_type_fault(
     dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue],
     sums_of: Callable[[DType, DType], Sequence[DType]],
 ) -> Fault | None:
-    """Why `acc += a @ b` isn't a product that tensor cores compute, or None.
+    """Return why tensor cores can't compute `acc += a @ b` with these types, or None.
 
-    sums_of: the types in which products of two types are summed; none where they aren't multiplied.
+    sums_of: returns the accumulator types for two factor types, empty if they can't be multiplied.
     """
     acc, a, b = (dtypes[name] for name in _OPERANDS)
     reason = _reason(acc, a, b, attrs.get("precision"), sums_of(a, b))
@@ -59,17 +59,17 @@ def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue, sums: Seq
 
 
 def multiplied(a: DType, b: DType) -> list[DType]:
-    """The types in which products of these are summed; none where tensor cores don't multiply them."""
+    """Return the accumulator types for products of these types; empty if tensor cores can't multiply them."""
     return [form.acc for form in MMA.forms() if (form.a, form.b) == (a, b)]
 
 
 def accumulator_type(factors: DType) -> DType:
-    """The type in which products are summed where no accumulators are given."""
+    """Return the accumulator type of a product without given accumulators."""
     return float32 if factors.is_float else int32
 
 
 def product_shape_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
-    """Why the shapes aren't (M, N), (M, K) and (K, N), or None."""
+    """Return why the shapes aren't (M, N), (M, K) and (K, N), or None."""
     wanted = [shapes[name] for name in _OPERANDS]
     matrices = [shape for shape in wanted if shape is not None and len(shape) == 2]
     if len(matrices) != len(wanted):
@@ -82,9 +82,9 @@ def product_shape_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, Attribu
 
 
 def reference(acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """acc + a @ b, summed in float64 or int64 and rounded once; integers wrap.
+    """Return acc + a @ b, summed in float64 or int64 and rounded once; integers wrap.
 
-    The hardware's own sums differ from it by the rounding of partial sums.
+    Sums of the hardware differ from it by the rounding of partial sums.
     """
     wide = np.int64 if acc.dtype.kind == "i" else np.float64
     return np.asarray((acc.astype(wide) + a.astype(wide) @ b.astype(wide)).astype(acc.dtype))
@@ -97,15 +97,11 @@ GEMM = TileOperation(
         TileOperand("a", "a of gemm"),
         TileOperand("b", "b of gemm"),
     ),
-    attrs=(PRECISION, VARIANT_NAME),
-    meaning="acc += a @ b on tensor cores; float32 factors are rounded to tf32",
+    attrs=(PRECISION, VARIANT_NAME), meaning="acc += a @ b on tensor cores; float32 factors are rounded to tf32",
     example=(
         "acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)\n"
         "tj.warp.gemm(acc, a, b)"
     ),
-    reference=reference,
-    relation=axes.PRODUCT,
-    shape_fault=product_shape_fault,
-    type_fault=_type_fault,
+    reference=reference, relation=axes.PRODUCT, shape_fault=product_shape_fault, type_fault=_type_fault,
     scopes=(WARP, WARPGROUP, CTA),
 )

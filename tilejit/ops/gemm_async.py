@@ -1,4 +1,4 @@
-"""The matrix product that goes on while the kernel does: what it says of types and shapes, and its meaning."""
+"""The asynchronous matrix product."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ def _type_fault(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]
 
 
 def _reference(acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """As of `gemm`."""
     return reference(acc, a, b)
 
 
@@ -40,15 +39,12 @@ GEMM_ASYNC = TileOperation(
         *_SCALES,
         BARRIER_OPERAND,
     ),
-    attrs=(Attribute("precision", str, '"tf32" for float32, whose 13 low bits are ignored'), VARIANT_NAME),
-    meaning="acc = a @ b, plus acc where accumulate; done only when the kernel has waited for it",
+    attrs=(Attribute("precision", str, '"tf32", required for float32, whose 13 low bits are ignored'), VARIANT_NAME),
+    meaning="acc = a @ b, plus acc if accumulate; complete only after the kernel has waited for it",
     example=(
         'x = tj.alloc_shared((64, 64), tj.float16, swizzle="128B"); '
         "acc = tj.alloc_local((64, 64), tj.float32, layout=tj.wgmma.layout_c((64, 64)))\n"
         "tj.wg.gemm_async(acc, x, x, accumulate=False); tj.wgmma.wait(0)"
     ),
-    reference=_reference,
-    relation=axes.PRODUCT,
-    shape_fault=product_shape_fault,
-    type_fault=_type_fault,
+    reference=_reference, relation=axes.PRODUCT, shape_fault=product_shape_fault, type_fault=_type_fault,
 )

@@ -1,4 +1,4 @@
-"""What there is to say of one tile operation: operands, attributes, scopes, rules, meaning."""
+"""The record of a tile operation: operands, attributes, scopes, rules, reference semantics."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = [
 Array = np.ndarray
 AttributeValue = str | int | bool | tuple[int, ...] | CombineFunction | None
 
-#: of a region; None for a scalar
+#: the shape of a region, None for a scalar
 Shape = tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why an operation can't take its operands. hint: what to change."""
+    """A reason why an operation can't take its operands, and how to fix it."""
 
     message: str
     hint: str
@@ -38,7 +38,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperandKind:
-    """What an operand may be. is_region: it's a region of a buffer; else an expression."""
+    """A kind of operand. is_region: True for a region of a buffer, False for an expression."""
 
     name: str
     is_region: bool
@@ -46,36 +46,34 @@ class OperandKind:
 
 #: a region whose elements the operation reads or writes
 TILE = OperandKind("tile", is_region=True)
-#: one value, the same for every element
+#: one value for all elements
 SCALAR = OperandKind("scalar", is_region=False)
-#: one barrier in shared memory: a region of one element, which no tile operation reads or writes as memory
+#: a barrier in shared memory: a region of one element, which tile operations don't access as memory
 BARRIER = OperandKind("barrier", is_region=True)
-#: whether something happens, for all threads alike
+#: a condition that is uniform across threads
 CONDITION = OperandKind("condition", is_region=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TileOperand:
-    """One operand of a tile operation.
-
-    called: what messages call it, where that isn't its name.
-    kinds: what it may be, of which at most one is a region and at most one an expression. optional: it may be left out.
-    read, written: what happens to a region. read_where: the operand, a condition, where which doesn't hold it isn't
-    read; "" where it is in any case.
-    is_part_of_place: no call names it; the place that another operand is has it with it, as X.at(index) has.
-    """
+    """One operand of a tile operation."""
 
     name: str
+    #: its name in messages, if that differs
     called: str = ""
+    #: at most one kind of region, and at most one kind of expression
     kinds: tuple[OperandKind, ...] = (TILE,)
     optional: bool = False
+    #: accesses to a region
     read: bool = True
     written: bool = False
+    #: the condition operand under which the region is read, "" if it is read unconditionally
     read_where: str = ""
+    #: True if calls pass it as part of the place that is another operand, such as the index in X.at(index)
     is_part_of_place: bool = False
 
     def kind(self, *, is_region: bool) -> OperandKind | None:
-        """What a region, or an expression, is here; None where it can't be one."""
+        """Return the kind of a region, or of an expression, as this operand; None if it can't be one."""
         for kind in self.kinds:
             if kind.is_region is is_region:
                 return kind
@@ -87,24 +85,22 @@ Given = TypeVar("Given")
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute of a tile operation: a compile-time value; a tuple is one of integers.
-
-    default: what it is where it isn't given. choices: all that it can be; empty where that is no matter of a list.
-    counts: the operand whose dimensions a tuple names; calls may name one by an integer, and count from the end.
-    """
+    """One attribute of a tile operation: a compile-time value, where a tuple consists of integers."""
 
     name: str
     type: type[str] | type[int] | type[bool] | type[tuple[int, ...]] | type[CombineFunction]
     meaning: str
     default: AttributeValue = None
+    #: all values that are allowed, empty if the type is the only restriction
     choices: tuple[AttributeValue, ...] = ()
+    #: the operand whose dimensions a tuple names; calls may name a single one, and count from the end
     counts: str = ""
 
     def fault(self, value: object) -> str | None:
-        """Why it can't be `value`, or None; None is as if it weren't given."""
+        """Return why the attribute can't be `value`, or None; None as value means omitted."""
         if value is None:
             return None
-        # to Python a bool is an int
+        # bool is a subclass of int
         if isinstance(value, self.type) and (self.type is bool or not isinstance(value, bool)):
             if self.choices and value not in self.choices:
                 return f"{self.name}= is {' or '.join(map(repr, self.choices))}; got {value!r}"
@@ -114,9 +110,9 @@ class Attribute:
 
 
 def dimensions(named: object, rank: int) -> object:
-    """Dimensions in order, from how calls name them: one integer, or a tuple of some; negative ones from the end.
+    """Normalize the dimensions that a call names, by an integer or a tuple, to a sorted tuple without negative ones.
 
-    What names none is left as it is.
+    Invalid values are returned unchanged.
     """
     every = (named,) if type(named) is int else named
     if not isinstance(every, tuple) or any(type(d) is not int or not -rank <= d < rank for d in every):
@@ -125,52 +121,51 @@ def dimensions(named: object, rank: int) -> object:
 
 
 def _takes_all(*_: object) -> None:
-    """The rule of operations that take everything."""
+    """The rule of operations that accept all operands."""
 
 
-# without slots, so that its tables can be cached
+# without slots, for cached properties
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TileOperation:
-    """One tile operation: all that is to be said of it. Whatever needs a list of operations collects these.
-
-    operands: in order, the destination first, optional ones last. attrs: the attributes it may carry, in order.
-    scopes: on which it can be called. meaning: one line. example: two lines of a kernel, of which the second calls it;
-    `A` is an array, `a` and `b` are factors.
-    shape_fault, type_fault: why it can't take operands of these shapes, or types, with these attributes.
-    Both are asked about the tiles and scalars that are given, by name, in order.
-    reference: its meaning in NumPy, from the arrays of all operands that must be given, the destination's old one
-    first, and from attributes by name where they matter, to the destination's new one.
-    relation: how its operands' axes relate.
-    elementwise: the operation on each element, where it is one of those. reduction: how it makes one element of many,
-    where it does. is_called: whether users call it by its name, on a scope.
-    """
+    """One tile operation, with everything that the compiler and the documentation derive from it."""
 
     name: str
+    #: the operands in order: destination first, optional ones last
     operands: tuple[TileOperand, ...]
     attrs: tuple[Attribute, ...]
+    #: one line for the documentation
     meaning: str
+    #: two lines of a kernel, the second of which calls the operation; `A` is an array, `a` and `b` are factors
     example: str
+    #: reference semantics in NumPy: (*operands, **attributes) -> new contents of the destination; the operands are all
+    #: required ones, starting with the old contents of the destination
     reference: Callable[..., Array]
     relation: Relation
+    #: why it can't take operands of these shapes, or types, with these attributes; the mappings hold the tiles and
+    #: scalars of a call by name, in order
     shape_fault: Callable[[Mapping[str, Shape], Mapping[str, AttributeValue]], Fault | None] = _takes_all
     type_fault: Callable[[Mapping[str, DType], Mapping[str, AttributeValue]], Fault | None] = _takes_all
+    #: the scopes on which it can be called
     scopes: tuple[Scope, ...] = tuple(SCOPES.values())
+    #: the operation that it applies to each element, if any
     elementwise: Elementwise | None = None
+    #: the reduction that it performs, if any
     reduction: Reduction | None = None
+    #: True if users call it by its name on a scope
     is_called: bool = True
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
-        """Where it is found: it compares by identity, and its functions can't be pickled."""
+        """Pickle it by name: it compares by identity, and its functions can't be pickled."""
         return (_by_name, (self.name,))
 
     @cached_property
     def arity(self) -> tuple[int, int]:
-        """The least and the greatest number of operands."""
+        """The minimum and maximum number of operands."""
         return sum(not o.optional for o in self.operands), len(self.operands)
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
-        """The parameters of a call, in order: tiles that may be left out come behind the attributes."""
+        """The parameters of a call, in order; optional tiles come after the attributes."""
         named = [o for o in self.operands if not o.is_part_of_place]
         options = [o.name for o in named if o.optional and TILE in o.kinds]
         first = [o.name for o in named if o.name not in options]
@@ -178,27 +173,27 @@ class TileOperation:
 
     @cached_property
     def required(self) -> int:
-        """How many of the parameters, the first ones, must be given."""
+        """The number of leading parameters that are required."""
         return self.arity[0]
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Name of an operand -> where it stands."""
+        """Name of an operand -> its position."""
         return {operand.name: k for k, operand in enumerate(self.operands)}
 
     @cached_property
     def tiles(self) -> tuple[tuple[str, int], ...]:
-        """(name, position) of the operands that may be tiles."""
+        """(name, position) of each operand that may be a tile."""
         return tuple((o.name, k) for k, o in enumerate(self.operands) if TILE in o.kinds)
 
     @cached_property
     def elements(self) -> tuple[tuple[str, int], ...]:
-        """(name, position) of the operands that are tiles or scalars."""
+        """(name, position) of each operand that may be a tile or a scalar."""
         return tuple((o.name, k) for k, o in enumerate(self.operands) if TILE in o.kinds or SCALAR in o.kinds)
 
     @cached_property
     def inputs(self) -> tuple[tuple[str, int], ...]:
-        """(name, position) of the tiles and scalars that it doesn't write."""
+        """(name, position) of each tile or scalar that is not written."""
         return tuple((name, k) for name, k in self.elements if not self.operands[k].written)
 
     @cached_property
@@ -213,22 +208,22 @@ class TileOperation:
 
     @cached_property
     def options(self) -> tuple[tuple[str, int], ...]:
-        """(name, position) of the operands that may be left out."""
+        """(name, position) of each optional operand."""
         return tuple((o.name, k) for k, o in enumerate(self.operands) if o.optional)
 
     def position(self, operand: str) -> int:
-        """Which operand is called `operand`. raises: KeyError where none is."""
+        """Return the position of an operand. raises: KeyError if it does not exist."""
         if operand not in self.positions:
             raise KeyError(f"{self.name} has no operand {operand!r}")
         return self.positions[operand]
 
     def ordered(self, operands: Mapping[str, Given]) -> tuple[Given | None, ...]:
-        """Operands by name as a `TileOp` holds them: None for one that is left out before one that isn't."""
+        """Convert operands by name to the form of a `TileOp`: None for an omitted one before another."""
         last = max([self.position(name) for name in operands], default=-1)
         return tuple([operands.get(operand.name) for operand in self.operands[: last + 1]])
 
     def count_fault(self, operands: Sequence[object]) -> str | None:
-        """Why `operands`, in order and None where one is left out, are too many or too few; or None."""
+        """Return why `operands`, in order and None if omitted, are too many or too few, or None."""
         least, most = self.arity
         if not least <= len(operands) <= most:
             most -= sum(operand.is_part_of_place for operand in self.operands)
@@ -241,18 +236,18 @@ class TileOperation:
 
     @cached_property
     def defaults(self) -> dict[str, AttributeValue]:
-        """The attributes' values where they aren't given, by name."""
+        """Name of an attribute -> its default value."""
         return {attribute.name: attribute.default for attribute in self.attrs}
 
     def attribute(self, name: str) -> Attribute | None:
-        """The attribute of this name, or None."""
+        """Return the attribute called `name`, or None."""
         for attribute in self.attrs:
             if attribute.name == name:
                 return attribute
         return None
 
     def attribute_fault(self, name: str, value: object) -> str | None:
-        """Why it can't carry the attribute `name` with `value`, or None."""
+        """Return why the operation can't have the attribute `name` with `value`, or None."""
         attribute = self.attribute(name)
         if attribute is None:
             return f"{self.name} has no attribute {name!r}"
@@ -261,7 +256,7 @@ class TileOperation:
 
 
 def _by_name(name: str) -> TileOperation:
-    # the table is made of these records
+    # imported late, because the table imports this module
     from .tile import TILE_OPERATIONS
 
     return TILE_OPERATIONS[name]

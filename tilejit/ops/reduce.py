@@ -1,10 +1,11 @@
-"""Reductions over axes of a tile: sums, extremes, tests, and where an extreme lies."""
+"""Reductions over axes of a tile: sums, products, extremes, tests, and the indices of extremes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ __all__ = ["AXIS", "REDUCTIONS", "REDUCTION_OPERATIONS", "axes_fault", "axes_of"
 Array = np.ndarray
 Attrs = Mapping[str, AttributeValue]
 
-AXIS = Attribute("axis", tuple, "the axes that are reduced; all unless given", counts="src")
+AXIS = Attribute("axis", tuple, "the axes to reduce, all by default", counts="src")
 
 
 def _least(dtype: DType) -> Value:
@@ -32,7 +33,7 @@ def _greatest(dtype: DType) -> Value:
 
 
 def _zero(dtype: DType) -> Value:
-    """-0.0 of floats: 0.0 would change the sum of negative zeros."""
+    """-0.0 for floats, as 0.0 would change a sum of negative zeros."""
     return -0.0 if dtype.is_float else 0
 
 
@@ -40,32 +41,12 @@ def _one(dtype: DType) -> Value:
     return 1.0 if dtype.is_float else 1
 
 
-def _sum(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.sum(x, axis=axes, dtype=x.dtype))
-
-
-def _prod(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.prod(x, axis=axes, dtype=x.dtype))
-
-
-def _max(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.max(x, axis=axes))
-
-
-def _min(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.min(x, axis=axes))
-
-
-def _any(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.any(x, axis=axes))
-
-
-def _all(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.all(x, axis=axes))
+def _over_axes(reduce: Callable[..., Any]) -> Callable[[Array, tuple[int, ...]], Array]:
+    return lambda x, axes: np.asarray(reduce(x, axis=axes))
 
 
 def flattened(x: Array, axes: tuple[int, ...]) -> Array:
-    """The array with `axes` as one, the last."""
+    """Move `axes` to the end and merge them into one axis."""
     kept = [d for d in range(x.ndim) if d not in axes]
     along = [x.shape[d] for d in kept]
     return np.asarray(x.transpose(*kept, *axes).reshape(*along, prod(x.shape[d] for d in axes)))
@@ -79,10 +60,10 @@ def _argmin(x: Array, axes: tuple[int, ...]) -> Array:
     return np.asarray(np.argmin(flattened(x, axes), axis=-1))
 
 
-#: in which type elements are added and multiplied
+#: the accumulation type of sums and products
 _IN = (
-    "; accumulated in int32, the type of the result, for bool_ and integers under 32 bits, in float32 and rounded once "
-    "for float16 and bfloat16, else in the element type, where integers wrap"
+    "; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 "
+    "with a single rounding, all others in the element type, where integers wrap"
 )
 
 #: name -> reduction
@@ -90,55 +71,43 @@ REDUCTIONS: dict[str, Reduction] = {
     each.name: each
     for each in (
         Reduction(
-            name="sum", meaning=f"the sum{_IN}", formula=_sum, combines="add", identity=_zero, grows=True,
+            name="sum", meaning=f"the sum{_IN}", combines="add", identity=_zero, grows=True,
+            formula=lambda x, axes: np.asarray(np.sum(x, axis=axes, dtype=x.dtype)),
         ),
         Reduction(
-            name="max", meaning="the greatest; nan if any is nan", formula=_max, combines="maximum", identity=_least,
+            name="max", meaning="the maximum; nan if any is nan", combines="maximum", identity=_least,
+            formula=_over_axes(np.max),
         ),
         Reduction(
-            name="min", meaning="the least; nan if any is nan", formula=_min, combines="minimum", identity=_greatest,
+            name="min", meaning="the minimum; nan if any is nan", combines="minimum", identity=_greatest,
+            formula=_over_axes(np.min),
         ),
         Reduction(
-            name="prod", meaning=f"the product{_IN}", formula=_prod, combines="mul", identity=_one, grows=True,
+            name="prod", meaning=f"the product{_IN}", combines="mul", identity=_one, grows=True,
+            formula=lambda x, axes: np.asarray(np.prod(x, axis=axes, dtype=x.dtype)),
         ),
         Reduction(
-            name="any",
-            meaning="whether any isn't zero",
-            formula=_any,
-            combines="bitwise_or",
-            identity=_zero,
-            tests=True,
+            name="any", meaning="whether any element is nonzero", combines="bitwise_or", identity=_zero, tests=True,
+            formula=_over_axes(np.any),
         ),
         Reduction(
-            name="all",
-            meaning="whether none is zero",
-            formula=_all,
-            combines="bitwise_and",
-            identity=_one,
-            tests=True,
+            name="all", meaning="whether all elements are nonzero", combines="bitwise_and", identity=_one, tests=True,
+            formula=_over_axes(np.all),
         ),
         Reduction(
-            name="argmax",
-            meaning="where the first nan is, else the first of the greatest, as int32",
-            formula=_argmax,
-            combines="maximum",
-            identity=_least,
-            picks=True,
+            name="argmax", meaning="the index of the first nan, else of the first maximum, as int32", formula=_argmax,
+            combines="maximum", identity=_least, picks=True,
         ),
         Reduction(
-            name="argmin",
-            meaning="where the first nan is, else the first of the least, as int32",
-            formula=_argmin,
-            combines="minimum",
-            identity=_greatest,
-            picks=True,
+            name="argmin", meaning="the index of the first nan, else of the first minimum, as int32", formula=_argmin,
+            combines="minimum", identity=_greatest, picks=True,
         ),
     )
 }
 
 
 def axes_of(attrs: Attrs, rank: int) -> tuple[int, ...]:
-    """The axes that are reduced, of a tile of `rank` dimensions."""
+    """Return the axes to reduce of a tile of `rank` dimensions."""
     axis = attrs.get(AXIS.name)
     return axis if isinstance(axis, tuple) else tuple(range(rank))
 
@@ -148,7 +117,7 @@ def _without_units(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def axes_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
-    """Why "dst" can't be what is left of "src" without the axes that are reduced, or None."""
+    """Return why "dst" can't have the shape of "src" without the reduced axes, or None."""
     dst, src = shapes["dst"] or (), shapes["src"] or ()
     axes = axes_of(attrs, len(src))
     if list(axes) != sorted(set(axes)) or any(not 0 <= d < len(src) for d in axes):
@@ -161,7 +130,7 @@ def axes_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
         return None
     return Fault(
         f"shapes differ: {src} without axes {axes} is {kept}; the destination has {dst}",
-        "make the destination as large; dimensions of 1 don't count",
+        "give the destination that shape; dimensions of 1 don't count",
     )
 
 
@@ -171,10 +140,10 @@ def _type_fault(reduction: Reduction, dtypes: Mapping[str, DType], attrs: Attrs)
 
 
 def reduced(reduction: Reduction, dst: Array, src: Array, axes: tuple[int, ...]) -> Array:
-    """What the destination holds afterwards."""
+    """Return the new contents of the destination."""
     source, to = from_numpy(src.dtype), from_numpy(dst.dtype)
     assert source is not None and to is not None
-    # bool_ and NaN must not be converted to integers before they are tested
+    # bool_ and NaN must be tested before any conversion to integers
     x = src if reduction.tests else convert(src, reduction.combines_in(source, to))
     with np.errstate(all="ignore"):
         return convert(reduction.formula(x, axes), to).reshape(dst.shape)
@@ -187,19 +156,14 @@ def _reference(reduction: Reduction, dst: Array, src: Array, axis: tuple[int, ..
 def _operation(reduction: Reduction) -> TileOperation:
     dtype = reduction.result_type(float32)
     return TileOperation(
-        name=reduction.name,
-        operands=(DST, TileOperand("src", "the source")),
-        attrs=(AXIS, VARIANT_NAME),
+        name=reduction.name, operands=(DST, TileOperand("src", "the source")), attrs=(AXIS, VARIANT_NAME),
         meaning=f"dst = over axes of src: {reduction.meaning}",
         example=(
             f"x = tj.alloc_local((32,), tj.{dtype})\n"
             f"tj.thread.{reduction.name}(x, tj.thread.load(A[0:32, 0:8]), axis=1)"
         ),
-        reference=partial(_reference, reduction),
-        relation=axes.REDUCTION,
-        shape_fault=axes_fault,
-        type_fault=partial(_type_fault, reduction),
-        reduction=reduction,
+        reference=partial(_reference, reduction), relation=axes.REDUCTION, shape_fault=axes_fault,
+        type_fault=partial(_type_fault, reduction), reduction=reduction,
     )
 
 

@@ -1,4 +1,4 @@
-"""What there is to say of one reduction: how many elements become one."""
+"""The record of a reduction."""
 
 from __future__ import annotations
 
@@ -17,29 +17,27 @@ Value = bool | int | float
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Reduction:
-    """One reduction: all that is to be said of it. Whatever needs a list of reductions collects these.
-
-    meaning: one line. formula: its NumPy meaning, from an array, already of the type in which it combines, and axes.
-    combines: the elementwise operation that makes one of two values; the order of the two doesn't matter.
-    identity: what changes nothing when it is combined, from the type in which it combines.
-    tests: elements count as whether they are nonzero, and the result is bool_.
-    picks: the result is where the value lies, counted in row-major order over the axes; the first where there are
-    several, NaN before all else.
-    grows: the result may need a wider type than the elements. Then the destination may have any type of numbers, of
-    floats where the elements are, and elements are converted to it before they are combined.
-    """
+    """One reduction, with everything that the compiler and the documentation derive from it."""
 
     name: str
+    #: one line for the documentation
     meaning: str
+    #: reference semantics in NumPy: (array of the accumulation type, axes) -> result
     formula: Callable[..., Array]
+    #: the elementwise operation that combines two values; it is commutative
     combines: str
+    #: its neutral element in an accumulation type
     identity: Callable[[DType], Value]
+    #: elements are tested for being nonzero, and the result is bool_
     tests: bool = False
+    #: the result is the row-major index of the value over the axes: of its first occurrence, or of the first NaN
     picks: bool = False
+    #: the destination may have any numeric type (floating-point if the elements are), and elements are converted to
+    #: it before they are combined
     grows: bool = False
 
     def result_type(self, dtype: DType) -> DType:
-        """The type of the result unless another is asked for."""
+        """Return the default type of the result."""
         if self.tests:
             return bool_
         if self.picks:
@@ -48,7 +46,7 @@ class Reduction:
         return int32 if self.grows and is_narrow else dtype
 
     def accumulates_in(self, dtype: DType) -> DType:
-        """The type in which elements of a type are combined."""
+        """Return the type in which elements of a type are combined by default."""
         if self.tests:
             return int32
         if dtype in (float16, bfloat16):
@@ -56,11 +54,11 @@ class Reduction:
         return int32 if dtype == bool_ or (dtype.is_integer and dtype.bits < 32) else dtype
 
     def combines_in(self, src: DType, dst: DType) -> DType:
-        """The type in which elements of `src` are combined for a result of `dst`."""
+        """Return the type in which elements of type `src` are combined for a result of type `dst`."""
         return self.accumulates_in(src if dst == self.result_type(src) else dst)
 
     def of_nothing(self, dtype: DType) -> Value | None:
-        """What it gives of no elements, combined in a type; None where it has no value, as in NumPy."""
+        """Return the result for no elements, accumulated in a type; None if NumPy has none."""
         try:
             value: Value = self.formula(np.zeros(0, dtype.numpy), (0,)).item()
         except ValueError:
@@ -68,7 +66,7 @@ class Reduction:
         return value
 
     def type_fault(self, src: DType, dst: DType) -> str | None:
-        """Why elements of `src` can't become a result of `dst`, or None."""
+        """Return why elements of type `src` can't be reduced to a result of type `dst`, or None."""
         if src.is_fp8:
             return f"{self.name} of {src}: fp8 is storage; cast it first, for example to float32"
         if dst == self.result_type(src):

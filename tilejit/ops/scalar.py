@@ -1,6 +1,6 @@
-"""How an operation computes one element: formulas in Python that write instructions with a `ScalarBuilder`.
+"""Formulas that compute one element of an operation, written in Python with a `ScalarBuilder`.
 
-Code generation implements the builder. The formulas know IEEE arithmetic and nothing of LLVM.
+Code generation implements the builder. The formulas rely on IEEE arithmetic and are independent of LLVM.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = [
 
 Opcode = Literal["add", "sub", "mul", "div", "rem", "and", "or", "xor", "shl", "shr", "lshr"]
 Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
-#: trunc: the low bits. zext: with zeros above. sitofp, uitofp: the integer's value, signed or not, rounded. bitcast:
-#: the same bits
+#: trunc: keep the low bits. zext: extend with zeros. sitofp, uitofp: convert a signed or unsigned integer, with
+#: rounding. bitcast: reinterpret the bits
 Conversion = Literal["trunc", "zext", "sitofp", "uitofp", "bitcast"]
 
 
 @lean(frozen=True, slots=True)
 class Format:
-    """An IEEE 754 binary format. precision_bits: stored bits of the significand. integer: the type of its bits."""
+    """An IEEE 754 binary format. precision_bits: stored bits of the significand. integer: type of its bits."""
 
     dtype: str
     type: str
@@ -39,7 +39,7 @@ class Format:
 
     @property
     def bias(self) -> int:
-        """The exponent field of 1."""
+        """The biased exponent of 1.0."""
         return (1 << (self.bits - self.precision_bits - 2)) - 1
 
     @property
@@ -48,11 +48,11 @@ class Format:
 
     @property
     def round_shift(self) -> float:
-        """Adding this rounds a small number to an integer, which is then in the sum's low bits."""
+        """A number whose sum with a small number rounds that to an integer, found in the low bits of the sum."""
         return 1.5 * 2.0**self.precision_bits
 
 
-#: the formats in which functions compute, by the name of their type
+#: the formats in which functions are computed, by the name of their type
 FORMATS = {
     "float32": Format("float32", "f32", "i32", 32, 23),
     "float64": Format("float64", "f64", "i64", 64, 52),
@@ -61,7 +61,7 @@ FORMATS = {
 
 @cache
 def scalar_type(dtype: DType) -> str:
-    """A builder's name for a type: f32, i8, u64, b1; of types in which nothing is computed their own."""
+    """Return a builder's name for a type, such as f32, i8, u64 or b1; storage types keep their own names."""
     if dtype.kind == "bool":
         return "b1"
     if dtype.is_fp8 or dtype.name == "bfloat16":
@@ -71,11 +71,13 @@ def scalar_type(dtype: DType) -> str:
 
 @lean(frozen=True, slots=True, eq=False)
 class Number:
-    """A value that an instruction gave, or a constant; arithmetic on it writes an instruction.
+    """The result of an instruction, or a constant; arithmetic on it emits instructions.
 
-    type: as `scalar_type` names it. text: what the builder writes for it.
-    Comparisons are ordered on floats: false where an operand is NaN, but for `differs`. `>>` keeps a signed
-    integer's sign.
+    Comparisons of floats are ordered, that is false if an operand is NaN, except `differs`. `>>` preserves the sign of
+    a signed integer.
+
+    type: a name as `scalar_type` returns it.
+    text: the operand in the builder's language.
     """
 
     builder: ScalarBuilder = field(repr=False)
@@ -88,12 +90,12 @@ class Number:
 
     @property
     def is_signed(self) -> bool:
-        """Whether it is a signed integer."""
+        """True if it is a signed integer."""
         return self.type[0] == "i"
 
     @property
     def bits(self) -> int:
-        """The width of its type."""
+        """Width of its type."""
         return int(self.type[1:])
 
     def __add__(self, other: Operand) -> Number:
@@ -145,7 +147,7 @@ class Number:
         return self.builder.binary("shr" if self.is_signed else "lshr", self, count)
 
     def logical_shift_right(self, count: Operand) -> Number:
-        """Shifted with zeros from above, whether signed or not."""
+        """Shift right, inserting zeros even if the integer is signed."""
         return self.builder.binary("lshr", self, count)
 
     def __lt__(self, other: Operand) -> Number:
@@ -161,11 +163,11 @@ class Number:
         return self.builder.compare(">=", self, other)
 
     def equals(self, other: Operand) -> Number:
-        """Equality, false where an operand is NaN."""
+        """Return the comparison x == y, false if an operand is NaN."""
         return self.builder.compare("==", self, other)
 
     def differs(self, other: Operand) -> Number:
-        """Inequality, true where an operand is NaN."""
+        """Return the comparison x != y, true if an operand is NaN."""
         return self.builder.compare("!=", self, other)
 
 
@@ -174,17 +176,17 @@ Operand = Number | float
 
 @lean(frozen=True, slots=True)
 class ScalarBlock:
-    """A basic block's label."""
+    """The label of a basic block."""
 
     name: str
 
 
 class ScalarBuilder(ABC):
-    """Writes the instructions of one operation.
+    """Emits the instructions of one operation.
 
-    format: the floating-point format in which it computes; of integers there is none.
-    proved: what facts prove of an integer operation: of `add`, `sub` and `mul` that they don't overflow; of
-    `floordiv` and `mod` that the dividend isn't negative and the divisor is positive.
+    format: the floating-point format of the computation; integers have none.
+    proved: True if the operation is known not to overflow (`add`, `sub` and `mul`), or to have a dividend that is not
+    negative and a positive divisor (`floordiv` and `mod`).
     """
 
     proved = False
@@ -195,76 +197,77 @@ class ScalarBuilder(ABC):
 
     @abstractmethod
     def constant(self, type: str, number: float) -> Number:
-        """A literal; a float must be exact in its type."""
+        """Return a literal; a float must be exactly representable in its type."""
 
     @abstractmethod
     def literal(self, x: Operand) -> int | None:
-        """The number that a literal which is no negative integer is, else None."""
+        """Return the value of a literal that is a nonnegative integer, else None."""
 
     @abstractmethod
     def binary(self, opcode: Opcode, left: Number, right: Operand) -> Number:
-        """An instruction of two operands of one type, which is also the result's."""
+        """Emit an instruction with two operands and a result of one type."""
 
     @abstractmethod
     def unsigned(self, opcode: Literal["div", "rem"], left: Number, right: Operand) -> Number:
-        """The quotient or remainder of two integers, both taken as unsigned."""
+        """Emit the quotient or remainder of two integers, interpreted as unsigned."""
 
     @abstractmethod
     def negative(self, x: Number) -> Number:
-        """A float with the other sign."""
+        """Emit the negation of a float."""
 
     @abstractmethod
     def compare(self, comparison: Comparison, left: Number, right: Operand) -> Number: ...
 
     @abstractmethod
     def below(self, left: Number, right: Operand) -> Number:
-        """Whether one integer is less than another, both taken as unsigned."""
+        """Emit an unsigned comparison of two integers: left < right."""
 
     @abstractmethod
     def unordered(self, left: Number, right: Operand) -> Number:
-        """Whether either is NaN."""
+        """Emit a test whether either operand is NaN."""
 
     @abstractmethod
     def intrinsic(self, name: str, first: Number, *others: Operand) -> Number:
-        """An instruction by name, of operands of one type, which is also the result's.
+        """Emit a named instruction with operands and a result of one type.
 
-        Of floats: sqrt, fabs, floor, ceil, rint, trunc, fma, copysign. Of integers: abs, fshl, ctpop, ctlz, bitreverse.
+        For floats: sqrt, fabs, floor, ceil, rint, trunc, fma, copysign. For integers: abs, fshl, ctpop, ctlz,
+        bitreverse.
         """
 
     @abstractmethod
     def machine(self, row: Row, *operands: Number) -> Number:
-        """An instruction of the instruction table, of operands of one type, which is also the result's."""
+        """Emit an instruction of the instruction table, with operands and a result of one type."""
 
     @abstractmethod
     def convert(self, conversion: Conversion, x: Number, to: str) -> Number:
-        """`x` as another type; nothing where it is of it already."""
+        """Emit a conversion; emits nothing if `x` has the type already."""
 
     @abstractmethod
     def select(self, condition: Number, yes: Operand, no: Operand) -> Number:
-        """`yes` where the condition holds, else `no`; at least one of them is a Number."""
+        """Emit a selection of `yes` or `no` by a condition; at least one of the two must be a Number."""
 
     @abstractmethod
     def maximum(self, x: Number, y: Operand) -> Number:
-        """The greater; NaN if either is NaN."""
+        """Emit the maximum; NaN if either operand is NaN."""
 
     @abstractmethod
     def minimum(self, x: Number, y: Operand) -> Number:
-        """The less; NaN if either is NaN."""
+        """Emit the minimum; NaN if either operand is NaN."""
 
     @abstractmethod
     def capped(self, x: Number, limit: Operand) -> Number:
-        """The less of two floats; the limit where `x` is NaN."""
+        """Emit the minimum of two floats; `limit` if `x` is NaN."""
 
     def operand(self, type: str, operand: Operand) -> Number:
-        """`operand` as a Number of `type`."""
+        """Return `operand` as a Number of type `type`."""
         return operand if isinstance(operand, Number) else self.constant(type, operand)
 
     def fma(self, a: Number, b: Operand, c: Operand) -> Number:
-        """a·b + c with one rounding."""
+        """Emit a·b + c with a single rounding."""
         return self.intrinsic("fma", a, b, c)
 
     def horner(self, x: Number, polynomial: Polynomial) -> Number:
-        """The polynomial's value at x."""
+        """Emit the value of a polynomial at x."""
         coefficients = polynomial.coefficients(self.format.dtype)
         result = self.constant(x.type, coefficients[-1])
         for coefficient in reversed(coefficients[:-1]):
@@ -272,11 +275,11 @@ class ScalarBuilder(ABC):
         return result
 
     def parts(self, constant: RealConstant) -> tuple[float, ...]:
-        """The format's numbers whose sum a constant is, largest first."""
+        """Return the numbers of the format whose sum represents a constant, largest first."""
         return constant.parts(self.format.dtype)
 
     def bits(self, x: Number) -> Number:
-        """The representation of a float as an integer."""
+        """Reinterpret a float as an integer."""
         return self.convert("bitcast", x, self.format.integer)
 
     def from_bits(self, i: Number) -> Number:
@@ -284,16 +287,16 @@ class ScalarBuilder(ABC):
 
 
 class BlockBuilder(ScalarBuilder):
-    """Writes a called function, which has several basic blocks; code that stands where it is used has one.
+    """Emits an out-of-line function, which may have several basic blocks; inline code has a single one.
 
-    block: where it writes.
+    block: the current block.
     """
 
     block: ScalarBlock
 
     @abstractmethod
     def start(self, block: ScalarBlock) -> None:
-        """Begin `block`; the one before must have ended."""
+        """Start `block`; the previous block must be terminated."""
 
     @abstractmethod
     def jump(self, block: ScalarBlock) -> None: ...
@@ -303,20 +306,20 @@ class BlockBuilder(ScalarBuilder):
 
     @abstractmethod
     def phi(self, *sources: tuple[Number, ScalarBlock]) -> Number:
-        """The value that came with the block control came from."""
+        """Emit a phi of one value per predecessor block."""
 
     @abstractmethod
     def add_incoming(self, phi: Number, value: Number, block: ScalarBlock) -> None:
-        """Complete a loop's phi with the value from the end of its body."""
+        """Add the value from the end of a loop's body to its phi."""
 
 
 @lean(frozen=True, slots=True)
 class Code:
-    """How an operation computes on numbers of one kind.
+    """The computation of an operation on numbers of one kind.
 
-    write: its formula: a builder and the operands to the result.
-    called: it is written once, as a function, and where it is used stands a call.
-    shortcut: a cheaper formula for what constants or proofs allow; None where they don't.
+    write: emits the formula: (builder, *operands) -> result.
+    called: the formula is emitted once, as a function, and uses are calls.
+    shortcut: a cheaper formula that constants or proofs enable; returns None if they don't.
     """
 
     write: Callable[..., Number]
@@ -325,10 +328,10 @@ class Code:
 
 
 def inline(write: Callable[..., Number]) -> Code:
-    """Code that stands where it is used."""
+    """Return code that is emitted at each use."""
     return Code(write)
 
 
 def called(write: Callable[..., Number], shortcut: Callable[..., Number | None] | None = None) -> Code:
-    """Code that stands in a function."""
+    """Return code that is emitted as a function."""
     return Code(write, True, shortcut)

@@ -1,4 +1,4 @@
-"""Which tile operations there are, and what can be called on a scope besides them."""
+"""The table of tile operations, and of the other calls on scopes."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ TILE_OPERATIONS: dict[str, TileOperation] = {
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Shorthand:
-    """A call on a scope that stands for a tile operation, or for an arrival at a barrier.
-
-    parameters: in order, of which the first `required` must be given. operation: what it becomes, None of an arrival.
-    example: as of a `TileOperation`. makes_tile: whether it gives a local tile.
-    """
+    """A call on a scope that is short for a tile operation, or that arrives at a barrier."""
 
     name: str
     parameters: tuple[str, ...]
+    #: number of leading parameters that are required
     required: int
+    #: the operation that it becomes, None for an arrival
     operation: TileOperation | None
     meaning: str
+    #: two lines, as for a `TileOperation`
     example: str
+    #: True if it returns a local tile
     makes_tile: bool = True
 
     @property
@@ -49,79 +49,50 @@ class Shorthand:
 
 _SHORTHANDS = (
     Shorthand(
-        name="load",
-        parameters=("place", "layout", "mask", "fill", "cache"),
-        required=1,
-        operation=COPY,
-        meaning="a local tile with what the place holds",
+        name="load", parameters=("place", "layout", "mask", "fill", "cache"), required=1, operation=COPY,
+        meaning="a local tile with the contents of a place",
         example="y = tj.cta.load(A[0:32, 0:8], fill=1)\nx = tj.cta.load(A[0:32, 0:8], mask=y > 0)",
     ),
     Shorthand(
-        name="store",
-        parameters=("place", "tile", "mask", "cache", "variant"),
-        required=2,
-        operation=COPY,
-        meaning="writes a local tile to a place",
-        example="x = tj.cta.load(A[0:32, 0:8])\ntj.cta.store(A[0:32, 0:8], x * 2)",
-        makes_tile=False,
+        name="store", parameters=("place", "tile", "mask", "cache", "variant"), required=2, operation=COPY,
+        meaning="write a local tile to a place",
+        example="x = tj.cta.load(A[0:32, 0:8])\ntj.cta.store(A[0:32, 0:8], x * 2)", makes_tile=False,
     ),
     Shorthand(
-        name="zeros",
-        parameters=("shape", "dtype", "layout"),
-        required=2,
-        operation=FILL,
+        name="zeros", parameters=("shape", "dtype", "layout"), required=2, operation=FILL,
         meaning="a local tile of zeros",
         example="y = tj.cta.load(A[0:32, 0:8])\nx = tj.cta.zeros((32, 8), tj.float32) + y",
     ),
     Shorthand(
-        name="full",
-        parameters=("shape", "value", "dtype", "layout"),
-        required=3,
-        operation=FILL,
+        name="full", parameters=("shape", "value", "dtype", "layout"), required=3, operation=FILL,
         meaning="a local tile of one value",
         example="y = tj.cta.load(A[0:32, 0:8])\nx = tj.cta.full((32, 8), 0.5, tj.float32) * y",
     ),
     Shorthand(
-        name="indices",
-        parameters=("shape", "axis", "layout"),
-        required=2,
-        operation=INDICES,
-        meaning=INDICES.meaning,
-        example="y = tj.cta.load(A[0:32, 0:8])\nx = tj.cta.indices((32, 8), 0) * y",
+        name="indices", parameters=("shape", "axis", "layout"), required=2, operation=INDICES,
+        meaning=INDICES.meaning, example="y = tj.cta.load(A[0:32, 0:8])\nx = tj.cta.indices((32, 8), 0) * y",
     ),
 )
 
 _ARRIVALS = (
     Shorthand(
-        name="arrive",
-        parameters=("barrier",),
-        required=1,
-        operation=None,
-        meaning="each instance of the scope arrives once; what it did before comes before what those do who wait",
-        example="b = tj.alloc_barrier()\ntj.cta.arrive(b)",
-        makes_tile=False,
+        name="arrive", parameters=("barrier",), required=1, operation=None,
+        meaning="arrive once per instance of the scope; accesses before it are ordered before those after the wait",
+        example="b = tj.alloc_barrier()\ntj.cta.arrive(b)", makes_tile=False,
     ),
     Shorthand(
-        name="commit",
-        parameters=("step",),
-        required=1,
-        operation=None,
-        meaning="each instance of the scope has filled its part of the step, as one of the ring's producers",
-        example="ring = tj.alloc_ring(2)\ntj.cta.commit(ring[0])",
-        makes_tile=False,
+        name="commit", parameters=("step",), required=1, operation=None,
+        meaning="report that each instance of the scope, a producer of the ring, has filled its part of the step",
+        example="ring = tj.alloc_ring(2)\ntj.cta.commit(ring[0])", makes_tile=False,
     ),
     Shorthand(
-        name="release",
-        parameters=("step",),
-        required=1,
-        operation=None,
-        meaning="each instance of the scope is done with the step, as one of the ring's consumers",
-        example="ring = tj.alloc_ring(2)\ntj.cta.release(ring[0])",
-        makes_tile=False,
+        name="release", parameters=("step",), required=1, operation=None,
+        meaning="report that each instance of the scope, a consumer of the ring, is done with the step",
+        example="ring = tj.alloc_ring(2)\ntj.cta.release(ring[0])", makes_tile=False,
     ),
 )
 
-#: name -> what `tj.<scope>.<name>` is, on each of its scopes
+#: name -> the meaning of `tj.<scope>.<name>`
 CALLS: dict[str, TileOperation | Shorthand] = {
     **{name: op for name, op in TILE_OPERATIONS.items() if op.is_called},
     **{s.name: s for s in (*_SHORTHANDS, *_ARRIVALS)},

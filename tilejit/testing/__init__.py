@@ -1,7 +1,7 @@
-"""For tests of kernels, layouts and variants: hypothesis strategies, `check`, which runs a kernel against NumPy, and
-`do_bench`, which times one.
+"""Tools for tests of kernels, layouts and variants: hypothesis strategies; `check`, which compares a kernel with NumPy;
+and `do_bench`, which times one.
 
-All but `do_bench` needs hypothesis, which `pip install tilejit[test]` brings.
+All but `do_bench` require hypothesis, which `pip install tilejit[test]` installs.
 """
 
 from ..runtime.timing import do_bench

@@ -1,4 +1,4 @@
-"""Strategies for element types and arrays, and how arrays are compared."""
+"""Hypothesis strategies for element types and arrays, and comparison of arrays."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 from ..dtypes import DTYPES, DType, as_dtype, from_numpy
 
-# pytest shows the line of the test, not these
+# pytest omits these frames and shows the line of the test
 __tracebackhide__ = True
 
 __all__ = ["Array", "array_of", "arrays", "assert_equal", "dtypes", "ulps"]
 
 Array = np.ndarray[Any, Any]
 
-#: the least and the greatest value
+#: minimum and maximum
 Limits = tuple[float, float]
 
 
 def dtypes(*, kinds: Sequence[str] = ("bool", "int", "uint", "float"), fp8: bool = True) -> st.SearchStrategy[DType]:
-    """Any element type of these kinds. fp8: the two float8 too, which can only be moved and cast."""
+    """Return a strategy for element types. fp8: include the two float8 types, which can only be moved and cast."""
     return st.sampled_from([t for t in DTYPES.values() if t.kind in kinds and (fp8 or not t.is_fp8)])
 
 
@@ -36,14 +36,16 @@ def arrays(
     finite: bool = False,
     range: tuple[float, float] | None = None,
 ) -> st.SearchStrategy[Array]:
-    """Arrays of zeros, ones, counted or random numbers, among them special values: infinities, NaNs, the ends.
+    """Return a strategy for arrays of zeros, ones, counted or random numbers with special values among them.
 
-    shape, dtype: or strategies of them; a single extent is a number. A failing array has few
-    elements, zeros and the special values that matter; one of many elements is shown as the call of `array_of` that
-    makes it.
-    strided: its strides may be permuted, padded, negative or, where it repeats itself, 0.
-    misaligned: it may begin at any element, instead of at a multiple of 128 bytes.
-    finite: without infinities and NaNs. range: the least and the greatest value.
+    Special values are infinities, NaNs, and the ends of the type or range. A failing array shrinks to few elements,
+    zeros and the special values that matter; a large one is shown as a call of `array_of`.
+
+    shape, dtype: values or strategies for them; a shape may be a single extent.
+    strided: strides may be permuted, padded, negative, or 0, in which case elements repeat.
+    misaligned: the array may start at any element, instead of at a multiple of 128 bytes.
+    finite: exclude infinities and NaNs.
+    range: (minimum, maximum) of the elements.
 
     Example:
         from hypothesis import given, settings
@@ -88,7 +90,7 @@ def _arrays(
     return array
 
 
-#: what arrays are filled with, the simplest first; more of the last ones, which find more
+#: contents of arrays, simplest first; the last ones are repeated because they find more
 _VALUES = ("zeros", "ones", "counted", "small", "small", "any", "any", "any")
 
 
@@ -107,11 +109,14 @@ def array_of(
     strides: Sequence[int] | None = None,
     shift: int = 0,
 ) -> Array:
-    """The array that `arrays` shows as this call.
+    """Return the array that a failing test of `arrays` shows as this call.
 
-    values: "zeros", "ones", "counted" (0, 1, 2, ...), "small" numbers by chance or "any" finite ones; in `range` where
-    that is given. special: values that stand at some places, each at least once if there is room.
-    strides: in elements, else row-major. shift: elements between a multiple of 128 bytes and the lowest element.
+    values: "zeros", "ones", "counted" (0, 1, 2, ...), "small" random numbers, or "any" finite ones; all of them in
+    `range`, if given.
+    seed: seed of the random numbers.
+    special: values to place at random positions, each at least once if there is room.
+    strides: strides in elements, row-major by default.
+    shift: number of elements between a multiple of 128 bytes and the lowest element.
 
     Example:
         from tilejit.testing import array_of
@@ -137,7 +142,7 @@ def array_of(
 
 
 def _strew(random: np.random.Generator, contents: Array, dtype: DType, special: Sequence[float]) -> None:
-    """Puts special values at a tenth of the places, each at one place at least; NaNs with any bits."""
+    """Put special values at a tenth of the positions, at least one of each; NaNs get random payloads."""
     values = np.array(special, np.float64 if dtype.is_float else object).astype(dtype.numpy)
     at = np.flatnonzero(random.random(contents.size) < 0.1)
     contents[at] = values[random.integers(0, values.size, at.size)]
@@ -153,7 +158,7 @@ def _strew(random: np.random.Generator, contents: Array, dtype: DType, special: 
 def _element_type(dtype: object) -> DType:
     kind = as_dtype(dtype)
     if kind is None:
-        raise TypeError(f"{dtype!r} is not an element type; write tj.float32 or its like")
+        raise TypeError(f"{dtype!r} is not an element type; write tj.float32 or the like")
     return kind
 
 
@@ -163,12 +168,12 @@ def _check_range(dtype: DType, limits: Limits | None) -> None:
     low, high = limits
     least, most = _ends(dtype)
     if not least <= low <= high <= most:
-        raise ValueError(f"range={limits} is no part of what {dtype} holds, {least} to {most}: write (least, greatest)")
+        raise ValueError(f"range={limits} is outside the range of {dtype}, {least} to {most}: write (least, greatest)")
 
 
 @st.composite
 def _strides(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides in elements."""
+    """Draw strides in elements."""
     strides, step = _row_major(shape), 1
     if draw(st.integers(0, 3)) == 0:
         return tuple(strides)
@@ -187,7 +192,7 @@ def _row_major(shape: Sequence[int]) -> list[int]:
 
 
 def _values(random: np.random.Generator, count: int, dtype: DType, values: str, limits: Limits | None) -> Array:
-    """The contents in order, without special values."""
+    """Return the contents in order, without special values."""
     if values not in _VALUES:
         raise ValueError(f"values={values!r} is none of {', '.join(dict.fromkeys(_VALUES))}")
     if limits is not None:
@@ -203,14 +208,14 @@ def _values(random: np.random.Generator, count: int, dtype: DType, values: str, 
         return np.asarray(drawn / 4 if dtype.is_float else drawn, dtype.numpy)
     anything: Array = random.integers(0, 256, count * dtype.bytes, dtype=np.uint8).view(dtype.numpy)
     if dtype.is_float:
-        # what isn't finite stands among the special values
+        # special values are added separately
         with np.errstate(invalid="ignore"):
             anything[~np.isfinite(anything)] = 1
     return anything
 
 
 def _within(random: np.random.Generator, count: int, dtype: DType, values: str, low: float, high: float) -> Array:
-    """Contents between two ends; those of "zeros" and "ones" are the numbers nearest to them."""
+    """Return contents between two limits; for "zeros" and "ones", the closest numbers to these."""
     if not dtype.is_float:
         first, last = math.ceil(low), math.floor(high)
         if values in ("zeros", "ones"):
@@ -233,7 +238,7 @@ def _within(random: np.random.Generator, count: int, dtype: DType, values: str, 
 
 
 def _counted(dtype: DType) -> int:
-    """How many whole numbers from 0 on a type holds."""
+    """Return the number of consecutive integers from 0 that a type can represent."""
     if not dtype.is_float:
         return int(_ends(dtype)[1]) + 1
     import ml_dtypes
@@ -242,7 +247,7 @@ def _counted(dtype: DType) -> int:
 
 
 def _ends(dtype: DType) -> tuple[float, float]:
-    """The least and the greatest finite value."""
+    """Return the minimum and maximum finite value."""
     if dtype.kind == "bool":
         return 0, 1
     if not dtype.is_float:
@@ -255,7 +260,7 @@ def _ends(dtype: DType) -> tuple[float, float]:
 
 
 def _special(dtype: DType, finite: bool, limits: Limits | None) -> list[float]:
-    """Special values of a type, those that go wrong most often first."""
+    """Return the special values of a type, those that fail most often first."""
     low, high = _ends(dtype) if limits is None else limits
     if not dtype.is_float:
         whole = [low, high] if limits is None else [math.ceil(low), math.floor(high)]
@@ -273,10 +278,11 @@ def _special(dtype: DType, finite: bool, limits: Limits | None) -> list[float]:
 
 
 def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: float = 0, ulp: float = 0) -> None:
-    """Raise AssertionError where `got` isn't `expected`: index, both values, their distance, how many more.
+    """Raise AssertionError unless `got` equals `expected`, with the index, the values and the distance of an element.
 
-    rtol, atol: as in `numpy.isclose`. ulp: how many units in the last place floats may differ; `expected` may then be
-    of float64, and half a unit is what rounding it takes. All 0: bit for bit, but for NaNs, which all are equal.
+    rtol, atol: tolerances as in `numpy.isclose`. If they and `ulp` are 0, bits must be equal, except that all NaNs are.
+    ulp: maximum error of floats in units in the last place; `expected` may then be float64, of which rounding takes
+    half a unit.
 
     Example:
         from tilejit.testing import assert_equal
@@ -287,7 +293,7 @@ def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: fl
     wanted = np.asarray(expected)
     is_reference = bool(ulp) and wanted.dtype == np.float64 and _is_float(got)
     if wanted.dtype != got.dtype and not is_reference:
-        raise AssertionError(f"{name} is of {got.dtype}; expected is of {wanted.dtype}: cast it")
+        raise AssertionError(f"{name} has type {got.dtype}; expected has {wanted.dtype}: cast it")
     if wanted.shape != got.shape:
         raise AssertionError(f"{name} has shape {got.shape}; expected has {wanted.shape}")
     wrong = ~_agree(got, wanted, rtol, atol, ulp)
@@ -295,7 +301,7 @@ def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: fl
         return
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
     distance = _distance(got, wanted)[at] if _is_float(got) else math.inf
-    # of a number and a NaN it says nothing
+    # the distance between a number and a NaN is meaningless
     apart = f", {distance:{'.3f' if distance % 1 else '.0f'}} ulp apart" if distance < 2**62 else ""
     others = int(wrong.sum()) - 1
     more = f"; {others} more of {got.size} differ" if others else f"; the other {got.size - 1} agree"
@@ -317,7 +323,7 @@ def _agree(got: Array, wanted: Array, rtol: float, atol: float, ulp: float) -> A
 
 
 def _distance(got: Array, wanted: Array) -> Array:
-    """How far floats lie from what is wanted, in units in the last place of their type at that value."""
+    """Return the distance of floats from the wanted values, in units in the last place of their type."""
     if wanted.dtype == got.dtype:
         return ulps(got, wanted)
     import ml_dtypes
@@ -343,7 +349,7 @@ def _bits(array: Any) -> Array:
 
 
 def ulps(a: Any, b: Any) -> Array:
-    """How many representable values lie between two floats of one type; 0 of two NaNs, a lot of one."""
+    """Return the number of steps between two floats of one type; 0 for two NaNs, 2**63 - 1 for a NaN and a number."""
     one, other = (_ordered(np.asarray(x)) for x in (a, b))
     apart = np.where(one > other, one - other, other - one)
     nans = np.isnan(np.asarray(a)).astype(int) + np.isnan(np.asarray(b))
@@ -351,7 +357,7 @@ def ulps(a: Any, b: Any) -> Array:
 
 
 def _ordered(values: Array) -> Array:
-    """Floats as whole numbers in their order; both zeros are 0."""
+    """Map floats to integers in the same order; both zeros become 0."""
     bits = _bits(values)
     sign = bits >> (8 * values.itemsize - 1)
     magnitude = (bits & (np.iinfo(bits.dtype).max >> 1)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""A kernel against NumPy."""
+"""`check`, which compares a kernel with NumPy."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .launching import DrawnLaunch
 if TYPE_CHECKING:
     from ..jit import Kernel
 
-# pytest shows the line of the test, not these
+# pytest omits these frames and shows the line of the test
 __tracebackhide__ = True
 
 __all__ = ["check"]
 
-#: what `check` takes as expected: by name, or the last argument or arguments
+#: expected arrays: by parameter name, or those of the last array argument or arguments
 Expected = Mapping[str, Any] | Sequence[Any] | Array
 
 
@@ -40,20 +40,23 @@ def check(
     schedules: int | None = None,
     **constexprs: Any,
 ) -> None:
-    """Runs `kernel` on copies of the NumPy arrays in `args`, and compares what it leaves in them.
+    """Run `kernel` on copies of the NumPy arrays in `args`, and compare their new contents with the expected ones.
 
-    The copies have the arrays' strides and alignment. On the simulator all checks are on.
-    grid: as `k[grid]` takes it, or one of `launches()`.
-    expected: what the arrays must hold: a mapping by parameter name, one array for the last array argument, or a
-    sequence for the last ones; every other array must be unchanged. Or a function of copies of `args`, which returns
-    one of these, or changes its arguments and returns None.
-    rtol, atol: as in `numpy.isclose`. All 0: bit for bit, but for NaNs, which all are equal.
-    ulp: how many units in the last place floats may differ. The reference is of float64: a function gets its floats
-    as float64, and what it returns isn't rounded first.
-    device: "sim", or "cuda" and the like; else what `tj.use_device`, `--tilejit-device` or TILEJIT_DEVICE says, else
-    the simulator. target: the architecture to compile for, on the simulator.
-    schedules: under how many orders of the threads it runs on the simulator; else what `--tilejit-schedules` says.
-    raises: AssertionError that names the first element that differs; `SimulationError`s.
+    The copies have the strides and the alignment of the arrays. On the simulator, all checks are enabled.
+
+    grid: a grid as in `k[grid]`, or a value drawn from `launches()`.
+    expected: the contents that the arrays must have: a mapping by parameter name, an array for the last array argument,
+    or a sequence for the last ones; all other arrays must be unchanged. It may also be a function, which is called with
+    copies of `args` and returns one of these, or modifies its arguments and returns None.
+    rtol, atol: tolerances as in `numpy.isclose`. If they and `ulp` are 0, bits must be equal, except that all NaNs are.
+    ulp: maximum error of floats in units in the last place, relative to a reference in float64: a function gets its
+    floats as float64, and its results are not rounded.
+    target: the architecture to simulate.
+    device: "sim", "cuda" and the like; by default the device set by `tj.use_device`, `--tilejit-device` or
+    TILEJIT_DEVICE, else the simulator.
+    threads: threads per CTA, by default the kernel's own.
+    schedules: number of thread orders to simulate, by default that of `--tilejit-schedules`.
+    raises: AssertionError that names the first element that differs; SimulationError.
 
     Example:
         from tilejit.testing import check
@@ -85,12 +88,12 @@ def check(
 
 
 def _schedules(wanted: int | None) -> int:
-    """How many: as asked for, else as the pytest plugin says."""
+    """Return the number of thread orders: `wanted`, else that of the pytest plugin."""
     return wanted if wanted is not None else int(os.environ.get("TILEJIT_SCHEDULES") or 1)
 
 
 def _name_schedule(error: AssertionError | SimulationError, schedule: int) -> None:
-    """Says under which schedule it went wrong, where that isn't the usual one."""
+    """Add the schedule to an error's message, unless it is the default one."""
     if schedule and isinstance(error, SimulationError):
         error.message += f"\nunder schedule {schedule}, which is another legal order of the threads"
     elif schedule:
@@ -99,15 +102,15 @@ def _name_schedule(error: AssertionError | SimulationError, schedule: int) -> No
 
 @dataclass(frozen=True, slots=True)
 class _Runner:
-    """What launches a kernel. launch: takes its arguments in order and by name, and the number of a schedule."""
+    """A device. launch: runs a kernel with (arguments, arguments by name, number of the schedule)."""
 
     is_simulated: bool
     launch: Callable[[Sequence[Any], Mapping[str, Any], int], object]
 
 
 def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool) -> _Runner:
-    """is_drawn: its target is for the simulator, and nobody has asked for it by name."""
-    # layouts are tested without a device
+    """is_drawn: the plan was drawn, so its target is only for the simulator and not a request of the caller."""
+    # imported late, because tests of layouts need no device
     from ..jit import simulate
     from ..runtime import devices
 
@@ -120,7 +123,7 @@ def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: boo
 
         return _Runner(True, simulated)
     if plan.target is not None and not is_drawn:
-        raise ValueError("target= is for the simulator; a GPU runs what it is")
+        raise ValueError("target= is for the simulator; a GPU has its own architecture")
 
     def launched(args: Sequence[Any], constexprs: Mapping[str, Any], schedule: int) -> None:
         sizes = (plan.grid,) if isinstance(plan.grid, int) else plan.grid
@@ -133,7 +136,7 @@ def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: boo
 
 
 def _exact(kernel: Kernel, args: Sequence[Any]) -> list[Any]:
-    """The arguments with their floats as float64: of those that aren't arrays, the values that the kernel gets."""
+    """Convert floats to float64: elements of arrays, and numbers as the kernel receives them."""
     return [_in_double(p.dtype, value) for p, value in zip(kernel.parameters, args, strict=False)]
 
 
@@ -150,11 +153,11 @@ def _in_double(dtype: DType | None, value: Any) -> Any:
 def _wanted(
     expected: Expected | Callable[..., Expected | None], args: Sequence[Any], names: Sequence[str]
 ) -> dict[str, Any]:
-    """What each array must hold, by name."""
+    """Return the expected contents of each array, by name."""
     arguments = dict(zip(names, args, strict=True))
     if callable(expected):
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
-        # drawn values overflow, and are no numbers, on purpose
+        # drawn values overflow or are NaN on purpose
         with np.errstate(all="ignore"):
             answer = expected(*copies)
         if answer is None:
@@ -173,7 +176,7 @@ def _wanted(
 
 
 def _copy(array: Array) -> tuple[Array, Array]:
-    """A copy with the same strides and alignment, and the bytes in which it lies."""
+    """Return a copy with the same strides and alignment, and the memory that contains it."""
     reach = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)] if array.size else []
     low = -sum(r for r in reach if r < 0)
     size = low + sum(r for r in reach if r > 0) + array.itemsize
@@ -185,7 +188,7 @@ def _copy(array: Array) -> tuple[Array, Array]:
 
 
 def _same_between(name: str, copy: Array, room: Array, before: Array) -> None:
-    """Raise AssertionError where bytes changed that belong to no element."""
+    """Raise AssertionError if bytes have changed that belong to no element."""
     start = copy.ctypes.data - room.ctypes.data
     over: Array = np.ndarray(copy.shape, np.dtype((np.void, copy.itemsize)), before, start, copy.strides)
     over[...] = np.ndarray(copy.shape, over.dtype, room, start, copy.strides)

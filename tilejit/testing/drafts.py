@@ -1,4 +1,4 @@
-"""Operations of tiles while they are drawn: their scope, and operands of every kind."""
+"""Incremental construction of random tile operations: scopes, and operands of every kind."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .layouts import regions_of, register_layouts
 
 __all__ = ["INSTANCES", "Digit", "OperationDraft", "Operation", "local_buffer", "whole_of"]
 
-#: one of each generation, the oldest, which has the fewest instructions, less often; the last has tensor memory
+#: one target per generation, fewer of the oldest, which has the fewest instructions; the last has tensor memory
 _TARGETS = ("sm_75", "sm_80", "sm_80", "sm_90a", "sm_90a", "sm_100a", "sm_100a")
 
-#: scope -> CTA sizes to try; a CTA need not be whole warps where no warp works alone
+#: scope -> CTA sizes; unless warps operate separately, a CTA need not consist of whole warps
 _LAUNCHES: dict[str, tuple[int, ...]] = {
     "thread": (1, 3, 32, 48),
     "warp": (32, 64, 96),
@@ -35,7 +35,7 @@ _LAUNCHES: dict[str, tuple[int, ...]] = {
     "cta": (1, 32, 48, 96, 128, 160),
 }
 
-#: scope -> (its threads, the id that tells instances apart)
+#: scope -> (threads per instance, id that distinguishes instances)
 INSTANCES = {s.name: (s.size, s.number_id.name) for s in SCOPES.values() if s.size is not None and s.number_id}
 
 #: a digit of a layout: (extent, stride, axis)
@@ -44,10 +44,12 @@ Digit = tuple[int, int, str]
 
 @dataclass(frozen=True)
 class Operation:
-    """A tile operation and for what it is dispatched.
+    """A tile operation and the target and launch for which it is dispatched.
 
-    threads: of the CTA. values: of the run-time variables in its starts, extents, strides and scalars, by name.
-    Instances of the scope write to places of their own, and what they read in common none of them writes.
+    Instances of the scope write to disjoint locations, and none of them writes what several read.
+
+    threads: threads per CTA.
+    values: name -> value of each run-time variable in starts, extents, strides and scalars.
     """
 
     op: TileOp
@@ -56,14 +58,15 @@ class Operation:
     values: dict[str, bool | int | float]
 
     def forced(self, variant: str) -> Operation:
-        """The same with `variant=`."""
+        """Return the operation with `variant=`."""
         return replace(self, op=replace(self.op, attrs=(*self.op.attrs, ("variant", variant))))
 
 
 class OperationDraft:
-    """An operation while it is drawn: its scope, the CTA's threads, and what is drawn for its operands.
+    """An operation under construction.
 
-    tidy: whether memory lies and starts so that wide vectors are likely. values: as in `Operation`.
+    tidy: True to choose memory layouts and starts that make wide vectors likely.
+    values: name -> value of each run-time variable.
     """
 
     def __init__(self, draw: st.DrawFn, *launches: tuple[str, int]) -> None:
@@ -72,7 +75,7 @@ class OperationDraft:
         self.tidy = draw(st.booleans())
         self.values: dict[str, bool | int | float] = {}
 
-    def made(
+    def finish(
         self, name: str, operands: Sequence[Region | Expr | None], target: str | None = None, **attrs: AttributeValue
     ) -> Operation:
         target = target or self.draw(st.sampled_from(_TARGETS))
@@ -81,7 +84,7 @@ class OperationDraft:
 
     @property
     def instances(self) -> int:
-        """How many instances of the scope the CTA has."""
+        """The number of instances of the scope in a CTA."""
         return self.threads // INSTANCES[self.scope][0] if self.scope in INSTANCES else 1
 
     def variable(self, name: str, dtype: DType, value: bool | int | float, multiple_of: int = 1) -> Var:
@@ -89,7 +92,7 @@ class OperationDraft:
         return Var(name, dtype, multiple_of)
 
     def extents(self, most: int) -> tuple[int, ...]:
-        """The extents of a region of at most `most` elements."""
+        """Draw the extents of a region of at most `most` elements."""
         extents: list[int] = []
         for _ in range(self.draw(st.integers(1, 3))):
             listed = (4, 8, 16, 32, 64) if self.tidy else (1, 2, 3, 4, 5, 7, 8, 12, 16, 31, 32, 64, 100)
@@ -98,24 +101,25 @@ class OperationDraft:
         return tuple(extents)
 
     def memory_shape(self) -> tuple[int, ...]:
-        """The extents of a region of memory, of which each instance has its own."""
+        """Draw the extents of a region of memory; each instance may have one of its own."""
         return self.extents(max(1, 512 // self.instances))
 
     def memory(
         self, name: str, space: str, dtype: DType, shape: Sequence[int], *, written: bool = False, edges: bool = True,
         boxes: bool = False,
     ) -> Region:
-        """A region of this shape.
+        """Draw a region of this shape.
 
-        written: no two elements share a place, and each instance has its own. edges: it may pass those of a tensor.
-        boxes: what a launch refuses of boxes that are stored isn't drawn.
+        written: elements have distinct locations, and each instance has its own.
+        edges: the region may extend past the edges of a tensor.
+        boxes: exclude box stores that a launch refuses.
         """
         strided = space == "global" and self.draw(st.booleans())
         is_apart = self.instances > 1 and (written or self.draw(st.booleans()))
         longest = max(range(len(shape)), key=lambda d: shape[d])
         windows = [
             self.window(
-                f"{name}.start.{d}", e, apart=is_apart and d == longest, edges=strided and edges, in_front=not boxes
+                f"{name}.start.{d}", e, apart=is_apart and d == longest, edges=strided and edges, negative=not boxes
             )
             for d, e in enumerate(shape)
         ]
@@ -128,15 +132,15 @@ class OperationDraft:
         return Region(buffer, tuple(start for start, _ in windows), tuple(shape))
 
     def window(
-        self, name: str, extent: int, *, apart: bool, edges: bool, in_front: bool = True
+        self, name: str, extent: int, *, apart: bool, edges: bool, negative: bool = True
     ) -> tuple[Expr, int]:
-        """Where a dimension's region starts, and the dimension's size.
+        """Draw the start of a region in a dimension, and the size of the dimension.
 
-        in_front: it may start in front of the tensor, and only a launch tell so.
+        negative: a run-time start may be negative, which only a launch can detect.
         """
         grain = 16 if self.tidy else self.draw(st.sampled_from((1, 1, 2, 4, 8)))
         kind = self.draw(st.sampled_from(("static", "static", "multiple", "product", "sum")))
-        steps = self.draw(st.integers(-1 if edges and (in_front or kind == "static") else 0, 2))
+        steps = self.draw(st.integers(-1 if edges and (negative or kind == "static") else 0, 2))
         first = steps * grain
         start: Expr = build.const(first, int64)
         if kind == "multiple":
@@ -155,7 +159,7 @@ class OperationDraft:
         return start, max(first + extent * count + after, 1)
 
     def _laid_out(self, name: str, space: str, dtype: DType, sizes: Sequence[int], written: bool) -> Buffer:
-        """A buffer with a layout: row-major, or dimensions cut into digits that lie in any order with gaps."""
+        """Draw a buffer with a layout: row-major, or dimensions split into digits in any order, with gaps."""
         swizzle = self._swizzle(dtype) if self.draw(st.booleans()) else None
         if self.tidy:
             layout = TileLayout.row_major(tuple(sizes), swizzle)
@@ -167,7 +171,7 @@ class OperationDraft:
             order = self.draw(st.permutations(range(len(digits))))
             strides, step = [0] * len(digits), 1
             for k in order:
-                # what is only read may repeat itself
+                # read-only elements may share a location
                 if written or self.draw(st.integers(0, 11)):
                     strides[k] = step
                     step = step * digits[k] + self.draw(st.sampled_from((0, 0, 0, 0, 1, 4, 8)))
@@ -191,9 +195,10 @@ class OperationDraft:
         self, name: str, dtype: DType, sizes: Sequence[int], written: bool, *, backward: bool = True,
         order: Sequence[int] | None = None,
     ) -> Buffer:
-        """A tensor whose size and strides are known only at launch: any order, padded, negative or 0.
+        """Draw a tensor with run-time extents and strides: in any order, padded, negative or 0.
 
-        backward: strides may be negative. order: of the dimensions, fastest first; the first has stride 1.
+        backward: strides may be negative.
+        order: order of the dimensions, fastest first; the first one has stride 1.
         """
         listed = [n for n in (1, 2, 4, 8, 16) if n >= dtype.bytes]
         align = 16 if self.tidy else self.draw(st.sampled_from(listed))
@@ -214,7 +219,7 @@ class OperationDraft:
             sign = self.draw(st.sampled_from((1, 1, 1, -1))) if backward else 1
             strides[d] = self.variable(f"{name}.stride.{d}", int64, sign * stride, multiple)
         whole = math.gcd(16, sizes[unit] * dtype.bytes) if unit is not None else 1
-        # what TMA stores, it mostly must know
+        # TMA stores usually require a known alignment of the extent
         alignments = [whole, whole, 1] if is_ordered else [n for n in (1, 2, 4, 8, 16) if n <= whole]
         extent_align = self.draw(st.sampled_from(alignments))
         along_unit = max(1, extent_align // dtype.bytes)
@@ -224,25 +229,25 @@ class OperationDraft:
             shape.append(replace(extent, bounds=(0, 2**40)))
         return Buffer(name, "global", dtype, tuple(shape), Strided(tuple(strides), align, extent_align), align)
 
-    def atoms(self, name: str, dtype: DType, shape: tuple[int, int], *, is_turned: bool) -> Region:
-        """Shared memory in atoms of a swizzle: one of several tiles, from a multiple of 8 rows on.
+    def atoms(self, name: str, dtype: DType, shape: tuple[int, int], *, is_transposed: bool) -> Region:
+        """Draw a region of shared memory in swizzle atoms: one of several tiles, starting at a multiple of 8 rows.
 
-        is_turned: its first dimension lies together, not its second.
+        is_transposed: the first dimension is contiguous rather than the second.
         """
-        rows, columns = shape[::-1] if is_turned else shape
+        rows, columns = shape[::-1] if is_transposed else shape
         modes = [mode for mode in SWIZZLE_BITS if columns * dtype.bytes % (16 << SWIZZLE_BITS[mode]) == 0]
         stages, first = self.draw(st.integers(1, 2)), 8 * self.draw(st.sampled_from((0, 0, 1, 2)))
         held = stages, first + rows, columns
         layout, ends = swizzled_atom_layout(held, dtype.bits, self.draw(st.sampled_from(modes))).group(held)
-        order = (0, 2, 1) if is_turned else (0, 1, 2)
-        turned = layout.permute_groups(ends, order)
-        align = allocation.alignment("shared", dtype, turned)
-        buffer = Buffer(name, "shared", dtype, tuple(held[d] for d in order), turned, align)
+        order = (0, 2, 1) if is_transposed else (0, 1, 2)
+        transposed = layout.permute_groups(ends, order)
+        align = allocation.alignment("shared", dtype, transposed)
+        buffer = Buffer(name, "shared", dtype, tuple(held[d] for d in order), transposed, align)
         starts = self.draw(st.integers(0, stages - 1)), first, 0
         return Region(buffer, tuple(build.const(starts[d], int64) for d in order), (None, *shape))
 
     def tile(self, name: str, dtype: DType, *, windowed: bool = False) -> Region:
-        """A local tile that exactly the threads of the scope own. windowed: the region may be a part of it."""
+        """Draw a local tile distributed over exactly the threads of the scope. windowed: the region may be a part."""
         most = 16 if self.scope == "thread" else 8
         layout, shape = self.draw(
             register_layouts(self.scope, threads=self.threads, max_registers=most, rank=self.draw(st.integers(1, 3)))
@@ -252,14 +257,14 @@ class OperationDraft:
         return Region(local_buffer(name, dtype, shape, layout), starts, tuple(e for _, e in region))
 
     def padded(self, tile: Region) -> Region:
-        """Perhaps the tile with fewer elements than its layout has slots."""
+        """Return the tile or, sometimes, one with fewer elements than its layout has slots."""
         if self.draw(st.integers(0, 3)):
             return tile
         shape = tuple(self.draw(st.integers(min(2, n), n)) for n in tile.shape)
         return whole_of(replace(tile.buffer, shape=shape, slots=tile.shape if shape != tile.shape else ()))
 
     def part(self, tile: Region) -> Region:
-        """Perhaps the tile as one of several beside each other, in registers or in threads that held the same."""
+        """Return the tile or, sometimes, a copy of it as one of several in registers or in threads of a replica."""
         if self.draw(st.integers(0, 3)):
             return tile
         buffer, layout = tile.buffer, tile.buffer.tile_layout
@@ -283,27 +288,27 @@ class OperationDraft:
         return Region(made, (start, *tile.starts), (None, *tile.extents))
 
     def rearranged(self, name: str, dtype: DType, tile: Region) -> Region:
-        """A tile in the same threads as `tile`, its registers in another order."""
+        """Return a tile in the threads of `tile`, with its registers in another order."""
         layout = tile.buffer.tile_layout
         shard = [(it.extent, it.stride, it.axis.name) for it in layout.shard]
         made = TileLayout.from_iters(self._packed(shard), _replicas(layout))
         return whole_of(replace(local_buffer(name, dtype, tile.shape, made), slots=tile.buffer.slots))
 
     def exchanged(self, name: str, dtype: DType, tile: Region) -> Region:
-        """A tile in the places of `tile`, where elements have changed places."""
+        """Return a tile in the threads and registers of `tile`, with elements permuted."""
         layout = tile.buffer.tile_layout
         digits = [(prime, it.stride * step, it.axis.name) for it in layout.shard for prime, step in _primes(it.extent)]
         places = [(stride, axis) for _, stride, axis in digits]
         for prime in sorted({extent for extent, _, _ in digits}):
-            alike = [k for k, (extent, _, _) in enumerate(digits) if extent == prime]
-            for k, other in zip(alike, self.draw(st.permutations(alike)), strict=True):
+            same = [k for k, (extent, _, _) in enumerate(digits) if extent == prime]
+            for k, other in zip(same, self.draw(st.permutations(same)), strict=True):
                 places[k] = digits[other][1:]
         made = [(extent, *place) for (extent, _, _), place in zip(digits, places, strict=True)]
         replaced = TileLayout.from_iters(made or [(1, 1, "m")], _replicas(layout))
         return whole_of(replace(local_buffer(name, dtype, tile.shape, replaced), slots=tile.buffer.slots))
 
     def broadcast(self, name: str, dtype: DType, tile: Region) -> Region:
-        """A tile that broadcasts to `tile`: threads that held different elements along a dimension hold the same."""
+        """Return a tile that broadcasts to `tile`; along broadcast dimensions, threads hold replicas."""
         slots = [int(n) for n in tile.buffer.laid_out if isinstance(n, int)]
         layout, ends = tile.buffer.tile_layout.group(slots)
         replicas = _replicas(layout)
@@ -325,7 +330,7 @@ class OperationDraft:
         return whole_of(replace(buffer, slots=tuple(slots) if slots != shape else ()))
 
     def projected(self, name: str, dtype: DType, tile: Region, axes: Collection[int]) -> Region:
-        """What `tile` is without some axes: threads that held different elements along them hold the same."""
+        """Return a tile with the shape of `tile` without some axes, along which threads hold replicas."""
         slots = [int(n) for n in tile.buffer.laid_out if isinstance(n, int)]
         layout, ends = tile.buffer.tile_layout.group(slots)
         groups = [
@@ -343,14 +348,14 @@ class OperationDraft:
         return whole_of(replace(local_buffer(name, dtype, shape, made), slots=holding if holding != shape else ()))
 
     def _packed(self, shard: Sequence[Digit]) -> list[Digit]:
-        """The digits with new strides for those among registers, in any order."""
+        """Assign new strides to the register digits, in any order."""
         strides, step = {}, 1
         for k in self.draw(st.permutations([k for k, (_, _, axis) in enumerate(shard) if axis == "m"])):
             strides[k], step = step, step * shard[k][0]
         return [(e, strides.get(k, s), axis) for k, (e, s, axis) in enumerate(shard)]
 
     def scalar(self, name: str, dtype: DType) -> Expr:
-        """A small number, known now or at run time."""
+        """Return a small number, as a constant or a run-time variable."""
         value: bool | int | float = self.draw(st.integers(0, 7))
         if dtype == bool_:
             value = value > 3
@@ -378,7 +383,7 @@ def _replicas(layout: TileLayout) -> list[Digit]:
 
 
 def _primes(extent: int) -> list[tuple[int, int]]:
-    """Digits of prime extents that count as one of `extent` does, slowest first, each with its step."""
+    """Split an extent into digits of prime extents, slowest first, each with its step."""
     primes: list[int] = []
     for prime in (2, 3, 5, 7, 11, 13):
         while extent % prime == 0:

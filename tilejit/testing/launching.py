@@ -1,4 +1,4 @@
-"""Strategies for how a kernel is launched."""
+"""A hypothesis strategy for launches of a kernel."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from ..dataclass import dataclass
 
 __all__ = ["DrawnLaunch", "launches"]
 
-#: what `k[...]` takes as its grid
+#: a grid as in `k[grid]`
 Grid = int | tuple[int, ...] | Callable[[Mapping[str, Any]], Any]
 
 
 @dataclass(frozen=True)
 class DrawnLaunch:
-    """How a test launches a kernel: `check` takes it in place of a grid.
+    """A launch of a kernel in a test, which `check` accepts in place of a grid.
 
-    threads, target: None for the kernel's own. schedule: the order of the threads on the simulator.
+    threads, target: None for the kernel's own.
+    schedule: number of the thread order on the simulator.
 
     Example:
         from tilejit.testing import DrawnLaunch, check
@@ -44,10 +45,11 @@ def launches(
     targets: Sequence[str] | None = None,
     schedules: int = 16,
 ) -> st.SearchStrategy[DrawnLaunch]:
-    """Launches of any legal order of the threads, the usual one first.
+    """Return a strategy for launches with any legal order of the threads; it shrinks towards the default order.
 
-    grid: as `k[grid]` takes it, or a strategy; None for any of up to four CTAs.
-    threads, targets: those to choose from; None for the kernel's own. schedules: how many orders.
+    grid: a grid as in `k[grid]`, or a strategy for grids; None for one to four CTAs.
+    threads, targets: the values to choose from; None for the kernel's own.
+    schedules: number of thread orders.
 
     Example:
         from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Strategies for layouts, shapes and regions."""
+"""Hypothesis strategies for layouts, shapes and regions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
     "shapes_of", "swizzles",
 ]
 
-#: sets of axes that may meet in one layout
+#: sets of axes that can be combined in a layout
 AXIS_FAMILIES: tuple[tuple[str, ...], ...] = (
     ("m",),
     ("m", "laneid"),
@@ -34,7 +34,7 @@ _EXTENTS = st.sampled_from((1, 2, 2, 3, 4, 4, 5, 6, 8))
 
 @st.composite
 def swizzles(draw: st.DrawFn) -> Swizzle:
-    """Any swizzle of at most a few thousand elements a period."""
+    """Draw any swizzle with a period of at most a few thousand elements."""
     bits = draw(st.integers(0, 3))
     return Swizzle(bits, draw(st.integers(0, 4)), draw(st.integers(bits, bits + 2)), draw(st.booleans()))
 
@@ -43,7 +43,7 @@ def swizzles(draw: st.DrawFn) -> Swizzle:
 def iters(
     draw: st.DrawFn, axes: Sequence[str], *, least: int = 1, most: int = 5, max_size: int = 256, stride: int = 40
 ) -> tuple[Iter, ...]:
-    """Iterators with any strides, negative ones and 0 among them."""
+    """Draw iterators with any strides, including negative ones and 0."""
     run: list[Iter] = []
     room = max_size
     for _ in range(draw(st.integers(least, most))):
@@ -55,7 +55,7 @@ def iters(
 
 @st.composite
 def layouts(draw: st.DrawFn, *, swizzled: bool = True, replicated: bool = True, max_size: int = 256) -> TileLayout:
-    """Any layout whose thread axes nest: several axes, replicas, offsets, a swizzle."""
+    """Draw any layout whose thread axes nest, with several axes, replicas, offsets and a swizzle."""
     axes = draw(st.sampled_from(AXIS_FAMILIES))
     shard = draw(iters(axes, max_size=max_size))
     replica = draw(iters(axes, least=0, most=2, max_size=8)) if replicated else ()
@@ -63,14 +63,14 @@ def layouts(draw: st.DrawFn, *, swizzled: bool = True, replicated: bool = True, 
     swizzle = draw(st.none() | swizzles()) if swizzled and "m" in axes else None
     layout = TileLayout(shard, replica, tuple((Axis(a), v) for a, v in offset.items()), swizzle)
     used = {a.name for a in layout.axes()}
-    # laneid and wgid alone leave a gap.
+    # laneid and wgid alone leave a gap
     assume("wid_in_wg" in used or not {"laneid", "wgid"} <= used)
     return layout
 
 
 @st.composite
 def dense_layouts(draw: st.DrawFn, *, thread_bits: int = 5, most_register_bits: int = 3) -> TileLayout:
-    """One element for each lane and register of a warp, in any order of power-of-two digits."""
+    """Draw a layout with one element per lane and register of a warp, in any order of power-of-two digits."""
     register_bits = draw(st.integers(0, most_register_bits))
     places = [(1 << k, "laneid") for k in range(thread_bits)] + [(1 << k, "m") for k in range(register_bits)]
     return TileLayout.from_iters([(2, stride, axis) for stride, axis in draw(st.permutations(places))])
@@ -80,7 +80,7 @@ def dense_layouts(draw: st.DrawFn, *, thread_bits: int = 5, most_register_bits: 
 def memory_layouts(
     draw: st.DrawFn, *, rank: int = 2, max_extent: int = 16
 ) -> tuple[TileLayout, tuple[int, ...]]:
-    """A dense memory layout whose dimensions are cut into digits that lie in any order, and its shape."""
+    """Draw a dense memory layout, whose dimensions are split into digits in any order, and its shape."""
     digits: list[int] = []
     shape: list[int] = []
     for _ in range(rank):
@@ -97,7 +97,7 @@ def memory_layouts(
     return TileLayout(run), tuple(shape)
 
 
-#: scope -> the ways to name its threads, nearest axis first: (axis, how many steps it has, or None for the rest)
+#: scope -> chains of axes that number its threads, fastest axis first: (axis, extent, or None for the rest)
 _CHAINS: dict[str, tuple[tuple[tuple[str, int | None], ...], ...]] = {
     "thread": ((),),
     "warp": ((("laneid", 32),),),
@@ -122,10 +122,11 @@ def register_layouts(
     replicas: bool = True,
     gaps: bool = True,
 ) -> tuple[TileLayout, tuple[int, ...]]:
-    """A local tile that exactly the threads of a scope own, each a part as large as the others', and its shape.
+    """Draw the layout of a local tile, distributed equally over exactly the threads of a scope, and its shape.
 
-    threads: of the CTA, for scope "cta". replicas: some threads may hold what others hold. gaps: a thread's
-    registers may lie apart.
+    threads: threads per CTA, for scope "cta".
+    replicas: some threads may hold copies of others' elements.
+    gaps: the registers of a thread may not be contiguous.
     """
     among: list[tuple[int, int, str]] = []
     for axis, extent in draw(st.sampled_from(_chains(scope, threads))):
@@ -143,7 +144,7 @@ def register_layouts(
 
 
 def _chains(scope: str, threads: int) -> list[list[tuple[str, int]]]:
-    """The chains of axes that count exactly the threads of a scope."""
+    """Return the chains of axes that number exactly the threads of a scope."""
     total = SCOPES[scope].threads(threads)
     chains = []
     for chain in _CHAINS[scope]:
@@ -155,7 +156,7 @@ def _chains(scope: str, threads: int) -> list[list[tuple[str, int]]]:
 
 @st.composite
 def _factors(draw: st.DrawFn, number: int) -> list[int]:
-    """Numbers above 1 whose product is `number`."""
+    """Draw factors above 1 whose product is `number`."""
     factors = []
     while number > 1:
         divisors = [d for d in range(2, number + 1) if number % d == 0]
@@ -165,7 +166,7 @@ def _factors(draw: st.DrawFn, number: int) -> list[int]:
 
 
 def _steps(extents: Sequence[int], first: int, widened: bool = False) -> list[tuple[int, int]]:
-    """(extent, stride) of digits, the first of them the nearest; `widened` leaves a hole behind each."""
+    """Return (extent, stride) for digits, fastest first. widened: leave a gap after each."""
     digits, step = [], first
     for extent in extents:
         digits.append((extent, step))
@@ -175,7 +176,7 @@ def _steps(extents: Sequence[int], first: int, widened: bool = False) -> list[tu
 
 
 def _joined(draw: st.DrawFn, extents: Sequence[int], rank: int) -> tuple[int, ...]:
-    """A shape of `rank` dimensions, each the product of some neighbours among `extents`."""
+    """Draw a shape of `rank` dimensions, each the product of consecutive `extents`."""
     cuts = sorted(draw(st.lists(st.integers(0, len(extents)), min_size=rank - 1, max_size=rank - 1)))
     ends = [0, *cuts, len(extents)]
     return tuple(math.prod(extents[a:b]) for a, b in zip(ends, ends[1:], strict=False))
@@ -183,7 +184,7 @@ def _joined(draw: st.DrawFn, extents: Sequence[int], rank: int) -> tuple[int, ..
 
 @st.composite
 def shapes_of(draw: st.DrawFn, layout: TileLayout) -> tuple[int, ...]:
-    """A shape that `layout` groups to: its extents split, and neighbours joined."""
+    """Draw a shape to which `layout` can be grouped, by splitting its extents and joining neighbours."""
     factors: list[int] = []
     for extent in layout.shape:
         by = draw(st.sampled_from([d for d in range(1, extent + 1) if extent % d == 0]))
@@ -199,7 +200,7 @@ def shapes_of(draw: st.DrawFn, layout: TileLayout) -> tuple[int, ...]:
 
 @st.composite
 def regions_of(draw: st.DrawFn, shape: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """A window inside `shape`: (start, extent) a dimension."""
+    """Draw a region inside `shape`: (start, extent) per dimension."""
     region = []
     for full in shape:
         extent = draw(st.integers(1, full))

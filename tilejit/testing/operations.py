@@ -1,4 +1,4 @@
-"""Tile operations of every kind, as the dispatcher is asked about them."""
+"""A hypothesis strategy for tile operations of every kind, as the dispatcher gets them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .drafts import INSTANCES, Digit, Operation, OperationDraft, local_buffer, w
 
 __all__ = ["Operation", "operations", "ways_to_draw"]
 
-#: data path of tensor memory -> its rows, and the shapes that move it
+#: data path of tensor memory -> its rows, and the instruction shapes that access it
 _PATHS: dict[str, tuple[int, tuple[str, ...]]] = {
     "D": (128, tuple(sorted(TCGEN05_SHAPES))),
     "F": (64, ("16x128b", "16x256b", "16x64b")),
@@ -45,17 +45,17 @@ _PATHS: dict[str, tuple[int, tuple[str, ...]]] = {
 
 @st.composite
 def operations(draw: st.DrawFn, names: Collection[str] = tuple(TILE_OPERATIONS)) -> Operation:
-    """An operation among `names` on operands of any kind: memory, registers, fragments, tensor memory, scalars.
+    """Draw an operation among `names` on operands of any kind: memory, registers, fragments, tensor memory, scalars.
 
     Layouts have digits in any order, gaps, offsets, swizzles, thread axes and replicas; regions start at constants or
-    at run time, and may pass a global tensor's edges. Most are accepted by some variant, not all.
+    run-time values, and may extend past the edges of a global tensor. Some variant accepts most, but not all, of them.
     """
     name = draw(st.sampled_from(sorted(names)))
     return draw(st.sampled_from(ways_to_draw(TILE_OPERATIONS[name])))(draw, name)
 
 
 def _fill(draft: OperationDraft, dtype: DType) -> tuple[Expr, ...]:
-    """What lies outside reads as, or nothing."""
+    """Draw the value of elements outside, or nothing."""
     value = draft.draw(st.sampled_from((None, None, 0, 1)))
     return () if value is None else (build.const(bool(value) if dtype == bool_ else value, dtype),)
 
@@ -68,13 +68,13 @@ def _copy_in_memory(draw: st.DrawFn, name: str) -> Operation:
     dst, src = draw(st.sampled_from([inwards] * (9 if name == COPY_ASYNC.name else 2) + others))
     boxes = name == COPY_ASYNC.name and src == "shared"
     sides = draft.memory("dst", dst, dtype, shape, written=True, boxes=boxes), draft.memory("src", src, dtype, shape)
-    return draft.made(name, (*sides, *_fill(draft, dtype)))
+    return draft.finish(name, (*sides, *_fill(draft, dtype)))
 
 
 def _copy_of_boxes(draw: st.DrawFn, name: str) -> Operation:
-    """Between a tensor and a shared tile of swizzle atoms, or of plain rows, over the tensor's edges too.
+    """Draw a copy between a tensor and a shared tile in swizzle atoms or plain rows, also across edges of the tensor.
 
-    The tensor lies in any order, and has some dimensions of which the box has one element.
+    The dimensions of the tensor are in any order, and the box has a single element in some of them.
     """
     draft = OperationDraft(draw, ("warp", 32), ("warpgroup", 128), ("cta", 64), ("cta", 48))
     dtype, loads = draw(dtypes()), draw(st.booleans())
@@ -87,29 +87,29 @@ def _copy_of_boxes(draw: st.DrawFn, name: str) -> Operation:
         unit += at <= unit
     windows: list[tuple[Expr, int]] = []
     for d, extent in enumerate(extents):
-        # along what lies together TMA counts in chunks of 16 bytes
+        # TMA counts the contiguous dimension in chunks of 16 bytes
         draft.tidy = d == unit
         start = f"{outer}.start.{d}"
-        windows.append(draft.window(start, extent or 1, apart=False, edges=True, in_front=loads))
+        windows.append(draft.window(start, extent or 1, apart=False, edges=True, negative=loads))
     sizes = [size for _, size in windows]
     if not loads and draw(st.integers(0, 3)):
-        # what is stored is whole chunks
+        # stores consist of whole chunks
         chunk = 16 // dtype.bytes
         sizes[unit] = -(-sizes[unit] // chunk) * chunk
     assume(math.prod(sizes) <= 1 << 15)
     slower = draw(st.permutations([d for d in range(len(sizes)) if d != unit]))
-    # TMA goes forward only and stores no box in front of a tensor, which only a launch can tell
+    # TMA has no negative strides, and stores no box that starts before a tensor, which only a launch can detect
     draft.tidy = True
     buffer = draft.strided(outer, dtype, sizes, not loads, backward=False, order=[unit, *slower])
     tensor = Region(buffer, tuple(start for start, _ in windows), tuple(extents))
     sides = (tile, tensor) if loads else (tensor, tile)
-    return draft.made(name, (*sides, *_named_barrier(loads)), draw(st.sampled_from(_WITH_TMA)))
+    return draft.finish(name, (*sides, *_named_barrier(loads)), draw(st.sampled_from(_WITH_TMA)))
 
 
 def _stage_of_atoms(draw: st.DrawFn, name: str, dtype: DType) -> tuple[Region, int]:
-    """One of several shared tiles, and which of its dimensions has the columns: these in any order.
+    """Draw a shared tile out of several, with dimensions in any order, and the index of its columns.
 
-    In atoms of a swizzle, or plain; all of its columns, and some of its rows, from a multiple of 8 on.
+    It is in swizzle atoms or plain, and has all columns, and some rows from a multiple of 8 on.
     """
     mode = draw(st.sampled_from(("rows", *SWIZZLE_BITS)))
     columns = (128 << SWIZZLE_BITS.get(mode, 0)) // dtype.bits * draw(st.integers(1, 2))
@@ -120,21 +120,21 @@ def _stage_of_atoms(draw: st.DrawFn, name: str, dtype: DType) -> tuple[Region, i
     grouped, ends = layout.group(shape)
     first = 8 * draw(st.integers(0, rows // 8 - 1))
     some = first, draw(st.integers(1, rows - first))
-    # where others follow them, a box takes all rows
+    # if further rows follow them, a box takes all rows
     takes_all = bool(leading) and draw(st.integers(0, 3)) > 0
     windows = [*((0, n) for n in leading), (0, rows) if takes_all else some, (0, columns)]
     dims = range(len(windows))
     order: Sequence[int] = dims if draw(st.booleans()) else draw(st.permutations(dims))
-    turned = grouped.permute_groups(ends, (0, *(1 + d for d in order)))
-    align = allocation.alignment("shared", dtype, turned)
-    buffer = Buffer(name, "shared", dtype, (stages, *(shape[1 + d] for d in order)), turned, align)
+    transposed = grouped.permute_groups(ends, (0, *(1 + d for d in order)))
+    align = allocation.alignment("shared", dtype, transposed)
+    buffer = Buffer(name, "shared", dtype, (stages, *(shape[1 + d] for d in order)), transposed, align)
     starts = [draw(st.integers(0, stages - 1)), *(windows[d][0] for d in order)]
     extents = (None, *(windows[d][1] for d in order))
     return Region(buffer, tuple(build.const(start, int64) for start in starts), extents), order.index(dims[-1])
 
 
 def _copy_of_runs(draw: st.DrawFn, name: str) -> Operation:
-    """Between a tensor and a shared tile, both without gaps, inside the tensor."""
+    """Draw a copy between a tensor and a shared tile, both contiguous, inside the tensor."""
     draft = OperationDraft(draw, ("warp", 32), ("cta", 64))
     dtype, loads = draw(dtypes()), draw(st.booleans())
     columns = 16 // dtype.bytes * draw(st.integers(1, 3))
@@ -147,21 +147,21 @@ def _copy_of_runs(draw: st.DrawFn, name: str) -> Operation:
         buffer = Buffer(side, space, dtype, shape, TileLayout.row_major(shape), align)
         at = start if space == "global" else first
         sides.append(Region(buffer, (build.const(at, int64), build.const(0, int64)), (rows, columns)))
-    return draft.made(name, (*sides, *_named_barrier(loads)), draw(st.sampled_from(_WITH_TMA)))
+    return draft.finish(name, (*sides, *_named_barrier(loads)), draw(st.sampled_from(_WITH_TMA)))
 
 
-#: the targets that have TMA
+#: targets with TMA
 _WITH_TMA = ("sm_90", "sm_90a", "sm_100a")
 
 
 def _named_barrier(loads: bool) -> tuple[None, Region] | tuple[()]:
-    """A fill and a barrier for a load, on which it completes."""
+    """Return no fill and a barrier for a load, which completes on the barrier."""
     full = Buffer("full", "shared", barrier, (1,), TileLayout.row_major((1,)), barrier.bytes)
     return (None, Region(full, (build.const(0, int32),), (None,))) if loads else ()
 
 
 def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
-    """Between a local tile and memory."""
+    """Draw a copy between a local tile and memory."""
     draft = OperationDraft(draw)
     dtype, loads = draw(dtypes()), draw(st.booleans())
     windowed = draw(st.integers(0, 3)) == 0
@@ -172,34 +172,34 @@ def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
     memory = draft.memory("src" if loads else "dst", space, dtype, tile.shape, written=not loads)
     sides = (tile, memory) if loads else (memory, tile)
     if windowed or name != COPY.name or draw(st.integers(0, 3)):
-        return draft.made(name, (*sides, *_fill(draft, dtype)))
+        return draft.finish(name, (*sides, *_fill(draft, dtype)))
     fill = _fill(draft, dtype) or (None,)
-    return draft.made(name, (*sides, *fill, draft.broadcast("mask", bool_, whole)))
+    return draft.finish(name, (*sides, *fill, draft.broadcast("mask", bool_, whole)))
 
 
 def _update(draw: st.DrawFn, name: str) -> Operation:
-    """Of memory, each element once, by a local tile."""
+    """Draw an update of memory by a local tile, which updates each element once."""
     draft = OperationDraft(draw)
     dtype = draw(st.sampled_from((int32, uint64, float16, bfloat16, float32, float64)))
     operations = [op for op in ("add", "max", "exch") if has_type(op, dtype)]
     value = draft.part(draft.padded(draft.tile("value", dtype)))
     space = draw(st.sampled_from(("global", "shared")))
     place = draft.memory("place", space, dtype, value.shape, written=True, edges=False)
-    return draft.made(name, (place, None, value), operation=draw(st.sampled_from(operations)))
+    return draft.finish(name, (place, None, value), operation=draw(st.sampled_from(operations)))
 
 
 def _copy_between_registers(draw: st.DrawFn, name: str) -> Operation:
-    """Between two local tiles of one shape, in the same threads or in others."""
+    """Draw a copy between two local tiles of one shape, in the same or in other threads."""
     if draw(st.booleans()):
         return _copy_between_lanes(draw, name)
     draft = OperationDraft(draw)
     src = draft.padded(draft.tile("src", draw(dtypes())))
     make = draft.rearranged if draw(st.booleans()) else draft.exchanged
-    return draft.made(name, (draft.part(make("dst", src.dtype, src)), draft.part(src)))
+    return draft.finish(name, (draft.part(make("dst", src.dtype, src)), draft.part(src)))
 
 
 def _copy_between_lanes(draw: st.DrawFn, name: str) -> Operation:
-    """Between two local tiles in which bits of lanes and of registers have changed places, in whole 32-bit words."""
+    """Draw a copy between local tiles that exchanges bits of lanes and registers, in whole 32-bit words."""
     draft = OperationDraft(draw, ("warp", 32), ("warp", 64), ("cta", 64))
     dtype = draw(dtypes())
     word, bits = max(1, 32 // dtype.bits), draw(st.integers(1, 2))
@@ -218,28 +218,28 @@ def _copy_between_lanes(draw: st.DrawFn, name: str) -> Operation:
     cut = draw(st.integers(1, len(extents)))
     shape = tuple(math.prod(part) for part in (extents[:cut], extents[cut:]) if part)
     dst, src = (whole_of(local_buffer(n, dtype, shape, made)) for n, made in zip(("dst", "src"), layouts, strict=True))
-    return draft.made(name, (draft.part(dst), draft.part(src)))
+    return draft.finish(name, (draft.part(dst), draft.part(src)))
 
 
 def _reshape(draw: st.DrawFn, name: str) -> Operation:
-    """Between two local tiles with the same elements in the same order, in other shapes."""
+    """Draw a reshape of a local tile, whose elements keep their order."""
     draft = OperationDraft(draw)
     src = draft.padded(draft.tile("src", draw(dtypes())))
     if src.buffer.slots:
         dst = draft.exchanged("dst", src.dtype, src)
         units = draw(st.integers(0, len(src.shape)))
         shape, slots = ((*n[:units], 1, *n[units:]) for n in (src.shape, src.buffer.slots))
-        return draft.made(name, (whole_of(replace(dst.buffer, shape=shape, slots=slots)), src))
+        return draft.finish(name, (whole_of(replace(dst.buffer, shape=shape, slots=slots)), src))
     make = draft.rearranged if draw(st.booleans()) else draft.exchanged
     layout = make("dst", src.dtype, src).buffer.tile_layout
     extents = [it.extent for it in layout.shard]
     cuts = sorted(draw(st.sets(st.integers(1, len(extents)), max_size=2)))
     shape = tuple(math.prod(extents[a:b]) for a, b in itertools.pairwise([0, *cuts, len(extents)]))
-    return draft.made(name, (draft.part(whole_of(local_buffer("dst", src.dtype, shape, layout))), src))
+    return draft.finish(name, (draft.part(whole_of(local_buffer("dst", src.dtype, shape, layout))), src))
 
 
 def _copy_of_matrices(draw: st.DrawFn, name: str) -> Operation:
-    """Between shared memory and registers in the order in which ldmatrix deals out tiles of 8 rows of 16 bytes."""
+    """Draw a copy between shared memory and registers in ldmatrix order: tiles of 8 rows of 16 bytes."""
     draft = OperationDraft(draw, ("warp", 32), ("warpgroup", 128), ("cta", 64), ("cta", 96))
     dtype = draw(st.sampled_from([t for t in DTYPES.values() if t.bits == 16]))
     axis = "wid_in_wg" if draft.scope == "warpgroup" else "warpid"
@@ -262,11 +262,11 @@ def _copy_of_matrices(draw: st.DrawFn, name: str) -> Operation:
     align = allocation.alignment("shared", dtype, memory)
     local, shared = local_buffer(names[0], dtype, shape, tile), Buffer(names[1], "shared", dtype, shape, memory, align)
     sides = draft.part(whole_of(local)), whole_of(shared)
-    return draft.made(name, sides if loads else sides[::-1])
+    return draft.finish(name, sides if loads else sides[::-1])
 
 
 def _matrix_strides(draw: st.DrawFn, extents: dict[str, int]) -> dict[str, int]:
-    """Where each digit leads in memory: rows or columns of 8 elements together, all else in any order, with gaps."""
+    """Draw strides for the digits: 8 contiguous elements in rows or columns, the rest in any order, with gaps."""
     by_column = draw(st.booleans())
     strides = {"row": 1} if by_column else {"half": 1, "pair": 2}
     step = 8
@@ -275,13 +275,13 @@ def _matrix_strides(draw: st.DrawFn, extents: dict[str, int]) -> dict[str, int]:
         if by_column and name == "half":
             strides["pair"] = 2 * step
         step *= 8 if by_column and name == "half" else extents[name]
-        # a gap that isn't a multiple of 8 elements takes rows apart
+        # a gap that is not a multiple of 8 elements splits rows
         step += draw(st.sampled_from((0, 0, 0, 0, 0, 8, 8, 16, 4)))
     return strides
 
 
 def _copy_of_tensor_memory(draw: st.DrawFn, name: str) -> Operation:
-    """Between tensor memory and the registers of a warpgroup."""
+    """Draw a copy between tensor memory and the registers of a warpgroup."""
     draft = OperationDraft(draw, ("warpgroup", 128))
     dtype = draw(st.sampled_from([t for t in DTYPES.values() if t.bits in (8, 16, 32) and t != bool_]))
     packed = 32 // dtype.bits
@@ -289,7 +289,7 @@ def _copy_of_tensor_memory(draw: st.DrawFn, name: str) -> Operation:
     rows, shapes = _PATHS[path]
     registers = atom_layout(draw(st.sampled_from(shapes)), draw(st.sampled_from((1, 2, 4))), dtype, rows)
     columns = registers.size() // rows
-    # a part of a folded data path isn't one of its rows
+    # a part of a folded data path is not one of its rows
     at = 0 if path == "B" else packed * draw(st.integers(0, 3))
     reach = at + columns + (0 if path == "B" else packed * draw(st.integers(0, 2)))
     there = datapath(path, rows, reach, draw(st.integers(0, 1)) if path == "F" else 0)
@@ -302,13 +302,13 @@ def _copy_of_tensor_memory(draw: st.DrawFn, name: str) -> Operation:
     tmem = Region(Buffer(what, "tmem", dtype, (rows, reach), there, 16), (zero, start), (rows, columns))
     local = whole_of(local_buffer(to, dtype, (rows, columns), registers))
     target = draw(st.sampled_from(("sm_100a", "sm_100a", "sm_100a", "sm_90a")))
-    return draft.made(name, (local, tmem) if loads else (tmem, local), target)
+    return draft.finish(name, (local, tmem) if loads else (tmem, local), target)
 
 
 def _types(draw: st.DrawFn, name: str) -> tuple[DType, tuple[DType, ...]]:
-    """The types of the destination and of the inputs of an elementwise operation."""
+    """Draw the types of the destination and of the inputs of an elementwise operation."""
     if name not in ELEMENTWISE:
-        # fp8 has no scalars
+        # scalars of fp8 don't exist
         _, source = TILE_OPERATIONS[name].operands
         return draw(dtypes()), (draw(dtypes(fp8=TILE in source.kinds)),)
     rule = ELEMENTWISE[name]
@@ -333,7 +333,7 @@ def _elementwise_in_registers(draw: st.DrawFn, name: str) -> Operation:
         else:
             make = draft.broadcast if kind == "broadcast" else draft.rearranged
             inputs.append(draft.part(make("abc"[k], dtype, dst)))
-    return draft.made(name, (dst if dst in inputs else draft.part(dst), *inputs))
+    return draft.finish(name, (dst if dst in inputs else draft.part(dst), *inputs))
 
 
 def _elementwise_in_memory(draw: st.DrawFn, name: str) -> Operation:
@@ -348,13 +348,13 @@ def _elementwise_in_memory(draw: st.DrawFn, name: str) -> Operation:
             inputs.append(draft.scalar("abc"[k], dtype))
             continue
         some = tuple(draw(st.sampled_from((n, n, 1))) for n in shape)
-        behind = draw(st.integers(0, len(shape) - 1)) if draw(st.booleans()) else 0
-        inputs.append(draft.memory("abc"[k], draw(spaces), dtype, some[behind:]))
-    return draft.made(name, (dst, *inputs))
+        first = draw(st.integers(0, len(shape) - 1)) if draw(st.booleans()) else 0
+        inputs.append(draft.memory("abc"[k], draw(spaces), dtype, some[first:]))
+    return draft.finish(name, (dst, *inputs))
 
 
 def _reduction(draw: st.DrawFn, name: str) -> Operation:
-    """Of a local tile to what is left of it, some to a tile in other threads."""
+    """Draw a reduction of a local tile to one in the same threads or, sometimes, in others."""
     draft, reduction = OperationDraft(draw), REDUCTIONS[name]
     source = draw(dtypes(fp8=False))
     wider = [t for t in DTYPES.values() if reduction.type_fault(source, t) is None]
@@ -367,12 +367,12 @@ def _reduction(draw: st.DrawFn, name: str) -> Operation:
         assume(_kept(dst.shape) == _kept(n for d, n in enumerate(src.shape) if d not in axes))
     dst, src = draft.part(dst), draft.part(src)
     if len(axes) == len(src.shape) and draw(st.booleans()):
-        return draft.made(name, (dst, src))
-    return draft.made(name, (dst, src), axis=tuple(axes))
+        return draft.finish(name, (dst, src))
+    return draft.finish(name, (dst, src), axis=tuple(axes))
 
 
 def _fold(draw: st.DrawFn, name: str) -> Operation:
-    """A reduction by a function whose arguments can't be exchanged: what is left is the last value that isn't 0."""
+    """Draw a reduction by a function that is not commutative: it returns the last value that isn't 0."""
     draft = OperationDraft(draw)
     dtype = draw(dtypes(fp8=False))
     src = draft.padded(draft.tile("src", dtype))
@@ -381,7 +381,7 @@ def _fold(draw: st.DrawFn, name: str) -> Operation:
     lower, higher = Var("lower", dtype), Var("higher", dtype)
     zero = build.const(False if dtype == bool_ else 0, dtype)
     last = build.where(build.not_equal(higher, zero), higher, lower)
-    return draft.made(name, (dst, src), axis=tuple(axes), combine=Combine((lower,), (higher,), (), (last,)))
+    return draft.finish(name, (dst, src), axis=tuple(axes), combine=Combine((lower,), (higher,), (), (last,)))
 
 
 def _kept(shape: Iterable[int]) -> list[int]:
@@ -389,13 +389,13 @@ def _kept(shape: Iterable[int]) -> list[int]:
 
 
 def _product(draw: st.DrawFn, name: str) -> Operation:
-    """A product of any extents in the layouts of fragments, some in one that is none."""
+    """Draw a product of any extents in fragment layouts, and sometimes one in another layout."""
     wm, wn = draw(st.sampled_from(((1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (1, 4))))
     copies = draw(st.sampled_from((1, 1, 2) if wm * wn < 4 else (1,)))
     threads = wm * wn * copies * WARP
     draft = OperationDraft(draw, ("cta", threads), *((s, n) for s, (n, _) in INSTANCES.items() if n == threads))
     form = draw(st.sampled_from(MMA.forms()))
-    # few products, so that they can be worked out one by one
+    # few products, because the reference computes them one by one
     larger = [(2, 2, 3)] if threads == WARP else []
     tiles = draw(st.sampled_from([(1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2), *larger]))
     whole = [count * size for count, size in zip(tiles, (MMA_M * wm, MMA_N * wn, form.k), strict=True)]
@@ -410,11 +410,11 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
         region = operands[column]
         operands[column] = draft.rearranged(region.buffer.name, region.dtype, region)
     attrs = {"precision": "tf32"} if form.a == float32 else {}
-    return draft.made(name, operands, draw(st.sampled_from(("sm_80", "sm_90a", "sm_100a"))), **attrs)
+    return draft.finish(name, operands, draw(st.sampled_from(("sm_80", "sm_90a", "sm_100a"))), **attrs)
 
 
 def _asynchronous_product(draw: st.DrawFn, name: str) -> Operation:
-    """A product of a warpgroup, its factors in shared memory either way round, or a in registers."""
+    """Draw a product of a warpgroup, with factors in shared memory in either order, or a in registers."""
     draft = OperationDraft(draw, ("warpgroup", WARPGROUP))
     columns = draw(st.sampled_from((8, 8, 24, 24, 32, 48, 64, 96, 256)))
     one = draw(st.sampled_from([each for each in products() if each.n == columns]))
@@ -424,21 +424,21 @@ def _asynchronous_product(draw: st.DrawFn, name: str) -> Operation:
     if one.a_place is FactorPlace.REGISTERS:
         a = whole_of(local_buffer("a", one.a, (m, k), warpgroup.layout_a((m, k), one.a)))
     else:
-        a = draft.atoms("a", one.a, (m, k), is_turned=one.a_place is FactorPlace.MN_MAJOR)
-    b = draft.atoms("b", one.b, (k, n), is_turned=one.b_place is FactorPlace.K_MAJOR)
+        a = draft.atoms("a", one.a, (m, k), is_transposed=one.a_place is FactorPlace.MN_MAJOR)
+    b = draft.atoms("b", one.b, (k, n), is_transposed=one.b_place is FactorPlace.K_MAJOR)
     if draw(st.integers(0, 7)) == 0:
         acc = draft.rearranged("acc", one.acc, acc)
     attrs = {"precision": "tf32"} if one.a == float32 else {}
     accumulate = draw(st.sampled_from((None, build.const(False, bool_), draft.variable("accumulate", bool_, True))))
     operands = (acc, a, b) if accumulate is None else (acc, a, b, accumulate)
-    return draft.made(name, operands, draw(st.sampled_from(("sm_90a", "sm_90a", "sm_90a", "sm_100a"))), **attrs)
+    return draft.finish(name, operands, draw(st.sampled_from(("sm_90a", "sm_90a", "sm_90a", "sm_100a"))), **attrs)
 
 
 def _indices(draw: st.DrawFn, name: str) -> Operation:
     draft = OperationDraft(draw)
     dst = draft.padded(draft.tile("dst", draw(st.sampled_from([t for t in DTYPES.values() if t.is_integer]))))
     dst = draft.part(dst)
-    return draft.made(name, (dst,), axis=draw(st.integers(0, len(dst.shape) - 1)))
+    return draft.finish(name, (dst,), axis=draw(st.integers(0, len(dst.shape) - 1)))
 
 
 _Way = Callable[[st.DrawFn, str], Operation]
@@ -464,5 +464,5 @@ _WAYS: dict[str, tuple[_Way, ...]] = {
 
 
 def ways_to_draw(record: TileOperation) -> tuple[_Way, ...]:
-    """The ways to draw an operation's operands, none where nobody has written one."""
+    """Return the ways to draw an operation's operands; empty if none exists."""
     return _WAYS.get(record.name, () if record.elementwise is None else _ELEMENT_BY_ELEMENT)

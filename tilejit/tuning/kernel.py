@@ -54,7 +54,7 @@ class TunedKernel(Kernel):
         self.variants, self._functions = kernel.variants, kernel._functions
         self.kernel = kernel
         self.choices = choices
-        self.disk_cache = KernelCache(kernel.source, kernel.options.made)
+        self.disk_cache = KernelCache(kernel.source, kernel.options.build_key)
         self.open_parameters = tuple(p for p in kernel.parameters if p.name not in choices.names)
         self._functions_of_configs = choices.functions
         self._extra_key = _extra_key_of(self._functions_of_configs)

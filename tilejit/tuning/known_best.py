@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..dataclass import dataclass
 from ..errors import DeviceError, LaunchError
-from ..jit import specified, standing_in
+from ..jit import hypothetical_arguments, specified
 from ..runtime import devices
 from ..runtime.arrays import ArrayView
 from ..runtime.grid import check_threads
@@ -100,7 +100,7 @@ def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | No
 
 def _unknown(kernel: TunedKernel, values: Sequence[Any]) -> list[str]:
     """Return the names of scalars that are specified only by type although the choice may depend on their values."""
-    placeholders = standing_in(kernel.open_parameters, values)
+    placeholders = hypothetical_arguments(kernel.open_parameters, values)
     open_ones = [
         p.name
         for p, value, placeholder in zip(kernel.open_parameters, values, placeholders, strict=True)
@@ -120,6 +120,6 @@ def question_for(
     device = devices.default()
     chosen = find_target(target) if target is not None else kernel.options.target or device.target
     count = kernel.options.threads if threads is None else check_threads(threads)
-    placeholders = standing_in(kernel.open_parameters, values)
+    placeholders = hypothetical_arguments(kernel.open_parameters, values)
     call = Call(kernel.open_parameters, placeholders)
     return kernel.question(device, chosen, count, values, placeholders, call, candidates)

@@ -34,7 +34,7 @@ def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Til
     fixed: dict[TileUse, Projection] = {}
     steps_of: dict[TileUse, list[AxisJoin]] = {}
     for step, use in uses:
-        if step.op.record.relation.are_alike:
+        if step.op.record.relation.share_layouts:
             steps_of.setdefault(use.tile, []).append(step)
     for step, tile, layout in anchors:
         if tile not in fixed:

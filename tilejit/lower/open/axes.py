@@ -283,7 +283,7 @@ def _operation(made: Survey, op: TileOp, iterations: int) -> None:
         use.tile.last = number
         if record.operands[record.positions[name]].written:
             made.written[use.tile.buffer.name] = made.written.get(use.tile.buffer.name, 0) + 1
-    if record.relation.are_alike and not is_by_hand:
+    if record.relation.share_layouts and not is_by_hand:
         _join(made, step)
 
 

@@ -188,7 +188,7 @@ class Rewriter:
             yield from self._misfits(step)
             return
         # a copy between tiles is the conversion itself
-        if not kind.are_alike or (len(step.uses) == len(step.op.tiles) and kind in (axes.COPY, axes.RESHAPE)):
+        if not kind.share_layouts or (len(step.uses) == len(step.op.tiles) and kind in (axes.COPY, axes.RESHAPE)):
             return
         if self._agree(step):
             return

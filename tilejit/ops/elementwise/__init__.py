@@ -1,10 +1,10 @@
-"""The elementwise operations, each one record; everything that needs a list of them collects it from here.
+"""The elementwise operations, one record each.
 
-Tile operations, scalar `Op`s, code generation and tests use the same names. Of an operation on values of types
-`dtypes`, `result_type` says in which type it computes and what it returns: every argument is converted to the
-first (but the condition of `where`, which is bool_), the operation gives a value of that type (comparisons and
-logical operations: bool_), and this is converted to the second. float16 and bfloat16 thus compute in float32 and
-round once, unless the operation is exact anyway.
+Tile operations, scalar `Op`s, code generation and tests share their names. For operands of types `dtypes`,
+`result_type` returns the type of the computation and the type of the result. Operands are converted to the former,
+except the condition of `where`, which is bool_; the computation gives a value of that type, or bool_ for comparisons
+and logical operations; and this is converted to the latter. float16 and bfloat16 are thus computed in float32 and
+rounded once, unless the operation is exact anyway.
 """
 
 from __future__ import annotations
@@ -37,22 +37,12 @@ __all__ = [
 
 Array = np.ndarray
 
-#: the modules that hold records, in the order of the documentation
+#: the modules that define records, in documentation order
 FAMILIES = (
-    arithmetic,
-    division,
-    extremes,
-    roots,
-    exponential,
-    logarithm,
-    trigonometric,
-    error_function,
-    fast,
-    bits,
-    logic,
+    arithmetic, division, extremes, roots, exponential, logarithm, trigonometric, error_function, fast, bits, logic,
 )
 
-#: name -> operation: every record that a family holds
+#: name -> operation
 ELEMENTWISE: dict[str, Elementwise] = {
     record.name: record for family in FAMILIES for record in vars(family).values() if isinstance(record, Elementwise)
 }
@@ -60,29 +50,29 @@ ELEMENTWISE: dict[str, Elementwise] = {
 
 @cache
 def result_type(name: str, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | str:
-    """The types in which the operation computes and which it returns, or why it can't take `dtypes`."""
+    """Return the types of the computation and of the result, or why the operation can't take `dtypes`."""
     return ELEMENTWISE[name].result_type(dtypes)
 
 
 @cache
 def common_type(name: str, dtypes: tuple[DType, ...]) -> DType:
-    """The type in which an operation's values meet that have types; of `where` without its condition's.
+    """Return the type to which operands of these types are converted, excluding the condition of `where`.
 
-    raises: KernelTypeError where no type holds all of them.
+    raises: KernelTypeError if no type holds the values of all of them.
     """
     return ELEMENTWISE[name].common_type(dtypes)
 
 
 @cache
 def value_type(name: str, compute: DType) -> DType:
-    """The type of the value that the operation gives when it computes in `compute`: that, or bool_."""
+    """Return the type of a value computed in type `compute`: the same, or bool_."""
     return ELEMENTWISE[name].value_type(compute)
 
 
 def reference(name: str, *arrays: Array) -> Array:
-    """The NumPy meaning of the operation on arrays of any of our types; they broadcast.
+    """Evaluate the operation in NumPy on arrays of element types of tilejit; they broadcast.
 
-    raises: TypeError where the operation can't take these types.
+    raises: TypeError if the operation can't take these types.
     """
     op = ELEMENTWISE[name]
     values = [np.asarray(a) for a in arrays]

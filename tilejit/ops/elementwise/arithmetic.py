@@ -1,4 +1,4 @@
-"""Sums, products, signs."""
+"""Sums, products, negation and absolute values."""
 
 from __future__ import annotations
 
@@ -12,54 +12,28 @@ from .record import Elementwise
 
 Array = np.ndarray
 
-
-def _sum(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    return x + y
-
+_ADD = inline(lambda b, x, y: x + y)
+_SUB = inline(lambda b, x, y: x - y)
+_MUL = inline(lambda b, x, y: x * y)
 
 ADD = Elementwise(
-    name="add",
-    operands=("x", "y"),
-    kind="arithmetic",
-    meaning="x + y; integers wrap",
-    formula=np.add,
-    floats=inline(_sum),
-    integers=inline(_sum),
+    name="add", operands=("x", "y"), kind="arithmetic", meaning="x + y; integers wrap", formula=np.add,
+    floats=_ADD, integers=_ADD,
 )
-
-
-def _difference(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    return x - y
-
 
 SUB = Elementwise(
-    name="sub",
-    operands=("x", "y"),
-    kind="arithmetic",
-    meaning="x - y; integers wrap",
-    formula=np.subtract,
-    floats=inline(_difference),
-    integers=inline(_difference),
+    name="sub", operands=("x", "y"), kind="arithmetic", meaning="x - y; integers wrap", formula=np.subtract,
+    floats=_SUB, integers=_SUB,
 )
 
-
-def _product(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    return x * y
-
-
 MUL = Elementwise(
-    name="mul",
-    operands=("x", "y"),
-    kind="arithmetic",
-    meaning="x * y; integers wrap",
-    formula=np.multiply,
-    floats=inline(_product),
-    integers=inline(_product),
+    name="mul", operands=("x", "y"), kind="arithmetic", meaning="x * y; integers wrap", formula=np.multiply,
+    floats=_MUL, integers=_MUL,
 )
 
 
 def _fma_formula(x: Array, y: Array, z: Array) -> Array:
-    """x * y + z, rounded once."""
+    """Evaluate x * y + z with a single rounding."""
     if x.dtype == np.float32:
         return _fma_single(x, y, z)
     if x.dtype == np.float64:
@@ -68,10 +42,10 @@ def _fma_formula(x: Array, y: Array, z: Array) -> Array:
 
 
 def _fma_single(x: Array, y: Array, z: Array) -> Array:
-    """The product is exact in float64; the sum is rounded to odd there, so that float32 rounds it once."""
+    """Compute the exact product in float64, and round the sum to odd, so that float32 effectively rounds once."""
     product, addend = np.broadcast_arrays(x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64))
     total = product + addend
-    # Knuth's two-sum: the error of the addition, exact
+    # Knuth's two-sum: the exact error of the addition
     virtual = total - product
     error = (product - (total - virtual)) + (addend - virtual)
     inexact = np.isfinite(total) & (error != 0)
@@ -88,7 +62,7 @@ def _fma_one(x: float, y: float, z: float) -> float:
         return product + z
     exact = Fraction(x) * Fraction(y) + Fraction(z)
     if exact == 0:
-        # two parts that cancel give +0; only two negative zeros would give -0, and the product isn't zero
+        # exact cancellation gives +0; -0 would require two negative zeros, but the product isn't zero
         return 0.0
     try:
         return exact.numerator / exact.denominator
@@ -99,13 +73,9 @@ def _fma_one(x: float, y: float, z: float) -> float:
 _fma_double = np.vectorize(_fma_one, otypes=[np.float64])
 
 FMA = Elementwise(
-    name="fma",
-    operands=("x", "y", "z"),
-    kind="arithmetic",
-    meaning="x * y + z, rounded once in the type in which it computes",
-    formula=_fma_formula,
-    floats=inline(lambda b, x, y, z: b.fma(x, y, z)),
-    integers=inline(lambda b, x, y, z: x * y + z),
+    name="fma", operands=("x", "y", "z"), kind="arithmetic",
+    meaning="x * y + z, rounded once in the type of the computation", formula=_fma_formula,
+    floats=inline(lambda b, x, y, z: b.fma(x, y, z)), integers=inline(lambda b, x, y, z: x * y + z),
 )
 
 
@@ -114,15 +84,8 @@ def _neg_narrow(b: ScalarBuilder, x: Number) -> Number:
 
 
 NEG = Elementwise(
-    name="neg",
-    operands=("x",),
-    kind="exact",
-    meaning="-x; integers wrap",
-    formula=np.negative,
-    floats=inline(lambda b, x: -x),
-    integers=inline(lambda b, x: -x),
-    narrow=inline(_neg_narrow),
-    symmetry="odd",
+    name="neg", operands=("x",), kind="exact", meaning="-x; integers wrap", formula=np.negative,
+    floats=inline(lambda b, x: -x), integers=inline(lambda b, x: -x), narrow=inline(_neg_narrow), symmetry="odd",
 )
 
 
@@ -135,13 +98,7 @@ def _abs_narrow(b: ScalarBuilder, x: Number) -> Number:
 
 
 ABS = Elementwise(
-    name="abs",
-    operands=("x",),
-    kind="exact",
-    meaning="|x|; the least integer stays itself",
-    formula=np.abs,
-    floats=inline(lambda b, x: abs(x)),
-    integers=inline(_abs_integer),
-    narrow=inline(_abs_narrow),
+    name="abs", operands=("x",), kind="exact", meaning="|x|; the minimum of a signed integer type is unchanged",
+    formula=np.abs, floats=inline(lambda b, x: abs(x)), integers=inline(_abs_integer), narrow=inline(_abs_narrow),
     symmetry="even",
 )

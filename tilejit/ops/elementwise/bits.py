@@ -1,4 +1,4 @@
-"""Bits, shifts and counts. Shifts have NumPy's values where the hardware's or LLVM's are undefined."""
+"""Bitwise operations, shifts and bit counts. Shifts have NumPy's values where the hardware or LLVM has none."""
 
 from __future__ import annotations
 
@@ -15,91 +15,65 @@ _OR = inline(lambda b, x, y: x | y)
 _XOR = inline(lambda b, x, y: x ^ y)
 
 BITWISE_NOT = Elementwise(
-    name="bitwise_not",
-    operands=("x",),
-    kind="bits",
-    meaning="~x; of bool_ its negation",
-    formula=np.invert,
-    integers=_NOT,
-    bools=_NOT,
+    name="bitwise_not", operands=("x",), kind="bits", meaning="~x; logical negation for bool_", formula=np.invert,
+    integers=_NOT, bools=_NOT,
 )
 
 BITWISE_AND = Elementwise(
-    name="bitwise_and",
-    operands=("x", "y"),
-    kind="bits",
-    meaning="x & y",
-    formula=np.bitwise_and,
-    integers=_AND,
+    name="bitwise_and", operands=("x", "y"), kind="bits", meaning="x & y", formula=np.bitwise_and, integers=_AND,
     bools=_AND,
 )
 
 BITWISE_OR = Elementwise(
-    name="bitwise_or",
-    operands=("x", "y"),
-    kind="bits",
-    meaning="x | y",
-    formula=np.bitwise_or,
-    integers=_OR,
+    name="bitwise_or", operands=("x", "y"), kind="bits", meaning="x | y", formula=np.bitwise_or, integers=_OR,
     bools=_OR,
 )
 
 BITWISE_XOR = Elementwise(
-    name="bitwise_xor",
-    operands=("x", "y"),
-    kind="bits",
-    meaning="x ^ y",
-    formula=np.bitwise_xor,
-    integers=_XOR,
+    name="bitwise_xor", operands=("x", "y"), kind="bits", meaning="x ^ y", formula=np.bitwise_xor, integers=_XOR,
     bools=_XOR,
 )
 
 
 def _left_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """x·2^y modulo 2^bits; 0 where y is negative or not below the width, as in NumPy."""
+    """x·2^y modulo 2^bits; 0 if y is negative or not less than the width, as in NumPy."""
     return b.select(b.below(y, y.bits), x << _masked(y), 0)
 
 
 def _masked(y: Number) -> Number:
-    """A count that LLVM defines: a larger one is poison, which a select would not remove everywhere."""
+    """Return a shift count that LLVM defines; a larger one is poison, which a select may propagate."""
     return y & (y.bits - 1)
 
 
 def _is_width(b: ScalarBuilder, x: Number, y: Number) -> bool:
-    """Whether the count is a literal below the width."""
+    """True if the count is a literal less than the width."""
     count = b.literal(y)
     return count is not None and count < x.bits
 
 
 LEFT_SHIFT = Elementwise(
-    name="left_shift",
-    operands=("x", "y"),
-    kind="shift",
-    meaning="x << y; 0 where y isn't in 0 .. bits-1",
+    name="left_shift", operands=("x", "y"), kind="shift", meaning="x << y; 0 if y is not in 0 .. bits-1",
     formula=np.left_shift,
     integers=called(_left_shift, shortcut=lambda b, x, y: x << y if _is_width(b, x, y) else None),
 )
 
 
 def _right_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """floor(x/2^y); 0 or -1 by x's sign where y is negative or not below the width, as in NumPy."""
+    """floor(x/2^y); 0 or -1, by the sign of x, if y is negative or not less than the width, as in NumPy."""
     if not x.is_signed:
         return b.select(b.below(y, y.bits), x >> _masked(y), 0)
     return b.select(b.below(y, y.bits), x >> _masked(y), x >> (x.bits - 1))
 
 
 RIGHT_SHIFT = Elementwise(
-    name="right_shift",
-    operands=("x", "y"),
-    kind="shift",
-    meaning="x >> y; x < 0 ? -1 : 0 where y isn't in 0 .. bits-1",
-    formula=np.right_shift,
+    name="right_shift", operands=("x", "y"), kind="shift",
+    meaning="x >> y; if y is not in 0 .. bits-1, -1 for negative x, else 0", formula=np.right_shift,
     integers=called(_right_shift, shortcut=lambda b, x, y: x >> y if _is_width(b, x, y) else None),
 )
 
 
 def _bits(x: Array) -> Array:
-    """The bits of each element along a last axis, the highest first."""
+    """Return the bits of each element along a new last axis, highest first."""
     return np.unpackbits(x[..., None].view(np.uint8), axis=-1, bitorder="little")[..., ::-1]
 
 
@@ -117,28 +91,16 @@ def _brev(x: Array) -> Array:
 
 
 POPCOUNT = Elementwise(
-    name="popcount",
-    operands=("x",),
-    kind="count",
-    meaning="how many bits of x are 1",
-    formula=_popcount,
+    name="popcount", operands=("x",), kind="count", meaning="the number of bits of x that are 1", formula=_popcount,
     integers=inline(lambda b, x: b.intrinsic("ctpop", x)),
 )
 
 CLZ = Elementwise(
-    name="clz",
-    operands=("x",),
-    kind="count",
-    meaning="how many bits above the highest 1 are 0; all bits of 0",
-    formula=_clz,
-    integers=inline(lambda b, x: b.intrinsic("ctlz", x)),
+    name="clz", operands=("x",), kind="count", meaning="the number of leading zeros of x; all bits for 0",
+    formula=_clz, integers=inline(lambda b, x: b.intrinsic("ctlz", x)),
 )
 
 BREV = Elementwise(
-    name="brev",
-    operands=("x",),
-    kind="count",
-    meaning="the bits of x in the opposite order",
-    formula=_brev,
+    name="brev", operands=("x",), kind="count", meaning="the bits of x in reverse order", formula=_brev,
     integers=inline(lambda b, x: b.intrinsic("bitreverse", x)),
 )

@@ -1,7 +1,7 @@
-"""Quotients, remainders, whole numbers.
+"""Quotients, remainders and rounding to integers.
 
-Of integers they have NumPy's values where the hardware's or LLVM's are undefined. The floored remainder of floats is
-exact for any quotient.
+For integers they have NumPy's values where the hardware or LLVM leaves them undefined. The floored remainder of floats
+is exact for any quotient.
 """
 
 from __future__ import annotations
@@ -14,52 +14,33 @@ from .record import INF, NAN, Elementwise
 Array = np.ndarray
 
 DIV = Elementwise(
-    name="div",
-    operands=("x", "y"),
-    kind="function",
-    meaning="x / y, correctly rounded; of integers in float32",
-    formula=np.divide,
-    floats=inline(lambda b, x, y: x / y),
+    name="div", operands=("x", "y"), kind="function", meaning="x / y, correctly rounded; integers divide in float32",
+    formula=np.divide, floats=inline(lambda b, x, y: x / y),
     special=((1.0, 0.0, INF), (1.0, -0.0, -INF), (0.0, 0.0, NAN), (INF, INF, NAN), (1.0, -INF, -0.0)),
 )
 
 FLOOR = Elementwise(
-    name="floor",
-    operands=("x",),
-    kind="function",
-    meaning="the greatest whole number that isn't greater",
-    formula=np.floor,
+    name="floor", operands=("x",), kind="function", meaning="the greatest integer not above x", formula=np.floor,
     floats=inline(lambda b, x: b.intrinsic("floor", x)),
-    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.5, -1.0)),
-    rising=True,
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.5, -1.0)), is_ascending=True,
 )
 
 CEIL = Elementwise(
-    name="ceil",
-    operands=("x",),
-    kind="function",
-    meaning="the least whole number that isn't less",
-    formula=np.ceil,
+    name="ceil", operands=("x",), kind="function", meaning="the least integer not below x", formula=np.ceil,
     floats=inline(lambda b, x: b.intrinsic("ceil", x)),
-    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.5, -0.0)),
-    rising=True,
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.5, -0.0)), is_ascending=True,
 )
 
 ROUND = Elementwise(
-    name="round",
-    operands=("x",),
-    kind="function",
-    meaning="the nearest whole number, ties to even",
-    formula=np.rint,
+    name="round", operands=("x",), kind="function", meaning="the integer nearest to x, ties to even", formula=np.rint,
     floats=inline(lambda b, x: b.intrinsic("rint", x)),
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.5, -0.0), (1.5, 2.0), (2.5, 2.0)),
-    symmetry="odd",
-    rising=True,
+    symmetry="odd", is_ascending=True,
 )
 
 
 def _safe_divisor(b: ScalarBuilder, y: Number) -> Number:
-    """y, or 1 where the division is undefined: y = 0, and y = -1, which overflows for the smallest x."""
+    """Return y, or 1 if the division is undefined: for y = 0, and for y = -1, which overflows for the smallest x."""
     undefined = y.equals(0)
     if y.is_signed:
         undefined = undefined | y.equals(-1)
@@ -67,7 +48,7 @@ def _safe_divisor(b: ScalarBuilder, y: Number) -> Number:
 
 
 def _floordiv_integers(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """floor(x/y); 0 where y is 0, and the smallest integer divided by -1 is itself, as in NumPy."""
+    """floor(x/y); 0 for y = 0, and x for the smallest x and y = -1, as in NumPy."""
     divisor = _safe_divisor(b, y)
     if not y.is_signed:
         return b.select(y.equals(0), 0, x / divisor)
@@ -79,7 +60,7 @@ def _floordiv_integers(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 def _mod_integers(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """x - floor(x/y)·y; 0 where y is 0, as in NumPy."""
+    """x - floor(x/y)·y; 0 for y = 0, as in NumPy."""
     divisor = _safe_divisor(b, y)
     remainder = b.binary("rem", x, divisor)
     if not y.is_signed:
@@ -89,7 +70,7 @@ def _mod_integers(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 def _floordiv_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
-    """The quotient of what isn't negative; by a power of two a shift."""
+    """x // y for x >= 0 and y > 0; a shift if y is a power of two."""
     if not b.proved:
         return None
     number = b.literal(y) or 0
@@ -99,7 +80,7 @@ def _floordiv_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
 
 
 def _mod_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
-    """The remainder of what isn't negative; by a power of two a mask."""
+    """x % y for x >= 0 and y > 0; a mask if y is a power of two."""
     if not b.proved:
         return None
     number = b.literal(y) or 0
@@ -109,10 +90,10 @@ def _mod_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
 
 
 def _step(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """x mod y for 0 <= x < 2^precision·y, y > 0: exact.
+    """Return x mod y, exactly, for 0 <= x < 2^precision·y and y > 0.
 
-    The rounded quotient is at most one too large after truncation, and x - q·y is a multiple of the
-    smaller unit in the last place, smaller than y.
+    After truncation, the rounded quotient is too large by at most one, and x - q·y is a multiple of the smaller unit in
+    the last place and less than y.
     """
     quotient = b.intrinsic("trunc", x / y)
     remainder = b.fma(-quotient, y, x)
@@ -120,7 +101,7 @@ def _step(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 def _times_power_of_two(b: ScalarBuilder, y: Number, k: Number) -> Number:
-    """y·2^k for k >= 0 where the result is finite; 2^k alone needn't be."""
+    """Return y·2^k for k >= 0 with a finite result, although 2^k may overflow."""
     f = b.format
     half = k.logical_shift_right(1)
     result = y
@@ -131,7 +112,7 @@ def _times_power_of_two(b: ScalarBuilder, y: Number, k: Number) -> Number:
 
 
 def _exponent(b: ScalarBuilder, x: Number) -> Number:
-    """The biased exponent field of a positive x, extended below zero for subnormal x."""
+    """Return the biased exponent of a positive x, extended below zero for subnormal x."""
     f = b.format
     lift = f.precision_bits + 1
     is_subnormal = x < f.smallest_normal
@@ -141,10 +122,10 @@ def _exponent(b: ScalarBuilder, x: Number) -> Number:
 
 
 def _magnitude(b: BlockBuilder, x: Number, y: Number) -> Number:
-    """|x| - trunc(|x|/|y|)·|y|, exact, for finite x and y other than 0.
+    """Return |x| - trunc(|x|/|y|)·|y|, exactly, for finite x and y other than 0.
 
-    A large quotient goes in rounds: x mod y·2^k leaves x mod y alone and is shorter by about a
-    significand's length each.
+    A large quotient takes several iterations: reducing x mod y·2^k preserves x mod y, and shortens x by about a
+    significand's length.
     """
     f = b.format
     dividend, divisor = abs(x), abs(y)
@@ -154,7 +135,7 @@ def _magnitude(b: BlockBuilder, x: Number, y: Number) -> Number:
     divisor_exponent = _exponent(b, divisor)
     b.branch(is_finite & (divisor > 0.0) & (dividend >= bound), loop, done)
 
-    # current >= bound, so that k >= 1 and the step's quotient is below 2^precision.
+    # current >= bound, so k >= 1, and the quotient in `_step` is below 2^precision
     b.start(loop)
     current = b.phi((dividend, before))
     k = _exponent(b, current) - divisor_exponent - (f.precision_bits - 1)
@@ -169,7 +150,7 @@ def _magnitude(b: BlockBuilder, x: Number, y: Number) -> Number:
 
 
 def _mod(b: BlockBuilder, x: Number, y: Number) -> Number:
-    """x - floor(x/y)·y as NumPy computes it: the exact remainder, then y added where the signs differ."""
+    """x - floor(x/y)·y computed like NumPy: the exact remainder, plus y if the signs differ."""
     magnitude = _magnitude(b, x, y)
     signed = b.intrinsic("copysign", magnitude, x)
     result = b.select(_signs_differ(b, x, y), signed + y, signed)
@@ -179,7 +160,7 @@ def _mod(b: BlockBuilder, x: Number, y: Number) -> Number:
 
 
 def _floordiv(b: BlockBuilder, x: Number, y: Number) -> Number:
-    """floor(x/y) as NumPy computes it: (x - remainder)/y, rounded to the nearest whole number."""
+    """floor(x/y) computed like NumPy: (x - remainder)/y, rounded to the nearest integer."""
     magnitude = _magnitude(b, x, y)
     quotient = x / y
     whole = (x - b.intrinsic("copysign", magnitude, x)) / y
@@ -198,26 +179,18 @@ def _signs_differ(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 FLOORDIV = Elementwise(
-    name="floordiv",
-    operands=("x", "y"),
-    kind="arithmetic",
-    meaning="x // y rounds down; of integers by zero 0, an error in checked builds where x and y are scalars",
-    formula=np.floor_divide,
-    floats=called(_floordiv),
-    integers=called(_floordiv_integers, shortcut=_floordiv_proved),
+    name="floordiv", operands=("x", "y"), kind="arithmetic",
+    meaning="x // y, rounded down; integer division by 0 gives 0, and is an error for scalars in checked builds",
+    formula=np.floor_divide, floats=called(_floordiv), integers=called(_floordiv_integers, shortcut=_floordiv_proved),
     special=((1.0, 0.0, INF), (0.0, 0.0, NAN), (INF, 1.0, NAN), (1.0, INF, 0.0), (-1.0, INF, -1.0), (NAN, 1.0, NAN)),
 )
 
 MOD = Elementwise(
-    name="mod",
-    operands=("x", "y"),
-    kind="arithmetic",
-    meaning="x % y, with the sign of y; of integers by zero as //",
-    formula=np.remainder,
-    floats=called(_mod),
+    name="mod", operands=("x", "y"), kind="arithmetic",
+    meaning="x % y, with the sign of y; integers modulo 0 as for //", formula=np.remainder, floats=called(_mod),
     integers=called(_mod_integers, shortcut=_mod_proved),
     special=((1.0, 0.0, NAN), (INF, 1.0, NAN), (1.0, INF, 1.0), (-1.0, INF, INF), (-0.0, 1.0, 0.0), (1.0, NAN, NAN)),
 )
 
-#: by name, what has no value where integers are divided by zero
+#: names of the operations that are undefined for integer division by zero
 DIVISIONS = (FLOORDIV.name, MOD.name)

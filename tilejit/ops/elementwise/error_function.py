@@ -14,9 +14,9 @@ from .record import INF, NAN, Accuracy, Elementwise, in_double
 _erf_of = np.vectorize(math.erf, otypes=[np.float64])
 _erfc_of = np.vectorize(math.erfc, otypes=[np.float64])
 
-#: beyond ± this erf is ±1
+#: erf is ±1 beyond ± this
 _ERF_LIMIT = {"float32": 4.0, "float64": 6.0}
-#: where erf's polynomial for large arguments is expanded
+#: centre of the expansion of erf's polynomial for large arguments
 _ERF_CENTRE = {"float32": 1.75, "float64": 2.0}
 
 ERF_FIT = Polynomial(
@@ -51,7 +51,7 @@ ERFC_FIT = Polynomial(
 
 
 def _erf(b: ScalarBuilder, x: Number) -> Number:
-    """Up to 1 x + x·P(x²), beyond that 1 - 2^Q(|x|) with x's sign, where Q fits log2(erfc)."""
+    """x + x·P(x²) for |x| up to 1, else 1 - 2^Q(|x|) with the sign of x, where Q fits log2(erfc)."""
     magnitude = abs(x)
     square = x * x
     small = b.fma(x, b.horner(square, ERF_FIT), x)
@@ -64,19 +64,12 @@ def _erf(b: ScalarBuilder, x: Number) -> Number:
 
 
 ERF = Elementwise(
-    name="erf",
-    operands=("x",),
-    kind="function",
-    meaning="error function",
-    formula=in_double(_erf_of),
-    floats=called(_erf),
-    accuracy=Accuracy((1.64, 4.0), "mp.erf(x)", ((-4, 4),), ((-6, 6),)),
-    special=((0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN)),
-    symmetry="odd",
-    rising=True,
+    name="erf", operands=("x",), kind="function", meaning="error function", formula=in_double(_erf_of),
+    floats=called(_erf), accuracy=Accuracy((1.64, 4.0), "mp.erf(x)", ((-4, 4),), ((-6, 6),)),
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN)), symmetry="odd", is_ascending=True,
 )
 
-#: below minus this gelu is -0
+#: gelu is -0 below minus this
 _GELU_LIMIT = {"float32": 15.0, "float64": 40.0}
 
 PHI_FIT = Polynomial(
@@ -111,11 +104,11 @@ GELU_FIT = Polynomial(
 
 
 def _gelu(b: ScalarBuilder, x: Number) -> Number:
-    """x·Phi(x), Phi the normal distribution's cumulative function; NaN at minus infinity as the product is.
+    """x·Phi(x) with Phi the cumulative normal distribution; NaN at minus infinity, like the product.
 
-    Up to |x| = 1 Phi(x) = 1/2 + x·Q(x²). Beyond, with a = |x| and q = a/(a + 4),
-    a·Phi(-a) = exp(-a²/2)·q·P(1 - 2q) keeps its relative precision where 1 + erf(x/sqrt(2)) cancels;
-    for positive x the result is x - x·Phi(-x).
+    For |x| up to 1, Phi(x) = 1/2 + x·Q(x²). Beyond, with a = |x| and q = a/(a + 4),
+    a·Phi(-a) = exp(-a²/2)·q·P(1 - 2q) keeps its relative precision where 1 + erf(x/sqrt(2)) would cancel; for positive
+    x, the result is x - x·Phi(-x).
     """
     magnitude = abs(x)
     limit = _GELU_LIMIT[b.format.dtype]
@@ -134,10 +127,10 @@ def _gelu(b: ScalarBuilder, x: Number) -> Number:
     return b.select(x.equals(-float("inf")), float("nan"), result)
 
 
-#: beyond ± this gelu of bfloat16 is x or -0
+#: gelu of bfloat16 is x or -0 beyond ± this
 _GELU_HALF_LIMIT = 14.0
 
-#: nearer where float16 has results
+#: more accurate in the range where float16 has nonzero results
 PHI_LOG_FIT = Polynomial(
     "mp.log(mp.erfc(x / mp.sqrt(2)) / 2) / mp.log(2)",
     weight="1 if x < 6 else mp.mpf(1) / 16",
@@ -151,25 +144,21 @@ PHI_LOG_FIT = Polynomial(
 
 
 def _gelu_of_half(b: ScalarBuilder, x: Number) -> Number:
-    """max(x, 0) - a·Phi(-a) for a = |x|, with log2(Phi(-a)) from a polynomial: nothing cancels or divides."""
+    """max(x, 0) - a·Phi(-a) for a = |x|, with a polynomial for log2(Phi(-a)): no cancellation and no division."""
     a = b.minimum(abs(x), _GELU_HALF_LIMIT)
     minus_phi = exp2_narrow(b, b.horner(a, PHI_LOG_FIT), -1.0)
-    # of the two zeros the greater is 0
+    # the maximum of the two zeros is +0
     result = b.fma(a, minus_phi, b.maximum(x, -0.0))
     return b.select(x.equals(-float("inf")), float("nan"), result)
 
 
 GELU = Elementwise(
-    name="gelu",
-    operands=("x",),
-    kind="function",
-    meaning="x/2 * (1 + erf(x / sqrt(2))); nan at -inf",
-    formula=in_double(lambda x: 0.5 * x * _erfc_of(-x / math.sqrt(2))),
-    floats=called(_gelu),
+    name="gelu", operands=("x",), kind="function", meaning="x/2 * (1 + erf(x / sqrt(2))); nan at -inf",
+    formula=in_double(lambda x: 0.5 * x * _erfc_of(-x / math.sqrt(2))), floats=called(_gelu),
     halves=called(_gelu_of_half),
     accuracy=Accuracy(
         (3.16, 4.0),
-        # mpmath's erfc takes no huge arguments
+        # mpmath's erfc fails for huge arguments
         "x * (mp.erfc(-x / mp.sqrt(2)) / 2 if abs(x) < 1000 else mp.mpf(x > 0))",
         ((-15, 5),),
         ((-39, 8),),

@@ -1,7 +1,7 @@
-"""exp, exp2 and the functions made of them.
+"""exp, exp2 and functions derived from them.
 
-A power is split as p·2^n or (1 + w)·2^n with an integer n and p in about [0.7, 1.42], so that a caller can do its own
-arithmetic on it before the one rounding that scaling to a subnormal result costs.
+A power is represented as p·2^n or (1 + w)·2^n with an integer n and p in about [0.7, 1.42]. Callers can compute with p
+before the scaling, whose result is rounded once if it is subnormal.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from ..fitted import Polynomial, RealConstant, RealRatio
 from ..scalar import FORMATS, Number, ScalarBuilder, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
-#: beyond ± this exp is 0 or infinite
+#: exp is 0 or infinite beyond ± this
 EXP_LIMIT = {"float32": 104.0, "float64": 746.0}
-#: beyond ± this exp2 is 0 or infinite
+#: exp2 is 0 or infinite beyond ± this
 EXP2_LIMIT = {"float32": 152.0, "float64": 1077.0}
 
 LOG2E = RealConstant("1 / mp.log(2)", "0x1.715476p+0", "0x1.71547652b82fep+0")
@@ -34,7 +34,7 @@ EXP_FIT = Polynomial(
     ),
 )
 
-#: for a remainder of twice the width
+#: for remainders of twice the width
 WIDE_EXP_FIT = Polynomial(
     "mp.expm1(x) / x",
     weight="x / mp.exp(x)",
@@ -48,19 +48,19 @@ WIDE_EXP_FIT = Polynomial(
     ),
 )
 
-#: step and rate: a remainder of float32's exp is x·rate - n·step. n·step is exact, because step has 17 bits
+#: the remainder of float32's exp is x·rate - n·step, where n·step is exact because step has 17 bits
 TWICE_LN2 = RealRatio("2 * mp.log(2)", "0x1.d5e1p-1", "0x1.52f22cp-1", precision_bits=32)
 _STEP, _RATE = TWICE_LN2.numbers
 
-#: 2^64 squared is infinite
+#: the square of 2^64 is infinite
 _ROOT_EXPONENT = 64
-#: a sum with this has n - 64 in the low bits, with zeros from the third on to the 22nd
+#: a sum with this has n - 64 in its low bits, and zeros from the third to the 22nd bit
 _ROOT_SHIFT = FORMATS["float32"].round_shift - _ROOT_EXPONENT
-#: _ROOT_SHIFT steps, and what rounding adds to them
+#: _ROOT_SHIFT · step, and its rounding error
 _SHIFT_STEPS = float(np.float32(_ROOT_SHIFT * _STEP))
 _OFFSET = _SHIFT_STEPS - _ROOT_SHIFT * _STEP
 
-#: 2^64 times the root of exp, of a remainder with the offset
+#: 2^64 times the square root of exp, as a function of the remainder plus _OFFSET
 ROOT_EXP_FIT = Polynomial(
     f"mp.exp((x - {_OFFSET}) / {2 * _RATE}) * 2**{_ROOT_EXPONENT}",
     weight="1 / f",
@@ -85,7 +85,7 @@ EXP2_FIT = Polynomial(
 )
 
 
-#: for results that are rounded to 11 bits at most
+#: for results rounded to at most 11 bits
 NARROW_EXP2_FIT = Polynomial(
     "mp.expm1(x * mp.log(2)) / x",
     weight="x / mp.power(2, x)",
@@ -96,15 +96,15 @@ NARROW_EXP2_FIT = Polynomial(
 
 
 def clamp(b: ScalarBuilder, x: Number, limit: float) -> Number:
-    """x limited to ±limit; NaN stays NaN."""
+    """Clamp x to ±limit; NaN stays NaN."""
     return b.minimum(b.maximum(x, -limit), limit)
 
 
 def round_to_integer(b: ScalarBuilder, x: Number, factor: float = 1.0) -> tuple[Number, Number]:
-    """The integer nearest to x·factor, as a float, and in the low bits of an i32 with two biases added.
+    """Return the integer nearest to x·factor, as a float, and in the low bits of an i32 with twice the bias added.
 
-    Of those each power of two that the i32 is divided into takes one. It may have a multiple of 2^22 added, which
-    shifting it into an exponent field loses. Where x is NaN it is garbage, but no poison.
+    If the i32 is split into two exponents, each takes one bias. The i32 may have a multiple of 2^22 added, which a
+    shift into the exponent field discards. If x is NaN, it is arbitrary, but not poison.
     """
     shift = b.format.round_shift + 2 * b.format.bias
     shifted = x + shift if factor == 1.0 else b.fma(x, factor, shift)
@@ -112,39 +112,39 @@ def round_to_integer(b: ScalarBuilder, x: Number, factor: float = 1.0) -> tuple[
 
 
 def _power(b: ScalarBuilder, biased: Number) -> Number:
-    """2^n for n + bias in the low bits, n in the range of normal exponents."""
+    """Return 2^n for n + bias in the low bits, with n in the range of normal exponents."""
     return b.from_bits(b.convert("zext", biased, b.format.integer) << b.format.precision_bits)
 
 
 def power_of_two(b: ScalarBuilder, n: Number) -> Number:
-    """2^n for an n of `round_to_integer` in the range of normal exponents."""
+    """Return 2^n for an n of `round_to_integer` in the range of normal exponents."""
     return _power(b, n - b.format.bias)
 
 
 def inverse_power(b: ScalarBuilder, power: Number) -> Number:
-    """1/power of a power of two whose inverse is normal, too."""
+    """Return 1/power for a power of two whose inverse is also normal."""
     biases = 2 * b.format.bias << b.format.precision_bits
     return b.from_bits(biases - b.bits(power))
 
 
 def scale_factors(b: ScalarBuilder, n: Number) -> tuple[Number, Number]:
-    """Two powers of two with product 2^n for an n of `round_to_integer`, so that only the second multiplication rounds.
+    """Return two powers of two with product 2^n for an n of `round_to_integer`; only multiplying by the second rounds.
 
-    The second is the greater by 2 at most.
+    The second exceeds the first by a factor of at most 2.
     """
     half = n.logical_shift_right(1)
     return _power(b, half), _power(b, n - half)
 
 
 def scale(p: Number, factors: tuple[Number, Number]) -> Number:
-    """p·2^n, rounded once, also where the result is subnormal, zero or infinite."""
+    """Return p·2^n, rounded once even if the result is subnormal, zero or infinite."""
     return p * factors[0] * factors[1]
 
 
 def exp_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) -> tuple[Number, Number]:
-    """(w, n) with (1 + w)·2^n = exp(x + correction), |x| small enough for n to be an exponent.
+    """Return (w, n) with (1 + w)·2^n = exp(x + correction), for |x| small enough for n to be an exponent.
 
-    Whoever multiplies the power by c takes c + c·w: one rounding for the sum and the product.
+    To multiply the power by c, compute c + c·w, which rounds once for the sum and the product.
     """
     ln2_high, ln2_low = b.parts(LN2)
     n_float, n = round_to_integer(b, x, b.parts(LOG2E)[0])
@@ -156,7 +156,7 @@ def exp_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) -> 
 
 
 def exp2_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) -> tuple[Number, Number]:
-    """(p, n) with p·2^n = 2^(x + correction)."""
+    """Return (p, n) with p·2^n = 2^(x + correction)."""
     n_float, n = round_to_integer(b, x)
     r = x - n_float  # exact
     if correction is not None:
@@ -165,7 +165,7 @@ def exp2_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) ->
 
 
 def exp2_narrow(b: ScalarBuilder, x: Number, factor: float = 1.0) -> Number:
-    """2^x to 18 bits times a power of two or minus one, for x from -147 to 100; rounded where it is subnormal."""
+    """Return 2^x·factor to 18 bits for x from -147 to 100; factor is a power of two or -1. Subnormals are rounded."""
     exponent = b.format.precision_bits + 1
     shift = b.format.round_shift + exponent
     shifted = x + shift
@@ -180,23 +180,23 @@ def _exp(b: ScalarBuilder, x: Number) -> Number:
 
 
 def _exp_of_float32(b: ScalarBuilder, x: Number) -> Number:
-    """The square of y = p·2^n, for p = exp(x/2 - n·ln(2)): so one multiplication rounds where the result is subnormal.
+    """The square of y = p·2^n for p = exp(x/2 - n·ln(2)), so that one multiplication rounds a subnormal result.
 
-    p comes times 2^64, and n - 64 is added to its exponent. n is 64 at most, and where x is NaN: whatever p is then, an
-    infinity or a NaN too, it stays.
+    p is computed times 2^64, and n - 64 is added to its exponent. n is at most 64, and is 64 if x is NaN, so that p is
+    unchanged even if it is infinite or NaN.
     """
     above = b.maximum(x, -EXP_LIMIT["float32"])
     shifted = b.capped(b.fma(above, b.parts(LOG2E)[0] / 2, _ROOT_SHIFT), _ROOT_SHIFT + _ROOT_EXPONENT)
     r = b.fma(above, _RATE, b.fma(shifted, -_STEP, _SHIFT_STEPS))
     p = b.horner(r, ROOT_EXP_FIT)
-    # Times 2^23 and times 2^31: the latter is y's sign, which the square loses. A shift and a sum would be two
-    # instructions.
+    # The factor combines a shift by 23 and one by 31 bits; the latter changes the sign of y, which the square removes.
+    # A shift and an addition would be two instructions.
     y = b.from_bits(b.bits(shifted) * -0x7F800000 + b.bits(p))
     return y * y
 
 
 def _exp_of_float64(b: ScalarBuilder, x: Number) -> Number:
-    """p·s·s for p = 1 + r·P(r), s = 2^n and r = x - 2n·ln(2): the square takes fewer instructions than two powers."""
+    """p·s·s for p = 1 + r·P(r), s = 2^n and r = x - 2n·ln(2): the square is cheaper than two different powers."""
     limited = clamp(b, x, EXP_LIMIT[b.format.dtype])
     shift = b.format.round_shift + b.format.bias
     shifted = b.fma(limited, b.parts(LOG2E)[0] / 2, shift)
@@ -209,15 +209,9 @@ def _exp_of_float64(b: ScalarBuilder, x: Number) -> Number:
 
 
 EXP = Elementwise(
-    name="exp",
-    operands=("x",),
-    kind="function",
-    meaning="e to the power x",
-    formula=in_double(np.exp),
-    floats=called(_exp),
-    accuracy=Accuracy((2.4, 1.6), "mp.exp(x)", ((-104, 89),), ((-746, 710),)),
-    special=((0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN)),
-    rising=True,
+    name="exp", operands=("x",), kind="function", meaning="e to the power x", formula=in_double(np.exp),
+    floats=called(_exp), accuracy=Accuracy((2.4, 1.6), "mp.exp(x)", ((-104, 89),), ((-746, 710),)),
+    special=((0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN)), is_ascending=True,
 )
 
 
@@ -228,43 +222,32 @@ def _exp2(b: ScalarBuilder, x: Number) -> Number:
 
 
 EXP2 = Elementwise(
-    name="exp2",
-    operands=("x",),
-    kind="function",
-    meaning="2 to the power x",
-    formula=in_double(np.exp2),
-    floats=called(_exp2),
-    accuracy=Accuracy((0.92, 2.0), "mp.power(2, x)", ((-151, 128),), ((-1076, 1024),)),
-    special=((0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN)),
-    rising=True,
+    name="exp2", operands=("x",), kind="function", meaning="2 to the power x", formula=in_double(np.exp2),
+    floats=called(_exp2), accuracy=Accuracy((0.92, 2.0), "mp.power(2, x)", ((-151, 128),), ((-1076, 1024),)),
+    special=((0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN)), is_ascending=True,
 )
 
 
 def _sigmoid(b: ScalarBuilder, x: Number) -> Number:
-    """1/(1 + exp(-x)); for negative x as exp(x)/(1 + exp(x)), which can't overflow."""
+    """1/(1 + exp(-x)); for negative x computed as exp(x)/(1 + exp(x)), which can't overflow."""
     w, n = exp_parts(b, -b.minimum(abs(x), EXP_LIMIT[b.format.dtype]))
     t = scale(w + 1.0, scale_factors(b, n))
     return b.select(x < 0.0, t, 1.0) * (1.0 / (t + 1.0))
 
 
 SIGMOID = Elementwise(
-    name="sigmoid",
-    operands=("x",),
-    kind="function",
-    meaning="1 / (1 + exp(-x))",
-    formula=in_double(lambda x: 1 / (1 + np.exp(-x))),
-    floats=called(_sigmoid),
+    name="sigmoid", operands=("x",), kind="function", meaning="1 / (1 + exp(-x))",
+    formula=in_double(lambda x: 1 / (1 + np.exp(-x))), floats=called(_sigmoid),
     accuracy=Accuracy((2.83, 4.0), "1 / (1 + mp.exp(-x))", ((-104, 18),), ((-746, 38),)),
-    special=((0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN)),
-    rising=True,
+    special=((0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN)), is_ascending=True,
 )
 
-#: below minus this silu is -0
+#: silu is -0 below minus this
 _SILU_LIMIT = {"float32": 110.0, "float64": 760.0}
 
 
 def _silu(b: ScalarBuilder, x: Number) -> Number:
-    """x·sigmoid(x), NaN at minus infinity as the product is."""
+    """x·sigmoid(x); NaN at minus infinity, like the product."""
     limit = _SILU_LIMIT[b.format.dtype]
     magnitude = abs(x)
     limited = b.minimum(magnitude, limit)
@@ -278,17 +261,13 @@ def _silu(b: ScalarBuilder, x: Number) -> Number:
 
 
 SILU = Elementwise(
-    name="silu",
-    operands=("x",),
-    kind="function",
-    meaning="x / (1 + exp(-x)); nan at -inf",
-    formula=in_double(lambda x: x / (1 + np.exp(-x))),
-    floats=called(_silu),
+    name="silu", operands=("x",), kind="function", meaning="x / (1 + exp(-x)); nan at -inf",
+    formula=in_double(lambda x: x / (1 + np.exp(-x))), floats=called(_silu),
     accuracy=Accuracy((3.07, 4.0), "x / (1 + mp.exp(-x))", ((-110, 20),), ((-755, 40),)),
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, NAN), (NAN, NAN)),
 )
 
-#: beyond ± this tanh is ±1
+#: tanh is ±1 beyond ± this
 _TANH_LIMIT = {"float32": 10.0, "float64": 20.0}
 
 TANH_FIT = Polynomial(
@@ -305,7 +284,7 @@ TANH_FIT = Polynomial(
 
 
 def _tanh(b: ScalarBuilder, x: Number) -> Number:
-    """Up to 9/16 x + x³·P(x²), beyond that 1 - 2/(exp(2|x|) + 1) with x's sign."""
+    """x + x³·P(x²) for |x| up to 9/16, else 1 - 2/(exp(2|x|) + 1) with the sign of x."""
     square = x * x
     small = b.fma(x * square, b.horner(square, TANH_FIT), x)
     magnitude = abs(x)
@@ -318,23 +297,16 @@ def _tanh(b: ScalarBuilder, x: Number) -> Number:
 
 
 TANH = Elementwise(
-    name="tanh",
-    operands=("x",),
-    kind="function",
-    meaning="hyperbolic tangent",
-    formula=in_double(np.tanh),
-    floats=called(_tanh),
-    accuracy=Accuracy((1.45, 4.0), "mp.tanh(x)", ((-10, 10),), ((-20, 20),)),
-    special=((0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN)),
-    symmetry="odd",
-    rising=True,
+    name="tanh", operands=("x",), kind="function", meaning="hyperbolic tangent", formula=in_double(np.tanh),
+    floats=called(_tanh), accuracy=Accuracy((1.45, 4.0), "mp.tanh(x)", ((-10, 10),), ((-20, 20),)),
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN)), symmetry="odd", is_ascending=True,
 )
 
 
 def _expm1(b: ScalarBuilder, x: Number) -> Number:
-    """(1 + w)·2^n - 1 as (w·f + (f - 1/g))·g for 2^n = f·g: of small x, whose n is 0, that is w itself."""
+    """(1 + w)·2^n - 1 as (w·f + (f - 1/g))·g for 2^n = f·g, which is w for small x, whose n is 0."""
     limit = EXP_LIMIT[b.format.dtype]
-    # below -40 the result is -1 in both formats
+    # the result is -1 below -40 in both formats
     w, n = exp_parts(b, b.minimum(b.maximum(x, -40.0), limit))
     first, second = scale_factors(b, n)
     value = b.fma(w, first, first - inverse_power(b, second)) * second
@@ -342,13 +314,8 @@ def _expm1(b: ScalarBuilder, x: Number) -> Number:
 
 
 EXPM1 = Elementwise(
-    name="expm1",
-    operands=("x",),
-    kind="function",
-    meaning="exp(x) - 1, exact near 0",
-    formula=in_double(np.expm1),
-    floats=called(_expm1),
+    name="expm1", operands=("x",), kind="function", meaning="exp(x) - 1, accurate near 0",
+    formula=in_double(np.expm1), floats=called(_expm1),
     accuracy=Accuracy((1.65, 2.3), "mp.expm1(x)", ((-20, 89),), ((-40, 710),)),
-    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1.0), (NAN, NAN)),
-    rising=True,
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1.0), (NAN, NAN)), is_ascending=True,
 )

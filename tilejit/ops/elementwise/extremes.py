@@ -1,4 +1,4 @@
-"""The greater, the less, and what is made of them."""
+"""Maxima, minima and functions derived from them."""
 
 from __future__ import annotations
 
@@ -15,34 +15,20 @@ def _relu_formula(x: Array) -> Array:
 
 
 RELU = Elementwise(
-    name="relu",
-    operands=("x",),
-    kind="exact",
-    meaning="x where x > 0, else 0; nan stays nan",
-    formula=_relu_formula,
-    floats=inline(lambda b, x: b.maximum(x, 0.0)),
-    integers=inline(lambda b, x: b.maximum(x, 0)),
-    rising=True,
+    name="relu", operands=("x",), kind="exact", meaning="x if x > 0, else 0; nan stays nan", formula=_relu_formula,
+    floats=inline(lambda b, x: b.maximum(x, 0.0)), integers=inline(lambda b, x: b.maximum(x, 0)), is_ascending=True,
 )
 
 MAXIMUM = Elementwise(
-    name="maximum",
-    operands=("x", "y"),
-    kind="exact",
-    meaning="the greater; nan if either is nan",
-    formula=np.maximum,
-    floats=inline(lambda b, x, y: b.maximum(x, y)),
+    name="maximum", operands=("x", "y"), kind="exact", meaning="the greater of x and y; nan if either is nan",
+    formula=np.maximum, floats=inline(lambda b, x, y: b.maximum(x, y)),
     integers=inline(lambda b, x, y: b.maximum(x, y)),
     special=((1.0, NAN, NAN), (NAN, 1.0, NAN), (INF, 1.0, INF), (-INF, 1.0, 1.0)),
 )
 
 MINIMUM = Elementwise(
-    name="minimum",
-    operands=("x", "y"),
-    kind="exact",
-    meaning="the less; nan if either is nan",
-    formula=np.minimum,
-    floats=inline(lambda b, x, y: b.minimum(x, y)),
+    name="minimum", operands=("x", "y"), kind="exact", meaning="the lesser of x and y; nan if either is nan",
+    formula=np.minimum, floats=inline(lambda b, x, y: b.minimum(x, y)),
     integers=inline(lambda b, x, y: b.minimum(x, y)),
     special=((1.0, NAN, NAN), (NAN, 1.0, NAN), (INF, 1.0, 1.0), (-INF, 1.0, -INF)),
 )
@@ -57,11 +43,6 @@ def _clamp(b: ScalarBuilder, x: Number, low: Number, high: Number) -> Number:
 
 
 CLAMP = Elementwise(
-    name="clamp",
-    operands=("x", "low", "high"),
-    kind="exact",
-    meaning="minimum(maximum(x, low), high)",
-    formula=_clamp_formula,
-    floats=inline(_clamp),
-    integers=inline(_clamp),
+    name="clamp", operands=("x", "low", "high"), kind="exact", meaning="minimum(maximum(x, low), high)",
+    formula=_clamp_formula, floats=inline(_clamp), integers=inline(_clamp),
 )

@@ -1,6 +1,6 @@
-"""What the hardware approximates, in few instructions: `tj.fast.exp` is `fast_exp` here.
+"""Approximations by hardware instructions; `tj.fast.exp` is called `fast_exp` here.
 
-source: PTX ISA, "Floating Point Instructions", for what each instruction may err.
+source: PTX ISA, "Floating Point Instructions", for the error bounds of the instructions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ _POSITIVE = (2.0**-126, 2.0**127)
 
 
 def _direct(row: Row) -> Code:
-    """The instruction alone."""
     return inline(lambda b, *operands: b.machine(row, *operands))
 
 
@@ -37,7 +36,7 @@ def _fast(
         name=f"fast_{name}",
         operands=operands,
         kind="approximation",
-        meaning=f"{meaning}, as the hardware approximates it",
+        meaning=f"{meaning}, approximated by the hardware",
         formula=in_double(formula),
         floats=code,
         approximation=approximation,
@@ -48,7 +47,7 @@ FAST_EXP2 = _fast(
     "exp2", "2 to the power x", np.exp2, _direct(approximate.EX2), Approximation(2.0**-22, (-126, 127.5))
 )
 
-#: log2(e)'s and the product's rounding change the exponent by as much for each unit of x
+#: rounding of log2(e) and of the product changes the exponent in proportion to x
 FAST_EXP = _fast(
     "exp",
     "e to the power x",

@@ -1,4 +1,4 @@
-"""log, log2 and pow."""
+"""Logarithms, pow and softplus."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LOG2_FIT = Polynomial(
 
 
 def _split(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
-    """(m, k) with m·2^k = x and m in [sqrt(1/2), sqrt(2)), both as floats, for positive finite x."""
+    """Return (m, k) with m·2^k = x and m in [sqrt(1/2), sqrt(2)), both as floats, for positive finite x."""
     f = b.format
     lift = f.precision_bits + 1
     is_subnormal = x < f.smallest_normal
@@ -68,7 +68,7 @@ def _split(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 
 
 def _with_special_values(b: ScalarBuilder, x: Number, result: Number) -> Number:
-    """`result` for positive finite x; a logarithm's value elsewhere."""
+    """Return `result` for positive finite x, else the value of a logarithm."""
     special = b.select(x > 0.0, x, b.select(x.equals(0.0), b.constant(x.type, -INF), NAN))
     return b.select((x > 0.0) & (x < INF), result, special)
 
@@ -83,15 +83,10 @@ def _log(b: ScalarBuilder, x: Number) -> Number:
 
 
 LOG = Elementwise(
-    name="log",
-    operands=("x",),
-    kind="function",
-    meaning="natural logarithm",
-    formula=in_double(np.log),
-    floats=called(_log),
-    accuracy=Accuracy((0.92, 2.0), "mp.log(x)", ((0.4, 3),), ((0.4, 3),)),
+    name="log", operands=("x",), kind="function", meaning="natural logarithm", formula=in_double(np.log),
+    floats=called(_log), accuracy=Accuracy((0.92, 2.0), "mp.log(x)", ((0.4, 3),), ((0.4, 3),)),
     special=((0.0, -INF), (-0.0, -INF), (INF, INF), (-INF, NAN), (NAN, NAN), (-1.0, NAN), (1.0, 0.0)),
-    rising=True,
+    is_ascending=True,
 )
 
 
@@ -103,15 +98,10 @@ def _log2(b: ScalarBuilder, x: Number) -> Number:
 
 
 LOG2 = Elementwise(
-    name="log2",
-    operands=("x",),
-    kind="function",
-    meaning="logarithm to base 2",
-    formula=in_double(np.log2),
-    floats=called(_log2),
-    accuracy=Accuracy((1.68, 3.0), "mp.log(x) / mp.log(2)", ((0.4, 3),), ((0.4, 3),)),
+    name="log2", operands=("x",), kind="function", meaning="logarithm to base 2", formula=in_double(np.log2),
+    floats=called(_log2), accuracy=Accuracy((1.68, 3.0), "mp.log(x) / mp.log(2)", ((0.4, 3),), ((0.4, 3),)),
     special=((0.0, -INF), (-0.0, -INF), (INF, INF), (-INF, NAN), (NAN, NAN), (-1.0, NAN), (1.0, 0.0)),
-    rising=True,
+    is_ascending=True,
 )
 
 TWO_OVER_LN2 = RealConstant(
@@ -138,10 +128,10 @@ ATANH_FIT = Polynomial(
 
 
 def _log2_in_two_parts(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
-    """log2 of a positive finite x as a sum of two floats, to about 12 bits more than one holds.
+    """Return log2 of a positive finite x as a sum of two floats, with about 12 bits more than one float has.
 
-    log2(m) = u·(2 + 2u²/3 + ...)/ln(2) for u = (m - 1)/(m + 1): division, constant, cubic term
-    and the product with u carry their rounding errors along.
+    log2(m) = u·(2 + 2u²/3 + ...)/ln(2) for u = (m - 1)/(m + 1). The rounding errors of the division, the constant, the
+    cubic term and the product with u are all propagated.
     """
     c_high, c_low = b.parts(TWO_OVER_LN2)
     third_high, third_low = b.parts(TWO_OVER_3LN2)
@@ -201,15 +191,15 @@ def _power(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 def _square(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
-    """x·x where y is a literal 2: one instruction, correctly rounded, with the power's special values."""
+    """x·x for a literal y = 2: one correctly rounded instruction, with the special values of the power."""
     return x * x if y.text == b.constant(y.type, 2).text else None
 
 
 def _integer_power(b: BlockBuilder, x: Number, y: Number) -> Number:
     """x^y modulo 2^bits by repeated squaring.
 
-    A negative exponent gives the exact value rounded towards zero: ±1 for x = ±1, else 0
-    (NumPy raises there, which a kernel can't).
+    A negative exponent gives the exact value truncated toward zero: ±1 for x = ±1, else 0. NumPy raises an exception,
+    which a kernel can't do.
     """
     before, loop, done = b.block, ScalarBlock("loop"), ScalarBlock("done")
     one = b.constant(x.type, 1)
@@ -237,7 +227,7 @@ def _integer_power(b: BlockBuilder, x: Number, y: Number) -> Number:
 
 
 def _power_formula(x: Array, y: Array) -> Array:
-    """x to the power y; of integers modulo 2**bits, and the true value cut toward zero where y is negative."""
+    """x to the power y; for integers modulo 2**bits, and truncated toward zero for negative y."""
     if x.dtype.kind == "f":
         return in_double(np.power)(x, y)
     negative = y < 0
@@ -250,12 +240,9 @@ def _power_formula(x: Array, y: Array) -> Array:
 
 
 POW = Elementwise(
-    name="pow",
-    operands=("x", "y"),
-    kind="arithmetic",
-    meaning="x to the power y; of integers it wraps, and for negative y is 1 / x**-y toward zero, of 0 too",
-    formula=_power_formula,
-    floats=called(_power, shortcut=_square),
+    name="pow", operands=("x", "y"), kind="arithmetic",
+    meaning="x to the power y; integers wrap, and negative y give 1 / x**-y truncated toward zero, 0 for x = 0",
+    formula=_power_formula, floats=called(_power, shortcut=_square),
     integers=called(_integer_power, shortcut=_square),
     accuracy=Accuracy((1.0, 2.0), "mp.power(x, y)", ((0, 4), (-60, 60)), ((0, 4), (-500, 500))),
     special=(
@@ -267,7 +254,7 @@ POW = Elementwise(
 
 
 def _softplus(b: ScalarBuilder, x: Number) -> Number:
-    """max(x, 0) + log(1 + t) for t = exp(-|x|), which is k·ln(2) + f + f²·P(f) for 1 + t = (1 + f)·2^k."""
+    """max(x, 0) + log(1 + t) for t = exp(-|x|), where log is k·ln(2) + f + f²·P(f) for 1 + t = (1 + f)·2^k."""
     limit = EXP_LIMIT[b.format.dtype]
     w, n = exp_parts(b, -b.minimum(abs(x), limit))
     t = scale(w + 1.0, scale_factors(b, n))
@@ -280,22 +267,18 @@ def _softplus(b: ScalarBuilder, x: Number) -> Number:
 
 
 SOFTPLUS = Elementwise(
-    name="softplus",
-    operands=("x",),
-    kind="function",
-    meaning="log(1 + exp(x))",
-    formula=in_double(lambda x: np.logaddexp(x, 0)),
-    floats=called(_softplus),
+    name="softplus", operands=("x",), kind="function", meaning="log(1 + exp(x))",
+    formula=in_double(lambda x: np.logaddexp(x, 0)), floats=called(_softplus),
     accuracy=Accuracy((1.85, 2.2), "mp.log1p(mp.exp(x))", ((-104, 104),), ((-745, 745),)),
-    special=((INF, INF), (-INF, 0.0), (NAN, NAN)),
-    rising=True,
+    special=((INF, INF), (-INF, 0.0), (NAN, NAN)), is_ascending=True,
 )
 
 
 def _log1p(b: ScalarBuilder, x: Number) -> Number:
-    """f + f²·P(f) for small x = f; else k·ln(2) + f + f²·P(f) + c/u.
+    """f + f²·P(f) for small x = f, else k·ln(2) + f + f²·P(f) + c/u.
 
-    u = (1 + f)·2^k is 1 + x rounded, and c what the rounding took: log(u + c) is log(u) + c/u but for (c/u)²/2.
+    u = (1 + f)·2^k is 1 + x rounded, and c is the rounding error: log(u + c) is log(u) + c/u up to (c/u)²/2.
+
     source: Muller et al., "Handbook of Floating-Point Arithmetic" (2018), "The 2Sum algorithm".
     """
     ln2_high, ln2_low = b.parts(LN2)
@@ -314,13 +297,9 @@ def _log1p(b: ScalarBuilder, x: Number) -> Number:
 
 
 LOG1P = Elementwise(
-    name="log1p",
-    operands=("x",),
-    kind="function",
-    meaning="log(1 + x), exact near 0",
-    formula=in_double(np.log1p),
-    floats=called(_log1p),
+    name="log1p", operands=("x",), kind="function", meaning="log(1 + x), accurate near 0",
+    formula=in_double(np.log1p), floats=called(_log1p),
     accuracy=Accuracy((0.9, 1.1), "mp.log1p(x)", ((-1, 3),), ((-1, 3),)),
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, NAN), (NAN, NAN), (-1.0, -INF), (-2.0, NAN)),
-    rising=True,
+    is_ascending=True,
 )

@@ -1,4 +1,4 @@
-"""What there is to say of one elementwise operation, and its type rule."""
+"""The record of an elementwise operation, and its type rule."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Range = tuple[float, float]
 
 INF, NAN = float("inf"), float("nan")
 
-#: kind -> what it takes and gives
+#: kind -> the types of its operands and result
 RULES: dict[str, str] = {
     "approximation": "of float32, float16 and bfloat16; integers and bool_ are converted to float32",
     "function": "of floats; integers and bool_ are converted to float32",
     "arithmetic": "of integers and floats in the promoted type; bool_ counts as int32",
-    "exact": "as arithmetic, and never rounds: float16 and bfloat16 are not converted",
-    "bits": "of integers and bool_ in the promoted type; signed with unsigned in the unsigned type of the wider",
-    "shift": "of integers in the promoted type; signed with unsigned in the left one's; bool_ counts as int32",
+    "exact": "like arithmetic, but never rounds: float16 and bfloat16 are not converted",
+    "bits": "of integers and bool_ in the promoted type; for mixed signs, in the unsigned type of the greater width",
+    "shift": "of integers in the promoted type; for mixed signs, in that of the left operand; bool_ counts as int32",
     "count": "of integers, in their own type; bool_ counts as int32",
     "comparison": "of values in the promoted type; gives bool_",
     "logical": "of values converted to bool_; gives bool_",
@@ -36,15 +36,15 @@ RULES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How far a function may be from its true value, and where that shows.
+    """A bound of the error of a function, and the ranges in which tests measure it.
 
-    ulp: a bound of the error in float32 and in float64, in units in the last place of the true value. For one float32
-    operand it was measured on all arguments; softplus, log1p and expm1 on every 64th, and on all of moderate size.
-    exact: the true value of the operands, in mpmath's words (`mp`); only tests read it. precision_bits: that this
-    takes, where arguments cancel.
-    float32, float64: for each operand the range in which the function is neither constant nor infinite.
-    halves: of a function with a formula for them a bound of the error in float16 and in bfloat16, of which rounding is
-    half a unit; measured on all arguments.
+    ulp: the bound in float32 and in float64, in units in the last place of the true value. For functions of one float32
+    it was measured on all arguments, except softplus, log1p and expm1: on every 64th, and on all of moderate size.
+    exact: the true value as an mpmath expression of the operands (`mp` is mpmath), for tests only.
+    float32, float64: for each operand, the range in which the function is neither constant nor infinite.
+    precision_bits: the precision that `exact` needs in case of cancellation.
+    halves: for functions with a formula for float16 and bfloat16, the bounds in these formats, half a unit of which is
+    rounding; measured on all arguments.
     """
 
     ulp: tuple[float, float]
@@ -57,10 +57,13 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class Approximation:
-    """How far what the hardware approximates in float32 may be from its true value: machines give different bits.
+    """A bound of the error of a float32 approximation by the hardware, whose bits depend on the GPU.
 
-    relative: of the true value. growth: of the true value for each unit of |x|, added to that. absolute: added too.
-    domain: of the last operand, where that holds; normal numbers. Subnormal operands and results may be zeros.
+    relative: relative error.
+    growth: further relative error per unit of |x|.
+    absolute: further absolute error.
+    domain: the range of the last operand for which the bound holds for normal numbers; subnormal operands and results
+    may be flushed to zero.
     """
 
     relative: float
@@ -69,7 +72,7 @@ class Approximation:
     absolute: float = 0.0
 
     def error(self, true: Array, x: Array) -> Array:
-        """The greatest absolute error, for operands of which `x` is the last one."""
+        """Return the maximum absolute error for true values, where `x` is the last operand."""
         error = (self.relative + self.growth * np.abs(x)) * np.abs(true) + self.absolute
         return np.asarray(np.where(np.abs(true) < 2.0**-126, np.maximum(error, 2.0**-126), error))
 
@@ -84,37 +87,38 @@ class Approximation:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Elementwise:
-    """One elementwise operation: all that is to be said of it. Whatever needs a list of operations collects these.
-
-    operands: their names in calls. kind: its type rule, a key of `RULES`. meaning: one line.
-    formula: its NumPy meaning on arrays that are already of the type in which it computes.
-    floats, integers, bools: how it computes on float32 and float64, on integers, on bool_; None where the type rule
-    leads to none. narrow: on floats of 16 and 8 bits; without it they are converted to float32 and back.
-    halves: how it computes on float32 what was float16 or bfloat16 and is rounded to that; None where as on float32.
-    accuracy: None where it is exact or correctly rounded, so that every machine gives NumPy's bits.
-    approximation: the bound of one that asks for the hardware's; None of the others, which give one result everywhere.
-    special: rows of arguments and the result, for zeros, infinities and NaN; NumPy has the same.
-    symmetry: of a function of one float: "odd", "even" or "". rising: whether no step of it goes down.
-    conditions: how many of the operands, the first ones, are conditions: of bool_, and not converted.
-    gives_bool: whether it gives bool_ whatever its operands are.
-    """
+    """One elementwise operation, with everything that the compiler and the documentation derive from it."""
 
     name: str
+    #: names of the operands in calls
     operands: tuple[str, ...]
+    #: its type rule, a key of `RULES`
     kind: str
+    #: one line for the documentation
     meaning: str
+    #: reference semantics in NumPy, on arrays of the type of the computation
     formula: Formula
+    #: code for float32 and float64, for integers and for bool_; None if the type rule excludes them
     floats: Code | None = None
     integers: Code | None = None
     bools: Code | None = None
+    #: code for floats of 16 and 8 bits; without it, they are converted to float32 and back
     narrow: Code | None = None
+    #: code for float32 operands converted from float16 or bfloat16, with a result to be rounded back; `floats` if None
     halves: Code | None = None
+    #: None if it is exact or correctly rounded, so that all devices give NumPy's bits
     accuracy: Accuracy | None = None
+    #: the error of an approximation by the hardware; None if all devices give the same bits
     approximation: Approximation | None = None
+    #: rows of operands and result for zeros, infinities and NaN, in agreement with NumPy
     special: tuple[tuple[float, ...], ...] = ()
+    #: symmetry of a function of one float: "odd", "even" or ""
     symmetry: str = ""
-    rising: bool = False
+    #: True if the computed function never decreases
+    is_ascending: bool = False
+    #: the number of leading operands that are bool_ conditions, and are not converted
     conditions: int = field(init=False)
+    #: True if the result is bool_ for all operand types
     gives_bool: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -127,30 +131,30 @@ class Elementwise:
 
     @property
     def takes_floats(self) -> bool:
-        """Whether its type rule lets floats in."""
+        """True if its type rule accepts floats."""
         return self.kind not in ("bits", "shift", "count")
 
     @property
     def issue(self) -> int:
-        """Quarter cycles of a multiprocessor that it takes for a warp; a function as many as an exponential."""
+        """Quarter cycles of a multiprocessor per warp; functions are estimated as an exponential."""
         return 16 if self.kind == "function" else 1
 
     def code(self, dtype: DType) -> Code | None:
-        """How it computes in a type, or None where it doesn't."""
+        """Return the code for a type, None if it is never computed in that type."""
         if dtype.is_float:
             return self.floats if dtype.bits >= 32 else self.narrow
         return self.integers if dtype.is_integer else self.bools
 
     def folds(self, dtype: DType) -> bool:
-        """Whether NumPy gives the bits that every machine gives, when it computes in a type."""
+        """True if NumPy gives the same bits as all devices, when computed in a type."""
         return not dtype.is_float or (self.accuracy is None and self.approximation is None)
 
     def value_type(self, compute: DType) -> DType:
-        """The type of the value that it gives when it computes in `compute`: that, or bool_."""
+        """Return the type of a value computed in type `compute`: the same, or bool_."""
         return bool_ if self.gives_bool else compute
 
     def result_type(self, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | str:
-        """The types in which it computes and which it returns, or why it can't take `dtypes`."""
+        """Return the types of the computation and of the result, or why the operation can't take `dtypes`."""
         if len(dtypes) != self.arity:
             return f"{self.name} takes {self.arity} operands; got {len(dtypes)}"
         fp8 = [d for d in dtypes if d.is_fp8]
@@ -171,16 +175,16 @@ class Elementwise:
         return self._arithmetic_type(promoted)
 
     def remedy(self, dtypes: Sequence[DType]) -> str:
-        """What to do where it can't take `dtypes`."""
+        """Return a hint for operands of types that the operation can't take."""
         if any(d != bool_ for d in dtypes[: self.conditions]):
             return "compare it: mask != 0"
         hint = "convert the operands first: x.astype(...)"
         return f"{hint}; a power is x ** y" if self.name == "bitwise_xor" else hint
 
     def common_type(self, dtypes: Sequence[DType]) -> DType:
-        """The type in which values that have types meet.
+        """Return the type to which operands of these types are converted.
 
-        raises: KernelTypeError where no type holds all of them.
+        raises: KernelTypeError if no type holds the values of all of them.
         """
         integers = all(d.is_integer for d in dtypes)
         if integers and self.kind == "shift":
@@ -193,7 +197,7 @@ class Elementwise:
             return dtypes[0]
         if integers and self.kind == "bits" and mixes_signs(dtypes):
             return unsigned(max(dtypes, key=lambda d: d.bits))
-        # functions compute in float32
+        # functions are computed in float32
         if integers and self.kind in ("function", "approximation"):
             return max(dtypes, key=lambda d: d.bits)
         return promote(*dtypes)
@@ -215,7 +219,7 @@ class Elementwise:
 
 
 def in_double(formula: Formula) -> Formula:
-    """A formula of floats that is evaluated in float64 and rounded once, so that it serves as a reference."""
+    """Evaluate a formula of floats in float64 and round once, to obtain a reference."""
 
     def evaluate(*arrays: Array) -> Array:
         doubles = [np.asarray(a, dtype=np.float64) for a in arrays]

@@ -1,4 +1,4 @@
-"""Square roots and reciprocals."""
+"""Square roots, reciprocals and hypot."""
 
 from __future__ import annotations
 
@@ -8,43 +8,30 @@ from ..scalar import Number, ScalarBuilder, called, inline
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
 SQRT = Elementwise(
-    name="sqrt",
-    operands=("x",),
-    kind="function",
-    meaning="square root, correctly rounded",
-    formula=in_double(np.sqrt),
-    floats=inline(lambda b, x: b.intrinsic("sqrt", x)),
+    name="sqrt", operands=("x",), kind="function", meaning="square root, correctly rounded",
+    formula=in_double(np.sqrt), floats=inline(lambda b, x: b.intrinsic("sqrt", x)),
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-1.0, NAN), (-INF, NAN), (NAN, NAN)),
 )
 
 RSQRT = Elementwise(
-    name="rsqrt",
-    operands=("x",),
-    kind="function",
-    meaning="1 / sqrt(x)",
-    formula=in_double(lambda x: 1 / np.sqrt(x)),
-    floats=called(lambda b, x: 1.0 / b.intrinsic("sqrt", x)),
+    name="rsqrt", operands=("x",), kind="function", meaning="1 / sqrt(x)",
+    formula=in_double(lambda x: 1 / np.sqrt(x)), floats=called(lambda b, x: 1.0 / b.intrinsic("sqrt", x)),
     accuracy=Accuracy((1.5, 2.0), "1 / mp.sqrt(x)", ((0.25, 4),), ((0.25, 4),)),
     special=((0.0, INF), (-0.0, -INF), (INF, 0.0), (-INF, NAN), (NAN, NAN)),
 )
 
 RECIPROCAL = Elementwise(
-    name="reciprocal",
-    operands=("x",),
-    kind="function",
-    meaning="1 / x, correctly rounded",
-    formula=in_double(lambda x: 1 / x),
-    floats=inline(lambda b, x: 1.0 / x),
-    special=((0.0, INF), (-0.0, -INF), (INF, 0.0), (-INF, -0.0), (NAN, NAN)),
-    symmetry="odd",
+    name="reciprocal", operands=("x",), kind="function", meaning="1 / x, correctly rounded",
+    formula=in_double(lambda x: 1 / x), floats=inline(lambda b, x: 1.0 / x),
+    special=((0.0, INF), (-0.0, -INF), (INF, 0.0), (-INF, -0.0), (NAN, NAN)), symmetry="odd",
 )
 
 
 def _hypot(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """sqrt(a² + c²) of the greater a and the less c, both scaled by a power of two so that no square leaves the range.
+    """sqrt(a² + c²) for the greater a and the lesser c, scaled by a power of two so that the squares stay in range.
 
     source: Muller et al., "Handbook of Floating-Point Arithmetic" (2018), "Computing sqrt(x² + y²)"; with the larger
-    square in the fma the sum errs by less than a unit, of which the root leaves half.
+    square in the fma, the error of the sum is less than a unit, which the square root halves.
     """
     large, small, step = {"float32": (60, -40, 90), "float64": (500, -450, 700)}[b.format.dtype]
     is_greater = abs(x) > abs(y)
@@ -60,17 +47,13 @@ def _hypot(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 def _hypot_of_doubles(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    # times 1, which makes any NaN a quiet one: C's function gives a NaN for an infinity and one that signals
+    # the multiplication quiets NaNs: C's hypot returns NaN for an infinity and a signaling NaN
     return np.asarray(np.hypot(x * 1.0, y * 1.0))
 
 
 HYPOT = Elementwise(
-    name="hypot",
-    operands=("x", "y"),
-    kind="function",
-    meaning="sqrt(x**2 + y**2), without overflow on the way",
-    formula=in_double(_hypot_of_doubles),
-    floats=called(_hypot),
+    name="hypot", operands=("x", "y"), kind="function", meaning="sqrt(x**2 + y**2), without intermediate overflow",
+    formula=in_double(_hypot_of_doubles), floats=called(_hypot),
     accuracy=Accuracy((1.05, 1.1), "mp.hypot(x, y)", ((-4, 4), (-4, 4)), ((-4, 4), (-4, 4))),
     special=(
         (0.0, 0.0, 0.0), (-0.0, -0.0, 0.0), (-0.0, 3.0, 3.0), (-3.0, -4.0, 5.0), (INF, 1.0, INF), (1.0, -INF, INF),

@@ -1,8 +1,8 @@
-"""sin and cos over the whole range.
+"""sin and cos over the whole range, and atan2.
 
-x = n·pi/2 + r with |r| <= pi/4; the low two bits of n choose between ±sin(r) and ±cos(r).
-Moderate x subtract n·pi/2 in three parts with fma. Larger ones multiply their integer significand by
-the window of 2/pi's bits that can matter, in integers.
+x = n·pi/2 + r with |r| <= pi/4; the low two bits of n choose between ±sin(r) and ±cos(r). For moderate x, n·pi/2 is
+subtracted in three parts with fma. For larger x, the integer significand is multiplied by the relevant window of the
+bits of 2/pi, in integer arithmetic.
 
 source: Payne and Hanek, "Radian reduction for trigonometric functions" (1983); Cody and Waite,
 "Software Manual for the Elementary Functions" (1980).
@@ -18,10 +18,10 @@ from ..fitted import Polynomial, RealConstant
 from ..scalar import BlockBuilder, Number, ScalarBlock, ScalarBuilder, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
-#: Below these n·pi/2 in three parts is exact enough for the result nearest to a multiple of pi/2.
+#: bound below which n·pi/2 in three parts is exact enough for the result closest to a multiple of pi/2
 _MODERATE = {"float32": 2.0**17, "float64": 2.0**30}
 
-#: The first bits of 2/pi after the point.
+#: the first bits of the binary fraction of 2/pi
 TWO_OVER_PI_BITS = 1280
 TWO_OVER_PI_FRACTION = int(
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e0"
@@ -63,7 +63,7 @@ COS_FIT = Polynomial(
 
 
 def _reduce_moderate(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
-    """(r, n as integer) for |x| below the moderate bound."""
+    """Return (r, n as an integer) for |x| below the moderate bound."""
     high, middle, low = b.parts(HALF_PI)
     shifted = b.fma(x, b.parts(TWO_OVER_PI)[0], b.format.round_shift)
     n = shifted - b.format.round_shift
@@ -73,10 +73,10 @@ def _reduce_moderate(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 
 
 def _two_over_pi_words(b: ScalarBuilder, offset: Number, first_bit: int, rows: int) -> list[Number]:
-    """Three words of the format's width from bit `offset` of 2/pi shifted right by `first_bit`.
+    """Return three words of the format's width from bit `offset` of 2/pi shifted right by `first_bit`.
 
-    The window's first word is chosen by halving: each step keeps or drops the first half of what is left,
-    which costs selects between constants and no table in memory.
+    The first word of the window is selected by bisection: each step keeps or drops the first half of the words that
+    remain, which takes selects between constants but no table in memory.
     """
     bits = b.format.bits
     count = (1 << rows) + 3
@@ -93,11 +93,11 @@ def _two_over_pi_words(b: ScalarBuilder, offset: Number, first_bit: int, rows: i
 
 
 def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
-    """(r, n as integer) for any finite x from the moderate bound on.
+    """Return (r, n as an integer) for finite x from the moderate bound on.
 
-    x = M·2^E with an integer M, and M·(2^E·2/pi/4 mod 1) mod 1 is x·2/pi/4 mod 1: two bits of n, then
-    the fraction. Three words of the window leave at least a word of the fraction after the cancellation
-    next to a multiple of pi/2.
+    x = M·2^E with an integer M, and M·(2^E·2/pi/4 mod 1) mod 1 is x·2/pi/4 mod 1: two bits of n followed by the
+    fraction. Three words of the window leave at least one word of the fraction after cancellation next to a multiple of
+    pi/2.
     """
     f = b.format
     wide = f"i{2 * f.bits}"
@@ -105,7 +105,7 @@ def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
     exponent = b.convert("trunc", bits.logical_shift_right(f.precision_bits), "i32")
     significand = (bits & ((1 << f.precision_bits) - 1)) | (1 << f.precision_bits)
     smallest = f.bias + int(math.log2(_MODERATE[f.dtype]))
-    # Bit `smallest - bias - precision - 2` of 2/pi has weight 1 after scaling: count from there.
+    # bit `smallest - bias - precision - 2` of 2/pi has weight 1 after scaling, so bits are counted from there
     first_bit = -(smallest - f.bias - f.precision_bits - 2)
     words = _two_over_pi_words(b, exponent - smallest, first_bit, rows=2 if f.bits == 32 else 4)
 
@@ -119,14 +119,14 @@ def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 
 
 def _fraction_to_angle(b: ScalarBuilder, signed: Number) -> Number:
-    """signed·2^-width·pi/2 for a signed integer of twice the format's width."""
+    """Return signed·2^-width·pi/2 for a signed integer of twice the format's width."""
     f = b.format
     high, low, _ = b.parts(HALF_PI)
     unit = 2.0 ** (-2 * f.bits)
     if f.bits == 32:
         value = b.convert("sitofp", signed, f.type)
     else:
-        # The top 53 bits convert exactly, and the next 64 hold what a cancellation leaves of them.
+        # the top 53 bits convert exactly, and the next 64 hold what remains after cancellation
         top = b.convert("trunc", signed >> 64, "i64") & -(1 << 11)
         below = b.convert("trunc", signed.logical_shift_right(11), "i64")
         value = b.fma(b.convert("sitofp", top, f.type), 2.0**64, b.convert("uitofp", below, f.type) * 2.0**11)
@@ -134,7 +134,7 @@ def _fraction_to_angle(b: ScalarBuilder, signed: Number) -> Number:
 
 
 def _reduce(b: BlockBuilder, x: Number) -> tuple[Number, Number]:
-    """(r, n as i32) for x >= 0; r is NaN for infinite and NaN x."""
+    """Return (r, n as i32) for x >= 0; r is NaN for infinite and NaN x."""
     before, large, done = b.block, ScalarBlock("large"), ScalarBlock("done")
     r, n = _reduce_moderate(b, x)
     is_large = x >= _MODERATE[b.format.dtype]
@@ -150,7 +150,7 @@ def _reduce(b: BlockBuilder, x: Number) -> tuple[Number, Number]:
 
 
 def _sin_or_cos(b: BlockBuilder, x: Number, quarter_turns: int) -> tuple[Number, Number]:
-    """sin(x + quarter_turns·pi/2) for x >= 0, as a value and a sign bit to flip in it."""
+    """Return sin(x + quarter_turns·pi/2) for x >= 0, as a value and a sign bit to flip in it."""
     r, n = _reduce(b, x)
     if quarter_turns:
         n = n + quarter_turns
@@ -168,15 +168,9 @@ def _sin(b: BlockBuilder, x: Number) -> Number:
 
 
 SIN = Elementwise(
-    name="sin",
-    operands=("x",),
-    kind="function",
-    meaning="sine of x radians",
-    formula=in_double(np.sin),
-    floats=called(_sin),
-    accuracy=Accuracy((2.25, 4.0), "mp.sin(x)", ((-10, 10),), ((-10, 10),), precision_bits=1300),
-    special=((0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN)),
-    symmetry="odd",
+    name="sin", operands=("x",), kind="function", meaning="sine of x radians", formula=in_double(np.sin),
+    floats=called(_sin), accuracy=Accuracy((2.25, 4.0), "mp.sin(x)", ((-10, 10),), ((-10, 10),), precision_bits=1300),
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN)), symmetry="odd",
 )
 
 
@@ -186,15 +180,9 @@ def _cos(b: BlockBuilder, x: Number) -> Number:
 
 
 COS = Elementwise(
-    name="cos",
-    operands=("x",),
-    kind="function",
-    meaning="cosine of x radians",
-    formula=in_double(np.cos),
-    floats=called(_cos),
-    accuracy=Accuracy((2.26, 4.0), "mp.cos(x)", ((-10, 10),), ((-10, 10),), precision_bits=1300),
-    special=((0.0, 1.0), (-0.0, 1.0), (INF, NAN), (-INF, NAN), (NAN, NAN)),
-    symmetry="even",
+    name="cos", operands=("x",), kind="function", meaning="cosine of x radians", formula=in_double(np.cos),
+    floats=called(_cos), accuracy=Accuracy((2.26, 4.0), "mp.cos(x)", ((-10, 10),), ((-10, 10),), precision_bits=1300),
+    special=((0.0, 1.0), (-0.0, 1.0), (INF, NAN), (-INF, NAN), (NAN, NAN)), symmetry="even",
 )
 
 
@@ -222,44 +210,41 @@ ATAN_FIT = Polynomial(
 def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
     """C ± (t + t³·P(t²)) for a multiple C of pi/4 and |t| < tan(pi/8).
 
-    With a and c the less and the greater of |x| and |y|, t is a/c, whose angle is at most pi/4; of the upper half
-    of that (a - c)/(a + c), which turns it by -pi/4.
+    With a and c the lesser and the greater of |x| and |y|, t is a/c, whose angle is at most pi/4. In the upper half of
+    that range it is (a - c)/(a + c), which rotates the angle by -pi/4.
+
     source: Cody and Waite, "Software Manual for the Elementary Functions" (1980), "ATAN/ATAN2", the reduction.
     """
     is_left = b.bits(x) < 0
     is_steep = abs(y) > abs(x)
     least, greatest = b.select(is_steep, abs(x), abs(y)), b.select(is_steep, abs(y), abs(x))
-    # a quarter where the sum would overflow
+    # scale by 1/4 if the sum would overflow
     factor = b.select(greatest > 2.0 ** (b.format.bias - 1), b.constant(x.type, 0.25), 1.0)
     a, c = least * factor, greatest * factor
-    # of two zeros t is 0 and not turned, of two infinities it is 0 and turned
-    is_turned = (a * 2.4140625 >= c) & (least > 0.0)
-    top = b.select(a.equals(c), 0.0, b.select(is_turned, a - c, a))
-    t = b.select(least > 0.0, top / b.select(is_turned, a + c, c), 0.0)
+    # for two zeros, t is 0 and not rotated; for two infinities, it is 0 and rotated
+    is_rotated = (a * 2.4140625 >= c) & (least > 0.0)
+    top = b.select(a.equals(c), 0.0, b.select(is_rotated, a - c, a))
+    t = b.select(least > 0.0, top / b.select(is_rotated, a + c, c), 0.0)
     square = t * t
     angle = b.fma(t * square, b.horner(square, ATAN_FIT), t)
     angle = b.select(is_left ^ is_steep, -angle, angle)
 
-    high, low = (_base(b, is_left, is_steep, is_turned, part) for part in range(2))
+    high, low = (_base(b, is_left, is_steep, is_rotated, part) for part in range(2))
     return b.select(b.unordered(x, y), NAN, b.intrinsic("copysign", high + (angle + low), y))
 
 
-def _base(b: ScalarBuilder, is_left: Number, is_steep: Number, is_turned: Number, part: int) -> Number:
-    """One part of the multiple of pi/4."""
+def _base(b: ScalarBuilder, is_left: Number, is_steep: Number, is_rotated: Number, part: int) -> Number:
+    """Return one part of the multiple of pi/4."""
     quarter, three_quarters = b.parts(QUARTER_PI)[part], b.parts(THREE_QUARTERS_PI)[part]
-    turned = b.select(is_left, b.constant(b.format.type, three_quarters), quarter)
+    rotated = b.select(is_left, b.constant(b.format.type, three_quarters), quarter)
     flat = b.select(is_left, b.constant(b.format.type, 4 * quarter), 0.0)
-    return b.select(is_turned, turned, b.select(is_steep, 2 * quarter, flat))
+    return b.select(is_rotated, rotated, b.select(is_steep, 2 * quarter, flat))
 
 
 ATAN2 = Elementwise(
-    name="atan2",
-    operands=("y", "x"),
-    kind="function",
-    meaning="the angle of the point (x, y) in radians, from -pi to pi",
-    formula=in_double(np.arctan2),
-    floats=called(_atan2),
-    accuracy=Accuracy((2.3, 2.2), "mp.atan2(y, x)", ((-4, 4), (-4, 4)), ((-4, 4), (-4, 4))),
+    name="atan2", operands=("y", "x"), kind="function",
+    meaning="the angle of the point (x, y) in radians, from -pi to pi", formula=in_double(np.arctan2),
+    floats=called(_atan2), accuracy=Accuracy((2.3, 2.2), "mp.atan2(y, x)", ((-4, 4), (-4, 4)), ((-4, 4), (-4, 4))),
     special=(
         (0.0, 0.0, 0.0), (-0.0, 0.0, -0.0), (0.0, 1.0, 0.0), (-0.0, 1.0, -0.0), (0.0, INF, 0.0), (1.0, INF, 0.0),
         (-1.0, INF, -0.0), (NAN, 1.0, NAN), (1.0, NAN, NAN), (NAN, NAN, NAN), (INF, NAN, NAN), (NAN, INF, NAN),
