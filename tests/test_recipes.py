@@ -68,7 +68,7 @@ OF_AN_INSTRUCTION = {
         "test_what_code_generation_and_the_passes_assume_of_a_row_holds",
     },
     "isa/test_simulated.py": {"test_the_simulator_translates_the_row"},
-    "isa/test_ptxas.py": {"test_a_row_stands_in_the_ptx_as_in_the_table"},
+    "isa/test_ptxas.py": {"test_the_ptx_contains_a_row_as_the_table_does"},
     "isa/test_verified.py": {"test_a_rows_own_instruction_is_sound"},
 }
 
