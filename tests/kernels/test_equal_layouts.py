@@ -88,12 +88,12 @@ def runs(device: Device, fn: Any, one: TileLayout, other: TileLayout, wanted: An
 
 
 @given(fn=st.sampled_from([branch, expression, loop, swapped]), one=rewritten(OWNED), other=rewritten(OWNED))
-def test_layouts_of_tiles_are_compared_as_functions(device: Device, fn: Any, one: TileLayout, other: TileLayout) -> None:
+def test_tile_layouts_are_compared_as_functions(device: Device, fn: Any, one: TileLayout, other: TileLayout) -> None:
     runs(device, fn, one, other, lambda x, n: 2 * x)
 
 
 @given(one=rewritten(SHARED), other=rewritten(SHARED))
-def test_layouts_of_buffers_are_compared_as_functions(device: Device, one: TileLayout, other: TileLayout) -> None:
+def test_buffer_layouts_are_compared_as_functions(device: Device, one: TileLayout, other: TileLayout) -> None:
     runs(device, buffers, one, other, lambda x, n: 2 * np.concatenate([x[n : n + 16], x[n : n + 16]]))
 
 

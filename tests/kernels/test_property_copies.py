@@ -58,7 +58,7 @@ class Copy:
         if self.src.space == "local":
             self.held["src"] = tiles.agreed(self.src, place.scope, self.held["src"])
             if self.dst.space != "local" and not place.apart:
-                self.held["src"] = tiles.alike(self.src, place.scope, self.held["src"])
+                self.held["src"] = tiles.equal_in_instances(self.src, place.scope, self.held["src"])
 
     def __repr__(self) -> str:
         return (
