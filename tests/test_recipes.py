@@ -91,7 +91,7 @@ PATH = re.compile(r"`([\w/]+\.(?:py|tile))`")
 def follow(heading: str, folder: Path) -> None:
     """Does to a copy of the package what the blocks of code under a heading of CONTRIBUTING say.
 
-    A block is for the file whose path stands last in the text before it: a `diff` changes it, any other is its text,
+    A block is for the file whose path comes last in the text before it: a `diff` changes it, any other is its text,
     or its end where there is one. Paths are from the package, those of tests from the repository.
     """
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -44,13 +44,13 @@ def test_mypy_finds_nothing() -> None:
     check("mypy", *options)
 
 
-#: what stands at the top of the repository, besides names that begin with a dot
+#: the names at the top of the repository, except those that begin with a dot
 TOP = {
     "tilejit", "examples", "tests", "pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE",
 }
 
 
-def test_nothing_else_stands_at_the_top() -> None:
+def test_nothing_else_is_at_the_top() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("not a checkout of git's")
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -72,7 +72,7 @@ def trees() -> Iterator[Trees]:
 
 
 #: classes of one name in several files, and why: each variant has its `Plan`; a `Kernel` is the user's, and its IR;
-#: `Region`, `Scalar` and `Tile` are annotations, and what the compiler makes of such values
+#: `Region`, `Scalar` and `Tile` are annotations, and the compiler's records of their values
 SEVERAL = {"Barrier", "NamedBarrier", "Plan", "Kernel", "Region", "Ring", "RingStep", "Scalar", "Tile"}
 
 

@@ -53,7 +53,7 @@ def check(
     sums = left @ right + (bias.astype(np.float32) if more else 0)
     wanted = (np.maximum(sums, 0) if activation == "relu" else sums) + (residual.astype(np.float32) if more else 0)
     assert np.array_equal(c, wanted.astype(c.dtype))
-    assert c.base is not None and np.isnan(c.base[..., n:].astype(np.float32)).all(), "what lies behind rows is written"
+    assert c.base is not None and np.isnan(c.base[..., n:].astype(np.float32)).all(), "memory past the rows is written"
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -77,7 +77,7 @@ def test_tiles_hang_over_every_edge(m: int, n: int, k: int) -> None:
     check(m, n, k, example.gemm)
 
 
-def test_whole_groups_of_tiles_ask_for_no_place_behind_the_last() -> None:
+def test_whole_groups_of_tiles_use_no_place_after_the_last() -> None:
     check(15 * example.BM + 1, 8, 8, example.gemm, ctas=5)
 
 

@@ -458,7 +458,7 @@ class Drawn:
         return self.assign(f"tj.{self.scope}.{kind}({shape}, {arguments[kind]})")
 
     def factors(self) -> list[str]:
-        """A product of two tiles of memory, or a sum of such products."""
+        """A product of two tiles of memory, or a sum of products."""
         dtype = DTYPES[self.one(("float16", "bfloat16", "int8", "float16"))]
         m, n, k = self.one((16, 32, 64, *EXTENTS[:17])), self.one((8, 16, 64, *EXTENTS[:17])), self.one(EXTENTS[:17])
         if self.scope == "thread" or m * n > self.most:

@@ -22,7 +22,7 @@ from tilejit.runtime.store import DiskStore
 
 KEY, OTHER = "program:one", "program:two"
 
-#: the id of a user without files, who may read what all users may
+#: the id of a user without files, with the rights that all users have
 UNPRIVILEGED = 65534
 
 has_users = hasattr(os, "geteuid")
