@@ -81,7 +81,8 @@ def test_it_says_what_an_index_shows(wheel: Path) -> None:
     (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
     headers = message_from_bytes(archive.read(name))
     assert (headers["Name"], headers["Version"]) == ("tilejit", tj.__version__)
-    assert all(headers[name] for name in ("Summary", "Keywords", "Author")) and headers["License-Expression"] == "Apache-2.0"
+    assert all(headers[key] for key in ("Summary", "Keywords", "Author"))
+    assert headers["License-Expression"] == "Apache-2.0"
     assert headers["License-File"] == "LICENSE" and name.replace("METADATA", "licenses/LICENSE") in archive.namelist()
     assert "Typing :: Typed" in headers.get_all("Classifier", [])
     # an index splits each at its first comma
