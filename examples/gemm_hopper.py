@@ -283,7 +283,7 @@ def rows_of(name: str, x: Any) -> tuple[Any, bool]:
     # the step along a dimension of one element, or none, means nothing
     is_rows = steps[1] != size or (steps[2] == size and (x.shape[1] < 2 or x.shape[2] > 1))
     if is_rows and steps[2] != size and 0 not in x.shape:
-        raise ValueError(f"{name} has no dimension that lies together: its steps are {steps[1:]} bytes")
+        raise ValueError(f"{name} has no contiguous dimension: its strides are {steps[1:]} bytes")
     step = steps[1] if is_rows else steps[2]
     if step % 16 and x.shape[1 if is_rows else 2] > 1:
         raise ValueError(
@@ -323,7 +323,7 @@ def arranged(
         a, b = zeros(a, *a.shape[:-1], 8), zeros(b, *b.shape[:-2], b.shape[-1], 8).swapaxes(-1, -2)
     (A, a_rows), (B, b_rows), (C, c_rows) = (rows_of(name, x) for name, x in (("a", a), ("b", b), ("c", c)))
     if not c_rows:
-        raise ValueError("c: rows must lie together; transpose the product: c.T = b.T @ a.T")
+        raise ValueError("c: rows must be contiguous; transpose the product: c.T = b.T @ a.T")
     added = None if residual is None else rows_of("residual", residual)[0]
     clusters = int(C.shape[0]) * tj.cdiv(C.shape[1], BM * together) * tj.cdiv(C.shape[2], BN)
     most = max(1, tj.num_sms() // together)

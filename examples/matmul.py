@@ -1,8 +1,8 @@
 """C = activation(A @ B + bias) on tensor cores: cp.async stages → swizzled shared memory → ldmatrix → mma.sync.
 
 A is M × K, B is K × N, both float16 or bfloat16 and row-major; M, N and K are run-time values, and tiles may extend
-past every edge. Rows at multiples of 16 bytes give the widest copies, of 8 or 4 bytes narrower ones. cp.async can't
-copy rows at other multiples of 2 bytes; pad them. It takes 160 KB of shared memory. Run it: `python examples/matmul.py`.
+past every edge. Rows at multiples of 16 bytes give the widest copies, of 8 or 4 bytes narrower ones; pad all others,
+which cp.async can't copy. It takes 160 KB of shared memory. Run it: `python examples/matmul.py`.
 
 Each CTA of eight warps computes a 256 × 128 tile of C, each warp 64 × 64 of it. Three activities overlap: cp.async
 fetches slices of K for later steps, ldmatrix loads the next 16 columns of this step, and the tensor cores multiply the

@@ -7,8 +7,8 @@ tiles; only at the end does it add the tile's rows. The strips give partial sums
 kernel adds, with one strip.
 
 All: each CTA adds every grid-th block to a tile in registers; then one CTA adds the CTAs' sums. Adding to a
-loop-carried tile costs one addition per element, while a sum over it takes shuffles and a barrier. More CTAs than run at once
-are faster than exactly that number: a new CTA loads while an old one computes its sum.
+loop-carried tile costs one addition per element, while a sum over it takes shuffles and a barrier. More CTAs than run
+at once are faster than exactly that number: a new CTA loads while an old one computes its sum.
 `sum_all` takes two launches. `sum_in_one_launch` counts the CTAs that are done, and the last one adds the sums. Its
 `atomic.add` releases the CTA's sum to the others and acquires theirs, and the barrier extends this order to the CTA's
 other threads.
