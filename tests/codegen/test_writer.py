@@ -87,13 +87,13 @@ def test_a_side_knows_no_word_of_the_other_one() -> None:
     for side in (then, orelse):
         w.start(side)
         assert w.read(kept, "i32") == w.read(changed, "i32") == "%x" and w.read(unwritten, "i32") == "undef"
-        inside, after = w.join("inside"), w.join("after")
-        w.branch("%d", inside, after)
+        inside, joined = w.join("inside"), w.join("joined")
+        w.branch("%d", inside, joined)
         w.start(inside)
         w.write(changed, "i32", "%y")
         w.write(unwritten, "i32", "%z")
-        w.jump(after)
-        w.start(after)
+        w.jump(joined)
+        w.start(joined)
         assert w.read(kept, "i32") == "%x" and w.read(changed, "i32") not in ("%x", "%y")
         w.jump(after)
     w.start(after)
