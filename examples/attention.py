@@ -1,25 +1,25 @@
 """Attention for Hopper: softmax(Q @ K.T / sqrt(D)) @ V, and the log-sum-exp of each query's scores.
 
-A CTA takes 192 queries of a head at a time, and goes through the keys and values in blocks. As in `attention_small.py`
-it keeps three things for each query: a base, which is one of its scores; the sum of its weights, exp(score - base); and
-the sum of the values, each times its weight. Four warpgroups share the work. A warp of the first one fetches blocks of
-K and V into rings in shared memory, ahead of their use. The other three warpgroups compute, for 64 queries each.
+A CTA takes 192 queries of a head at a time, and iterates over the keys and values in blocks. As in `attention_small.py`
+it keeps three values for each query: a base, which is one of its scores; the sum of its weights, exp(score - base); and
+the weighted sum of the values. Four warpgroups share the work. One warp of the first one prefetches blocks of K and V
+into rings in shared memory. The other three warpgroups compute, for 64 queries each.
 Products are asynchronous: while the tensor cores multiply for one warpgroup, the others compute exponentials.
 
-The base may be any score, as long as float16 holds the weights: the result is the same. So the greatest score is looked
-for in the first block only. In later blocks the sums show when weights have become too large; only then the greatest
-score becomes the base, and the block is weighed again. To look for it in every block would be slower: threads would
-exchange maxima, and scale all sums so far. On an H100 that had 0.95 to 1.00 of cuDNN's speed; this has 1.05 to 1.25.
+The result doesn't depend on the base, as long as the weights fit into float16. So the kernel computes the maximum score
+of the first block only. In later blocks the sums show when weights have become too large; only then the maximum becomes
+the base, and the block's weights are recomputed. A maximum in every block would be slower, since threads would exchange
+maxima and rescale all sums. On an H100 that had 0.95 to 1.00 of cuDNN's speed; this kernel has 1.05 to 1.25.
 
-Every block goes through the same code: the first one, those that are masked, and those that are weighed again. With a
-copy for each the kernel is no faster, and its compilation takes half as long again.
+All blocks run the same code: the first one, masked ones, and those whose weights are recomputed. With a copy of the
+code for each case the kernel is no faster, and its compilation takes 1.5 times as long.
 
 Q and Out are batch × heads × queries × D, K and V batch × (heads / group) × keys × D, of float16 or bfloat16, D = 64 or
 128. Rows start at multiples of 16 bytes. Other strides are free: arrays of (batch, sequence, heads, D) need no copy.
-`causal`: key k counts for query q where k <= q + (keys - queries). A query for which no key counts gives 0, and -inf.
+`causal`: query q uses the keys k <= q + (keys - queries). For a query without keys Out is 0, and the log-sum-exp -inf.
 
-TMA cuts every tile at the tensor's edges: past the last key it reads 0, and such scores are masked by the key's index;
-past the last query it writes nothing. Exponentials are the hardware's (`tj.fast.exp2`).
+TMA clips every tile at the tensor's edges: past the last key it reads 0, and these scores are masked by the key's
+index; past the last query it writes nothing. Exponentials are the hardware's (`tj.fast.exp2`).
 
 Run it: `python examples/attention.py`.
 """
@@ -31,10 +31,10 @@ import tilejit as tj
 CONSUMERS = 3  # warpgroups
 BM = 64 * CONSUMERS  # queries of a tile, which one CTA computes
 STAGES = 3  # blocks of K, and of V, that are on their way or in use
-WARPS = 4  # of a warpgroup: each says for itself that it is done with a stage
+WARPS = 4  # of a warpgroup: each releases a stage separately
 LOG2_E, LN_2 = 1.4426950408889634, 0.6931471805599453
-LOWEST = -1e30  # not -inf: -inf - -inf is NaN, in queries that no key counts for
-LEAST = 1e-37  # stands for the sum of weights where no key counts, which is 0
+LOWEST = -1e30  # not -inf: -inf - -inf is NaN, in queries without keys
+LEAST = 1e-37  # replaces the sum of weights if it is 0, for a query without keys
 MOST = 30000.0  # of a thread's sum of weights: float16 holds weights up to 65,504
 
 
@@ -42,9 +42,9 @@ MOST = 30000.0  # of a thread's sum of weights: float16 holds weights up to 65,5
 def place_of(t: int, heads: int, tiles: tuple[int, int], causal: bool) -> tuple[int, int, int]:
     """Batch, head, and first query of the t-th tile. tiles: how many there are in all, and in one head.
 
-    The tiles of a head follow each other, which share its keys in the cache. If causal, those with many keys come
-    first, of 32 heads side by side. In each turn every CTA takes a tile, then, and in every second turn they do so in
-    reverse order: so all CTAs have nearly the same to do.
+    The tiles of a head are consecutive, so that they share its keys in the cache. If causal, tiles with many keys come
+    first, 32 heads at a time. In each iteration every CTA takes a tile, in reverse order in every second iteration, so
+    that all CTAs have nearly equal work.
     """
     count, rows = tiles
     if causal:
@@ -120,7 +120,7 @@ def attention(
             batch, head, first = place_of(t, heads, (tiles, rows), causal)
             steps = steps_of(first, queries, keys, causal, BN)
             first += w * 64
-            certain = min(keys, first + 1 + keys - queries) if causal else keys  # keys in front of it count for all
+            certain = min(keys, first + 1 + keys - queries) if causal else keys  # all queries use the keys before it
             q_step = q_ring[n]
             tile = q[q_step.stage, w * 64 : w * 64 + 64]
             base = tj.wg.full((64,), LOWEST, tj.float32)
@@ -131,9 +131,9 @@ def attention(
                 k_step.wait()
                 tj.wg.gemm_async(s, tile, k[k_step.stage].T, accumulate=False)  # scores of block j
                 v_step.wait()
-                # Weights of block j - 1, times values. When j is 0 these are of another tile, and don't stay.
+                # Weights of block j - 1, times values. When j is 0 these are of another tile, and are discarded.
                 tj.wg.gemm_async(acc, p, v[v_step.stage], accumulate=j > 1)
-                tj.wgmma.wait(1)  # for the scores; the other product goes on
+                tj.wgmma.wait(1)  # for the scores; the other product continues
                 tj.warp.release(k_step)
                 if certain < (j + 1) * BN:
                     mask(s, j * BN, first, queries, keys, causal)
@@ -142,7 +142,7 @@ def attention(
                     tj.warp.release(v_step)
                 if j == 0 and n > 0:
                     tj.bulk.wait_read(0)
-                    tj.wg.release(q_ring[n - 1])  # the results of the tile before have left
+                    tj.wg.release(q_ring[n - 1])  # the results of the previous tile have been read
                 rise = j == 0  # to the greatest score
                 while True:
                     if rise:
@@ -171,9 +171,9 @@ def attention(
 
 @tj.function
 def weigh(p: tj.Tile, e: tj.Tile, s: tj.Tile, base: tj.Tile, scale: float) -> tj.Tile:
-    """Writes the weights of the scores s to p; returns their sums, four for each query.
+    """Write the weights of the scores s to p; return their sums, four for each query.
 
-    It takes half of the columns at a time, by way of e: all at once would take more registers than there are.
+    It takes half of the columns at a time, through e: all at once would need too many registers.
     """
     shift = -base[:, None]
     return weigh_half(p, e, s, shift, scale, 0) + weigh_half(p, e, s, shift, scale, e.shape[1])
@@ -181,7 +181,7 @@ def weigh(p: tj.Tile, e: tj.Tile, s: tj.Tile, base: tj.Tile, scale: float) -> tj
 
 @tj.function
 def weigh_half(p: tj.Tile, e: tj.Tile, s: tj.Tile, shift: tj.Tile, scale: float, at: int) -> tj.Tile:
-    """The columns from `at` on. Four threads share a row; each sums up what it has, and waits for no other."""
+    """The columns from `at` on. Four threads share a row; each sums its own elements, without synchronization."""
     n = e.shape[1]
     tj.wg.fma(e, s[:, at : at + n], scale, shift)
     tj.wg.fast_exp2(e, e)
@@ -191,10 +191,10 @@ def weigh_half(p: tj.Tile, e: tj.Tile, s: tj.Tile, shift: tj.Tile, scale: float,
 
 @tj.function
 def mask(s: tj.Tile, start: int, first: int, queries: int, keys: int, causal: bool) -> None:
-    """Makes the scores of keys that don't count -inf. s: of the 64 queries from `first` on, the keys from `start` on.
+    """Set the scores of masked keys to -inf. s: of the 64 queries from `first` on, the keys from `start` on.
 
-    A thread has 2 neighbours of every 8 keys: key 8 * a + 2 * b + c, where b says which of four threads it is. Written
-    with these digits as dimensions, a and c of each register are constants, and only b is computed.
+    A thread has 2 neighbours of every 8 keys: key 8 * a + 2 * b + c, where b is its index among four threads. With
+    these digits as dimensions, a and c of each register are constants, and only b is computed.
     """
     end = tj.wg.full((64,), keys - start, tj.int32)
     if causal:

@@ -1,13 +1,13 @@
 """Attention of one head after the other, softmax(Q @ K.T * scale) @ V, without the matrix of scores in memory.
 
-A CTA takes BM queries of one head and goes through the keys and values BN at a time. As in `softmax.py`'s pass for long
-rows it keeps, for each query, the greatest score so far and the sum of exp(score - greatest), and beside them the
-weighted values `acc`; all three are scaled down when a greater score comes. Products are mma instructions through `@`;
-the scores never leave registers, and become the next product's operand there.
+A CTA takes BM queries of one head and goes through the keys and values BN at a time. As `softmax.py` does for long
+rows, it keeps for each query the greatest score so far, the sum of exp(score - greatest) and the weighted sum of the
+values, `acc`; the two sums are scaled down when a greater score appears. Products are mma instructions through `@`; the
+scores never leave registers, and become the next product's operand there.
 
-`causal` is compile-time: key k counts for query q where k <= q + (keys - queries), with no more queries than keys.
+`causal` is compile-time: query q uses the keys k <= q + (keys - queries); there must not be more queries than keys.
 Sequences may have any length: keys past the end are masked by their index, and queries past the end are never stored.
-So may D: a product whose extents aren't multiples of the instruction's is padded, with zeros along what is summed.
+D is arbitrary, too: a product whose extents aren't multiples of the instruction's is padded with zeros.
 
 Run it: `python examples/attention_small.py`.
 """
@@ -17,7 +17,7 @@ import numpy as np
 import tilejit as tj
 
 BM, BN = 64, 32
-LOWEST = -1e30  # not -inf: -inf - -inf is NaN, in queries that have seen no key yet
+LOWEST = -1e30  # not -inf: -inf - -inf is NaN, in queries without a key so far
 
 
 @tj.kernel(threads=128)

@@ -1,11 +1,11 @@
-"""Y[i] = sum of row i of X, with as many rows for a CTA and as many threads as are fastest here.
+"""Y[i] = sum of row i of X, with the fastest number of rows and of threads per CTA.
 
-`tj.autotune` stands above the kernel with a list of configurations: values of its constexpr parameters, which launches
-then leave out, and threads. The first launch with a new shape of X (`key`) compiles all of them, times each, and
-launches the fastest; later launches go straight to it, in later processes too, since the table is kept on the disk. The
-grid is a function, because how many CTAs there are depends on the configuration.
+`tj.autotune` decorates the kernel with a list of configurations: values of its constexpr parameters, which launches
+then omit, and numbers of threads. The first launch with a new shape of X (`key`) compiles all of them, times each, and
+launches the fastest; later launches use it directly, also in later processes, since the table is kept on disk. The grid
+is a function, because the number of CTAs depends on the configuration.
 
-Run it: `python examples/autotune.py`. On the simulator it counts what each configuration costs.
+Run it: `python examples/autotune.py`. The simulator estimates the cost of each configuration.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def check(m: int, n: int) -> None:
 def main() -> None:
     check(60, 500)
     check(200, 32)
-    # the kernel as it is without its configurations
+    # the kernel without its configurations
     print(row_sums.kernel.explain(tj.spec((60, 500), tj.float32), tj.spec((60,), tj.float32), N=500, ROWS=4))
 
 

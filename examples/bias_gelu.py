@@ -1,12 +1,12 @@
 """Y = X + gelu(H + bias): tiles of several dtypes in one expression.
 
-H and X are float16 (or bfloat16), the bias is float32. An operation of two dtypes promotes as NumPy does, so that
-h + bias is float32; `.astype` converts a tile in registers. A function is as exact as its operand's type: gelu of
-float16 needs 30 instructions, of float32 70, which would take longer than memory does. So the sum is rounded to H's
-type first, as torch does, and what follows is float32 again until the end.
+H and X are float16 (or bfloat16), the bias is float32. An operation of two dtypes promotes as in NumPy, so that
+h + bias is float32; `.astype` converts a tile in registers. A function is computed to its operand's precision: gelu of
+float16 needs 30 instructions, of float32 70, which would take longer than the memory accesses. So the sum is rounded to
+H's type first, as in torch, and the rest is computed in float32 until the end.
 
-`bias` is one row: it broadcasts over the tile's rows and gets the layout that the others have, each thread its own
-columns. Everything fuses: H, X and bias are read once, Y is written once, and in between there are only registers.
+`bias` is one row: it broadcasts over the tile's rows and gets a layout that matches theirs, so that each thread holds
+its columns. All is fused: H, X and bias are read once, Y is written once, and intermediate values stay in registers.
 
 Run it: `python examples/bias_gelu.py`.
 """

@@ -1,6 +1,6 @@
 """copy → gmem_smem: one warp moves a 32 × 32 tile from global to shared memory and back, 16 bytes a transfer.
 
-For each element type it prints the vector width, the bytes of a transfer and the rounds of the loop that the
+For each element type it prints the vector width, the bytes per transfer and the number of iterations that the
 dispatcher chose, runs the kernel and compares the result.
 """
 

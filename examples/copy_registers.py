@@ -1,7 +1,7 @@
 """copy → reg: each lane of a warp reads its own row of shared memory into registers and writes it back.
 
-The register layout says who owns what: in `S[(32, k) : (1 @ laneid, 1)]` lane i owns row i, k registers a lane.
-The program fills shared memory, loads it, clears it, stores it back, and must reproduce it.
+The register layout assigns elements to lanes: in `S[(32, k) : (1 @ laneid, 1)]` lane i owns row i, in k registers.
+The program fills shared memory, loads it, clears it, stores the registers back, and must restore the contents.
 """
 
 import numpy as np

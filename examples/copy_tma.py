@@ -1,7 +1,7 @@
 """A copy by TMA: each CTA loads one box of a matrix into shared memory and stores it from there.
 
-One warp starts both transfers, and no element goes through a register. The hardware replaces a CTA when its store has
-read the buffer, so the transfers of many CTAs go on side by side without a loop and without a ring of buffers.
+One warp starts both transfers, and no element goes through a register. When the store has read the buffer, the CTA
+exits and the next one starts, so the transfers of many CTAs overlap without a loop or a ring of buffers.
 
 Needs sm_90. Run on the simulator, or on a GPU: `python -m examples.copy_tma`.
 """
@@ -12,7 +12,7 @@ import tilejit as tj
 
 ROWS, COLUMNS = 4, 256
 
-#: rows of shared memory that a CTA asks for, more than it uses, so that no more than eight CTAs run on a multiprocessor
+#: rows of shared memory that a CTA allocates, more than it uses, so that at most eight CTAs run on a multiprocessor
 #: at a time. Their boxes of float32 are 32 KB, enough to keep the memory busy; four times as much took 3 % longer
 ROOM = 28
 
@@ -32,7 +32,7 @@ def copy(A: tj.Tensor, B: tj.Tensor) -> None:
 
 
 def boxes(rows: int, columns: int) -> int:
-    """The CTAs that a matrix takes."""
+    """The number of CTAs for a matrix."""
     return tj.cdiv(rows, ROWS) * tj.cdiv(columns, COLUMNS)
 
 

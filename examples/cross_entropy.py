@@ -1,18 +1,18 @@
 """Cross entropy over a long vocabulary, loss and gradient: an online sum without a barrier in its loop.
 
 The loss of a row is log(sum(exp(x))) - x[target]. As in `softmax.py`, one pass keeps the greatest element so far and
-the sum of exp(x - greatest). But there all threads wait for each other in every turn, for the maximum. Here each thread
-keeps a maximum and a sum of its own: a reshaped tile has the threads as one of its axes, and reductions over the other
-axes stay in a thread's registers, nothing but arithmetic. Only behind the loop are the threads' sums combined.
+the sum of exp(x - greatest). But there all threads synchronize in every iteration, for the maximum. Here each thread
+keeps its own maximum and sum: a reshaped tile has the threads as one of its axes, and reductions over the other axes
+are plain arithmetic on a thread's registers. The threads' sums are combined only after the loop.
 
-The gradient is exp(x - log(sum(exp(x)))), with 1 taken from the target's. It needs no reduction, so any CTA may take
-any part of a row; `tj.cta.indices` says which column each element is. `cross_entropy_fused` writes loss and gradient in
-one launch: a CTA that fills a multiprocessor goes through its row twice. `cache="evict_last"` asks for the row to stay
-in its L1 meanwhile, and "evict_first" keeps everything else from pushing it out: 0.94 of a copy's speed
-instead of 0.66.
+The gradient is exp(x - log(sum(exp(x)))), less 1 for the target. It needs no reduction, so any CTA may compute any part
+of a row; `tj.cta.indices` gives the column of each element. `cross_entropy_fused` writes loss and gradient in one
+launch: a CTA that fills a multiprocessor reads its row twice. `cache="evict_last"` asks for the row to stay in L1
+between the two passes, and "evict_first" keeps other data from displacing it. This reaches 0.94 of a copy's speed,
+compared with 0.66 without these hints.
 
-exp(y) is `tj.fast.exp2(y * LOG2E)`, an instruction of the hardware's beside one for its argument: within 2.4e-7 of the
-value for that argument (`python -m tilejit operations`), which is rounded to float32 itself.
+exp(y) is `tj.fast.exp2(y * LOG2E)`, one instruction plus one for its argument. It is within 2.4e-7 of the value for
+that argument (`python -m tilejit operations`), which is itself rounded to float32.
 
 Run it: `python examples/cross_entropy.py`.
 """
@@ -24,7 +24,7 @@ import numpy as np
 import tilejit as tj
 
 THREADS = 512
-BLOCK = (4, THREADS, 8)  # a row's elements in a turn: four vectors of 8 for each thread
+BLOCK = (4, THREADS, 8)  # a row's elements per iteration: four vectors of 8 for each thread
 WIDE = 4096  # columns of a CTA of the gradient
 FUSED_THREADS = 1024
 FUSED_BLOCK = (4, FUSED_THREADS, 8)
@@ -36,7 +36,7 @@ Cache: TypeAlias = Literal["evict_first", "evict_last"] | None
 
 @tj.function
 def log_sum_exp(X: tj.Tensor, row: int, block: tuple[int, int, int], cache: Cache) -> tj.Scalar:
-    """log(sum(exp(x))) of a row. block: vectors a thread, threads, elements of a vector."""
+    """log(sum(exp(x))) of a row. block: vectors per thread, threads, elements of a vector."""
     vectors, threads, width = block
     step = vectors * threads * width
     # of x * LOG2E
@@ -80,7 +80,7 @@ def cross_entropy_backward(
 
 @tj.kernel(threads=FUSED_THREADS)
 def cross_entropy_fused(X: tj.Tensor, targets: tj.Tensor, losses: tj.Tensor, dX: tj.Tensor, dloss: tj.float32) -> None:
-    """dloss: the derivative by each of the losses, 1 / rows for their mean."""
+    """dloss: the derivative with respect to each loss, 1 / rows for their mean."""
     row, target = tj.cta_id(0), targets[tj.cta_id(0)]
     log_sum = log_sum_exp(X, row, FUSED_BLOCK, "evict_last")
     losses[row] = log_sum - X[row, target].astype(tj.float32)

@@ -1,19 +1,19 @@
 """A layer shared by several GPUs: y = x + gelu(x @ up + up_bias) @ down + down_bias, tensor-parallel.
 
-Each of R ranks, a process with a GPU, has 1/R of the weights: columns of `up`, and the rows of `down` that meet them.
-The columns of gelu(x @ up + up_bias) need nothing of the other ranks, since gelu takes each element by itself. Their
-product with the rank's rows of `down` is a *part* of the result, as large as the whole; an all-reduce adds the parts.
+Each of R ranks, a process with a GPU, has 1/R of the weights: columns of `up`, and the corresponding rows of `down`.
+The columns of gelu(x @ up + up_bias) are independent of the other ranks, since gelu is elementwise. Their product with
+the rank's rows of `down` is a partial sum of the size of the result; an all-reduce adds the partial sums.
 
     rank 0    x ── @ up[:, :half] ── gelu ── @ down[:half, :] ──┐
                                                               sum ── + x + down_bias ── y, on both
     rank 1    x ── @ up[:, half:] ── gelu ── @ down[half:, :] ──┘
 
-The kernels are ours, the all-reduce is NCCL's, and nothing has to be said about streams: launches on PyTorch's tensors
-go to its current stream, in order with NCCL's. Tokens are worked on in CHUNKS, so that NCCL adds one chunk while the
-products of the next are under way. Two H200 GPUs are 1.93 times as fast as one, and 1.86 times without chunks.
+The all-reduce is NCCL's, and streams need no attention: launches on PyTorch's tensors go to PyTorch's current stream,
+in order with NCCL's work. Tokens are processed in CHUNKS, so that NCCL adds one chunk while the products of the next
+are computed. Two H200 GPUs are 1.93 times as fast as one, and 1.86 times without chunks.
 
-Run it: `torchrun --nproc-per-node 2 examples/distributed.py`. `python examples/distributed.py` takes the ranks one
-after the other and adds their parts by NumPy: with no PyTorch, and on the simulator too.
+Run it: `torchrun --nproc-per-node 2 examples/distributed.py`. `python examples/distributed.py` runs the ranks one after
+the other and adds their parts by NumPy; this needs no PyTorch, and also works on the simulator.
 """
 
 import math
@@ -41,7 +41,7 @@ CHUNKS = 4
 def product(A: tj.Tensor, B: tj.Tensor, bias: tj.Tensor | None, C: tj.Tensor, activation: tj.constexpr) -> None:
     """C = activation(A @ B + bias). While a slice of K is multiplied, cp.async fetches the next two.
 
-    Two CTAs fit on a multiprocessor: one multiplies while the other waits, or is at its activation.
+    Two CTAs fit on a multiprocessor: one multiplies while the other waits, or computes its activation.
     """
     row, column = tj.cta_id(0), tj.cta_id(1)
     a_stages = tj.alloc_shared((STAGES, BM, BK), A.dtype, swizzle="128B")
@@ -53,7 +53,7 @@ def product(A: tj.Tensor, B: tj.Tensor, bias: tj.Tensor | None, C: tj.Tensor, ac
     acc = tj.cta.zeros((BM, BN), tj.float32)
     for step in range(tj.cdiv(A.shape[1], BK)):
         tj.cp_async.wait(STAGES - 2)
-        tj.cta_sync()  # this step's slices are there for all, and all have read the last step's
+        tj.cta_sync()  # this step's slices have arrived for all threads, and all have read the last step's
         now, coming = step % STAGES, step + STAGES - 1
         tj.cta.copy_async(a_stages[coming % STAGES], A.tile((BM, BK), (row, coming)))
         tj.cta.copy_async(b_stages[coming % STAGES], B.tile((BK, BN), (coming, column)))
@@ -90,7 +90,7 @@ class Weights:
     down_bias: Any
 
     def share(self, rank: int, ranks: int) -> "Weights":
-        """Columns of `up`, and the rows of `down` that meet them."""
+        """Columns of `up`, and the corresponding rows of `down`."""
         inner = self.up.shape[1]
         first, last = rank * inner // ranks, (rank + 1) * inner // ranks
         return Weights(self.up[:, first:last], self.up_bias[first:last], self.down[first:last], self.down_bias)
@@ -111,7 +111,7 @@ def add_input(x: Any, weights: Weights, y: Any) -> None:
     finish[tj.cdiv(y.shape[1], BLOCK), y.shape[0]](x, weights.down_bias, y)
 
 
-# without PyTorch: ranks take turns
+# without PyTorch: one rank after the other
 
 
 def check(tokens: int, width: int, inner: int, ranks: int = 2, dtype: tj.DType = tj.float16) -> None:
@@ -177,7 +177,7 @@ class Layer:
         return self.y
 
     def begin(self, x: Any, rows: slice) -> Any:
-        """Compute the part of these tokens, and begin to add the ranks' parts."""
+        """Compute this rank's part for these tokens, and start to add the ranks' parts."""
         part(x[rows], self.weights, self.hidden[rows], self.y[rows])
         return self.distributed.all_reduce(self.y[rows], async_op=True) if self.ranks > 1 else None
 
@@ -197,7 +197,7 @@ def milliseconds(torch: Any, run: Callable[[], Any], rounds: int = 15) -> float:
 
 
 def run_on_gpus(tokens: int, width: int, inner: int) -> None:
-    """What each process of torchrun does: its part of the layer, compared and timed against the whole on one GPU."""
+    """Run one process of torchrun: compare and time its part of the layer against the whole on one GPU."""
     torch: Any = import_module("torch")
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     torch.distributed.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))

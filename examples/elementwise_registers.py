@@ -1,6 +1,6 @@
 """elementwise → reg: sqrt, add and fma of a 32 × 8 tile, each lane on its own eight registers.
 
-It prints how many square roots the emitted PTX holds and compares with NumPy.
+It prints the number of square roots in the PTX, and compares with NumPy.
 """
 
 import numpy as np

@@ -1,12 +1,12 @@
-"""Rows of a table, named by tokens: gather, and its gradient by atomics.
+"""Rows of a table, selected by tokens: gather, and its gradient by atomics.
 
 `table.at(tokens)` is a gathered region: a row of the table for each of a tile of tokens, as `table[tokens]` in NumPy.
-It is a place, to load from, to store to and to update: `tj.atomic.add(dtable.at(tokens)[:, 0:N], dy)` adds a tile to
-the rows, each element at once, so that rows which several tokens name get the sum of all. As the old values aren't
-used, it is a reduction (`red`), of four float32 by one instruction where the target has that (sm_90).
+It can be loaded, stored to and updated: `tj.atomic.add(dtable.at(tokens)[:, 0:N], dy)` atomically adds a tile to the
+rows, element by element, so that a row for which there are several tokens gets the sum of all. As the old values aren't
+used, it is a reduction (`red`), of four float32 by one instruction on targets that have it (sm_90).
 
-One CTA has TOKENS tokens. The last one may have fewer: past the end tokens read as 0, and a mask keeps the gradient
-from what isn't there. The order of the additions isn't fixed, and the last bits may differ from run to run.
+One CTA has TOKENS tokens. The last one may have fewer: past the end tokens read as 0, and a mask excludes their
+gradients. The order of the additions isn't fixed, so the last bits may differ from run to run.
 
 Run it: `python examples/embedding.py`.
 """
@@ -28,7 +28,7 @@ def embedding(table: tj.Tensor, tokens: tj.Tensor, Y: tj.Tensor, N: tj.constexpr
 
 @tj.kernel(threads=THREADS)
 def embedding_backward(dY: tj.Tensor, tokens: tj.Tensor, dtable: tj.Tensor, N: tj.constexpr) -> None:
-    """dtable: float32, to which is added."""
+    """dtable: float32, updated in place."""
     i = tj.cta_id(0)
     rows = tj.cta.load(tokens.tile(TOKENS, i))
     is_token = i * TOKENS + tj.cta.indices((TOKENS,), 0) < tokens.shape[0]

@@ -1,26 +1,26 @@
 """C = activation(A @ B + bias) + residual on Hopper's tensor cores: TMA → swizzled shared memory → wgmma → TMA.
 
-A is M × K and B is K × N, of float16 or bfloat16, row-major or column-major; with a third dimension in front, as many
-products. M, N and K are run-time values, and tiles may hang over every edge. Rows, or columns where these lie together,
-must begin at 16-byte steps, as TMA has them; `matmul.py` takes any others. bias is a row of N, residual like C.
+A is M × K and B is K × N, of float16 or bfloat16, row-major or column-major; an optional leading dimension is a batch.
+M, N and K are run-time values, and tiles may extend past every edge. Rows (columns, if column-major) must start at
+multiples of 16 bytes, as TMA requires; `matmul.py` takes any others. bias is a row of N, residual has C's shape.
 
-One CTA a multiprocessor works on tiles of 128 × 256 in turn, two warpgroups of 64 rows each. K is walked in slices of
-64, which a ring of STAGES stages holds:
+One CTA per multiprocessor works on tiles of 128 × 256 one after the other, with two warpgroups of 64 rows each. It
+takes K in slices of 64, in a ring of STAGES stages:
 
-    warp 0        copies slices of A and B into the stages that are free, STAGES - 1 ahead
-    warpgroups    wait for a slice, start its product, and wait for the one before: its stage is free then
+    warp 0        copies slices of A and B into free stages, STAGES - 1 ahead
+    warpgroups    wait for a slice, start its product, and wait for the previous one, whose stage is free then
 
-So the tensor cores always have a product to go on with. In `gemm` warp 0 belongs to a warpgroup that multiplies, too.
-In `gemm_with_producer` a third warpgroup copies, and gives its registers to the others. With these they keep a finished
-tile, and write it while the next tile's first products go on. Either kernel takes up to 225 KB of shared memory.
+So the tensor cores always have a product in flight. In `gemm` warp 0 belongs to a warpgroup that also multiplies. In
+`gemm_with_producer` a third warpgroup copies, and gives its registers to the others, which use them to keep a finished
+tile and write it during the next tile's first products. Either kernel takes up to 225 KB of shared memory.
 
-TMA reads 128 bytes of a row at a time. Where rows don't begin at multiples of that, most of these lie in two cache
-lines, and the L2 cache becomes slower than the tensor cores. So `multiplication` takes clusters of two CTAs then, whose
-tiles lie one below the other: each loads half of their B, for both. It makes 8191 × 8200 × 8184 1.4 times as fast.
+TMA reads 128 bytes of a row at a time. If rows don't start at multiples of 128 bytes, most of these reads span two
+cache lines, and the L2 cache limits the speed. So `multiplication` then uses clusters of two CTAs with vertically
+adjacent tiles: each loads half of their common B for both. This makes 8191 × 8200 × 8184 1.4 times as fast.
 
 The activation "gelu" is exact. "gelu_tanh" uses the hardware's tanh, as cuBLASLt's epilogue does, and has the same
-error: at most 0.0005 + 0.0003 * |x| besides the rounding of C. It takes 6 instructions for each element; the exact one
-takes more than 50.
+error: at most 0.0005 + 0.0003 * |x| before the rounding of C. It takes 6 instructions per element; the exact one takes
+more than 50.
 
 Needs sm_90a; on other machines it runs on the simulator: `python examples/gemm_hopper.py`.
 """
@@ -34,9 +34,9 @@ import tilejit as tj
 
 BM, BN, BK = 128, 256, 64
 STAGES = 4
-GROUPS = (8, 12, 16)  # rows of tiles that are worked on together, so that their part of B stays in L2
-WARPS = 4  # of a warpgroup: each says for itself that it is done with a stage
-SLICE = 64  # columns of sums that an activation has in hand at a time
+GROUPS = (8, 12, 16)  # rows of tiles that are processed together, so that their part of B stays in L2
+WARPS = 4  # of a warpgroup: each releases a stage separately
+SLICE = 64  # columns of sums that an activation processes at a time
 HALF = BN // 2  # columns of C that are written at a time
 PAIR = (2, 1)  # CTAs that share B, of a cluster
 MANY_ROWS = 2048  # of C, from which on pairs make it: all their tiles have neighbours, at the cost of a row of tiles
@@ -44,7 +44,7 @@ MANY_ROWS = 2048  # of C, from which on pairs make it: all their tiles have neig
 
 @tj.function
 def place_of(tile: Any, shape: tuple[Any, Any], group: int, is_batch: bool) -> tuple[Any, Any, Any]:
-    """Which product of the batch a tile belongs to, and its row and column among that one's tiles."""
+    """The index of a tile's product in the batch, and its row and column among that product's tiles."""
     z = tj.uint32(0)
     if is_batch:  # for a single product the first load needn't wait for these divisions
         z = tile // (shape[0] * shape[1])
@@ -55,13 +55,13 @@ def place_of(tile: Any, shape: tuple[Any, Any], group: int, is_batch: bool) -> t
 
 @tj.function
 def target_of(place: tuple[Any, Any, Any], w: Any, h: Any) -> tuple[Any, Any, Any]:
-    """Where half h of the columns of warpgroup w's rows of a tile begins in C."""
+    """The start in C of half h of the columns of warpgroup w's rows of a tile."""
     return place[0], place[1] * BM + w * 64, place[2] * BN + h * HALF
 
 
 @tj.function
 def load(A: Any, B: Any, a: Any, b: Any, t: Any, place: tuple[Any, Any, Any], k: Any) -> None:
-    """Copies slice k of what a tile needs of A and B into a stage, as they lie in memory: row-major or column-major."""
+    """Copy slice k of a tile's rows of A and columns of B into a stage, row-major or column-major as in memory."""
     z, row, column, depth = place[0], place[1] * BM, place[2] * BN, k * BK
     t.acquire()
     if a.shape[1] == BM:
@@ -77,7 +77,7 @@ def load(A: Any, B: Any, a: Any, b: Any, t: Any, place: tuple[Any, Any, Any], k:
 
 @tj.function
 def multiply(acc: Any, a: Any, b: Any, t: Any, w: Any, accumulate: Any) -> None:
-    """Starts a warpgroup's product of a slice."""
+    """Start a warpgroup's product of a slice."""
     rows = a[t.stage, w * 64 : w * 64 + 64, :] if a.shape[1] == BM else a[t.stage, :, w * 64 : w * 64 + 64].T
     columns = b[t.stage] if b.shape[1] == BK else b[t.stage].T
     tj.wg.gemm_async(acc, rows, columns, accumulate=accumulate)
@@ -85,7 +85,7 @@ def multiply(acc: Any, a: Any, b: Any, t: Any, w: Any, accumulate: Any) -> None:
 
 @tj.function
 def tiles_of(C: Any) -> tuple[Any, Any]:
-    """Rows and columns of tiles, as unsigned numbers, which are divided in fewer steps. All in a cluster have tiles."""
+    """Rows and columns of tiles, as unsigned numbers, whose division is cheaper. All CTAs of a cluster have tiles."""
     together = tj.cluster.size(0)
     return tj.uint32(tj.cdiv(C.shape[1], BM * together) * together), tj.uint32(tj.cdiv(C.shape[2], BN))
 
@@ -100,9 +100,9 @@ def gelu_tanh(x: tj.Tile) -> tj.Tile:
 
 @tj.function
 def finish(y: Any, x: Any, bias: Any, residual: Any, activation: str | None, at: tuple[Any, Any, Any]) -> None:
-    """Turns half of a warpgroup's sums into values of C, which belong at `at`. bias: that of its columns.
+    """Convert half of a warpgroup's sums to values of C, for the region at `at`. bias: of its columns.
 
-    Where there is an activation, slice by slice: so few registers hold what is computed on the way.
+    An activation is computed slice by slice, so that intermediate values take few registers.
     """
     width = x.shape[1] if activation is None else SLICE
     for s in tj.static_range(0, x.shape[1], width):
@@ -123,7 +123,7 @@ def finish(y: Any, x: Any, bias: Any, residual: Any, activation: str | None, at:
 
 @tj.function
 def store(C: Any, c_whole: bool, out: Any, y: Any, at: tuple[Any, Any, Any]) -> None:
-    """Writes half of a warpgroup's part of a tile, by way of shared memory."""
+    """Write half of a warpgroup's part of a tile through shared memory."""
     z, row, column = at
     tj.bulk.wait_read(0)
     tj.warpgroup_sync()  # the last store has read what `out` had
@@ -134,7 +134,7 @@ def store(C: Any, c_whole: bool, out: Any, y: Any, at: tuple[Any, Any, Any]) -> 
         tj.wg.copy_async(to, out)
     elif row + 64 <= C.shape[1] and column + out.shape[1] <= C.shape[2]:
         tj.wg.copy_async(tj.assume_in_bounds(to), out)
-    else:  # TMA would write what lies behind a row, up to a multiple of 16 bytes
+    else:  # TMA would write past the end of a row, up to a multiple of 16 bytes
         tj.wg.copy(to, out)
 
 
@@ -145,7 +145,7 @@ def gemm(
 ) -> None:
     """A: (batch, M, K), or (batch, K, M) without a_rows. B: (batch, K, N), or (batch, N, K) without b_rows.
 
-    group: rows of tiles that are worked on together. c_whole: the rows of C end at multiples of 16 bytes.
+    group: rows of tiles that are processed together. c_whole: the rows of C end at multiples of 16 bytes.
     is_batch: there are several products.
     """
     a = tj.alloc_shared((STAGES, BM, BK) if a_rows else (STAGES, BK, BM), A.dtype, swizzle="128B")
@@ -157,7 +157,7 @@ def gemm(
     y = tj.alloc_local((64, HALF), C.dtype, layout=tj.wgmma.layout_c((64, HALF)))
     shape = tiles_of(C)
     tiles = tj.uint32(C.shape[0]) * shape[0] * shape[1]
-    steps = max(tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK)), 1)  # so the compiler knows: never 0
+    steps = max(tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK)), 1)  # tells the compiler that it is never 0
     stride = tj.uint32(tj.num_ctas(0))
     w = tj.warpgroup_id()
     # what is loaded next: slice `ahead` of tile `coming`, as step `j`
@@ -175,12 +175,12 @@ def gemm(
             t = ring[i]
             t.wait()
             multiply(acc, a, b, t, w, k > 0)
-            if k == 0:  # while the first product goes on
+            if k == 0:  # while the first product runs
                 place = place_of(tile, shape, group, is_batch)
                 if bias is not None and near is not None:
                     tj.wg.copy(near[w], bias[place[2] * BN : place[2] * BN + BN])
                     tj.warpgroup_sync()
-            tj.wgmma.wait(1)  # the step before is done: its stage is free
+            tj.wgmma.wait(1)  # the previous step is done: its stage is free
             if k > 0:
                 tj.warp.release(ring[i - 1])
             if ahead == steps:
@@ -214,7 +214,7 @@ def gemm_with_producer(
     ring = tj.alloc_ring(STAGES, consumers=2 * WARPS, multicast=0)
     shape = tiles_of(C)
     tiles = tj.uint32(C.shape[0]) * shape[0] * shape[1]
-    steps = max(tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK)), 1)  # so the compiler knows: never 0
+    steps = max(tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK)), 1)  # tells the compiler that it is never 0
     stride = tj.uint32(tj.num_ctas(0))
     i = 0
     if tj.warpgroup_id() == 0:
@@ -233,7 +233,7 @@ def gemm_with_producer(
         place = tj.uint32(0), tj.uint32(0), tj.uint32(0)
         second = min(1, steps - 1)  # the step that the second half is written in: by then `out` has been read
         for tile in range(tj.uint32(tj.cta_id(0)), tiles, stride):
-            has_kept = tile >= stride  # `y` and `place` are those of the tile before
+            has_kept = tile >= stride  # `y` and `place` are those of the previous tile
             for k in range(steps):
                 t = ring[i]
                 t.wait()
@@ -271,7 +271,7 @@ PAIRED = {
 
 
 def rows_of(name: str, x: Any) -> tuple[Any, bool]:
-    """An array as a batch of matrices whose rows lie together, transposed if columns do; and whether rows did."""
+    """An array as a batch of row-major matrices, transposed if it is column-major; and True if it is row-major."""
     x = x if x.ndim == 3 else x[None]
     size = x.element_size() if hasattr(x, "element_size") else x.itemsize
     if size != 2:
@@ -283,7 +283,7 @@ def rows_of(name: str, x: Any) -> tuple[Any, bool]:
     # the step along a dimension of one element, or none, means nothing
     is_rows = steps[1] != size or (steps[2] == size and (x.shape[1] < 2 or x.shape[2] > 1))
     if is_rows and steps[2] != size and 0 not in x.shape:
-        raise ValueError(f"{name} has no dimension that lies together: its steps are {steps[1:]} bytes")
+        raise ValueError(f"{name} has no contiguous dimension: its strides are {steps[1:]} bytes")
     step = steps[1] if is_rows else steps[2]
     if step % 16 and x.shape[1 if is_rows else 2] > 1:
         raise ValueError(
@@ -299,7 +299,7 @@ def zeros(like: Any, *shape: int) -> Any:
 
 
 def wave(least: int, most: int) -> tuple[int, int]:
-    """How many CTAs, and in how many rows of GROUPS their tiles lie at a time: full blocks, which read little together.
+    """The number of CTAs, and how many rows of GROUPS their tiles span at a time: compact blocks, which read the least.
 
     On 132 multiprocessors 128 CTAs in 16 rows are 1 to 2 % faster at 8192 than 132 CTAs in 16 rows; at 8191 x 8200 x
     8184, by pairs, 132 are 3 % faster than 128.
@@ -319,15 +319,15 @@ def arranged(
 
     together: CTAs of a cluster.
     """
-    if a.shape[-1] == 0:  # a sum of nothing is 0, as is one of zeros
+    if a.shape[-1] == 0:  # an empty sum is 0, as is one of zeros
         a, b = zeros(a, *a.shape[:-1], 8), zeros(b, *b.shape[:-2], b.shape[-1], 8).swapaxes(-1, -2)
     (A, a_rows), (B, b_rows), (C, c_rows) = (rows_of(name, x) for name, x in (("a", a), ("b", b), ("c", c)))
     if not c_rows:
-        raise ValueError("c: rows must lie together; transpose the product: c.T = b.T @ a.T")
+        raise ValueError("c: rows must be contiguous; transpose the product: c.T = b.T @ a.T")
     added = None if residual is None else rows_of("residual", residual)[0]
     clusters = int(C.shape[0]) * tj.cdiv(C.shape[1], BM * together) * tj.cdiv(C.shape[2], BN)
     most = max(1, tj.num_sms() // together)
-    # so many share the tiles evenly, in as few turns as all multiprocessors take
+    # the fewest CTAs that need no more iterations than one per multiprocessor would
     share = tj.cdiv(clusters, tj.cdiv(clusters, most))
     ctas, group = wave(share * together, min(most, clusters) * together)
     whole = C.shape[2] % 8 == 0  # of 2 bytes each
@@ -335,7 +335,7 @@ def arranged(
 
 
 def is_aligned(name: str, x: Any) -> bool:
-    """Whether rows, or columns where these lie together, begin at cache lines."""
+    """True if rows (columns, if column-major) start at cache lines."""
     rows = rows_of(name, x)[0]
     step = rows.stride(1) * rows.element_size() if hasattr(rows, "element_size") else rows.strides[1]
     return int(step) % 128 == 0
@@ -344,7 +344,7 @@ def is_aligned(name: str, x: Any) -> bool:
 def multiplication(
     kernel: Any, a: Any, b: Any, c: Any, bias: Any = None, residual: Any = None, activation: str | None = None
 ) -> Callable[[], None]:
-    """What computes c = activation(a @ b + bias) + residual by either kernel, as often as it is called."""
+    """Return a function that computes c = activation(a @ b + bias) + residual by either kernel."""
     if 0 in c.shape:
         return lambda: None
     together = 1
@@ -369,7 +369,7 @@ def check(m: int, n: int, k: int) -> None:
 
 
 def main() -> None:
-    check(300, 520, 200)  # ragged: tiles hang over all edges
+    check(300, 520, 200)  # ragged: tiles extend past all edges
     batch = tj.spec((1, 4096, 4096), tj.float16)
     print(gemm.explain(batch, batch, batch, None, None, 16, True, True, "relu", True, False))
 

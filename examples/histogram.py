@@ -1,12 +1,12 @@
 """How often each byte occurs: atomics in shared memory, and a thread's own tiles.
 
-Each CTA counts in 256 counters of its own in shared memory, which is fast and far from the other CTAs, and adds them to
-the result at the end. `tj.atomic.add(place, 1)` adds where the place is, with nothing in between; as its result isn't
-used, it is a reduction (`red`), and of the literal 1 in shared memory hardware adds up what the lanes of a warp
-have for one counter.
+Each CTA has its own 256 counters in shared memory, which is fast and causes no contention with other CTAs, and adds
+them to the result at the end. `tj.atomic.add(place, 1)` adds in memory, indivisibly; as its result isn't used, it is a
+reduction (`red`). For the literal 1 in shared memory the hardware combines the additions of a warp's lanes to one
+counter.
 
-A tile operation on `tj.thread` is every thread's own: `tj.thread.load` gives each thread 16 bytes in registers, by one
-access, and `x[k]` is one of them.
+A tile operation on `tj.thread` is performed by each thread separately: `tj.thread.load` loads 16 bytes into registers
+by one access, and `x[k]` is one of them.
 
 Run it: `python examples/histogram.py`.
 """
@@ -22,7 +22,7 @@ BINS = 256
 
 @tj.kernel(threads=THREADS)
 def histogram(X: tj.Tensor, counts: tj.Tensor) -> None:
-    """X: uint8. counts: BINS of int32, to which is added."""
+    """X: uint8. counts: BINS of int32, updated in place."""
     bins = tj.alloc_shared((BINS,), tj.int32)
     tj.cta.fill(bins, 0)
     tj.cta_sync()

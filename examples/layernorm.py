@@ -1,13 +1,13 @@
 """Layer normalisation of rows, forward and backward.
 
-Forward: one CTA a row, which stays in registers between its load and its store. `gain` and `bias` get the layout that
-the row has, each thread its own columns. `means[row] = mean` stores one element: every thread has the value.
+Forward: one CTA per row, which stays in registers between its load and its store. `gain` and `bias` get the row's
+layout, so that each thread holds its columns. `means[row] = mean` stores one element: every thread has the value.
 
 Backward: dx of a row needs that row alone, but dgain and dbias are sums over all rows. So a fixed number of CTAs share
-the rows out and keep their part of those sums in registers, tiles that are carried round the loop; a second launch adds
-the parts. Without atomics, so the bits are the same each time. All that the next row needs is loaded before this row's
-sums are taken: memory works while threads wait at the barriers. Behind the last row it is loaded once more. `tj.fma` is
-one instruction and one rounding; nothing else is contracted.
+the rows, and keep their part of those sums in registers, as loop-carried tiles; a second launch adds the parts. There
+are no atomics, so the result is the same each time, bit for bit. The next row is loaded before this row's sums are
+computed, so that its loads overlap with the barriers; in the last iteration the last row is loaded once more. `tj.fma`
+is one instruction with one rounding; nothing else is contracted.
 
 Run it: `python examples/layernorm.py`.
 """
@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 import tilejit as tj
 
-CTAS = 2 * 132  # that share the rows of the backward pass out: two on each multiprocessor of an H100
-TALL, WIDE = 128, 32  # of the tiles that the last launch adds up
+CTAS = 2 * 132  # that share the rows of the backward pass: two on each multiprocessor of an H100
+TALL, WIDE = 128, 32  # of the tiles that the last launch sums
 
 
 @tj.kernel(threads=256)
@@ -28,7 +28,7 @@ def layernorm(
     X: tj.Tensor, gain: tj.Tensor, bias: tj.Tensor, Y: tj.Tensor, means: tj.Tensor, scales: tj.Tensor,
     N: tj.constexpr, epsilon: tj.float32,
 ) -> None:
-    """means, scales: of each row, what the backward pass needs."""
+    """means, scales: of each row, for the backward pass."""
     row = tj.cta_id(0)
     x = tj.cta.load(X[row, 0:N]).astype(tj.float32)
     mean = tj.sum(x) / N

@@ -1,14 +1,14 @@
 """C = activation(A @ B + bias) on tensor cores: cp.async stages → swizzled shared memory → ldmatrix → mma.sync.
 
-A is M × K, B is K × N, both float16 or bfloat16 and row-major; M, N and K are run-time values, and tiles may hang over
-every edge. Rows at 16-byte steps give the widest copies, at 8 or 4 bytes narrower ones; at 2 cp.async has none, and the
-kernel is refused: pad such rows. It takes 160 KB of shared memory. Run it: `python examples/matmul.py`.
+A is M × K, B is K × N, both float16 or bfloat16 and row-major; M, N and K are run-time values, and tiles may extend
+past every edge. Rows at multiples of 16 bytes give the widest copies, of 8 or 4 bytes narrower ones; pad all others,
+which cp.async can't copy. It takes 160 KB of shared memory. Run it: `python examples/matmul.py`.
 
-Each CTA of eight warps makes a 256 × 128 tile of C, each warp 64 × 64 of it. Three things go on at a time: cp.async
-fetches slices of K for later steps, ldmatrix loads the next 16 columns of this one, the tensor cores multiply those
-before. So fragments are double, and shared memory has STAGES slices:
+Each CTA of eight warps computes a 256 × 128 tile of C, each warp 64 × 64 of it. Three activities overlap: cp.async
+fetches slices of K for later steps, ldmatrix loads the next 16 columns of this step, and the tensor cores multiply the
+previous ones. So there are two sets of fragments, and STAGES slices in shared memory:
 
-    step k      multiply stage k    arriving: stages k + 1 … k + STAGES - 1, in turn (modulo STAGES)
+    step k      multiply stage k    arriving: stages k + 1 … k + STAGES - 1 (modulo STAGES)
 """
 
 import numpy as np
@@ -19,22 +19,22 @@ BM, BN, BK = 256, 128, 32
 STAGES = 4
 WARPS = (4, 2)
 STEP = 16  # columns of A that one mma instruction multiplies
-GROUP = 8  # rows of CTA tiles that are worked on together, so that their part of B stays in L2
+GROUP = 8  # rows of CTA tiles that are processed together, so that their part of B stays in L2
 
 
 @tj.function
 def tile_of(cta: int, columns: int) -> tuple[int, int]:
-    """The tile of C that a CTA makes: down groups of GROUP rows of tiles, so that neighbours share A and B in L2."""
+    """The tile of C that a CTA computes: by groups of GROUP rows of tiles, so that neighbours share A and B in L2."""
     within = cta % (GROUP * columns)
     return cta // (GROUP * columns) * GROUP + within % GROUP, within // GROUP
 
 
 @tj.kernel(threads=256)
 def matmul(A: tj.Tensor, B: tj.Tensor, bias: tj.Tensor | None, C: tj.Tensor, activation: tj.constexpr) -> None:
-    """bias: M × N, where a row of N that repeats has stride 0 (`np.broadcast_to`, `torch.expand`), or None."""
+    """bias: M × N, where a repeated row of N has stride 0 (`np.broadcast_to`, `torch.expand`), or None."""
     row, column = tile_of(tj.cta_id(0), tj.cdiv(C.shape[1], BN))
     if row * BM >= C.shape[0]:
-        return  # the last group may be lower than GROUP
+        return  # the last group may have fewer rows
 
     a_stages = tj.alloc_shared((STAGES, BM, BK), A.dtype, swizzle="64B")
     b_stages = tj.alloc_shared((STAGES, BK, BN), B.dtype, swizzle="128B")
@@ -44,7 +44,7 @@ def matmul(A: tj.Tensor, B: tj.Tensor, bias: tj.Tensor | None, C: tj.Tensor, act
     a = tj.alloc_local((BM, STEP), A.dtype, layout=a_fragment), tj.alloc_local((BM, STEP), A.dtype, layout=a_fragment)
     b = tj.alloc_local((STEP, BN), B.dtype, layout=b_fragment), tj.alloc_local((STEP, BN), B.dtype, layout=b_fragment)
     sums = tj.alloc_local((BM, BN), tj.float32, layout=c_fragment)
-    # Through shared memory, tiles meet global memory in whole rows: 16 bytes a thread, and edges cost one loop.
+    # Through shared memory, tiles are written to global memory in whole rows: 16 bytes per thread, edges in one loop.
     staged = tj.alloc_shared((BM, BN), C.dtype, swizzle="128B")
     out = tj.alloc_local((BM, BN), C.dtype, layout=c_fragment)
 
@@ -69,14 +69,14 @@ def matmul(A: tj.Tensor, B: tj.Tensor, bias: tj.Tensor | None, C: tj.Tensor, act
         following = (now + 1) % STAGES
         tj.cta.copy(a[1], a_stages[now, :, STEP : 2 * STEP])
         tj.cta.copy(b[1], b_stages[now, STEP : 2 * STEP, :])
-        coming = step + STAGES - 1  # past the end of K the tiles read as zeros, without touching memory
-        free = (now + STAGES - 1) % STAGES  # the last step's: since the barrier nobody reads it any more
+        coming = step + STAGES - 1  # past the end of K the tiles read as zeros, without memory accesses
+        free = (now + STAGES - 1) % STAGES  # the last step's: since the barrier no thread reads it any more
         tj.cta.copy_async(a_stages[free], A.tile((BM, BK), (row, coming)))
         tj.cta.copy_async(b_stages[free], B.tile((BK, BN), (coming, column)))
         tj.cp_async.commit()
         tj.cta.gemm(sums, a[0], b[0])
         tj.cp_async.wait(STAGES - 2)
-        tj.cta_sync()  # the next step's slices are there for all, and all have read this one's
+        tj.cta_sync()  # the next step's slices have arrived for all threads, and all have read this one's
         tj.cta.copy(a[0], a_stages[following, :, 0:STEP])
         tj.cta.copy(b[0], b_stages[following, 0:STEP, :])
         tj.cta.gemm(sums, a[1], b[1])
@@ -98,7 +98,7 @@ def grid(m: int, n: int) -> int:
 
 def main() -> None:
     random = np.random.default_rng(0)
-    m, n, k = 200, 328, 136  # ragged: tiles hang over all edges
+    m, n, k = 200, 328, 136  # ragged: tiles extend past all edges
     a = random.standard_normal((m, k)).astype(np.float16)
     b = random.standard_normal((k, n)).astype(np.float16)
     bias = np.broadcast_to(random.standard_normal(n).astype(np.float16), (m, n))

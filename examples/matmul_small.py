@@ -1,12 +1,12 @@
 """C = A @ B in fifteen lines: tiles as values, products on tensor cores.
 
-`a @ b` on loaded tiles becomes mma instructions, and `acc += a @ b` adds in the accumulator's own registers: float32,
-whatever the operands are. Loading gives the tiles the layouts that mma wants. M, N and K are run-time values; tiles
-hang over edges, where they read zeros and write nothing. BM, BN and BK may be any numbers; multiples of 16, 8 and 16
-waste nothing.
+`a @ b` on loaded tiles becomes mma instructions, and `acc += a @ b` adds in the accumulator's registers, in float32 for
+all types of operands. The tiles are loaded in the layouts that mma needs. M, N and K are run-time values; past the
+edges tiles read as zeros and aren't written. BM, BN and BK may be any numbers; multiples of 16, 8 and 16 need no
+padding.
 
-It is the simple form: each warp fetches its operands from global memory (L2, mostly) itself, and waits for them.
-`matmul.py` shows what a fast one does: stages in shared memory that arrive while others are multiplied.
+This is the simple form: each warp fetches its operands from global memory (mostly L2), and waits for them. `matmul.py`
+shows a fast kernel, with stages in shared memory that are filled while others are multiplied.
 
 Run it: `python examples/matmul_small.py`.
 """

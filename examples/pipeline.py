@@ -1,8 +1,8 @@
-"""What a ring is: a producer fills stages of shared memory while consumers empty others.
+"""A ring: a producer fills stages of shared memory while consumers empty others.
 
 Y = the running sum of X's rows, tile by tile, which one warpgroup loads and another adds up. A ring of STAGES has two
 barriers for each stage: `full`, at which the producer arrives, and `empty`, at which the consumers do. Both sides count
-steps, from 0 and for ever; step i uses stage i % STAGES.
+steps from 0, without a reset; step i uses stage i % STAGES.
 
     producer    t = ring[i]    t.acquire(): wait until consumers are done with the stage's last use
                                write stage t.stage
@@ -11,13 +11,13 @@ steps, from 0 and for ever; step i uses stage i % STAGES.
                                read stage t.stage
                                tj.wg.release(t): arrive at `empty`
 
-A warpgroup arrives once, by its leader, when all of its threads have done what stands before. So loading a tile and
-adding up another overlap, which barriers of the whole CTA would keep apart.
+A warpgroup arrives once, by its leader, when all of its threads have completed the preceding code. So loading one tile
+overlaps with adding another, which barriers of the whole CTA would prevent.
 
-What a ring is for shows what happens without it: `early` gives its stages back before it has read them. On a GPU it
-copies rightly as long as the consumer keeps up, and wrongly some other day. The simulator finds the race at once, and
-names the two lines. Where a release is left out, as in `unreleased`, nobody can go on, which it tells of, too: who
-waits for which phase of which barrier, and how many arrivals are missing.
+Two kernels show mistakes. `early` releases its stages before it has read them. On a GPU it gives the right result as
+long as the consumer keeps up, but it may fail at any time. The simulator finds the race at once, and names the two
+lines. `unreleased` omits a release, so that no thread can make progress. The simulator reports this deadlock: each
+waiter, the phase and barrier that it waits for, and the number of missing arrivals.
 
 Needs sm_90 or newer; on other machines it runs on the simulator: `python examples/pipeline.py`.
 """
@@ -58,7 +58,7 @@ def running_sum(X: tj.Tensor, Y: tj.Tensor) -> None:
 
 @tj.kernel(threads=256)
 def early(X: tj.Tensor, Y: tj.Tensor) -> None:
-    """A copy that gives each stage back before it has read it."""
+    """A copy that releases each stage before it has read it."""
     tiles = tj.alloc_shared((STAGES, ROWS, COLUMNS), tj.float32)
     ring = tj.alloc_ring(STAGES)
     i = 0
@@ -80,7 +80,7 @@ def early(X: tj.Tensor, Y: tj.Tensor) -> None:
 
 @tj.kernel(threads=256)
 def unreleased(X: tj.Tensor, Y: tj.Tensor) -> None:
-    """A copy without `release`: the producer waits for a stage that nobody gives back."""
+    """A copy without `release`: the producer waits for a stage that is never released."""
     tiles = tj.alloc_shared((STAGES, ROWS, COLUMNS), tj.float32)
     ring = tj.alloc_ring(STAGES)
     i = 0
@@ -108,7 +108,7 @@ def check(rows: int) -> None:
 
 
 def reported(kernel: tj.Kernel) -> str:
-    """What the simulator says of a kernel with a mistake."""
+    """The simulator's report on a kernel with a mistake."""
     x = np.zeros((12 * ROWS, COLUMNS), np.float32)
     try:
         tj.simulate(kernel, 1, x, np.zeros_like(x))

@@ -1,11 +1,11 @@
-"""Rows in 8 bits, int8 or float8, each with a scale of its own; and back.
+"""Quantize rows to 8 bits, int8 or float8, with a scale per row; and dequantize them.
 
-A row's scale is its greatest magnitude over the greatest number of the type, so that the row fills the type's range.
-`Q.dtype` is known when the kernel is compiled: `if Q.dtype == tj.int8` costs nothing, the other branch isn't there.
-Conversion to an integer truncates, so it is rounded first; conversion to float8 rounds, and saturates as the
-hardware does. A row of zeros has the scale 1.
+A row's scale is its greatest magnitude divided by the greatest number of the type, so that the row fills the type's
+range. `Q.dtype` is a compile-time value: `if Q.dtype == tj.int8` costs nothing, since only one branch is compiled.
+Conversion to an integer truncates, so it is rounded first; conversion to float8 rounds, and saturates as the hardware
+does. A row of zeros has the scale 1.
 
-float8 is storage: convert to another float before any arithmetic, as `dequantize` does.
+float8 is a storage type: convert it to another float before any arithmetic, as `dequantize` does.
 
 Run it: `python examples/quantize.py`.
 """
@@ -17,7 +17,7 @@ import tilejit as tj
 
 @tj.kernel(threads=256)
 def quantize(X: tj.Tensor, Q: tj.Tensor, scales: tj.Tensor, N: tj.constexpr, greatest: tj.constexpr) -> None:
-    """greatest: the number of Q's type that the row's greatest magnitude becomes."""
+    """greatest: the number of Q's type to which the row's greatest magnitude is scaled."""
     row = tj.cta_id(0)
     x = tj.cta.load(X[row, 0:N]).astype(tj.float32)
     magnitude = tj.max(tj.abs(x))

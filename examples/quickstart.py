@@ -1,7 +1,7 @@
 """Tone-map a full-HD image: global memory → shared memory → registers and back, checked against NumPy.
 
-Run it: `python examples/quickstart.py`. With a GPU the kernel runs there; without one, the very PTX that a GPU would
-get runs on the simulator, with checks that a GPU doesn't make.
+Run it: `python examples/quickstart.py`. With a GPU the kernel runs there; without one, the PTX for a GPU runs on
+the simulator, with checks that a GPU doesn't make.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from tilejit import S, tx
 HEIGHT, WIDTH = 1080, 1920
 TILE = (8, 128)
 
-# Thread t of 128 owns row t // 16, columns 8 * (t % 16) to 8 * (t % 16) + 7: eight registers a thread.
+# Thread t of 128 owns row t // 16, columns 8 * (t % 16) to 8 * (t % 16) + 7: eight registers per thread.
 OWNERS = S[(8, 16, 8) : (16 @ tx, 1 @ tx, 1)]
 
 

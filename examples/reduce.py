@@ -1,19 +1,19 @@
 """Sums of a matrix along rows, along columns, and of all elements.
 
-Rows: one CTA a row. `tj.sum` adds the tile up, in each thread first, then across lanes and warps.
+Rows: one CTA per row. `tj.sum` sums the tile, in each thread first, then across lanes and warps.
 
-Columns: rows lie together in memory, so a CTA takes a strip of rows of some columns, a tile at a time, and adds tiles;
-only at the end are the tile's own rows added. Strips give partial sums, which a second launch adds: the same kernel,
-with one strip.
+Columns: rows are contiguous in memory, so a CTA takes a strip of rows of some columns, a tile at a time, and adds
+tiles; only at the end does it add the tile's rows. The strips give partial sums, which a second launch of the same
+kernel adds, with one strip.
 
-All: each CTA adds every grid-th block to a tile in registers; then one CTA adds the CTAs' sums. A tile that is carried
-round a loop costs an addition an element, a sum over it shuffles and a barrier. More CTAs than the GPU holds at once
-are faster than as many: the next one loads while the last one sums up.
-`sum_all` does that in two launches. `sum_in_one_launch` counts the CTAs that are done: the one that comes last adds the
-sums. Its `atomic.add` releases that CTA's sum to the others and acquires theirs, and the barrier hands that on to the
-CTA's other threads.
+All: each CTA adds every grid-th block to a tile in registers; then one CTA adds the CTAs' sums. Adding to a
+loop-carried tile costs one addition per element, while a sum over it takes shuffles and a barrier. More CTAs than run
+at once are faster than exactly that number: a new CTA loads while an old one computes its sum.
+`sum_all` takes two launches. `sum_in_one_launch` counts the CTAs that are done, and the last one adds the sums. Its
+`atomic.add` releases the CTA's sum to the others and acquires theirs, and the barrier extends this order to the CTA's
+other threads.
 
-Sums are never added by atomics: the order of additions is fixed, whoever comes last, and so are the bits.
+Sums are never added by atomics, so the order of additions is fixed, whichever CTA is last, and the result reproducible.
 
 Run it: `python examples/reduce.py`.
 """
@@ -22,9 +22,9 @@ import numpy as np
 
 import tilejit as tj
 
-TALL, WIDE = 64, 128  # of the tiles that are added up for sums along columns
+TALL, WIDE = 64, 128  # of the tiles that are added for sums along columns
 BLOCK = 4096
-CTAS = 64 * 132  # that share all elements out: 64 for each multiprocessor of an H100, one after the other
+CTAS = 64 * 132  # that share all elements: 64 for each multiprocessor of an H100, some after others
 
 
 @tj.kernel(threads=1024)

@@ -1,8 +1,8 @@
 """RMS normalisation of rows, forward and backward: y = x * gain / sqrt(mean(x²) + epsilon).
 
-The structure is that of `layernorm.py`, with one sum a row instead of two. See how types go: a *number* takes the type
-of the tile that it meets, run-time ones too, so `x * scales[row]` would be float16 where x is. Converted first,
-`x.astype(tj.float32)`, it is float32; and a tile of float32 with a *tile* of float16, as `x * gain` here, is float32.
+The structure is that of `layernorm.py`, with one sum per row instead of two. Note the types: a *number*, also a
+run-time one, takes the type of the tile that it is combined with, so `x * scales[row]` would be float16 if x is. With
+`x.astype(tj.float32)` it is float32; and a tile of float32 with a *tile* of float16, as `x * gain` here, is float32.
 
 Run it: `python examples/rmsnorm.py`.
 """
@@ -14,15 +14,15 @@ import numpy.typing as npt
 
 import tilejit as tj
 
-CTAS = 2 * 132  # that share the rows of the backward pass out: two on each multiprocessor of an H100
-TALL, WIDE = 128, 32  # of the tiles that the last launch adds up
+CTAS = 2 * 132  # that share the rows of the backward pass: two on each multiprocessor of an H100
+TALL, WIDE = 128, 32  # of the tiles that the last launch sums
 
 
 @tj.kernel(threads=256)
 def rmsnorm(
     X: tj.Tensor, gain: tj.Tensor, Y: tj.Tensor, scales: tj.Tensor, N: tj.constexpr, epsilon: tj.float32
 ) -> None:
-    """scales: of each row, what the backward pass needs."""
+    """scales: of each row, for the backward pass."""
     row = tj.cta_id(0)
     x = tj.cta.load(X[row, 0:N]).astype(tj.float32)
     scale = tj.rsqrt(tj.sum(x * x) / N + epsilon)

@@ -1,23 +1,23 @@
 """Softmax by rows: a row in registers, rows that aren't aligned, and rows that are too long.
 
-`softmax` keeps a row in the CTA's registers: one CTA a row, the row is read once and written once. `tj.max(x)` and
+`softmax` keeps a row in the CTA's registers: one CTA per row, which is read once and written once. `tj.max(x)` and
 `tj.sum(e)` reduce over the whole tile, across registers, lanes and warps; every thread gets the result. N is a
-compile-time value, any number: elements past it belong to nobody's row, are never stored and don't count in reductions.
+compile-time value, any number: elements of the tile past it are never stored and are excluded from reductions.
 
-`fast_softmax` takes the hardware's exp and one reciprocal a row instead of a division an element. Its relative error in
-float32 is 5e-7 and 1e-7 more for each unit that x lies below the row's maximum: 1.2e-6 of normal numbers, where
-`softmax` has 5e-7; in float16 and bfloat16 rounding hides both. The kernel says `powers(x, …)` twice: a long row then
-stays in the registers as float16, two elements in each, and of a short one powers are computed once.
+`fast_softmax` uses the hardware's exp, and one reciprocal per row instead of a division per element. Its relative error
+in float32 is 5e-7, plus 1e-7 for each unit by which x is below the row's maximum: 1.2e-6 for normally distributed x,
+where `softmax` has 5e-7; in float16 and bfloat16 rounding hides both. The kernel calls `powers(x, …)` twice: so a long
+row stays in registers as float16, two elements in each, while for a short one the powers are computed once.
 
-Rows of 4095 float16 begin anywhere, and memory is fast by vectors of 16 bytes. `softmax_of_unaligned_rows` takes the
-matrix flat. Its CTA loads the aligned window around a row, without the elements of the rows beside it: where the mask
-has all of a vector, that moves at once; at the row's ends elements move one by one.
+Rows of 4095 float16 aren't aligned, while fast accesses are aligned vectors of 16 bytes. `softmax_of_unaligned_rows`
+takes a flat matrix. Its CTA loads the aligned window around a row, and masks the elements of the neighbouring rows: if
+the mask covers a whole vector, it moves at once; at the row's ends elements move one by one.
 
 `softmax_of_long_rows` reads the row twice, BLOCK elements at a time. The first pass is *online*: it keeps the greatest
-element so far and the sum of exp(x - greatest), and scales that sum down when a greater one comes. It starts from a
+element so far and the sum of exp(x - greatest), and scales that sum down when a greater one appears. It starts from a
 finite number, because -inf - -inf would be NaN.
 
-`softmax_of_rows` takes `softmax` for float64, and of the others, which all are fast, the one that fits the rows.
+`softmax_of_rows` uses `softmax` for float64, and otherwise the fast kernel that suits the rows.
 
 Run it: `python examples/softmax.py`.
 """
@@ -85,7 +85,7 @@ def softmax_of_long_rows(X: tj.Tensor, Y: tj.Tensor) -> None:
 
 
 def threads_for(row_bytes: int) -> int:
-    """Whole warps that hold a row in 2 to 4 vectors of 16 bytes each, with the fewest to spare; in 8 at most."""
+    """The warps that hold a row in 2 to 4 vectors of 16 bytes each, with the least padding; at most 8 vectors."""
     vectors = tj.cdiv(row_bytes, 16)
     choices = [(32 * tj.cdiv(vectors, 32 * each), each) for each in (4, 3, 2)]
     threads, _ = min(choices, key=lambda choice: choice[0] * choice[1])
@@ -97,7 +97,7 @@ def is_contiguous(x: Any) -> bool:
 
 
 def launch_for(x: Any, y: Any) -> Callable[[], None]:
-    """What computes y = softmax(x) along rows when it is called: the kernel that fits them, with its arguments."""
+    """Return a function that computes y = softmax(x) along rows: the kernel that suits them, with its arguments."""
     rows, columns = x.shape
     size = x.dtype.itemsize
     threads = threads_for(columns * size)
@@ -112,7 +112,7 @@ def launch_for(x: Any, y: Any) -> Callable[[], None]:
 
 
 def softmax_of_rows(x: Any, y: Any) -> None:
-    """y = softmax(x) along rows, of NumPy arrays or a GPU's."""
+    """y = softmax(x) along rows, for NumPy arrays or arrays on a GPU."""
     launch_for(x, y)()
 
 

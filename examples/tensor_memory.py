@@ -1,8 +1,8 @@
 """copy_async → tcgen05_ldst: a warpgroup moves tiles between registers and Blackwell's tensor memory.
 
-First a round trip of 128 × 8 float16, each thread its own row. Then a transposition: what the threads hold as
-fragments, four lanes to a row, is stored in one shape and loaded in another, and each thread has a row of its own.
-Both run on the simulator of sm_100a; for each copy the chosen shape is printed, and the PTX that was emitted.
+First a round trip of 128 × 8 float16, with a row per thread. Then a redistribution: a tile held as fragments, four
+lanes per row, is stored in one shape and loaded in another, so that each thread has a row. Both run on the simulator of
+sm_100a. For each copy the program prints the chosen shape and the PTX.
 """
 
 from typing import Any
@@ -60,7 +60,7 @@ def rows_of(registers: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def show(kernel: tj.Kernel, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> None:
-    """What became of the kernel's asynchronous copies."""
+    """The shapes and instructions of the kernel's asynchronous copies."""
     compiled = kernel.compile(a, b, target="sm_100a")
     print(f"{compiled.name}:")
     for verdict in compiled.verdicts:

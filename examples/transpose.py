@@ -1,16 +1,16 @@
 """Y = X.T twice: in registers alone, and through shared memory without a bank conflict.
 
-`transpose` has three lines. Memory wants 16-byte accesses at both ends, so the compiler gives each thread square blocks
-of the tile, 4 × 4 elements of float32: what a thread loads as four vectors of rows it stores as four of columns, and
-`x.T` itself moves nothing.
+`transpose` has three lines. For 16-byte accesses to both arrays, the compiler gives each thread square blocks of the
+tile, 4 × 4 elements of float32: a thread loads four row vectors and stores four column vectors, and `x.T` itself moves
+nothing.
 
-`transpose_staged` goes through shared memory, which has 32 banks of 4 bytes: lanes that want different words of one
-bank wait for each other. A *swizzle* permutes the 16-byte pieces of each row, another way in each row, so that neither
-the pieces of a row nor those of a column meet in one bank; `staged.T` is a view. Between the store by some threads and
-the load by others stands the barrier, which is yours to write; without it the simulator reports the race.
+`transpose_staged` goes through shared memory, which has 32 banks of 4 bytes: accesses to different words of one
+bank are serialized. A *swizzle* permutes the 16-byte pieces of each row, differently in each row, so that neither the
+pieces of a row nor those of a column share a bank; `staged.T` is a view. A barrier must separate the store by some
+threads from the load by others; you write it, and without it the simulator reports the race.
 
-`tj.simulate(..., profile=True)` counts for each line what a GPU's memory does: the wavefronts of shared memory against
-the fewest possible (the others are conflicts), and 32-byte sectors of global memory likewise.
+`tj.simulate(..., profile=True)` counts a GPU's memory traffic for each line: wavefronts of shared memory compared with
+the fewest possible (the excess are conflicts), and likewise 32-byte sectors of global memory.
 
 Run it: `python examples/transpose.py`.
 """
@@ -52,7 +52,7 @@ def check(rows: int, columns: int, dtype: tj.DType = tj.float32) -> None:
 
 
 def profile(dtype: tj.DType = tj.float32) -> None:
-    """Assert that whole tiles are moved without bank conflicts and without a sector too many."""
+    """Assert that whole tiles are moved without bank conflicts and without excess sectors."""
     x = np.zeros((2 * ROWS, 2 * COLUMNS), dtype.numpy)
     y = np.zeros_like(x.T)
     for kernel in (transpose, transpose_staged):

@@ -1,10 +1,10 @@
 """Z = X + Y: the first kernel to read.
 
-A kernel says what one CTA (Triton's program) does, and a launch `vector_add[grid]` how many CTAs there are. CTA i takes
-the i-th tile of BLOCK elements. `tj.cta.load` reads it into registers, shared out among the CTA's 256 threads; which
-thread has which elements is the compiler's business, as are 16-byte accesses where the arrays allow them.
+A kernel describes the work of one CTA (a Triton program); a launch `vector_add[grid]` sets the number of CTAs. CTA i
+takes the i-th tile of BLOCK elements. `tj.cta.load` reads it into registers, distributed over the CTA's 256 threads.
+The compiler decides which thread holds which elements, and uses 16-byte accesses if the arrays allow them.
 
-There is no mask: the last tile may hang over the arrays' end, and what lies outside is neither read nor written.
+There is no mask: the last tile may extend past the end, and elements outside the arrays are neither read nor written.
 
 Run it: `python examples/vector_add.py`. Without a GPU the simulator runs the same PTX.
 """

@@ -57,7 +57,7 @@ class Tables:
     `python -m tilejit operations`. topics: the modules of the instruction table. opcodes: of the simulator,
     a name -> the patterns of its modifiers. variant_modules: those that hold a variant.
     nodes: kind of node -> its classes. examples: name of a class -> its example. walk, printer: modules, or what
-    stands for them. parse: text -> kernel. verify: (kernel, level) -> violations. emitters: class of statement -> what
+    replaces them. parse: text -> kernel. verify: (kernel, level) -> violations. emitters: class of statement -> what
     writes it. generate: a lane kernel to PTX.
     """
 
@@ -253,7 +253,7 @@ def _variants(tables: Tables) -> Iterator[str]:
 
 
 def _chosen(golden: Golden, variants: tuple[Variant[Any], ...]) -> list[Variant[Any]]:
-    """The variants of a golden's operations; none where some operation has no variant."""
+    """The variants of a golden's operations; none if some operation has no variant."""
     with suppress(tj.DispatchError):
         return [v.chosen for v in lowering.lower(golden.tile, target(golden.arch), variants).verdicts]
     return []

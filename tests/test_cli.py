@@ -195,7 +195,7 @@ def test_cache_removes_what_is_damaged_and_then_everything(run, file, cache):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows trusts the profile's folder")
-def test_a_cache_that_nobody_uses_is_told_as_such(run, cache):
+def test_an_unused_cache_is_reported(run, cache):
     DiskStore(cache).put("program:one", b"payload")
     cache.chmod(0o777)
     reason = f"{cache} can be written by others"
@@ -205,7 +205,7 @@ def test_a_cache_that_nobody_uses_is_told_as_such(run, cache):
     assert run("cache", "clear")[1] == f"1 entry was removed from {cache}.\n"
 
 
-def test_a_file_where_the_cache_should_be_is_told_of(run, cache):
+def test_a_file_where_the_cache_should_be_is_reported(run, cache):
     cache.write_text("")
     reason = f"{cache} is not a folder"
     assert run("cache")[1].startswith(f"The cache on disk is off: {reason}.\n")
@@ -214,16 +214,16 @@ def test_a_file_where_the_cache_should_be_is_told_of(run, cache):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="folders have no such right there")
-def test_a_cache_that_takes_no_more_is_told_as_such(run, cache, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_reported(run, cache, monkeypatch):
     DiskStore(cache).put("program:one", b"payload")
     # root may write to it all the same
     monkeypatch.setattr(DiskStore, "is_writable", False)
-    told = "which is not writable: new kernels are not cached"
-    assert f"kernels        cached in {cache}, {told}\n" in run("doctor")[1]
-    assert f"bytes, {told}.\n" in run("cache")[1]
+    reason = "which is not writable: new kernels are not cached"
+    assert f"kernels        cached in {cache}, {reason}\n" in run("doctor")[1]
+    assert f"bytes, {reason}.\n" in run("cache")[1]
 
 
-def test_a_size_that_is_no_number_is_told_of(run, cache, monkeypatch):
+def test_a_size_that_is_no_number_is_reported(run, cache, monkeypatch):
     monkeypatch.setenv("TILEJIT_CACHE_MAXSIZE", "1 GB")
     _, out, err = run("cache")
     assert out.startswith("TILEJIT_CACHE_MAXSIZE='1 GB' is not a number of bytes") and not err
@@ -334,7 +334,7 @@ def test_explain_takes_what_a_program_launched_before_it_ended_itself(run, file,
     assert (said in err) if said else not err
 
 
-def test_a_program_that_ends_before_it_has_kernels_is_told_of(run, file):
+def test_a_program_that_ends_before_it_has_kernels_is_reported(run, file):
     status, _, err = run("explain", file("import sys\nsys.exit(1)\n"), "--run")
     assert status == 1 and "ended with 1" in err and "has no kernels" in err
 
@@ -501,7 +501,7 @@ def test_simulator_lists_what_the_compiler_emits_and_it_does_not_know(run, monke
 
 @pytest.mark.parametrize("output", ["/dev/full", "closed"])
 @pytest.mark.parametrize("command", ["operations", "doctor"])
-def test_output_that_cannot_be_written_is_told(command, output, tmp_path):
+def test_output_that_cannot_be_written_is_reported(command, output, tmp_path):
     if output != "closed" and not os.path.exists(output):
         pytest.skip(f"no {output}")
     redirected = ">&-" if output == "closed" else f"> {output}"

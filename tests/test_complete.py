@@ -32,7 +32,7 @@ ABSENT = {
     "statement 'TileOp': no emitter": "lowering leaves none",
     "statement 'Expect': no emitter": "as above",
     "statement 'Arrive': no emitter": "the pass `arrivals` leaves none",
-    "statement 'Return': no violation where it is broken": "it may stand anywhere and says nothing",
+    "statement 'Return': no violation where it is broken": "it is allowed anywhere and says nothing",
     "parameter 'AssertionsParam': no violation where it is broken": "it says nothing",
 }
 
@@ -55,7 +55,7 @@ def without(table: Mapping[K, V], *names: K) -> dict[K, V]:
 def changed(module: ModuleType, old: str, new: str) -> ModuleType:
     """The module as it were with other text in one place."""
     text = inspect.getsource(module)
-    assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {module.__name__}"
+    assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times in {module.__name__}"
     made = ModuleType(module.__name__)
     made.__package__ = module.__package__
     exec(compile(text.replace(old, new), module.__name__, "exec"), vars(made))

@@ -83,8 +83,8 @@ def outcome(act: Any) -> Any:
 
 
 @each
-def test_objects_are_made_shown_compared_and_hashed_alike(options: dict[str, bool]) -> None:
-    def told(cls: type) -> list[Any]:
+def test_objects_are_made_shown_compared_and_hashed_the_same(options: dict[str, bool]) -> None:
+    def observed(cls: type) -> list[Any]:
         a, b, c = (cls(first=1, x=x, label="l", tags=["t"], hidden=h) for x, h in ((2.0, 3), (2.0, 4), (2.0, 4)))
         shown = repr(a) if options.get("repr", True) else type(a).__repr__ is object.__repr__
         hashed = [outcome(lambda o=o: hash(o)) for o in (a, b, c)] if options.get("eq", True) else []
@@ -97,7 +97,7 @@ def test_objects_are_made_shown_compared_and_hashed_alike(options: dict[str, boo
             outcome(lambda: cls()), outcome(lambda: cls(first=1, x=1, size=2.0)), outcome(lambda: cls(first=1, y=1)),
         ]
 
-    standard, late = map(told, pair(options))
+    standard, late = map(observed, pair(options))
     assert late == standard
 
 
@@ -212,7 +212,7 @@ def test_no_method_is_compiled_before_it_is_called_and_then_once() -> None:
     assert first is not late
     Late(2)
     assert Late.__init__ is first
-    # whoever holds the method from before, such as a second thread, makes the same object
+    # a caller with the old method, such as a second thread, makes the same object
     value = object.__new__(Late)
     late(value, 3)
     assert value == Late(3)

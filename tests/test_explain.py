@@ -71,7 +71,7 @@ def test_tiles_in_local_memory_follow_with_the_line_that_makes_them():
     assert "r goes through local memory" in shown._repr_html_()
 
 
-def test_columns_stand_under_their_headings():
+def test_columns_are_under_their_headings():
     lines = str(explained(verdict())).splitlines()
     assert lines[3].index("gmem_smem") == lines[2].index("variant")
     assert lines[3].index("4 elements") == lines[2].index("width")
@@ -290,7 +290,7 @@ def test_what_was_decided_comes_back_from_json_as_it_was():
         ("if S[1] > 0.0:\n        tj.atomic.add(S[0], total)", "each of 128 threads adds"),
     ],
 )
-def test_additions_that_threads_repeat_are_told_of(body, said):
+def test_additions_that_threads_repeat_are_reported(body, said):
     text = f"def k(X, S):\n    x = tj.cta.load(X[0:256])\n    total = tj.sum(x)\n    {body}\n"
     arrays = (tj.spec((256,), tj.float32),) * 2
     shown = str(tj.kernel(threads=128)(source_of(text)).explain(*arrays, target="sm_90a"))

@@ -42,7 +42,7 @@ def test_every_lock_of_the_package_is_renewed() -> None:
 
 
 class Holder:
-    """A thread that holds a lock until it is told to leave, or for some seconds."""
+    """A thread that holds a lock until it is released, or for some seconds."""
 
     def __init__(self, lock: threading.Lock, seconds: float = 30) -> None:
         held, self.leave = threading.Event(), threading.Event()

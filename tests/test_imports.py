@@ -17,7 +17,7 @@ BASE = {
 }
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 
-#: part of the package -> the parts that it may import besides itself
+#: part of the package -> the parts that it may import
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
     "layout": BASE,
@@ -48,7 +48,7 @@ ABOVE = ("jit", "ahead", "precompile", "tuning", "testing", "pytest_plugin", "__
 ALL = set(MAY_IMPORT) | set(ABOVE)
 MAY_IMPORT |= dict.fromkeys(ABOVE, ALL)
 
-#: part of the IR -> the parts of the IR that it may import besides itself
+#: part of the IR -> the parts of the IR that it may import
 IN_IR: dict[str, set[str]] = {
     "values": set(),
     "params": {"values"},
@@ -102,13 +102,13 @@ each_part = pytest.mark.parametrize("part", OF_PART)
 
 @cache
 def import_statements(path):
-    """All of a file's, wherever they stand."""
+    """All of a file's, at any depth."""
     tree = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
     return [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
 def imported(path):
-    """(line, absolute dotted name) of everything that a file imports, wherever it stands."""
+    """(line, absolute dotted name) of everything that a file imports, at any depth."""
     package = ["tilejit", *path.parts[:-1]]
     for node in import_statements(path):
         if isinstance(node, ast.Import):

@@ -88,7 +88,7 @@ def test_a_grid_that_is_none_is_refused(grid):
 
 
 @pytest.mark.parametrize("grid", [True, (True, 2), (1.0, 2), (1, True), (np.float64(1),)])
-def test_a_grid_that_equals_a_kept_one_is_refused_as_ever(grid):
+def test_a_grid_that_equals_a_kept_one_is_still_refused(grid):
     add, b = make_add(), np.zeros(64, np.float32)
     for kept in (1, (1,), (1, 2), (1, 1)):
         assert add[kept] is add[kept]
@@ -170,7 +170,7 @@ def test_constexprs_differ_by_value_and_type():
     assert len(scale.signatures) == 4
 
 
-def test_a_signature_says_when_by_whom_and_how_long():
+def test_a_signature_says_where_it_was_compiled_and_how_long_it_took():
     add = make_add()
     add[2](aligned(64), aligned(64), 1)
     (made,) = add.signatures
@@ -595,7 +595,7 @@ def test_a_grid_that_is_refused_shows_one_frame_of_the_library(monkeypatch):
 
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("fails", [True, False])
-def test_the_collector_waits_for_a_compilation_and_is_as_it_was_behind_it(monkeypatch, enabled, fails):
+def test_the_collector_is_paused_during_a_compilation_and_restored_after_it(monkeypatch, enabled, fails):
     def compile(*args, **options):
         assert not gc.isenabled()
         if fails:

@@ -243,7 +243,7 @@ def interrupted(monkeypatch, place, name):
     monkeypatch.setattr(place, name, interrupt)
 
 
-def test_an_interrupted_compilation_leaves_nothing_behind(simulator, monkeypatch):
+def test_an_interrupted_compilation_keeps_nothing(simulator, monkeypatch):
     from tilejit.frontend import kernel as reading
 
     @tj.kernel(threads=32)
@@ -267,7 +267,7 @@ def test_an_interrupted_simulation_leaves_the_kernel_usable(tmp_path):
         import numpy as np
         import tilejit as tj
 
-        # says where it stands, if the interrupt gets lost
+        # prints a traceback if the interrupt gets lost
         faulthandler.dump_traceback_later(45, exit=True)
 
         @tj.kernel(threads=32)

@@ -222,7 +222,7 @@ def test_what_no_process_can_read_is_compiled_in_this_one(counted: list[str]) ->
 
 
 def deep(levels: int) -> ir.Kernel:
-    """A kernel with an expression of so many levels."""
+    """A kernel with an expression of `levels` levels."""
     expr: ir.Expr = ir.Const(1, dtypes.int32)
     for _ in range(levels):
         expr = ir.Op("negative", (expr,), dtypes.int32)
@@ -336,7 +336,7 @@ def test_a_process_that_ends_fails_its_kernel_and_no_other(monkeypatch: pytest.M
 
 def test_a_process_leaves_no_garbage_of_the_kernels_that_it_compiled() -> None:
     def garbage(count: int) -> int:
-        """Objects in cycles that nobody reaches after so many kernels."""
+        """The number of unreachable objects in cycles after `count` kernels."""
         questions, answers = io.BytesIO(), io.BytesIO()
         for _ in range(count):
             question = workers._question(example_of("max"), target("sm_90a"))
@@ -507,7 +507,7 @@ def test_processes_are_started_only_where_it_pays(monkeypatch: pytest.MonkeyPatc
     list(workers.run_all(tasks, 9))
     assert counts == [3, 5]
     list(workers.run_all(tasks, 0))
-    # what whoever asks does between two outcomes is no part of the estimate
+    # the caller's own work between two outcomes is no part of the estimate
     monkeypatch.setattr(workers, "START_SECONDS", 0.05)
     for _ in workers.run_all(tasks):
         time.sleep(0.03)
@@ -520,7 +520,7 @@ def test_processes_are_started_only_where_it_pays(monkeypatch: pytest.MonkeyPatc
     # a kernel that came from the disk says nothing of the others
     outcomes = list(workers.run_all([*tasks[:2], *[slow] * 4]))
     assert counts == [3, 5, 3] and [o.number for o in outcomes] == list(range(6))
-    # one processor has nothing to gain, but who asks for processes gets them
+    # one processor has nothing to gain, but a caller that asks for processes gets them
     monkeypatch.setattr(workers, "processors", lambda: 1)
     list(workers.run_all([slow] * 4))
     assert counts == [3, 5, 3]

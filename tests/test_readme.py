@@ -1,4 +1,4 @@
-"""The README: its programs run and print what it shows, and its two commands stand where users and CI look."""
+"""The README: its programs run and print what it shows, and its two commands are where users and CI look."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_report_is_compared_but_for_what_it_leaves_out() -> None:
     assert not is_printed("a\nc", "a\nb\nc") and not is_printed("a", "a\nb") and not is_printed("a...c", "a.c.d")
 
 
-def test_the_commands_stand_on_the_first_screen() -> None:
+def test_the_commands_are_on_the_first_screen() -> None:
     blocks = [text.strip() for language, text in BLOCK.findall(README) if language == "sh"]
     assert blocks == COMMANDS
     assert [line for line in README.splitlines()[:SCREEN] if line in COMMANDS] == COMMANDS

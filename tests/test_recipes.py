@@ -68,7 +68,7 @@ OF_AN_INSTRUCTION = {
         "test_what_code_generation_and_the_passes_assume_of_a_row_holds",
     },
     "isa/test_simulated.py": {"test_the_simulator_translates_the_row"},
-    "isa/test_ptxas.py": {"test_a_row_stands_in_the_ptx_as_in_the_table"},
+    "isa/test_ptxas.py": {"test_the_ptx_contains_a_row_as_the_table_does"},
     "isa/test_verified.py": {"test_a_rows_own_instruction_is_sound"},
 }
 
@@ -91,7 +91,7 @@ PATH = re.compile(r"`([\w/]+\.(?:py|tile))`")
 def follow(heading: str, folder: Path) -> None:
     """Does to a copy of the package what the blocks of code under a heading of CONTRIBUTING say.
 
-    A block is for the file whose path stands last in the text before it: a `diff` changes it, any other is its text,
+    A block is for the file whose path comes last in the text before it: a `diff` changes it, any other is its text,
     or its end where there is one. Paths are from the package, those of tests from the repository.
     """
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

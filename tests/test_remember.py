@@ -77,7 +77,7 @@ def double(A: tj.Tensor):
     tj.cta.store(A[0:32], tj.cta.load(A[0:32]) * 2)
 
 
-def test_a_compilation_leaves_none_of_its_expressions_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compilation_keeps_none_of_its_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEJIT_CACHE", "0")
     double.compile(tj.spec(32, tj.float32), target="sm_90a")
     assert len(remember._tables) > 20 and not any(remember._tables)

@@ -1,4 +1,4 @@
-"""The records of scopes agree with the hardware's nesting, and with all who read them."""
+"""The records of scopes agree with the hardware's nesting, and with all their readers."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ settings.load_profile("here")
 
 
 class Bug(NamedTuple):
-    """What is wrong in a kernel. test: that finds it. right, wrong: the lines. says: how it is told.
+    """What is wrong in a kernel. test: that finds it. right, wrong: the lines. says: how it is reported.
 
     example: the smallest input that shows it.
     """

@@ -1,6 +1,7 @@
 """The linter and the type checker run as tests, so that what CONTRIBUTING asks for stays true."""
 
 import ast
+import json
 import re
 import shutil
 import subprocess
@@ -44,13 +45,13 @@ def test_mypy_finds_nothing() -> None:
     check("mypy", *options)
 
 
-#: what stands at the top of the repository, besides names that begin with a dot
+#: the names at the top of the repository, except those that begin with a dot
 TOP = {
     "tilejit", "examples", "tests", "pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE",
 }
 
 
-def test_nothing_else_stands_at_the_top() -> None:
+def test_nothing_else_is_at_the_top() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("not a checkout of git's")
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -72,7 +73,7 @@ def trees() -> Iterator[Trees]:
 
 
 #: classes of one name in several files, and why: each variant has its `Plan`; a `Kernel` is the user's, and its IR;
-#: `Region`, `Scalar` and `Tile` are annotations, and what the compiler makes of such values
+#: `Region`, `Scalar` and `Tile` are annotations, and the compiler's records of their values
 SEVERAL = {"Barrier", "NamedBarrier", "Plan", "Kernel", "Region", "Ring", "RingStep", "Scalar", "Tile"}
 
 
@@ -143,3 +144,87 @@ def test_a_class_name_means_one_thing(trees: Trees) -> None:
                 homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     twice = {name: files for name, files in homes.items() if len(files) > 1}
     assert not twice, f"rename one of each: {twice}"
+
+
+#: what plain English avoids -> what to write instead. Both parts of a name count as words: `is_behind` is a hit
+GLOSSARY = {
+    "behind": "after",
+    "in front of": "before",
+    "whoever|nobody|whom": "name the waiter, the reader, the caller",
+    "who (is|are|was|has|have|had|does|did|can|may|must|will|would|only|waits?|asks?|reads?|writes?|wrote|wants?|needs?"
+    "|comes?|calls?|uses?|knows?|holds?|owns?|takes?|gets?|makes?|loads?|stores?|arrives?|starts?|started)":
+        "name the waiter, the reader, the caller",
+    "so many": "say how many: `count` elements, n registers per thread",
+    "told( of)?": "reported, recorded, distinguished",
+    "stands?|standing|stood|stand ins?": "is, comes, represents",
+    "alike": "say what is equal",
+    "besides": "also, except",
+    "at hand|as ever|by itself|of such|of its own accord": "leave it out",
+    "hang together": "form a connected component",
+    "comes? round": "wraps",
+    "found out": "computed",
+    "(computed|found out|written) again": "recomputed, cloned, reused",
+    "goes by": "uses",
+    "take[sn]? part|taking part": "is active, participates",
+    "meets?|meeting|meetings|met": "synchronize, join, combine, overlap",
+    "none where": "None if",
+    "there (isn't|aren't)": "does not exist",
+    "usual way": "slow path",
+    "hardware's numbers": "special registers",
+    "where it leads": "offset, address",
+    "is of all": "is collective",
+    "the house": "leave it out",
+    "(each|every|one|first|last|next|per|this|other|another|a|no) turns?|turns? of": "iteration",
+}
+
+#: (file, word) that stay, and why
+EXCEPTIONS = {
+    ("tests/test_style.py", "*"): "the table itself",
+    ("README.md", "who want"): "of engineers, not of code",
+}
+
+#: what separates the words of a phrase, in names and across the lines of a comment
+BETWEEN = r"[\s_#]+"
+PHRASES = re.compile(rf"(?<![a-z])(?:{'|'.join(GLOSSARY)})(?![a-z])".replace(" ", BETWEEN))
+
+
+def hits(name: str, text: str) -> Iterator[str]:
+    """The words of the glossary in a text, as `file:line: word (what to write)`."""
+    for match in PHRASES.finditer(text.lower()):
+        word = re.sub(BETWEEN, " ", match[0])
+        if not {(name, word), (name, "*")} & EXCEPTIONS.keys():
+            better = next(better for phrase, better in GLOSSARY.items() if re.fullmatch(phrase, word))
+            yield f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {word} ({better})"
+
+
+def prose(path: Path) -> str:
+    """A file's text; of a notebook, the sources of its cells."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        return "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+    return text
+
+
+#: part of the repository -> the kinds of files that the glossary applies to
+WRITTEN = {"tilejit": (".py", ".pyi", ".md"), "examples": (".py", ".md", ".ipynb"), "tests": (".py", ".md")}
+
+
+@pytest.mark.parametrize("part", [*WRITTEN, "README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_glossary(part: str) -> None:
+    paths = sorted((ROOT / part).rglob("*")) if part in WRITTEN else [ROOT / part]
+    texts = (path for path in paths if path.suffix in WRITTEN.get(part, (".md",)))
+    found = [hit for path in texts for hit in hits(path.relative_to(ROOT).as_posix(), prose(path))]
+    assert not found, "write plainly:\n" + "\n".join(found)
+
+
+def test_glossary_has_few_exceptions() -> None:
+    assert len(EXCEPTIONS) <= 10
+    for name, word in EXCEPTIONS:
+        text = re.sub(BETWEEN, " ", prose(ROOT / name)).lower()
+        assert word == "*" or word in text, f"{name} has no {word!r} any more: remove the exception"
+
+
+def test_few_docstrings_open_with_a_question_word() -> None:
+    opener = re.compile(r"^\s*r?\"\"\"(What|Where|Which|Who|Whether)\b", re.MULTILINE)
+    count = sum(len(opener.findall(path.read_text(encoding="utf-8"))) for path in FILES)
+    assert count <= 60, f"{count} docstrings: write Return the ..., True if ..., or a noun phrase"

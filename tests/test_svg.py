@@ -1,4 +1,4 @@
-"""Pictures need nothing around them: well-formed, in hex colours, with words that stand out from what is behind."""
+"""Pictures are self-contained: well-formed, in hex colours, with text that contrasts with its background."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ LIGHT, DARK = (1.0, 1.0, 1.0), (0.07, 0.07, 0.07)
 
 
 @each_picture
-def test_librsvg_draws_it_alike_on_a_light_and_on_a_dark_page(picture: Picture) -> None:
+def test_librsvg_draws_it_the_same_on_a_light_and_on_a_dark_page(picture: Picture) -> None:
     """With the page's colour in its corners, every colour of its cells, and ink where there are words."""
     if libraries() is None:
         pytest.skip("no librsvg here")
@@ -119,20 +119,20 @@ def test_the_contrast_is_computed_as_the_guidelines_have_it() -> None:
 
 
 @each_picture
-def test_every_word_stands_out_from_what_is_behind_it(picture: Picture) -> None:
-    behind: list[tuple[float, float, float, float, str]] = []
+def test_every_word_contrasts_with_its_background(picture: Picture) -> None:
+    backgrounds: list[tuple[float, float, float, float, str]] = []
     for element in elements(picture):
         if element.tag == f"{NS}rect":
             x, y, width, height = (float(element.attrib[name]) for name in ("x", "y", "width", "height"))
-            behind.append((x, y, x + width, y + height, element.attrib["fill"]))
+            backgrounds.append((x, y, x + width, y + height, element.attrib["fill"]))
         elif element.tag == f"{NS}text":
             # the middle of the letters, above their foot
             x, y = float(element.attrib["x"]), float(element.attrib["y"]) - 3
-            *_, fill = (fill for x0, y0, x1, y1, fill in behind if x0 <= x <= x1 and y0 <= y <= y1)
+            *_, fill = (fill for x0, y0, x1, y1, fill in backgrounds if x0 <= x <= x1 and y0 <= y <= y1)
             assert contrast(element.attrib["fill"], fill) >= 4.5, (element.text, element.attrib["fill"], fill)
 
 
-def test_words_stand_out_from_every_colour_and_from_the_page() -> None:
+def test_words_contrast_with_every_colour_and_with_the_page() -> None:
     assert min(contrast(INK, colour_of(number)) for number in range(-64, 2048)) >= 4.5
     assert min(contrast(INK, PAGE), contrast(INK, ABSENT), contrast(QUIET, PAGE)) >= 4.5
 

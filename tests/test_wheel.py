@@ -23,7 +23,7 @@ QUICKSTART = ROOT / "examples" / "quickstart.py"
 
 
 def run(*arguments: str | Path, cwd: Path = ROOT, **environment: str) -> str:
-    """What a program prints, which sees nothing of this tree but what it is told of."""
+    """The output of a program that sees only those parts of this tree that are passed to it."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | environment
     ended = subprocess.run(arguments, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -56,8 +56,8 @@ def test_it_is_for_every_python_and_machine_and_nothing_in_it_is_compiled(wheel:
     assert wheel.name == f"tilejit-{tj.__version__}-py3-none-any.whl"
     archive = ZipFile(wheel)
     (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/WHEEL"))
-    told = message_from_bytes(archive.read(name))
-    assert told.get_all("Tag") == ["py3-none-any"] and told["Root-Is-Purelib"] == "true"
+    headers = message_from_bytes(archive.read(name))
+    assert headers.get_all("Tag") == ["py3-none-any"] and headers["Root-Is-Purelib"] == "true"
     # whatever it is called: what isn't text isn't source
     contents = {name: archive.read(name) for name in archive.namelist()}
     assert not [name for name, content in contents.items() if not _is_text(content)]
@@ -79,16 +79,17 @@ def test_pytest_finds_its_plugin(wheel: Path) -> None:
 def test_it_says_what_an_index_shows(wheel: Path) -> None:
     archive = ZipFile(wheel)
     (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
-    told = message_from_bytes(archive.read(name))
-    assert (told["Name"], told["Version"]) == ("tilejit", tj.__version__)
-    assert told["Summary"] and told["Keywords"] and told["Author"] and told["License-Expression"] == "Apache-2.0"
-    assert told["License-File"] == "LICENSE" and name.replace("METADATA", "licenses/LICENSE") in archive.namelist()
-    assert "Typing :: Typed" in told.get_all("Classifier", [])
+    headers = message_from_bytes(archive.read(name))
+    assert (headers["Name"], headers["Version"]) == ("tilejit", tj.__version__)
+    assert all(headers[key] for key in ("Summary", "Keywords", "Author"))
+    assert headers["License-Expression"] == "Apache-2.0"
+    assert headers["License-File"] == "LICENSE" and name.replace("METADATA", "licenses/LICENSE") in archive.namelist()
+    assert "Typing :: Typed" in headers.get_all("Classifier", [])
     # an index splits each at its first comma
-    links = dict(link.split(", ", 1) for link in told.get_all("Project-URL", []))
+    links = dict(link.split(", ", 1) for link in headers.get_all("Project-URL", []))
     assert set(links) == {"PTX ISA", "llvmlite", "CUDA Python", "Apache TVM"}
     assert all(address.startswith("https://") for address in links.values())
-    page = told.get_payload(decode=True)
+    page = headers.get_payload(decode=True)
     assert isinstance(page, bytes) and page.decode().strip() == (ROOT / "README.md").read_text("utf-8").strip()
 
 
@@ -96,12 +97,12 @@ def test_it_says_all_that_the_project_says(wheel: Path) -> None:
     said = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     archive = ZipFile(wheel)
     (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
-    told = message_from_bytes(archive.read(name))
-    assert told["Summary"] == said["description"]
-    assert told["Keywords"].split(",") == sorted(said["keywords"])
-    assert told.get_all("Classifier") == said["classifiers"]
-    assert told.get_all("Project-URL") == [f"{label}, {address}" for label, address in said["urls"].items()]
-    assert told["Requires-Python"] == said["requires-python"]
+    headers = message_from_bytes(archive.read(name))
+    assert headers["Summary"] == said["description"]
+    assert headers["Keywords"].split(",") == sorted(said["keywords"])
+    assert headers.get_all("Classifier") == said["classifiers"]
+    assert headers.get_all("Project-URL") == [f"{label}, {address}" for label, address in said["urls"].items()]
+    assert headers["Requires-Python"] == said["requires-python"]
 
 
 def test_a_clean_environment_with_it_runs_the_quickstart_and_its_plugin(wheel: Path, tmp_path: Path) -> None:

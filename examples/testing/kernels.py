@@ -1,7 +1,7 @@
-"""Kernels as they are first written, one for each way to go wrong; beside each lies a test of ten lines.
+"""Simple kernels, one for each typical mistake; each has a test of about ten lines.
 
 Run the tests: `python -m pytest examples/testing`. `--tilejit-device cuda` runs them on a GPU, `--tilejit-schedules 8`
-each kernel under eight orders of its threads.
+runs each kernel in eight orders of its threads.
 """
 
 import tilejit as tj
@@ -19,7 +19,7 @@ def doubled(X: tj.Tensor, Y: tj.Tensor) -> None:
 
 @tj.kernel(threads=THREADS)
 def backwards(X: tj.Tensor, Y: tj.Tensor) -> None:
-    """Y is X backwards, of up to 64 elements."""
+    """Y is X reversed, for up to 64 elements."""
     i = tj.thread_id()
     staged = tj.alloc_shared((THREADS,), X.dtype)
     if i < X.shape[0]:
@@ -63,7 +63,7 @@ def histogram(X: tj.Tensor, H: tj.Tensor) -> None:
 
 @tj.kernel(threads=THREADS)
 def total(X: tj.Tensor, Y: tj.Tensor) -> None:
-    """The sum of up to 64 integers, by halves."""
+    """The sum of up to 64 integers, by halving."""
     i = tj.thread_id()
     partial = tj.alloc_shared((THREADS,), X.dtype)
     partial[i] = 0
@@ -79,7 +79,7 @@ def total(X: tj.Tensor, Y: tj.Tensor) -> None:
 
 @tj.kernel(threads=THREADS)
 def relu(X: tj.Tensor, Y: tj.Tensor) -> None:
-    """max(x, 0), and NaN of NaN."""
+    """max(x, 0), and NaN for NaN."""
     i = tj.cta_id(0) * THREADS + tj.thread_id()
     if i < X.shape[0]:
         Y[i] = tj.maximum(X[i], 0.0)
@@ -87,7 +87,7 @@ def relu(X: tj.Tensor, Y: tj.Tensor) -> None:
 
 @tj.kernel(threads=THREADS)
 def packed(X: tj.Tensor, Y: tj.Tensor, columns: tj.int32, pitch: tj.int32) -> None:
-    """The rows of a picture without what lies between them: `pitch` elements from one to the next."""
+    """The rows of a picture without the padding between them: `pitch` elements from one to the next."""
     i = tj.cta_id(0) * THREADS + tj.thread_id()
     if i < Y.shape[0]:
         Y[i] = X[i // columns * pitch + i % columns]

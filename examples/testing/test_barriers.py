@@ -1,4 +1,4 @@
-"""The simulator finds races in whatever it runs: the test says nothing of them."""
+"""The simulator checks all that it runs for races; the test needn't mention them."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Numbers below zero: a maximum that begins at 0 is right for all others."""
+"""Numbers below zero: a maximum that starts from 0 is wrong for these only."""
 
 import numpy as np
 from hypothesis import given, settings

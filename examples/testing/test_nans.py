@@ -1,4 +1,4 @@
-"""Infinities and NaNs are among the drawn values unless `finite=True` says otherwise."""
+"""The drawn values include infinities and NaNs unless `finite=True`."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Threads in any legal order: the simulator's usual one is only the first of many."""
+"""Threads in any legal order: the simulator's default is only one of many."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Values that meet: of two updates of one place the simulator asks what orders them."""
+"""Equal values: two updates of one element race if nothing orders them."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Rows with something between them: of a picture's columns only the first n are wanted."""
+"""Rows with gaps between them: only the first n columns of a picture are used."""
 
 import numpy as np
 from hypothesis import given, settings

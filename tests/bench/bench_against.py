@@ -3,8 +3,8 @@
 Run: `python tests/bench/bench_against.py PATH/OF/THE/OTHER [pairs]`. No GPU is needed. Both sides compile this tree's
 kernels with this tree's `bench_compile.py`; only the package differs.
 
-A shared machine changes its speed by half from second to second. So two processes stand ready, each compiles one kernel
-when it is told to, and neighbours in time, 10 ms apart, are compared: the ratio is the median over all pairs, the first
+A shared machine changes its speed by half from second to second. So two waiting processes each compile one kernel
+on request, and neighbours in time, 10 ms apart, are compared: the ratio is the median over all pairs, the first
 of a pair being now one side, now the other. `spread` is the distance of the quartiles of those ratios. Several pairs of
 processes take turns, because where a process's memory came to lie makes a difference of a few percent for all its life.
 """

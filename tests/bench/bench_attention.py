@@ -2,7 +2,7 @@
 
 Run: `python tests/bench/bench_attention.py [rounds] [part of a case's name ...]` on a GPU of sm_90a with torch.
 Contenders take turns in one process, in an order that turns: a GPU at its power limit inherits its clock from what ran
-before. `burst`: each turn comes after 40 ms of rest, so that the limit doesn't act; `sustained`: turns without rest.
+before. `burst`: each batch follows 40 ms of rest, so that the limit doesn't act; `sustained`: batches without rest.
 Results are compared with float64 at some rows first. Printed: the median over rounds of the ratio within a round, ours
 over the best back end of that round, and TFLOP/s (medians).
 """
@@ -33,8 +33,8 @@ CASES = [
 BACKENDS = (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION)
 REST_S = {"burst": 0.04, "sustained": 0.0}
 
-#: what a turn computes, so that launches are hidden behind kernels
-FLOPS_OF_A_TURN = {"burst": 1e12, "sustained": 3e12}
+#: operations in a batch, enough for kernels to hide the launches
+FLOPS_OF_A_BATCH = {"burst": 1e12, "sustained": 3e12}
 
 Contender = Callable[[], Any]
 
@@ -113,7 +113,7 @@ def main() -> None:
         contenders = contenders_of(q, k, v, causal)
         flops = 4 * batch * heads * sequence**2 * d / (2 if causal else 1)
         for regime, rest in REST_S.items():
-            times = measured(contenders, rounds, max(1, round(FLOPS_OF_A_TURN[regime] / flops)), rest)
+            times = measured(contenders, rounds, max(1, round(FLOPS_OF_A_BATCH[regime] / flops)), rest)
             ratios = [
                 min(times[name][turn] for name in times if name != "ours") / times["ours"][turn]
                 for turn in range(rounds)

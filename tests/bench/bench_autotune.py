@@ -234,13 +234,13 @@ def resumption(resumed: Resumed) -> str:
     text = f"killed with {counted(resumed.known, 'timing')} on the disk, of {resumed.total} in the end: "
     if resumed.is_right:
         return text + "the next process went on"
-    return text + f"MISSED{'' if resumed.was_killed else ', it ended by itself'}" + (
+    return text + f"MISSED{'' if resumed.was_killed else ', it ended on its own'}" + (
         "" if resumed.kept else ", what was timed was timed again"
     )
 
 
 def tune_and_kill(tuned: Any, arrays: Any, rounds: int) -> None:
-    """Tunes, and kills this process in front of a round."""
+    """Tune, and kill this process before a round."""
     with devices.default().bench(None, None, ()) as bench:
         kind: Any = type(bench)
     measured, count = kind.round, 0

@@ -48,7 +48,7 @@ def compiled(kind: str, operations: int) -> tj.Compiled:
 def least(kind: str, operations: int, runs: int) -> dict[str, float]:
     """Each stage's least time of some runs: other work on the machine only ever adds."""
     timings = [compiled(kind, operations).timings for _ in range(runs)]
-    # those of code generation, by which it is told of as a whole, are in there too
+    # the stages of code generation are there, too, beside its total
     stages = [stage for stage in timings[0] if stage != "codegen"]
     return {stage: min(each[stage] for each in timings) for stage in stages}
 

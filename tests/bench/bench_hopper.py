@@ -29,7 +29,7 @@ Launch = Callable[[], object]
 
 
 class Case(NamedTuple):
-    """A product of (m, k) by (k, n). turned: B is stored as N x K. gelu: with a bias and gelu behind it.
+    """A product of (m, k) by (k, n). turned: B is stored as N x K. gelu: with a bias and gelu after it.
 
     C's rows are padded to multiples of 16 bytes.
     """
@@ -102,7 +102,7 @@ def _launch(example: ModuleType, kernel: Any, a: Any, b: Any, c: Any, bias: Any)
 
 
 def seconds(torch: Any, launch: Launch, times: int) -> float:
-    """Of one launch among so many that follow each other."""
+    """The time per launch of `times` consecutive launches."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda._sleep(SLEEP_CYCLES)
     begin.record()

@@ -1,10 +1,10 @@
-"""Host time of one launch, by who owns the arrays and how it is written, beside Triton's, CuPy's and the bare driver's.
+"""Host time of one launch, by library and form of the call, beside Triton's, CuPy's and the bare driver's.
 
 Run it: `python -m tests.bench.bench_launch [rounds]`. Contenders take turns in small batches, and another one begins
 each round, so that a clock that changes, or a warm cache, is everyone's; the median over rounds counts. Without a GPU
-a fake driver takes the calls, so that only tilejit's own part is measured; torch, Triton, cuda.core and CuPy take part
-where they are. `raw` is the driver's call with everything ready, which no launch in Python can beat: its fastest way.
-In the end each goal of `GOALS` is reached, missed, or not measured here.
+a fake driver takes the calls, so that only tilejit's own part is measured; torch, Triton, cuda.core and CuPy are used
+where they are installed. `raw` is the driver's call with everything ready, which no launch in Python can beat, in its
+fastest form. In the end each goal of `GOALS` is reached, missed, or not measured here.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def core_launches(arguments: list[Any], stream: int) -> dict[str, Launch]:
 
 
 class Contenders:
-    """Who takes part. absent: whose rows can't be measured here, and why."""
+    """The contenders. absent: rows that can't be measured here, and why."""
 
     def __init__(self) -> None:
         self.launches: dict[str, Launch] = {}
@@ -329,7 +329,7 @@ def on_fake_driver() -> tuple[Contenders, Launch]:
 
 
 def of_peer(times: Mapping[str, float], peer: str) -> float | None:
-    """A peer's time; of `raw` the fastest way's. None where it wasn't measured."""
+    """A peer's time; of `raw` the fastest way's. None if it wasn't measured."""
     return min((t for name, t in times.items() if name == peer or name.startswith(f"{peer}: ")), default=None)
 
 

@@ -7,7 +7,7 @@ weights: what `tilejit.lower.weights` names, each from a loop of little else. ac
 by vector width and by how its lanes are spread over rows, out of L2. Both in quarter cycles: the unit is an addition of
 a warp, of which a multiprocessor starts four a cycle. transposes: tiles loaded and stored transposed, by the cheapest
 grid with vectors along both axes, along one, and through shared memory. rows: kernels with the three cheapest grids
-that cost differently. Of the last two the time and the cost of each stand side by side, as shares of the chosen one's.
+that cost differently. Of the last two, times and costs are printed side by side, as shares of the chosen one's.
 
 Results are checked first. Times are medians of CUDA events round single launches, contenders in turn.
 """
@@ -177,7 +177,7 @@ IN_FLIGHT = 4
 
 
 def global_loads(rows: int, lanes: int, vector: int, dtype: tj.DType) -> Probe:
-    """Loads of tiles of which a warp has so many lanes along rows, each with so many elements."""
+    """Loads of tiles of which a warp has `lanes` lanes along rows, each with `vector` elements."""
     width, columns = ACCESS_BYTES // dtype.bytes, lanes * vector
     layout = S[(rows, lanes, vector) : (lanes @ laneid, 1 @ laneid, 1)]
     strip = IN_FLIGHT * columns
@@ -428,7 +428,7 @@ class Measuring:
         """Prints what an instruction takes, in quarter cycles, beside its weight."""
         arrays = self.arrays(probe.arrays)
         rounds, *ctas = probe.scalars
-        # of accesses all warps together issue so many, else each warp of a grid that fills the GPU
+        # for accesses the count is that of all warps together, else of each warp of a grid that fills the GPU
         grid = ctas[0] if ctas else self.units * RESIDENT
         issued = probe.issued if ctas else probe.issued * grid * WARPS
         run = functools.partial(probe.kernel[grid], *arrays, rounds)
@@ -456,8 +456,8 @@ class Measuring:
         for way in choice.ways:
             time, cost = times[way.name] / times[chosen.name], way.cost / chosen.cost
             print(f"    {way.name:40}{times[way.name] * 1e3:8.1f} us{time:8.2f}{way.cost:8}{cost:8.2f}")
-        behind = times[chosen.name] / times[fastest]
-        verdict = "is among the fastest" if behind <= TOLERATED else f"is {behind - 1:.0%} behind {fastest}"
+        slowdown = times[chosen.name] / times[fastest]
+        verdict = "is among the fastest" if slowdown <= TOLERATED else f"is {slowdown - 1:.0%} slower than {fastest}"
         print(f"    the chosen one {verdict}", flush=True)
 
 

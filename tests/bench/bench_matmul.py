@@ -2,11 +2,11 @@
 
 Run on a machine with a GPU, torch and triton: `python tests/bench/bench_matmul.py [sizes]`. Inputs are random and
 rotated among sets larger than L2 together; times are medians of CUDA event times. At these sizes a GPU runs into its
-power limit, and a launch inherits the clocks that those before it left behind. Hence three columns:
+power limit, and a launch inherits the clocks of those before it. Hence three columns:
 
 alone     launches of one contender back to back, until the clocks are its own; as triton.testing.do_bench measures
 rested    single launches of the contenders in turn, each after a pause in which the clocks recover
-in turn   the same without a pause: each runs at clocks that the others, who take more power or less, have left
+in turn   the same without a pause: each runs at clocks that the others, which take more or less power, have left
 """
 
 from __future__ import annotations

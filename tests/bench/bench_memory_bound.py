@@ -1,11 +1,11 @@
 """Kernels bound by memory against a copy of as many bytes, torch and Triton: the share of the copy's bytes a second.
 
 Run on a machine with a GPU and torch: `python tests/bench/bench_memory_bound.py [--quick] [CASE ...]`, where a CASE is
-a part of names in the first column. Triton's kernels (`triton_memory_bound.py`) take part where it can be imported.
+a part of names in the first column. Triton's kernels (`triton_memory_bound.py`) are included where it can be imported.
 
 Results are checked first, against float64, in outputs that were poisoned with NaN. Then all contenders of a case launch
-in turn, so that all find the same clocks. Before each launch a large array is read, so that nobody pays for what
-another left in L2 to be written (13 of 90 microseconds), and nobody finds its own. Times are medians of CUDA events
+in turn, so that all find the same clocks. Before each launch a large array is read, so that no contender pays for what
+another left in L2 to be written (13 of 90 microseconds), and none finds its own. Times are medians of CUDA events
 round single launches; `spread` is the distance of the quartiles.
 """
 

@@ -119,7 +119,7 @@ def cases() -> dict[str, Launch]:
 
 
 def serve() -> None:
-    """Runs the case that each line of the input names for a turn; answers with the CPU milliseconds of a launch."""
+    """Run the case named by each line of the input for TURN seconds; print the CPU milliseconds of a launch."""
     launches = cases()
     for name in map(str.strip, sys.stdin):
         count, start = 0, time.process_time()

@@ -96,7 +96,7 @@ def run(program: str, tree: Path, caches: Path, **environment: str) -> dict[str,
     """One fresh process; its marks, in seconds."""
     folders = {name: str(caches / name) for name in CACHES}
     variables = {**os.environ, **folders, "PYTHONPATH": str(tree), **environment}
-    # else Python compiles every module anew, which nobody's installation does
+    # else Python compiles every module anew, which no installation does
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     variables.setdefault("PYTHONPYCACHEPREFIX", str(Path(tempfile.gettempdir(), "bench_start_bytecode")))
     variables["BENCH_START_BEGAN"] = repr(time.monotonic())

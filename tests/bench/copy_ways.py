@@ -30,7 +30,7 @@ def ring(
     A: tj.Tensor, B: tj.Tensor, rows: tj.constexpr, columns: tj.constexpr, stages: tj.constexpr, stores: tj.constexpr,
     is_range: tj.constexpr,
 ) -> None:
-    """A CTA that goes through many boxes: stages - stores loads are on their way, and so many stores.
+    """A CTA that goes through many boxes: stages - stores loads are in flight, and `stores` stores.
 
     is_range: a CTA copies tiles that follow each other, not every num_ctas-th one.
     """
@@ -48,7 +48,7 @@ def ring(
     for j in range(count + stages - stores if count > 0 else 0):
         if j < count:
             at = first + j * step
-            # the buffer's last tile was stored so many tiles ago
+            # the buffer's last tile was stored `stores` tiles ago
             tj.bulk.wait_read(stores - 1)
             to, landed = tiles[j % stages], full[j % stages]
             tj.warp.copy_async(to, A.tile((rows, columns), (at // across, at % across)), barrier=landed)
@@ -94,6 +94,6 @@ WAYS = {
     "ring, stores": by_rings(32, 7, 4),  # 224 KB
     "ring, small": by_rings(16, 13, 5),  # 208 KB
     "ring, few": by_rings(16, 4, 2),  # 64 KB: does less on its way disturb the memory less?
-    "rings, waves": by_rings(16, 4, 2, ctas=24),  # 192 KB, three CTAs at a time: who is fast takes more of them
+    "rings, waves": by_rings(16, 4, 2, ctas=24),  # 192 KB, three CTAs at a time: a fast one takes more of them
     "ring, ranges": by_rings(32, 6, 2, is_range=True),
 }

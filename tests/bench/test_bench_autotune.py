@@ -139,7 +139,7 @@ def test_what_a_killed_tuning_leaves_is_compared_with_the_end(
     resumed = go_on(adding(), grid, arrays)
     assert resumed == Resumed(True, 2 + 6 + 6, 2 + 30 + 30, True) and resumed.is_right
     again = go_on(adding(), grid, arrays)
-    assert resumption(again) == "killed with 62 timings on the disk, of 62 in the end: MISSED, it ended by itself"
+    assert resumption(again) == "killed with 62 timings on the disk, of 62 in the end: MISSED, it ended on its own"
 
 
 def test_launches_are_timed_without_a_gpu() -> None:

@@ -35,7 +35,7 @@ def test_each_contender_has_one_batch_a_round_and_begins_as_often_as_the_others(
     assert all(sorted(calls[at : at + 6]) == list("aabbcc") for at in range(0, len(calls), 6))
 
 
-def test_a_clock_that_slows_down_favours_nobody_whatever_the_order() -> None:
+def test_a_clock_that_slows_down_favours_no_contender_whatever_the_order() -> None:
     def medians(names: str) -> dict[str, float]:
         now = 0.0
 

@@ -36,7 +36,7 @@ def shown(timeline: Timeline) -> list[list[str]]:
     return [[*line[:26].split(), line[28:48].strip(), line[49:]] for line in lines if line[:8].strip()]
 
 
-def test_what_an_event_took_by_itself_is_without_its_parts() -> None:
+def test_the_own_time_of_an_event_excludes_its_parts() -> None:
     clock = Clock()
     timeline = Timeline(clock)
     inner = timeline.timed("import", "inner", lambda: clock.take(0.004))
@@ -50,7 +50,7 @@ def test_what_an_event_took_by_itself_is_without_its_parts() -> None:
     ]
 
 
-def test_what_is_short_is_counted_and_its_parts_stand_where_it_would() -> None:
+def test_short_events_are_counted_and_their_parts_take_their_places() -> None:
     clock = Clock()
     timeline = Timeline(clock)
     part = timeline.timed("import", "part", lambda: clock.take(0.005))
@@ -69,7 +69,7 @@ def test_an_event_that_raises_ends_and_is_no_part_of_the_next() -> None:
     assert [event for *_, event in shown(timeline)] == ["program fails", "program next"]
 
 
-def test_calls_of_the_driver_stand_in_their_thread_and_give_what_they_gave() -> None:
+def test_calls_of_the_driver_are_in_their_thread_and_return_the_same() -> None:
     clock = Clock()
     timeline = Timeline(clock)
     driver = SimpleNamespace(cuInit=lambda flags: (clock.take(0.1), flags), cuEnum=3, other=int)

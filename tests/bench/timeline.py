@@ -3,7 +3,7 @@
 Run: `python tests/bench/timeline.py PROGRAM [--cached]`, a program of `start_programs.py`; `quickstart` and
 `tilejit_host` need no GPU. It runs in a fresh process, with caches that are empty, or with --cached those that another
 run has left; Python's own bytecode is always there. A line for each event, in the order in which they begin, indented
-by what they are part of: milliseconds since the process was started, what it took by itself and with its parts, its
+by what they are part of: milliseconds since the process was started, what it took without and with its parts, its
 thread. Watching costs a few milliseconds.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from importlib.machinery import ExtensionFileLoader, SourceFileLoader
 from typing import Any
 
-#: milliseconds below which an event isn't told of by itself
+#: milliseconds below which an event has no line
 LEAST = {"import": 1.0, "driver": 0.05, "compile": 0.05}
 
 
@@ -36,14 +36,14 @@ class Event:
         return 1e3 * (self.ended - self.began - self.inside)
 
     @property
-    def is_told(self) -> bool:
+    def is_listed(self) -> bool:
         """Whether it takes long enough."""
         return self.own_ms >= LEAST.get(self.kind, 0.0)
 
     @property
     def depth(self) -> int:
-        """Of how many events that are told of it is a part."""
-        return 0 if self.parent is None else self.parent.depth + self.parent.is_told
+        """The number of listed events that it is a part of."""
+        return 0 if self.parent is None else self.parent.depth + self.parent.is_listed
 
 
 class Timeline:
@@ -71,7 +71,7 @@ class Timeline:
         self, kind: str, named: str | Callable[..., str], function: Callable[..., Any],
         after: Callable[..., None] | None = None,
     ) -> Callable[..., Any]:
-        """The function, whose calls are events. named: or what gives a call's name. after: is called behind each."""
+        """The function, whose calls are events. named: or what gives a call's name. after: is called after each."""
 
         def run(*args: Any, **kwargs: Any) -> Any:
             event = self.begin(kind, named if isinstance(named, str) else named(*args))
@@ -90,12 +90,12 @@ class Timeline:
         """The timeline; what is too short is counted at its end. start: when the process was started."""
         yield f"{'at ms':>8}{'own':>9}{'all':>9}  {'thread':20} event"
         for event in sorted(self.events, key=lambda event: event.began):
-            if event.is_told:
+            if event.is_listed:
                 at, took = 1e3 * (event.began - start), 1e3 * (event.ended - event.began)
                 what = f"{'  ' * event.depth}{event.kind} {event.name}"
                 yield f"{at:8.1f}{event.own_ms:9.1f}{took:9.1f}  {event.thread:20} {what}"
         for kind, least in LEAST.items():
-            times = [event.own_ms for event in self.events if event.kind == kind and not event.is_told]
+            times = [event.own_ms for event in self.events if event.kind == kind and not event.is_listed]
             yield f"{'':8}{sum(times):9.1f}{'':9}  {kind}: {len(times)} of less than {least:g} ms each"
 
 

@@ -121,7 +121,7 @@ def coefficients(fit: Polynomial, dtype: str, degree: int | None = None) -> tupl
 
 
 def _nudged(coefficient: float, floats: int) -> float:
-    """The float32 that lies so many above a positive one."""
+    """The float32 that is `floats` steps above a positive one."""
     return float((np.array(coefficient, np.float32).view(np.int32) + np.int32(floats)).view(np.float32))
 
 

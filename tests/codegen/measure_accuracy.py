@@ -44,7 +44,7 @@ def every_half(dtype: DType) -> Array:
 
 
 def errors_of_half(name: str, dtype: DType, x: Array) -> Array:
-    """The errors of a function's formula for halves behind the one rounding, in the type's units of the true value.
+    """The errors of a function's formula for halves, beyond the single rounding, in the type's units of the true value.
 
     Infinite where the sign of a zero, an infinity or a NaN isn't that of the rounded true value.
     """

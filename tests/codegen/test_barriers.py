@@ -42,7 +42,7 @@ def test_a_wait_compares_unless_the_phase_is_known_not_to_be_below_zero() -> Non
     assert "setp.lt.s32" not in ptx("many[0].wait(tj.cta_id(0) // 2)")
 
 
-def test_who_waits_in_vain_for_a_thread_that_failed_ends() -> None:
+def test_waiters_for_a_failed_thread_end() -> None:
     def k(n: tj.int32) -> None:
         many = tj.alloc_barrier(3)
         assert n > 0
@@ -60,7 +60,7 @@ def test_a_question_is_asked_once() -> None:
     assert len(re.findall(WAIT, made)) == 2 and made.count("mbarrier.test_wait") == 1
 
 
-def test_barriers_lie_behind_other_buffers() -> None:
+def test_barriers_are_placed_after_other_buffers() -> None:
     @tj.kernel(threads=128)
     def k(A: tj.Tensor) -> None:
         ring = tj.alloc_ring(4)

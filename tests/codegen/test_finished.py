@@ -1,4 +1,4 @@
-"""Which modules go to LLVM's back end without the passes in front of it."""
+"""Modules that skip LLVM's optimization passes and go straight to its back end."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ FINISHED: dict[str, Sequence[Stmt]] = {
     "loops that are left": [
         counted(counted(FIRST, If(CONDITION, (SECOND, Break()), ())), If(CONDITION, (Continue(),), ()), SECOND),
     ],
-    "a loop that ends amid a turn": [
+    "a loop that ends in the middle of an iteration": [
         Loop((If(build.equal(THREAD, N), (FIRST,), ()), If(CONDITION, (Break(),), ()), SECOND)),
     ],
 }
@@ -89,8 +89,8 @@ UNFINISHED: dict[str, tuple[FrontPasses, Sequence[Stmt]]] = {
     "an element that a branch sets": (FOLDING, chosen()),
     "a branch that is never taken": (FOLDING, [If(const(0, bool_), (FIRST,), ())]),
     "two branches on one condition": (FOLDING, [If(CONDITION, (FIRST,), ()), If(CONDITION, (SECOND,), ())]),
-    "a loop that ends where a turn begins": (FOLDING, [Loop((If(CONDITION, (Break(),), ()), FIRST))]),
-    "a counted loop that ends where a turn begins": (FOLDING, [counted(If(CONDITION, (Break(),), ()), FIRST)]),
+    "a loop that ends at the start of an iteration": (FOLDING, [Loop((If(CONDITION, (Break(),), ()), FIRST))]),
+    "a counted loop that ends at the start of an iteration": (FOLDING, [counted(If(CONDITION, (Break(),), ()), FIRST)]),
 }
 
 

@@ -56,7 +56,7 @@ def loop_of(text: str) -> str:
     return text[text.index("\nbody") : text.index("\nendfor")]
 
 
-def test_the_part_of_an_address_that_no_turn_changes_is_added_before_the_loop() -> None:
+def test_the_invariant_part_of_an_address_is_added_before_the_loop() -> None:
     turn = Var("turn", int32, bounds=(0, 15))
     at = build.add(build.mul(build.cast(THREAD, int64), N), build.cast(turn, int64))
     x = Var("x", float32)
@@ -125,7 +125,7 @@ def test_a_vector_in_local_memory_is_no_better_aligned_than_the_view_that_it_is_
     assert b[:16].tolist() == a[3:19].tolist()
 
 
-def test_variables_that_turns_exchange_skip_and_leave_behind() -> None:
+def test_variables_that_iterations_swap_skip_and_leave_unchanged() -> None:
     """In Python and compiled: loops of no, one and many turns, `continue` and `break` in branches of loops in loops."""
 
     def walk(A: tj.Tensor, n: tj.int32, m: tj.int32):

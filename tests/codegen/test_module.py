@@ -73,7 +73,7 @@ def test_only_what_is_proved_to_stay_the_same_is_noalias_and_its_loads_stay_wher
     generated = made(kernel(body, params))
     (signature,) = [line for line in generated.llvm_ir.splitlines() if line.startswith("define")]
     assert ["noalias" in text for text in signature.split(", ")] == [False, noalias]
-    # `.nc` would let ptxas move it behind the barrier
+    # `.nc` would let ptxas move it past the barrier
     assert ".nc" not in generated.ptx
 
 

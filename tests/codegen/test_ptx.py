@@ -294,7 +294,7 @@ def test_a_loop_near_the_end_of_its_type_counts_in_it_and_never_passes_it() -> N
     loop = For(i, const(0), n, const(4), (Store(Vector(a, build.mod(i, 64)), i),))
     text = made(kernel([loop], [pointer(a, True), ScalarParam("n", n)])).llvm_ir
     assert "phi i32" in text and "phi i64" not in text
-    # the index is compared with the last from which there is another turn, not with the end
+    # the index is compared with the last one that another iteration follows, not with the end
     (index,) = re.findall(r"(%\d+) = phi i32", text)
     assert re.search(rf"icmp slt i32 {index}, %\d+\n", text)
     loop = For(i, const(0), n, const(1), (Store(Vector(a, build.mod(i, 64)), i),))
@@ -357,7 +357,7 @@ def test_pairs_of_registers_are_one_without_shifts() -> None:
     assert ptx.count("ld.global.v2.b64") == 2 and ptx.count("st.global.v2.b64") == 1
 
 
-def test_loaded_tensor_memory_is_used_only_behind_its_wait() -> None:
+def test_loaded_tensor_memory_is_used_only_after_its_wait() -> None:
     r, a = local("r", float32, 4), array("A", float32, 4096)
     pending = Vector(r, const(0), 4)
     body = [

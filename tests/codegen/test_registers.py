@@ -1,4 +1,4 @@
-"""Registers: values, and phis where ways meet."""
+"""Registers: values, and phis where paths join."""
 
 from __future__ import annotations
 
@@ -120,5 +120,5 @@ def test_a_register_that_a_loop_changes_is_carried_without_memory() -> None:
     ]
     ptx, text = ptx_and_text(body, a)
     assert "alloca" not in text
-    assert text.count(" phi ") == 4, "of the index, and of the sum at the head, behind the branch, and behind the loop"
+    assert text.count(" phi ") == 4, "of the index, and of the sum at the head, after the branch, and after the loop"
     assert ".local" not in ptx and ptx.count("add.rn.f32") + ptx.count("add.f32") >= 1

@@ -51,7 +51,7 @@ def test_llvm_has_each_option() -> None:
 
 
 def test_llvm_has_each_pass_that_is_turned_off_by_its_name() -> None:
-    told = printed(
+    report = printed(
         "from tilejit.codegen import target_machine as t\n"
         "from tilejit.target import target\n"
         "t._OPTIONS = [x.replace('verbosity=0', 'verbosity=1') for x in t._OPTIONS]\n"
@@ -60,7 +60,7 @@ def test_llvm_has_each_pass_that_is_turned_off_by_its_name() -> None:
     for option in target_machine._OPTIONS:
         what, _, name = option.partition("=")
         if what == "-opt-disable":
-            assert f"NOT running pass {name} on function (k)" in told
+            assert f"NOT running pass {name} on function (k)" in report
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""PTX of copies between tensor memory and registers: what stands where, and nothing in front of its wait."""
+"""PTX of copies between tensor memory and registers: order of instructions, and no use before its wait."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_nothing_touches_a_loading_register_before_its_wait(shape: str, num: int
     assert early_uses(compiled.ptx) == []
 
 
-def test_the_checker_sees_a_wait_that_stands_too_late_or_not_at_all() -> None:
+def test_the_checker_sees_a_wait_that_is_late_or_missing() -> None:
     ptx = there_and_back.compile(TILE, TILE, target="sm_100a").ptx
     wait = re.search(r"\t// begin inline asm\n\ttcgen05\.wait::ld.*\n\t// end inline asm\n", ptx)
     store = re.search(r"\tst\.global.*\n", ptx)
@@ -169,7 +169,7 @@ def interleaved(draw: st.DrawFn) -> Kernel:
 
 @settings(max_examples=times(0.4))
 @given(interleaved())
-def test_loads_in_any_order_before_one_wait_or_several_stay_behind_it(kernel: Kernel) -> None:
+def test_loads_in_any_order_before_one_wait_or_several_stay_after_it(kernel: Kernel) -> None:
     arrays = tuple((p.of, ArrayType(p.buffer.dtype, 2, 1, 16, 16)) for p in kernel.params)
     ptx = compile(kernel, Signature(arrays), target("sm_100a")).ptx
     assert early_uses(ptx) == []

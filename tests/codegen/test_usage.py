@@ -18,7 +18,7 @@ def doubled(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr):
 
 
 def compiled(elements: int, name: str = "sm_90a") -> tj.Compiled:
-    """A kernel whose threads hold so many elements of float32 twice."""
+    """A kernel whose threads hold `elements` float32 values twice."""
     array = tj.spec((128 * elements,), tj.float32)
     return doubled.compile(array, array, N=128 * elements, target=name)
 

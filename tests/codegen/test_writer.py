@@ -1,4 +1,4 @@
-"""The writer of LLVM's text: an available value is not written again."""
+"""The writer of LLVM's text: an available value is reused."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def test_a_side_knows_no_word_of_the_other_one() -> None:
     for side in (then, orelse):
         w.start(side)
         assert w.read(kept, "i32") == w.read(changed, "i32") == "%x" and w.read(unwritten, "i32") == "undef"
-        inside, behind = w.join("inside"), w.join("behind")
-        w.branch("%d", inside, behind)
+        inside, joined = w.join("inside"), w.join("joined")
+        w.branch("%d", inside, joined)
         w.start(inside)
         w.write(changed, "i32", "%y")
         w.write(unwritten, "i32", "%z")
-        w.jump(behind)
-        w.start(behind)
+        w.jump(joined)
+        w.start(joined)
         assert w.read(kept, "i32") == "%x" and w.read(changed, "i32") not in ("%x", "%y")
         w.jump(after)
     w.start(after)
@@ -102,7 +102,7 @@ def test_a_side_knows_no_word_of_the_other_one() -> None:
     assert w.lines()[-1].startswith(f"  {name} = phi i32 [ %") and sum("phi" in line for line in w.lines()) == 6
 
 
-def test_where_ways_meet_a_word_is_a_phi_once_it_is_read() -> None:
+def test_where_paths_join_a_word_is_a_phi_once_it_is_read() -> None:
     w = Writer(LineTable("k", None))
     changed, unread, same, unknown = (Word("i32") for _ in range(4))
     for word in (changed, unread, same):
@@ -185,7 +185,7 @@ def loop(w: Writer, *changing: Word) -> Join:
     return head
 
 
-def test_a_word_that_a_turn_changes_is_a_phi_at_the_head_of_the_loop_once_it_is_read() -> None:
+def test_a_word_that_an_iteration_changes_is_a_phi_at_the_head_of_the_loop_once_it_is_read() -> None:
     w = Writer(LineTable("k", None))
     kept, sum_, scratch = (Word("i32") for _ in range(3))
     for word in (kept, sum_, scratch):
@@ -222,7 +222,7 @@ def test_words_that_are_exchanged_read_the_phis_of_each_other() -> None:
 
 
 def test_what_continues_and_what_leaves_a_loop_brings_what_words_hold_there() -> None:
-    """In each turn one way goes on at once, one leaves the loop, and one reaches the end of the turn."""
+    """In each iteration one path continues at once, one breaks, and one reaches the end of the body."""
     w = Writer(LineTable("k", None))
     word, late = Word("i32"), Word("i32")
     w.write(word, "i32", "%x")
@@ -283,7 +283,7 @@ def test_a_loop_in_a_loop_reads_the_phis_of_the_outer_one() -> None:
     ]
 
 
-def test_a_loop_that_may_have_no_turn_brings_what_words_held_before() -> None:
+def test_words_keep_their_values_in_a_loop_of_no_iterations() -> None:
     w = Writer(LineTable("k", None))
     word = Word("i32")
     w.write(word, "i32", "%x")

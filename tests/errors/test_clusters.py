@@ -24,7 +24,7 @@ COPY = "tj.warp.copy_async(a[0], A[0:64, 0:64]"
 
 @dataclass(frozen=True)
 class Mistake:
-    """at: the text at which the caret stands. cluster, target: of the kernel."""
+    """at: the text that the caret points at. cluster, target: of the kernel."""
 
     line: str
     kind: type[TilejitError]
@@ -76,7 +76,7 @@ MISTAKES = (
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: m.line[:60])
-def test_a_mistake_is_refused_where_it_stands(mistake: Mistake) -> None:
+def test_a_mistake_is_refused_at_its_location(mistake: Mistake) -> None:
     kernel = tj.kernel(threads=64, cluster=mistake.cluster)(source_of(f"{PREPARED}    {mistake.line}\n"))
     with pytest.raises(mistake.kind, match=mistake.says) as error:
         kernel.compile(tj.spec((256, 256), tj.float16), 3, target=mistake.target)
@@ -105,7 +105,7 @@ CARET = f"""    {COPIED}
     {'^' * len(COPIED)}
 help: all CTAs that share a copy must name the same region and destination: compute both from what these CTAs \
 have in common, such as the id of their cluster, and not from their own ids or ranks"""
-#: what stands in place of what; what is said
+#: (old text, new text)s -> the message
 DIFFERENT = {
     ("A[i * 16 :", "A[rank * 4 + i * 16 :", "i * 16 + 16, 0:64], b", "rank * 4 + i * 16 + 16, 0:64], b"): """\
 CTAs of a cluster share a copy and name different regions: \
@@ -134,8 +134,8 @@ def test_ctas_that_name_different_things_in_a_copy_that_they_share_are_both_name
     with pytest.raises(AsyncHazardError) as error:
         tj.simulate(tj.kernel(threads=32, cluster=(2, 1))(source_of(text)), 2, np.ones((128, 64), np.float16), out)
     assert error.value.span is not None
-    told = re.sub(r"PTX line .*", "PTX line …", str(error.value)).replace(error.value.span.file, "FILE")
-    assert told == DIFFERENT[edits].replace("COPY", copy) + "\n" + CARET.replace(COPIED, copy).replace(
+    report = re.sub(r"PTX line .*", "PTX line …", str(error.value)).replace(error.value.span.file, "FILE")
+    assert report == DIFFERENT[edits].replace("COPY", copy) + "\n" + CARET.replace(COPIED, copy).replace(
         "^" * len(COPIED), "^" * len(copy))
 
 

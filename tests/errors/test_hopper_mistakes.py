@@ -115,7 +115,7 @@ PRODUCT = "tj.wg.gemm_async(acc, a[0], b[0], accumulate=False)"
 
 MISTAKES: dict[str, Mistake] = {
     # barriers
-    "nobody waits for the copy": Mistake(
+    "no wait for the copy": Mistake(
         without(LOADED, "full.wait(0)") + SHOWN, AsyncHazardError, "before the copy that writes it was waited for",
         "tj.cta.load(a[0])", "the phase of its mbarrier",
     ),
@@ -123,7 +123,7 @@ MISTAKES: dict[str, Mistake] = {
         without(LOADED, "full.wait(0)", "tj.cp_async.wait(0)\ntj.cta_sync()") + SHOWN, AsyncHazardError,
         "before the copy that writes it was waited for", "tj.cta.load(a[0])", "the phase of its mbarrier",
     ),
-    "a copy behind the arrival": Mistake(
+    "a copy after the arrival": Mistake(
         without(
             without(LOADED, "tj.cta.arrive(full)\n", ""), "tj.cta.copy_async(b",
             "tj.cta.arrive(full)\ntj.cta.copy_async(b",
@@ -131,7 +131,7 @@ MISTAKES: dict[str, Mistake] = {
         AsyncHazardError, "expects more bytes when all else of phase 0 has arrived or is in flight",
         "tj.cta.copy_async(b[0], B[0:64, 0:64], barrier=full)", "start the copy before the last arrival",
     ),
-    "nobody arrives": Mistake(
+    "no thread arrives": Mistake(
         without(LOADED, "tj.cta.arrive(full)"), DeadlockError, "it is in phase 0: 0 of 1 arrivals", "full.wait(0)",
         "producers must commit",
     ),
@@ -147,7 +147,7 @@ MISTAKES: dict[str, Mistake] = {
         without(without(LOADED, "tj.cta.", "tj.warp."), "alloc_barrier()", "alloc_barrier(4)"), AsyncHazardError,
         "before the copy that writes it was waited for", "tj.warp.copy_async(a[0]", "wait for it",
     ),
-    "one barrier, made anew in each turn": Mistake(
+    "one barrier, made anew in each iteration": Mistake(
         "for k in range(3):\n    full = tj.alloc_barrier()\n    tj.cta.arrive(full)\n    full.wait(0)",
         AsyncHazardError, "is waited for in phase 0, but is in phase 2", "full.wait(0)", "count the same phases",
     ),
@@ -237,7 +237,7 @@ MISTAKES: dict[str, Mistake] = {
         "the tile is 32 columns wide; a 128B row holds 64", "tj.cta.copy_async(a[0, :, 0:32]",
         "take whole rows of the swizzle",
     ),
-    "a store that nobody waits for": Mistake(
+    "a store without a wait": Mistake(
         STORED, AsyncHazardError, "exits before its TMA store was waited for", "tj.wg.copy_async(D[0:64, 0:64], a[0])",
         "wait with cp.async.bulk.wait_group.read 0",
     ),
@@ -351,7 +351,7 @@ MISTAKES: dict[str, Mistake] = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_told_with_its_place_and_what_to_do(name: str) -> None:
+def test_a_mistake_is_reported_with_its_location_and_a_remedy(name: str) -> None:
     mistake = MISTAKES[name]
     with pytest.raises(mistake.error) as raised:
         mistake.run()
@@ -394,7 +394,7 @@ ADVICE: dict[str, Callable[[str, re.Match[str]], str]] = {
 }
 
 
-def test_who_does_what_is_advised_comes_to_a_product_that_works() -> None:
+def test_following_the_advice_leads_to_a_working_product() -> None:
     text, target, turns = REFUSED, "sm_90", 0
     a, b, c, d = arrays()
     while True:

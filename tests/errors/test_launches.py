@@ -582,7 +582,7 @@ def counts(A: tj.Tensor):
     tj.atomic.add(A[0], 1)
 
 
-ALIKE = [
+SAME_WORK = [
     (lambda: add[4, 8](A, B), r"^add\[4, 8\] starts 4 x 8 CTAs, and add never reads tj\.cta_id\(1\): the same work "
      r"is done 8 times\nhelp: for 8 threads write add\[\(4,\), 8\]; else leave that axis of the grid out$"),
     (lambda: add[4, 1, 2](A, B), r"4 x 1 x 2 CTAs.*cta_id\(2\): the same work is done 2 times\nhelp: leave that axis"),
@@ -592,7 +592,7 @@ ALIKE = [
 ]
 
 
-@pytest.mark.parametrize(("launch", "words"), ALIKE)
+@pytest.mark.parametrize(("launch", "words"), SAME_WORK)
 def test_a_grid_along_which_all_ctas_do_the_same_is_warned_of(launch, words):
     """Numba's `k[blocks, threads]` is a grid of two dimensions here."""
     with pytest.warns(GridWarning, match=words) as caught:

@@ -40,7 +40,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("line", WORDS)
-def test_a_word_or_an_argument_that_comes_later_is_refused_where_it_stands(line: str) -> None:
+def test_a_word_or_an_argument_that_comes_later_is_refused_at_its_location(line: str) -> None:
     says, at, there_is = WORDS[line]
     with pytest.raises(TilejitError) as error:
         tj.kernel(threads=128)(source_of(f"{PREPARED}    {line}\n")).compile(

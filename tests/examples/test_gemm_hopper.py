@@ -53,7 +53,7 @@ def check(
     sums = left @ right + (bias.astype(np.float32) if more else 0)
     wanted = (np.maximum(sums, 0) if activation == "relu" else sums) + (residual.astype(np.float32) if more else 0)
     assert np.array_equal(c, wanted.astype(c.dtype))
-    assert c.base is not None and np.isnan(c.base[..., n:].astype(np.float32)).all(), "what lies behind rows is written"
+    assert c.base is not None and np.isnan(c.base[..., n:].astype(np.float32)).all(), "memory past the rows is written"
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -77,7 +77,7 @@ def test_tiles_hang_over_every_edge(m: int, n: int, k: int) -> None:
     check(m, n, k, example.gemm)
 
 
-def test_whole_groups_of_tiles_ask_for_no_place_behind_the_last() -> None:
+def test_whole_groups_of_tiles_use_no_place_after_the_last() -> None:
     check(15 * example.BM + 1, 8, 8, example.gemm, ctas=5)
 
 
@@ -151,7 +151,7 @@ def test_a_product_of_many_rows_that_begin_anywhere_is_made_by_pairs(
 def test_factors_of_one_row_or_column_and_of_none(
     monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, turned: str, many: int
 ) -> None:
-    """The step along a dimension of one element means nothing: whichever dimension has another lies together."""
+    """The step along a dimension of one element is ignored: the other dimension counts as contiguous."""
     monkeypatch.setenv("TILEJIT_DEVICE", "sim")
     monkeypatch.setattr(example, "MANY_ROWS", many)
     left, right = integers(1, m, k), integers(2, k, n)
@@ -200,7 +200,7 @@ def test_rows_that_tma_cannot_take_are_refused_by_their_argument() -> None:
         example.arranged(a, b, c)
     with pytest.raises(ValueError, match=r"b: columns begin every 18 bytes"):
         example.arranged(stored(a.astype(np.float32), "float16", turned=False), np.zeros((8, 9), np.float16).T, c)
-    with pytest.raises(ValueError, match="c: rows must lie together"):
+    with pytest.raises(ValueError, match="c: rows must be contiguous"):
         example.arranged(c, c, c.T)
-    with pytest.raises(ValueError, match="a has no dimension that lies together"):
+    with pytest.raises(ValueError, match="a has no contiguous dimension"):
         example.arranged(np.zeros((16, 16), np.float16)[::2, ::2], c, c)

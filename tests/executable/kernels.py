@@ -21,7 +21,7 @@ def scalars(
     A: tj.Tensor, yes: tj.bool_, b: tj.int8, h: tj.float16, w: tj.bfloat16, e: tj.float8_e4m3fn, n: tj.int64,
     d: tj.float64, u: tj.uint16,
 ):
-    """Every size of a parameter, so that some stand behind padding."""
+    """Every size of a parameter, so that some follow padding."""
     if yes:
         A[0, 0] = tj.float32(b) + tj.float32(h) + tj.float32(w) + tj.float32(e) + tj.float32(n) + tj.float32(u)
         A[1, 1] = tj.float32(d)
@@ -57,7 +57,7 @@ def large(A: tj.Tensor, B: tj.Tensor):
 
 @tj.kernel(threads=32)
 def register(A: tj.Tensor, int: tj.int32, A_extent_0: tj.int32, größe: tj.int32):
-    """Names that C doesn't take, or that meet those of extents."""
+    """Names that C doesn't take, or that collide with those of extents."""
     if tj.int64(int) + A_extent_0 + größe < A.shape[0]:
         A[0, A.shape[1] - 1] = 1
 
@@ -100,7 +100,7 @@ def nothing():
 
 
 def numbers(kernel: tj.Kernel) -> dict[str, tj.DType]:
-    """What stands for its scalars."""
+    """The types of its scalar parameters."""
     return {p.name: p.dtype for p in kernel.parameters if p.dtype is not None}
 
 

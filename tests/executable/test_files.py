@@ -38,7 +38,7 @@ def test_other_programs_read_the_files_as_what_they_are(compiled, tmp_path):
 
 
 @pytest.mark.skipif(ptxas_path() is None, reason="no ptxas: install nvidia-cuda-nvcc")
-def test_a_cubin_stands_in_front_of_what_is_added(tmp_path):
+def test_a_cubin_comes_before_what_is_added(tmp_path):
     executable = EXECUTABLES["large"]().executable
     (tmp_path / "x.ptx").write_text(executable.ptx)
     command = [str(ptxas_path()), f"-arch={executable.target.name}", "-o", "x.cubin", "x.ptx"]

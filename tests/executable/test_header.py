@@ -155,7 +155,7 @@ def test_every_dtype_has_a_c_type_of_its_size():
     assert {name: sizes[C_TYPES[name]] for name in DTYPES} == {name: d.bytes for name, d in DTYPES.items()}
 
 
-def test_the_parameters_stand_where_a_launch_packs_them(compiled):
+def test_parameters_have_the_offsets_at_which_a_launch_packs_them(compiled):
     params = compiled.executable.params
     assert compiled.executable.offsets == Packing([field_of(param) for param in params]).offsets
 
@@ -200,7 +200,7 @@ def knows_header(name):
 
 
 @pytest.mark.parametrize(("language", "dialect"), [("c", "gnu17"), ("c++", "gnu++17")])
-def test_no_macro_of_a_header_in_front_of_it_is_a_field(language, dialect, tmp_path):
+def test_no_field_is_named_after_a_macro_of_an_earlier_header(language, dialect, tmp_path):
     """The names of all object-like macros of the C library, whatever they are on this machine."""
     headers = included().replace("#include <complex.h>\n#include <tgmath.h>\n" if language == "c++" else "\0", "")
     defined = macros(language, headers)
@@ -217,13 +217,13 @@ def test_no_macro_of_a_header_in_front_of_it_is_a_field(language, dialect, tmp_p
 
 @pytest.mark.parametrize("value", ["*/ int x; /*", "*\\", "a /* b", "\n*/", "??/"])
 def test_no_value_ends_the_comment_that_tells_of_it(value, tmp_path):
-    kernel = tj.kernel(threads=32)(told)
+    kernel = tj.kernel(threads=32)(noted)
     compiled = kernel.compile(tj.spec((32,), tj.float32), value, target="sm_90a")
     (tmp_path / "k.h").write_text(c_header(compiled.executable))
-    assert len(compiles("c", PROGRAM.format(name="told", upper="TOLD", prints=""), tmp_path)) == 1
+    assert len(compiles("c", PROGRAM.format(name="noted", upper="NOTED", prints=""), tmp_path)) == 1
 
 
-def told(A: tj.Tensor, text: tj.constexpr):
+def noted(A: tj.Tensor, text: tj.constexpr):
     A[0] = 1
 
 

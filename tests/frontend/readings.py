@@ -1,4 +1,4 @@
-"""How the frontend reads a kernel: which statements, how often, and what trials leave behind."""
+"""How the frontend reads a kernel: which statements, how often, and what trials leave in its state."""
 
 from __future__ import annotations
 

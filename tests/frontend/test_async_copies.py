@@ -30,7 +30,7 @@ def build(groups: str = "1") -> Kernel:
     return tile_ir(KERNEL.format(groups=groups), array(float16, 2), int32)
 
 
-def test_commit_and_wait_stand_where_they_are_written() -> None:
+def test_commit_and_wait_keep_their_places() -> None:
     found = statements(build().body, Instruction)
     assert found == [Instruction("cp.async.commit"), Instruction("cp.async.wait", (), (Const(1, int32),))]
     assert [op.name for op in statements(build().body, TileOp)] == ["copy_async"]
@@ -97,7 +97,7 @@ def test_copy_has_no_barrier() -> None:
         tile_ir(text, array(float16, 2))
 
 
-def test_waiting_is_each_threads_own_and_may_stand_in_any_branch() -> None:
+def test_waiting_is_per_thread_and_allowed_in_any_branch() -> None:
     text = "def k(n):\n    if tj.lane_id() < n:\n        tj.cp_async.commit()\n        tj.cp_async.wait(0)\n"
     assert len(statements(tile_ir(text, int32).body, Instruction)) == 2
 

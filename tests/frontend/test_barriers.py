@@ -92,7 +92,7 @@ REFUSED = [
 ]
 
 
-def test_what_is_no_use_of_a_barrier_is_refused_where_it_stands() -> None:
+def test_a_misuse_of_a_barrier_is_refused_at_its_location() -> None:
     for line, reason, hint in REFUSED:
         with pytest.raises(KernelTypeError) as error:
             kernel(line.replace("«", "").replace("»", ""))

@@ -101,7 +101,7 @@ WHOLE = {x: f"{x}[0 +: 8, 0 +: 16]" for x in "abc"}
     ("lines", "apart", "why"),
     [
         ("  warp.add {c}, {a}, 1.0", False, "element by element, and a isn't needed afterwards"),
-        ("  warp.add {c}, {a}, 1.0\n  warp.add {b}, {a}, {c}", True, "a is read behind the write"),
+        ("  warp.add {c}, {a}, 1.0\n  warp.add {b}, {a}, {c}", True, "a is read after the write"),
         ("  warp.add {c}, {a}, a[0 +: 8, 0 +: 1]", True, "a column of a is read in every step"),
         ("  warp.cast {c}, {a}\n  warp.add {b}, {a}, {c}", False, "a copy shows the same"),
         ("  warp.cast {c}, {a}\n  warp.add {a}, {a}, 1.0\n  warp.add {b}, {a}, {c}", True, "the copy is kept"),
@@ -118,7 +118,7 @@ def test_what_is_needed_together_stays_apart(lines: str, apart: bool, why: str) 
     assert (bool(made.apart[0] & 2), bool(made.apart[1] & 1)) == (apart, apart), why
 
 
-def test_a_move_that_nobody_reads_is_left_out() -> None:
+def test_an_unread_move_is_left_out() -> None:
     text = "def k(A, n):\n    x = tj.warp.load(A[0:32])\n    for i in range(n):\n        x = x + 1\n"
     assert not any(is_move(op) for op in statements(tile_ir(text, array(), dtypes.int32).body, ir.TileOp))
 

@@ -93,7 +93,7 @@ BRANCHES = {
 
 
 @pytest.mark.parametrize("function", BRANCHES)
-def test_what_branches_return_and_assign_meets(function: str) -> None:
+def test_values_that_branches_return_and_assign_are_merged(function: str) -> None:
     combine, _ = read(function, "tj.reduce(x, 1, f)")
     a, b = (np.asarray(values, np.float32) for values in ((1, 9, 9, 1), (9, 10, 1, 1)))
     np.testing.assert_array_equal(combine([a], [b])[0], BRANCHES[function])
@@ -219,7 +219,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_can_t_be_combined_is_refused_where_it_stands(what: str) -> None:
+def test_what_can_t_be_combined_is_refused_at_its_location(what: str) -> None:
     function, call, words = WRONG[what]
     text = kernel_text(f"{function}\nx = tj.cta.load(A[0:32, 0:48])\nr = {call}")
     error, marked = refused(text, default_arguments())

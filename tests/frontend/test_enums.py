@@ -1,4 +1,4 @@
-"""Members of enums as compile-time values: told apart by class and member, whatever their class says."""
+"""Members of enums as compile-time values: distinguished by class and member, whatever their class says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors that need more than a statement: layouts that meet, helpers, launches; tests/errors has the statements."""
+"""Errors that need more than a statement: layouts that conflict, helpers, launches; tests/errors has the statements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IN_TWO_LAYOUTS = """def k(A, n):
     [("z = x if n > 2 else y", (4, 4)), ("z = x\n    if n > 2:\n        z = y", (6, 4))],
     ids=["expression", "statement"],
 )
-def test_layouts_that_meet_are_named_in_full_and_the_help_changes_one(join: str, lines: tuple[int, int]) -> None:
+def test_conflicting_layouts_are_named_in_full_and_the_help_changes_one(join: str, lines: tuple[int, int]) -> None:
     with pytest.raises(KernelTypeError) as caught:
         tile_ir(IN_TWO_LAYOUTS.format(join), array(rank=2), dtypes.int32)
     layouts = ["S[(4, 8, 4) : (1 @ laneid, 4 @ laneid, 1)]", "S[(32, 4) : (1 @ laneid, 1)]"]

@@ -27,7 +27,7 @@ CALLS = [
     for library, module in LIBRARIES.items() for name in (*NAMES, *ELEMENTWISE) if hasattr(module, name)
 ]
 
-#: what stands for the table's placeholders: of tiles, and of scalars
+#: values of the table's placeholders: tiles, and scalars
 PRELUDES = (
     "x, y = tj.cta.load(A[0:8, 0:8]), tj.cta.load(A[8:16, 0:8])",
     "x, y = A[0, 0], A[0, 1]",
@@ -42,7 +42,7 @@ b = tj.cta.load(A[16:32, 0:16]).astype(tj.float16)
 """
 
 
-def test_no_name_stands_in_the_table_twice_or_is_an_operation_of_its_own() -> None:
+def test_no_name_is_in_the_table_twice_or_is_an_operation() -> None:
     names = [word.name for word in WORDS]
     assert len(names) == len(set(names))
     assert not [word for word in WORDS if word.instead == f"tj.{word.name}"]
@@ -160,7 +160,7 @@ def test_so_are_names_of_a_library_that_is_imported(statement: str, hint: str) -
     assert hint in (caught.value.hint or ""), caught.value
 
 
-def test_a_range_stands_in_for_loops_only() -> None:
+def test_a_range_is_allowed_in_for_loops_only() -> None:
     with pytest.raises(tj.KernelSyntaxError, match="range is only for loops"):
         tile_ir("def k(A):\n    r = range(4)\n", array())
 

@@ -182,7 +182,7 @@ def test_results_of_two_types_are_an_error_that_names_both_lines() -> None:
         tile_ir(text, array(), dtypes.int32)
 
 
-def test_a_straight_helper_leaves_no_loop_behind() -> None:
+def test_a_straight_helper_emits_no_loop() -> None:
     def kernel(A, n):
         A[0] = scaled(n) + scaled(n)
 

@@ -77,7 +77,7 @@ def test_layouts_take_constexprs_and_keywords() -> None:
         ("x = a.astype(tj.int8)\n    tj.warp.gemm(acc, x, b)", "no tensor core multiplies int8 by", "element"),
     ],
 )
-def test_operands_that_dont_fit_are_refused_where_they_stand(body: str, words: str, help_words: str) -> None:
+def test_operands_that_dont_fit_are_refused_at_their_location(body: str, words: str, help_words: str) -> None:
     with pytest.raises(KernelTypeError, match=words) as refused:
         built(body)
     assert help_words in str(refused.value.hint) and refused.value.span is not None
@@ -88,7 +88,7 @@ def test_float32_operands_need_a_precision() -> None:
         built("tj.warp.gemm(acc, a, b)", dtypes.float32, dtypes.float32)
 
 
-def test_a_layout_that_doesnt_divide_is_refused_where_it_stands() -> None:
+def test_a_layout_that_doesnt_divide_is_refused_at_its_location() -> None:
     with pytest.raises(LayoutError, match="M is 24; a fragment needs a multiple of 16") as refused:
         built("x = tj.mma.layout_a((24, 16), tj.float16)")
     assert refused.value.span is not None and "layout_a" in refused.value.span.text

@@ -22,12 +22,12 @@ def read(body: str, **names: object) -> None:
 
 
 @pytest.mark.parametrize("extents", ["64, 16, 4, 2", "(64, 16, 4, 2)", "shape=(64, 16, 4, 2)", "64, -1, 4, 2"])
-def test_extents_of_reshape_stand_side_by_side_or_in_a_tuple(extents: str) -> None:
+def test_extents_of_reshape_are_arguments_or_a_tuple(extents: str) -> None:
     read(f"{LOADED}y = x.reshape({extents})\n    tj.static_assert(y.shape == (64, 16, 4, 2))")
 
 
 @pytest.mark.parametrize("extents", ["8, 8", "(8, 8)", "8, N", "4, 4, 2, 2", "64", "8, 8, layout=L", "(8, 8), L"])
-def test_extents_of_view_stand_side_by_side_or_in_a_tuple(extents: str) -> None:
+def test_extents_of_view_are_arguments_or_a_tuple(extents: str) -> None:
     made = "s = tj.alloc_shared((64,), tj.float32)"
     expected = (4, 4, 2, 2) if extents[0] == "4" else (64,) if extents == "64" else (8, 8)
     layout = tj.S[(8, 8) : (8, 1)]
@@ -161,7 +161,7 @@ def test_what_is_not_built_is_refused_by_its_name_elsewhere(name: str) -> None:
         read(f"{LOADED}y = tj.{name}(x, 0)")
 
 
-def test_a_decorator_between_a_kernel_and_its_def_is_told_to_stand_above() -> None:
+def test_a_decorator_below_tj_kernel_is_refused_with_advice_to_move_it_up() -> None:
     def logged(fn: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(fn)
         def call(*args: object) -> None:
@@ -177,7 +177,7 @@ def test_a_decorator_between_a_kernel_and_its_def_is_told_to_stand_above() -> No
             A[0] = 1
 
 
-def test_a_spec_as_an_annotation_is_told_to_be_a_default() -> None:
+def test_a_spec_as_an_annotation_is_refused_with_advice_to_make_it_a_default() -> None:
     def k(A: tj.spec((64, 16), tj.float32)):  # type: ignore[valid-type]
         A[0, 0] = 1
 
@@ -188,7 +188,7 @@ def test_a_spec_as_an_annotation_is_told_to_be_a_default() -> None:
 
 @pytest.mark.parametrize("threads", [32, 64, 96, 128, 256])
 @pytest.mark.parametrize("scope", ["cta", "warp"])
-def test_the_recipe_for_float32_factors_compiles_as_it_stands(threads: int, scope: str) -> None:
+def test_the_recipe_for_float32_factors_compiles_unchanged(threads: int, scope: str) -> None:
     loaded = f"""
     a = tj.{scope}.load(A[0:48, 0:32])
     b = tj.{scope}.load(A[0:32, 0:64])

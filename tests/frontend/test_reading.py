@@ -55,7 +55,7 @@ def test_nested_helpers_that_return_early_are_read_once(body: str) -> None:
     assert large < 4.5 * small
 
 
-def test_code_behind_an_early_return_is_emitted_once() -> None:
+def test_code_after_an_early_return_is_emitted_once() -> None:
     returns = "\n".join(f"if x == {k}:\n    return {k}" for k in range(20))
     text = helpers(2, f"{returns}\nA = x * 77\nreturn A")
     body = tile_ir(text, array(dtypes.int32), dtypes.int32).body
@@ -168,7 +168,7 @@ def unrolled(depth: int, rounds: int, before: str, after: str) -> str:
 
 LEAVING = {
     "break before": ("if n == {k}:\n    break", ""),
-    "break behind": ("", "if n == {k}:\n    break"),
+    "break after": ("", "if n == {k}:\n    break"),
     "continue before": ("if n == {k}:\n    continue", ""),
     "both": ("if n == {k}:\n    continue", "if a == {k}:\n    break"),
 }

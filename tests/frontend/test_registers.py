@@ -1,4 +1,4 @@
-"""`tj.set_registers`: who may ask for how many."""
+"""`tj.set_registers`: the threads that may call it, and their counts."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ ABSENT = "648 if the branch of warpgroup 0 isn't taken; a CTA of 384 threads sta
              "if tj.warpgroup_id() == 0:", "    tj.set_registers(24)"),
             ABSENT,
         ),
-        # all that come behind it come together
+        # all that follow it come together
         (
             ("if n == 6:", "    return", "if tj.warpgroup_id() > 0:", "    tj.set_registers(240)",
              "if tj.warpgroup_id() == 0:", "    tj.set_registers(24)"),
@@ -120,7 +120,7 @@ ABSENT = "648 if the branch of warpgroup 0 isn't taken; a CTA of 384 threads sta
              "        tj.set_registers(240)"),
             None,
         ),
-        # who has ended keeps the registers that it started with, and counts on nothing
+        # an exited warp keeps the registers that it started with, and relies on nothing
         (
             ("if tj.warpgroup_id() == 2:", "    return", "if n > 0:", "    if tj.warpgroup_id() == 0:",
              "        tj.set_registers(88)", "    else:", "        tj.set_registers(248)"),
@@ -139,7 +139,7 @@ ABSENT = "648 if the branch of warpgroup 0 isn't taken; a CTA of 384 threads sta
              "    tj.set_registers(232)"),
             None,
         ),
-        # who asks for more only at run time may do so
+        # a request for more that depends on run time is accepted
         (
             ("if tj.warpgroup_id() == 0:", "    tj.set_registers(24)", "else:", "    if n > 0:",
              "        tj.set_registers(240)"),
@@ -172,7 +172,7 @@ def test_of_two_branches_the_one_that_asks_for_more_counts() -> None:
     kernel("if tj.warpgroup_id() == 0:", *many, *last, "else:", "    tj.set_registers(232)")
 
 
-def test_who_may_have_ended_sets_no_registers() -> None:
+def test_warps_that_may_have_exited_set_no_registers() -> None:
     """A warpgroup that returned has given nothing back."""
     ended = ("if tj.warpgroup_id() == 0:", "    if n > 0:", "        return")
     with pytest.raises(KernelTypeError, match="known only at run time"):

@@ -100,7 +100,7 @@ def test_lambdas_async_functions_and_objects_are_refused() -> None:
             KernelSource.of(wrong)
 
 
-def test_text_in_linecache_is_found_and_two_functions_are_told_apart() -> None:
+def test_text_in_linecache_is_found_and_two_functions_are_distinguished() -> None:
     first = source_of("def k(A):\n    A[0] = 1\n")
     second = source_of("x = 1\n\ndef k(A):\n    A[0] = 2\n")
     assert "= 1" in KernelSource.of(first).text
@@ -124,7 +124,7 @@ def test_columns_are_characters_where_the_line_is_not_ascii() -> None:
     assert span.render().splitlines()[-1].index("^") == len("    A['漢字é'] = ") + 2
 
 
-def test_future_annotations_and_closures_compile_alike() -> None:
+def test_future_annotations_and_closures_compile_to_the_same_code() -> None:
     kernel = source_of(
         "from __future__ import annotations\ndef make(n):\n    def k(A: tj.Tensor, m: tj.int32):\n"
         "        A[0] = n + m\n    return k\nk = make(3)\n"

@@ -15,7 +15,7 @@ HEAD = """def k(A, n):
     tj.thread.fill(s, 2)
 """
 
-#: bodies behind HEAD; the read or write that is refused is marked
+#: bodies after HEAD; the read or write that is refused is marked
 REFUSED = [
     # after a branch that gives one name another value
     "q = r\nif n > 5:\n    q = q + 1\ntj.thread.fill(r, 5)\nA[0] = q[0]  # here",
@@ -47,10 +47,10 @@ ALLOWED = [
     "q = r if n > 5 else s\ntj.thread.fill(r, 5)\nq = r if n > 6 else s\nA[0] = q[0]",
     # another buffer is written
     "t = tj.alloc_local((4,), tj.float32)\nq = r if n > 5 else s\ntj.thread.fill(t, 5)\nA[0] = q[0] + t[0]",
-    # the buffer of the turn before: each turn makes a new one
+    # the buffer of the previous iteration: each iteration makes a new one
     "q = r\nfor i in range(n):\n    t = tj.alloc_local((4,), tj.float32)\n    tj.thread.fill(t, i)\n    A[i] = q[0]\n"
     "    q = t",
-    # it is copied where its turn ends, behind the write
+    # it is copied at the end of its iteration, after the write
     "q = s\nwhile n > 0:\n    A[0] = q[0]\n    t = tj.alloc_local((4,), tj.float32)\n    tj.thread.fill(t, 1)\n"
     "    q = t\n    tj.thread.fill(t, 2)\n    n = n - 1",
     # an accumulator
@@ -74,5 +74,5 @@ def test_a_use_that_python_would_see_otherwise_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ALLOWED)
-def test_a_use_that_python_sees_alike_is_not(text: str) -> None:
+def test_a_use_that_gives_the_same_in_python_is_not(text: str) -> None:
     tile_ir(body(text), array(), dtypes.int32)

@@ -53,7 +53,7 @@ def test_attributes_are_kept_in_the_tables_order() -> None:
     assert op.operands[2] == ir.Const(-1.0, dtypes.float16)
 
 
-def test_scalars_and_broadcasting_tiles_may_stand_for_inputs() -> None:
+def test_scalars_and_broadcasting_tiles_are_accepted_as_inputs() -> None:
     text = (
         "tj.warp.add(r, r, 1)\n    tj.warp.mul(r, n, r)\n"
         "    tj.warp.sub(r, r, r[:, 0:1])\n    tj.warp.fma(r, r, x, 2)"
@@ -152,7 +152,7 @@ def test_two_tiles_that_swap_in_a_loop_go_through_a_third() -> None:
     assert [operand.buffer.name for operand in sub.operands[1:]] == [a, b]
 
 
-def test_tiles_of_two_layouts_do_not_meet() -> None:
+def test_tiles_of_two_layouts_are_not_combined() -> None:
     text = (
         "a = tj.warp.zeros((32, 8), tj.float32, layout=ROWS)\n    if n > 0:\n"
         "        a = tj.warp.zeros((32, 8), tj.float32, layout=OTHER)\n    b = a * 2"

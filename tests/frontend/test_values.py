@@ -344,7 +344,7 @@ def test_a_reduction_is_refused_where_it_is_wrong(what: str) -> None:
     assert refused.value.hint
 
 
-def test_what_most_names_stand_for_is_captured_without_asking_whether_it_is_an_array() -> None:
+def test_most_captured_values_are_not_tested_for_being_arrays() -> None:
     with patch.object(names, "is_array", side_effect=AssertionError):
         for value in (tj.warp, tj.exp, tj.fast, tj.float32, 3, 0.5, None, tj.S[(8,) : (1,)]):
             assert names.captured(Mock(Context), ast.Name("x"), value) == Constant(value)

@@ -37,7 +37,7 @@ LONG = {"06_why_is_this_copy_slow", "10_testing_with_hypothesis", "12_several_gp
 #: notebook -> packages without which it can't run
 NEEDS: dict[str, tuple[str, ...]] = {}
 
-#: characters of one output, and of a notebook's file: code hosts show no more of it, and nobody reads it
+#: characters of one output, and of a notebook's file: code hosts show no more, and no reader gets that far
 LONGEST_OUTPUT, LONGEST_FILE = 60_000, 600_000
 
 NOTEBOOKS = [

@@ -27,7 +27,7 @@ from tilejit.layout import TileLayout
 class Example:
     """A node in a sound kernel.
 
-    broken: the kernel in which such a node says what must not be; None where it can say nothing wrong.
+    broken: a kernel in which such a node is invalid; None if it can't be.
     """
 
     node: object
@@ -64,7 +64,7 @@ def statement(sound: ir.Stmt, broken: ir.Stmt | None, *before: ir.Stmt, level: s
 
 
 def looped(sound: ir.Stmt) -> Example:
-    """A statement that must stand in a loop."""
+    """A statement that must be inside a loop."""
     return Example(sound, kernel(ir.Loop((ir.If(SMALL, (sound,)),))), kernel(sound))
 
 

@@ -62,7 +62,7 @@ def run(
 ) -> dict[str, set[State]]:
     """The states of all paths through a block, whatever its conditions say, by what they end with.
 
-    step: the state of one path after a statement, None where the path ends. turns: of a loop, at most.
+    step: the state of one path after a statement, None if the path ends. turns: the most iterations of a loop.
     """
     ways: dict[str, set[State]] = {"end": states}
     for stmt in body:

@@ -1,4 +1,4 @@
-"""Statements are written again with other names, whatever they are."""
+"""Every kind of statement can be cloned with other names."""
 
 from __future__ import annotations
 

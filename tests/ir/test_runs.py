@@ -41,11 +41,11 @@ def test_throughout_is_what_all_values_say(data: st.DataObject, dtype: DType, co
     x, n = (min(max(place + data.draw(st.integers(-80, 80)), info.min), info.max) for place in places)
     values = {"x": dtype.numpy.type(x), "n": dtype.numpy.type(n)}
     every = [bool(evaluate(runs.at(cond, k, build.const(i, int32)), values)) for i in range(count)]
-    told = bool(evaluate(runs.throughout(cond, k, count), values))
-    assert not told or all(every)
+    decided = bool(evaluate(runs.throughout(cond, k, count), values))
+    assert not decided or all(every)
     # the ends of a sum that wraps around aren't asked
     may_wrap = dtype == uint32 or places[0] != 0
-    assert may_wrap or told == all(every)
+    assert may_wrap or decided == all(every)
 
 
 K, X = Var("k", int32, bounds=(0, 7)), Var("x", int32, bounds=(-100, 5000))

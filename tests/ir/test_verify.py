@@ -45,7 +45,7 @@ def test_every_class_of_statement_is_looked_at() -> None:
     assert set(_CHECKS) == set(get_args(ir.Stmt))
 
 
-def test_what_is_sound_in_a_block_is_looked_at_again_behind_it() -> None:
+def test_a_name_valid_in_a_block_is_checked_again_after_it() -> None:
     inner, outer = ir.Var("inner", int32), ir.Var("outer", int32)
     one = ir.Const(1, int32)
     of_inner = ir.Op("add", (ir.Op("add", (inner, one), int32), outer), int32)
@@ -55,8 +55,8 @@ def test_what_is_sound_in_a_block_is_looked_at_again_behind_it() -> None:
         return ir.Let(ir.Var(name, int32), value)
 
     block: tuple[ir.Stmt, ...] = (let("inner", one), let("a", of_inner), let("b", of_outer), let("c", of_inner))
-    behind: tuple[ir.Stmt, ...] = (let("d", of_outer), let("e", of_inner))
-    body = (let("outer", one), ir.If(ir.Const(True, bool_), block, behind), let("f", of_inner), let("g", of_outer))
+    after: tuple[ir.Stmt, ...] = (let("d", of_outer), let("e", of_inner))
+    body = (let("outer", one), ir.If(ir.Const(True, bool_), block, after), let("f", of_inner), let("g", of_outer))
     kernel = replace(from_text(SQRT), body=body)
     assert [v.message for v in verify(kernel, "tile")] == ["inner is used outside the block that defines it"] * 2
 
@@ -267,7 +267,7 @@ def test_a_fault_in_an_expression_that_two_statements_share_is_reported_at_both(
     ]
 
 
-def test_an_expression_that_holds_in_a_block_is_checked_again_behind_it() -> None:
+def test_an_expression_that_holds_in_a_block_is_checked_again_after_it() -> None:
     x, n = ir.Var("x", int32), ir.Var("n", int32)
     shared = ir.Op("add", (x, n), int32)
     inside = ir.If(ir.Op("less", (n, ir.Const(4, int32)), bool_), (ir.Let(x, n), ir.Let(ir.Var("y", int32), shared)))
@@ -276,7 +276,7 @@ def test_an_expression_that_holds_in_a_block_is_checked_again_behind_it() -> Non
     assert [v.message for v in found] == ["x is used outside the block that defines it"]
 
 
-def test_what_a_block_defines_is_forgotten_behind_it_and_nothing_else() -> None:
+def test_only_the_definitions_of_a_block_end_with_it() -> None:
     text = """kernel k threads=32 target=sm_90a
   let a: int32 = %lane_id
   if a < 4

@@ -74,7 +74,7 @@ def test_ptxas_takes_every_row_on_the_oldest_target_and_version_that_have_it() -
 
 
 @pytest.mark.parametrize("row", EVERY.values(), ids=lambda row: row.name)
-def test_a_row_stands_in_the_ptx_as_in_the_table(row: Row) -> None:
+def test_the_ptx_contains_a_row_as_the_table_does(row: Row) -> None:
     ptx = use(row).ptx()
     assert row.mnemonic in ptx
     assert f".version {'.'.join(map(str, least(row)[1]))}\n" in ptx

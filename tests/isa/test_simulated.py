@@ -1,4 +1,4 @@
-"""The simulator knows every instruction that the compiler may write, by itself."""
+"""The simulator's own tables contain every instruction that the compiler may emit."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def one(name: str, *inputs: Item, outputs: tuple[Vector, ...] = (), span: Span |
     return violations(made, Instruction(name, outputs, inputs, span))
 
 
-def test_an_unknown_name_is_told_its_neighbours() -> None:
+def test_an_unknown_name_is_refused_with_similar_ones() -> None:
     (message,) = one("mma.no.such.thing")
     assert message == "unknown instruction 'mma.no.such.thing'"
     (message,) = one("cp.async.comit")

@@ -127,7 +127,7 @@ def _one(buffer: Buffer, index: int) -> Vector:
 
 
 def _item(operand: Operand, name: str) -> Input:
-    """What stands for an operand: registers as a vector, twice as many as it takes allocated."""
+    """An example of an operand; for registers a vector in a buffer of twice its size."""
     if operand.kind is Kind.DESCRIPTOR:
         return Descriptor(_place(operand, name), 1 << 62 | 64 << 32 | 1 << 16)
     if operand.kind is Kind.CONSTANT:

@@ -103,7 +103,7 @@ class Chain:
 
 @st.composite
 def chains(draw: st.DrawFn) -> Chain:
-    """Two products of any sizes, one behind the other."""
+    """Two products of any sizes, one after the other."""
     blocks = draw(st.sampled_from((1, 1, 2)))
     k, n, d = (draw(st.sampled_from((16, 32, 64) if blocks == 2 else (16, 48, 64, 96))) for _ in range(3))
     turned = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())

@@ -1,7 +1,7 @@
 """Whole kernels of clusters with rings that several CTAs fill together: any rings, roles, boxes and loops.
 
 Each ring has producers, warps that copy boxes from where a table says, and consumers, warps that write each step to a
-place of their own. The CTAs that share a ring's copies make as many steps, of the same regions. Every role stands in a
+place of their own. CTAs that share a ring's copies take equally many steps, of the same regions. Every role has a
 branch of its own.
 """
 
@@ -34,7 +34,7 @@ CLUSTERS = (
 )
 #: of shared memory that programs take, less barriers and what lies between buffers
 MOST_BYTES = 220_000
-#: how roles are told apart: by one branch after the other, by one chain of them, by leaving early
+#: how roles are selected: by one branch after the other, by one chain of them, by leaving early
 APART = ("flat", "chain", "return")
 
 
@@ -76,7 +76,7 @@ class Brought:
 
 @dataclass(frozen=True)
 class SharedRing:
-    """axis: along which CTAs share it, or None. most: steps. even: all CTAs make so many. lags: of each consumer."""
+    """axis: along which CTAs share it, or None. most: steps. even: each CTA takes `most`. lags: of each consumer."""
 
     name: str
     axis: int | None
@@ -132,9 +132,9 @@ class SharedRing:
 
 @dataclass(frozen=True)
 class ClusterProgram:
-    """times: of a cluster's extents, the grid's. apart: how roles are told apart; order: which warps have which.
+    """times: of a cluster's extents, the grid's. apart: how roles are selected; order: which warps have which.
 
-    idle: a warp more that does nothing. meets: at which end, or ends, all wait for their clusters. seed: of numbers.
+    idle: a warp more that does nothing. syncs: whether clusters synchronize at the start, at the end. seed: of numbers.
     """
 
     cluster: tuple[int, ...] | None
@@ -143,7 +143,7 @@ class ClusterProgram:
     apart: str
     order: tuple[int, ...]
     idle: bool
-    meets: tuple[bool, bool]
+    syncs: tuple[bool, bool]
     seed: int
 
     @property
@@ -162,12 +162,12 @@ class ClusterProgram:
         lines = [line for ring in self.rings for line in ring.allocated]
         lines += [f"cta = (tj.cta_id(0) * {y} + tj.cta_id(1)) * {z} + tj.cta_id(2)"]
         lines += [f"steps_{ring.name} = N{ring.name}[cta]" for ring in self.rings]
-        lines += ["tj.cluster_sync()"] * self.meets[0]
+        lines += ["tj.cluster_sync()"] * self.syncs[0]
         for warp, number in enumerate(self.order):
             word = "elif" if warp and self.apart == "chain" else "if"
             leaves = ["return"] * (self.apart == "return")
             lines += [f"{word} tj.warp_id() == {warp}:", *_inner([*roles[number], *leaves])]
-        lines += ["tj.cluster_sync()"] * (self.meets[1] and self.apart != "return")
+        lines += ["tj.cluster_sync()"] * (self.syncs[1] and self.apart != "return")
         return "\n".join([f"def k({', '.join(names)}):", *_inner(lines), ""])
 
     def _names(self, ring: SharedRing) -> Iterator[str]:
@@ -185,15 +185,15 @@ class ClusterProgram:
             firsts = ctas.copy()
             if ring.axis is not None:
                 firsts[:, ring.axis] -= firsts[:, ring.axis] % self.sizes[ring.axis]
-            alike = np.ravel_multi_index(tuple(firsts.T), self.grid)
-            steps = random.integers(ring.most if ring.even else 0, ring.most + 1, len(ctas))[alike].astype(np.int32)
+            shared_by = np.ravel_multi_index(tuple(firsts.T), self.grid)
+            steps = random.integers(ring.most if ring.even else 0, ring.most + 1, len(ctas))[shared_by].astype(np.int32)
             arrays[f"N{ring.name}"] = steps
             for b in ring.brings:
                 argument = random.integers(1, 100, b.shape).astype(b.dtype.numpy)
                 low, high = -np.array(b.box), np.array(b.shape) + 2
                 starts = random.integers(low, high, (len(ctas), max(ring.most, 1), len(b.box)))
                 starts[..., -1] //= b.unit
-                starts = (starts[alike] if b.shared else starts).astype(np.int32)
+                starts = (starts[shared_by] if b.shared else starts).astype(np.int32)
                 out = np.full((len(ctas), len(ring.lags), max(ring.most, 1), *b.box), 7, b.dtype.numpy)
                 arrays |= {f"A{b.name}": argument, f"T{b.name}": starts, f"O{b.name}": out.reshape(-1, *b.box)}
                 written = out.copy()
@@ -272,6 +272,6 @@ def cluster_programs(draw: st.DrawFn) -> ClusterProgram:
     roles = sum(ring.producers + len(ring.lags) for ring in rings)
     options: dict[str, Any] = {
         "apart": draw(st.sampled_from(APART)), "order": tuple(draw(st.permutations(range(roles)))),
-        "idle": draw(st.booleans()), "meets": (draw(st.integers(0, 4)) == 0, draw(st.integers(0, 4)) == 0),
+        "idle": draw(st.booleans()), "syncs": (draw(st.integers(0, 4)) == 0, draw(st.integers(0, 4)) == 0),
     }
     return ClusterProgram(cluster, times, tuple(rings), seed=draw(st.integers(0, 99)), **options)

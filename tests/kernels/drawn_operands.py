@@ -104,7 +104,7 @@ def memory(
 
 
 def _spread_dim(shape: Sequence[int]) -> int:
-    """The dimension along which instances stand side by side."""
+    """The dimension along which instances are side by side."""
     return max(range(len(shape)), key=lambda d: (shape[d], -d))
 
 

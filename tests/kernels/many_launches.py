@@ -33,7 +33,7 @@ PROGRAMS: tuple[Ring, ...] = (
 
 
 def launched(program: Ring, count: int) -> None:
-    """Launches one `count` times; each turn must leave what NumPy says."""
+    """Launches one `count` times; each launch must leave what NumPy computes."""
     kernel, threads, arrays, wanted, constexprs = program.launched()
     on_device = [tj.to_device(np.ascontiguousarray(x)) for x in (*arrays, np.zeros_like(wanted), *program.tables)]
     out = on_device[len(arrays)]

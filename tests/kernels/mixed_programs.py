@@ -75,7 +75,7 @@ class Mixed(Drawn):
         if depth == 0:
             return name
         inner = self.integer(depth - 1)
-        # a literal takes the type of what it meets, which Python's `max` of a literal would not
+        # a literal takes the type of the other operand, which Python's `max` of a literal would not
         return self.one((
             f"({inner} + 1)", f"({inner} * 3)", f"({inner} // 5)", f"({inner} % 7)", f"({inner} - 2)",
             f"min({inner}, {inner} + 1)", f"max({inner}, {inner} - 1)", f"tj.cdiv({inner}, {self.one((1, 2, 7, 64))})",

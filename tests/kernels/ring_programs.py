@@ -61,9 +61,9 @@ def sums(
                 i += 1
             if BOX:
                 tj.bulk.wait_read(0)
-                met(GROUPS)
+                sync(GROUPS)
                 s.store(out[c], total.astype(A.dtype))
-                met(GROUPS)
+                sync(GROUPS)
                 s.copy_async(Out[c, tile, 0 : P * 8, 0:W], out[c])
             else:
                 s.store(Out[c, tile, 0 : P * 8, 0:W], total.astype(A.dtype))
@@ -71,7 +71,7 @@ def sums(
 
 
 @tj.function
-def met(GROUPS: tj.constexpr):
+def sync(GROUPS: tj.constexpr):
     if GROUPS:
         tj.warpgroup_sync()
     else:
@@ -210,7 +210,7 @@ class Sum(Ring):
         width = (16 << SWIZZLE_BITS[self.mode]) // self.dtype.bytes
         steps, rows = self.steps, self.producers * 8
         a = self.numbers(len(self.turns), max(int(steps[-1]), 1) * 8, self.producers, width)
-        # of a step, the rows of each producer behind one another
+        # of a step, the rows of each producer, one after the other
         by_step = a.reshape(-1, 8, self.producers, width).swapaxes(1, 2).reshape(-1, rows, width).astype(np.float64)
         each = [by_step[x:y].sum(0) for x, y in zip(steps[:-1], steps[1:], strict=True)]
         wanted = np.broadcast_to(np.array(each), (self.consumers, *np.shape(each))).astype(self.dtype.numpy, order="C")
@@ -258,7 +258,7 @@ def rings(draw: st.DrawFn) -> Ring:
     """A program with a ring of any stages, producers and consumers, and loops of any lengths."""
     multiplies = draw(st.booleans())
     role, lag, fill = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
-    # who is a product behind, or fetches ahead, has two stages in hand
+    # a consumer one product late, and a producer one fetch early, hold two stages
     stages = draw(st.integers(2 if multiplies and (lag or not role) else 1, 5))
     turns = draw(st.lists(st.integers(0 if fill or not multiplies else 1, 5), min_size=1, max_size=4))
     shape = tuple(turns), draw(st.integers(1, len(turns))), stages

@@ -281,7 +281,7 @@ def test_updates_of_what_is_sure_to_lie_outside_are_refused(place: str) -> None:
 
 @pytest.mark.parametrize("pinned", ["", " = tj.spec((3, 40), tj.float32)"])
 def test_an_update_of_more_rows_than_there_are_is_outside_wherever_it_begins(pinned: str) -> None:
-    # one row more than there are, and several: what remains behind the region's start is below 0 then
+    # one row more than there are, and several: what remains after the region's start is below 0 then
     text = f"""def k(n: tj.int32, H: tj.Tensor{pinned}):
     if n < 10:
         tj.atomic.add(H[n : n + 4, 0:32], tj.warp.full((4, 32), 1, tj.float32))
@@ -305,7 +305,7 @@ def test_masked_updates_that_are_proved_inside_are_not_checked() -> None:
     assert "is_wrong" not in str(k.compile(tj.spec((8, 40), tj.float32), target="sm_90a").lane_ir)
 
 
-#: statements -> what P, (4, 8) of zeros, holds behind them; x is (2, 8) from 0 on, and i is 1
+#: statements -> what P, (4, 8) of zeros, holds after them; x is (2, 8) from 0 on, and i is 1
 PARTS = {
     "tj.atomic.add(P[0:1, 0:3], x[0:1, 5:8])": lambda p, x: np.add(p[0:1, 0:3], x[0:1, 5:8], out=p[0:1, 0:3]),
     "tj.atomic.max(P[0:2, 0:1], x.T[6:8, 0:1])": lambda p, x: np.maximum(p[0:2, 0:1], x.T[6:8, 0:1], out=p[0:2, 0:1]),

@@ -173,7 +173,7 @@ def test_a_count_of_ones_is_a_reduction_by_a_literal():
 def test_only_old_values_that_are_read_are_fetched():
     @tj.kernel(threads=32)
     def kernel(C: tj.Tensor):
-        unread = tj.atomic.add(C[0], 5)  # noqa: F841 - nobody reads it
+        unread = tj.atomic.add(C[0], 5)  # noqa: F841 - it's never read
         tj.atomic.exch(C[1], 6)
         C[2] = tj.atomic.max(C[3], 7)
         tj.atomic.or_(C[4], -8, order="release", scope="sys")
@@ -258,7 +258,7 @@ def test_a_lock_by_compare_and_swap_holds(where):
     assert y[0] == 4
 
 
-def test_a_product_by_compare_and_swap_reads_memory_in_every_turn(where):
+def test_a_product_by_compare_and_swap_reads_memory_in_each_iteration(where):
     @tj.kernel(threads=32)
     def doubled(Y: tj.Tensor):
         while True:

@@ -63,7 +63,7 @@ def test_vectors_stay_as_wide_as_without_a_hint():
     assert len(accesses(moved, np.float32, 512, None)) == 8
 
 
-def test_turns_of_a_copy_share_an_address():
+def test_iterations_of_a_copy_share_an_address():
     ptx = moved.compile(*[np.zeros((3, 512), np.float32)] * 2, n=512, cache="streaming", target="sm_90a").ptx
     assert len(re.findall(r"ld\.global\.cs\.v4\.b32 \t?\{[^}]*\}, \[%rd\d+\+\d+\]", ptx)) == 3
 

@@ -95,7 +95,7 @@ def ones_and_twos(seed: int, *shape: int) -> np.ndarray:
 
 
 def along(axis: int, count: int, other: int) -> tuple[int, int]:
-    """A grid with so many CTAs along an axis."""
+    """A grid with `count` CTAs along an axis."""
     return (count, other) if axis == 0 else (other, count)
 
 
@@ -243,18 +243,18 @@ def test_ctas_that_name_the_same_region_hear_nothing(launch: LookedUp, order: Or
 
 @settings(max_examples=times(0.5))
 @given(lookups(), st.sampled_from(FEW_ORDERS), st.data())
-def test_one_cta_that_names_another_region_is_told(launch: LookedUp, order: Order, data: st.DataObject) -> None:
+def test_one_cta_that_names_another_region_is_reported(launch: LookedUp, order: Order, data: st.DataObject) -> None:
     assume(launch.cluster[launch.axis] > 1)
     starts = launch.starts.copy()
     x, y, step = (data.draw(st.integers(0, size - 1)) for size in starts.shape[:3])
     starts[x, y, step, data.draw(st.integers(0, 1))] += data.draw(st.sampled_from([-9, -1, 1, launch.h]))
-    told = pytest.raises(tj.AsyncHazardError, match="name different regions")
-    with tj.use_device("sim"), simulated(order), told as error:
+    refused = pytest.raises(tj.AsyncHazardError, match="name different regions")
+    with tj.use_device("sim"), simulated(order), refused as error:
         launch.run(starts)
     found = re.findall(r"of CTA \((\d+), (\d+), 0\) copies A from \((-?\d+), (-?\d+)\) on", str(error.value))
-    told = [tuple(map(int, each)) for each in found]
-    assert len(told) == 2 and [(a, b) for a, b, _, _ in told].count((x, y)) == 1
-    for a, b, row, column in told:
+    reported = [tuple(map(int, each)) for each in found]
+    assert len(reported) == 2 and [(a, b) for a, b, _, _ in reported].count((x, y)) == 1
+    for a, b, row, column in reported:
         np.testing.assert_array_equal([row, column], starts[a, b, step, :2] * (1, 8))
 
 
@@ -267,19 +267,19 @@ def test_regions_as_far_as_coordinates_count_are_one(row: int) -> None:
 
 
 @pytest.mark.parametrize("order", EVERY_ORDER)
-def test_one_cta_that_names_another_stage_is_told(order: Order) -> None:
+def test_one_cta_that_names_another_stage_is_reported(order: Order) -> None:
     starts = np.zeros((2, 1, 4, 3), np.int32)
     starts[1, 0, 0, 2] = 1
     launch = LookedUp((2, 1), 0, 2, 16, 64, "128B", np.ones((16, 64), np.float16), starts)
-    told = pytest.raises(tj.AsyncHazardError, match="name different places")
-    with tj.use_device("sim"), simulated(order), told as error:
+    refused = pytest.raises(tj.AsyncHazardError, match="name different places")
+    with tj.use_device("sim"), simulated(order), refused as error:
         launch.run(starts)
     assert re.findall(r"CTA \((\d), 0, 0\) copies A from \(0, 0\) on to s\+(\d+) bytes", str(error.value)) in (
         [("1", "2048"), ("0", "0")], [("0", "0"), ("1", "2048")])
 
 
 def three_branches(A: tj.Tensor, Out: tj.Tensor, COPIES: tj.constexpr) -> None:
-    """Two warps write what one copies, each warp in a branch of its own, one behind the other."""
+    """Two warps write what one copies, each warp in a branch of its own, one after the other."""
     ring = tj.alloc_ring(2, consumers=2, multicast=0)
     s = tj.alloc_shared((2, 16, 64), A.dtype, swizzle="128B")
     for w in tj.static_range(3):
@@ -300,7 +300,7 @@ def three_branches(A: tj.Tensor, Out: tj.Tensor, COPIES: tj.constexpr) -> None:
 
 @pytest.mark.parametrize("order", EVERY_ORDER)
 @pytest.mark.parametrize("copies", [0, 1, 2])
-def test_all_who_release_meet_at_the_end_whichever_branch_is_the_last(copies: int, order: Order) -> None:
+def test_all_releasing_warps_synchronize_at_the_end_whichever_branch_is_last(copies: int, order: Order) -> None:
     a, out = ones_and_twos(9, 48, 64), np.zeros((2, 3, 48, 64), np.float16)
     with simulated(order):
         kernel(three_branches, 96, (2, 1))[2](a, out, copies)
@@ -382,7 +382,7 @@ def test_copies_of_one_map_may_be_shared_in_two_ways() -> None:
 
 
 def numbers(Out: tj.Tensor) -> None:
-    """What each CTA knows of its cluster; and what its neighbour wrote in front of a barrier of the cluster."""
+    """What each CTA knows of its cluster, and what its neighbour wrote before a barrier of the cluster."""
     x, y = tj.cta_id(0), tj.cta_id(1)
     if tj.thread_id() == 0:
         Out[x, y, 0] = tj.cluster.rank()
@@ -429,7 +429,7 @@ FLAGGED = """def k(Data, Flag, Out, TOGETHER):
     if x != first:
         Out[x, tj.thread_id()] = Data[first, tj.thread_id()]
 """
-#: how a flag is raised, and looked at, in front of a fence
+#: how a flag is raised, and looked at, before a fence
 FLAGS = {
     "stores": ("tj.store_release(Flag[first], 1, scope='cluster')", "tj.load_acquire(Flag[first], scope='cluster')"),
     "fences": (
@@ -468,7 +468,7 @@ def test_the_scope_of_a_cluster_reaches_its_ctas_and_no_others(flags: str, order
 
 
 def failing(A: tj.Tensor, Out: tj.Tensor, role: tj.int32, lane: tj.int32) -> None:
-    """Some lanes of a role, 0 for who fills the ring and 1 for who reads it, fail at step 3 in CTA 1."""
+    """Some lanes of a role, 0 for the producer and 1 for the consumer, fail at step 3 in CTA 1."""
     ring = tj.alloc_ring(2, multicast=0)
     s = tj.alloc_shared((2, 16, 64), A.dtype, swizzle="128B")
     cta = tj.cta_id(0)
@@ -495,11 +495,11 @@ def failing(A: tj.Tensor, Out: tj.Tensor, role: tj.int32, lane: tj.int32) -> Non
 @pytest.mark.parametrize("lane", [0, 31])
 @pytest.mark.parametrize("role", [0, 1])
 @pytest.mark.parametrize("cluster", [None, (2, 1)])
-def test_a_failed_assertion_is_told_and_not_who_waits_for_its_thread(
+def test_a_failed_assertion_is_reported_rather_than_the_waiters_for_its_thread(
     cluster: Cluster | None, role: int, lane: int, order: Order
 ) -> None:
-    told = pytest.raises(tj.SimulationError, match=r"assert failed in thread \d+ of CTA \(1, 0, 0\): as asked")
-    with tj.use_device("sim"), simulated(order), told as error:
+    refused = pytest.raises(tj.SimulationError, match=r"assert failed in thread \d+ of CTA \(1, 0, 0\): as asked")
+    with tj.use_device("sim"), simulated(order), refused as error:
         kernel(failing, 64, cluster)[4](np.ones((96, 64), np.float16), np.zeros((4, 96, 64), np.float16), role, lane)
     (thread,) = re.findall(r"thread (\d+)", str(error.value).splitlines()[0])
     # of lanes that part any may be the first
@@ -535,7 +535,7 @@ def test_each_cta_copies_its_share_and_tells_all_others(cluster: Cluster, boxes:
     assert ptx.count("barrier.cluster.arrive.relaxed") == ptx.count("barrier.cluster.arrive.release") == 1
 
 
-def test_explain_tells_of_shares_and_of_whom_a_release_reaches() -> None:
+def test_explain_lists_shares_and_the_ctas_that_a_release_reaches() -> None:
     half, full = tj.spec((1024, 1024), tj.float16), tj.spec((1024, 1024), tj.float32)
     explained = kernel(product, 288, (2, 1)).compile(half, half, full, 0, False, 3, 128).explain()
     widths = [row.width for row in explained.rows if row.variant == "tma_load"]

@@ -46,7 +46,7 @@ def compiled(statement: str, **options: object) -> tj.Kernel:
 
 
 @pytest.mark.parametrize(("statement", "words"), DIVIDED, ids=[s for s, _ in DIVIDED])
-def test_a_scalar_divided_by_zero_is_found_where_it_stands(statement: str, words: str) -> None:
+def test_a_scalar_divided_by_zero_is_found_at_its_location(statement: str, words: str) -> None:
     k, out = compiled(statement), np.zeros(8, np.int32)
     with tj.use_device("sim"), pytest.raises(ZeroDivisionError, match=f"integer division by zero: {words}") as found:
         k[1](out, 7, 0, np.uint8(0))

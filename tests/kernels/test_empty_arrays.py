@@ -1,4 +1,4 @@
-"""Arrays without elements: regions of them lie outside, and loops over them take no turn."""
+"""Arrays without elements: regions of them lie outside, and loops over them have no iterations."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("statement", "words"), REFUSED, ids=[s for s, _ in REFUSED])
-def test_what_needs_elements_is_refused_where_it_stands(statement: str, words: str) -> None:
+def test_what_needs_elements_is_refused_at_its_location(statement: str, words: str) -> None:
     sums = "a[0] + b[0], a[1] + b[1]" if "(x, x)" in statement else "a + b"
     before = f"""def helper(a, b):
     return {sums}

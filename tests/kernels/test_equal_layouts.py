@@ -1,4 +1,4 @@
-"""Layouts that are equal as functions and written differently: names that meet may have either."""
+"""Layouts that are equal as functions and written differently: operands that are combined may have either."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def runs(device: Device, fn: Any, one: TileLayout, other: TileLayout, wanted: An
 
 
 @given(fn=st.sampled_from([branch, expression, loop, swapped]), one=rewritten(OWNED), other=rewritten(OWNED))
-def test_tiles_that_meet_are_compared_as_functions(device: Device, fn: Any, one: TileLayout, other: TileLayout) -> None:
+def test_tile_layouts_are_compared_as_functions(device: Device, fn: Any, one: TileLayout, other: TileLayout) -> None:
     runs(device, fn, one, other, lambda x, n: 2 * x)
 
 
 @given(one=rewritten(SHARED), other=rewritten(SHARED))
-def test_buffers_that_meet_are_compared_as_functions(device: Device, one: TileLayout, other: TileLayout) -> None:
+def test_buffer_layouts_are_compared_as_functions(device: Device, one: TileLayout, other: TileLayout) -> None:
     runs(device, buffers, one, other, lambda x, n: 2 * np.concatenate([x[n : n + 16], x[n : n + 16]]))
 
 

@@ -1,4 +1,4 @@
-"""A thread that fails an assertion fills or releases no stage any more: who waits for it ends, too, and all is told."""
+"""A thread that fails an assertion fills and releases no further stage; its waiters end, too, and this is reported."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def check(ctas: int, rounds: int) -> None:
     """Launches that fail here and there, each followed by one that must be right; on the device that is used."""
     rows = np.repeat(np.arange(STEPS, dtype=np.float32), 8)[:, None] + np.zeros((1, 128), np.float32)
     for _, first, producer in product(range(rounds), (0, ctas - 2), (0, 1)):
-        told = "too many produced" if producer else "too many consumed"
+        message = "too many produced" if producer else "too many consumed"
         a, b = np.zeros((ctas, STEPS, 128), np.float32), np.zeros((ctas, 8 * STEPS, 128), np.float32)
-        with pytest.raises(AssertionError, match=told):
+        with pytest.raises(AssertionError, match=message):
             in_a_cta[ctas](a, TOO_FEW, producer, first)
         in_a_cta[ctas](a, ENOUGH, producer, first)
-        with pytest.raises(AssertionError, match=told):
+        with pytest.raises(AssertionError, match=message):
             in_a_cluster[ctas](b, rows, TOO_FEW, producer, first)
         in_a_cluster[ctas](b, rows, ENOUGH, producer, first)
         assert (a == np.arange(STEPS)[:, None]).all() and (b == rows).all()

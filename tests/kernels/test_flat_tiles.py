@@ -38,7 +38,7 @@ def regions(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def pinned_array(shape: tuple[int, ...], dtype: DType, shift: int, seed: int) -> np.ndarray[Any, Any]:
-    """An array that begins `shift` elements behind a multiple of 64 bytes."""
+    """An array that begins `shift` elements after a multiple of 64 bytes."""
     count = math.prod(shape)
     room = np.zeros((count + shift) * dtype.bytes + 64, np.uint8)
     first = -room.ctypes.data % 64 + shift * dtype.bytes

@@ -194,7 +194,7 @@ def in_a_loop(E: tj.Tensor, T: tj.Tensor, Y: tj.Tensor):
     tj.cta.store(Y[3, 0:8, 0:4], tj.cta.load(first[:, 0:4]))
 
 
-def test_a_gathered_region_goes_by_the_index_that_it_was_made_with() -> None:
+def test_a_gathered_region_uses_the_index_that_it_was_made_with() -> None:
     e, index, y = np.arange(64.0).reshape(16, 4), np.arange(8)[::-1].copy(), np.zeros((4, 8, 4))
     in_a_loop[1](e, index, y)
     np.testing.assert_array_equal(y, e[np.stack([index + 1, index + 2, index + 3, index])])

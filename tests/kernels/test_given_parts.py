@@ -108,7 +108,7 @@ def test_a_part_of_no_digit_is_reduced(device: Device) -> None:
 
 
 #: registers in the order 0, 4, 1, 5, 2, 6: x of six and y of zeros lie so, and m is where x is above 2
-#: statement -> what y holds behind it
+#: statement -> what y holds after it
 NO_DIGIT: dict[str, Callable[[Array], Array | list[int]]] = {
     "tj.warp.fill(y[1:5], 7)": lambda x: [0, 7, 7, 7, 7, 0],
     "tj.warp.add(y[1:5], y[1:5], 1)": lambda x: [0, 1, 1, 1, 1, 0],
@@ -192,7 +192,7 @@ def test_explain_shows_the_conversion_and_only_where_there_is_one() -> None:
     assert re.search(r":3 +warp.max", whole) and not re.search("warp.copy +(shuffle|through_shared)", whole)
 
 
-def test_two_given_layouts_that_meet_are_converted() -> None:
+def test_operands_in_two_given_layouts_are_converted() -> None:
     listed = [
         _explained(f"y = tj.warp.load(Y[0:8, 0:64], layout={name})", "tj.warp.store(Y[0:8, 0:64], x + y)")
         for name in "LM"

@@ -196,7 +196,7 @@ def test_a_view_of_another_width_overlaps_by_its_bytes():
         lower.compile(b, b)
 
 
-def test_stages_of_one_buffer_are_told_apart_at_run_time():
+def test_stages_of_one_buffer_are_distinguished_at_run_time():
     @tj.kernel(threads=1)
     def staged(A, n):
         s = tj.alloc_shared((2, 4, 4), tj.float32)
@@ -295,7 +295,7 @@ def each_thread_from_one_place(A, n: tj.int32):
 
 @pytest.mark.parametrize("kernel", [each_cta_from_one_place, each_thread_from_one_place])
 @pytest.mark.parametrize("schedule", range(4))
-def test_the_overlap_is_told_although_others_race_before_the_check_has_ended_its_thread(kernel, schedule):
+def test_the_overlap_is_reported_although_others_race_before_the_check_has_ended_its_thread(kernel, schedule):
     # the second instance overlaps its source in part; the third reads what the first writes
     overlap = r"A\[40 : 40 \+ 80\] and reads A\[0 : 0 \+ 80\]: they overlap in part"
     with pytest.raises(tj.SimulationError, match=overlap):

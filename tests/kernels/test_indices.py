@@ -126,7 +126,7 @@ def test_the_message_names_array_dimension_index_extent_thread_and_line():
     assert "A[0, tj.thread_id() + n] = 1" in str(caught.value)
 
 
-def test_a_negative_index_and_a_start_past_the_end_are_told_in_numbers():
+def test_a_negative_index_and_a_start_past_the_end_are_reported_with_numbers():
     a, b = np.arange(24, dtype=np.float32).reshape(4, 6), np.zeros(4, np.float32)
     with tj.use_device("sim"):
         with pytest.raises(tj.OutOfBoundsError, match=r"index -1 is outside dimension 0 of s, whose extent is 4"):

@@ -64,16 +64,16 @@ def tiles_read(X: tj.Tensor, OUT: tj.Tensor, lines: tj.int64):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_tiles_and_elements_behind_two_to_the_31(place: int, device: Device) -> None:
+def test_tiles_and_elements_past_two_to_the_31(place: int, device: Device) -> None:
     x, out = _large(device, (place + 4096,), np.uint8), np.zeros((7, 256), np.uint8)
     with tj.use_device(device.name):
         tiles_written[1](x, place // 32)
         tiles_read[1](x, out, place // 32)
     i = np.arange(256)
-    behind = np.empty(256, np.uint8)
-    behind[0::2], behind[1::2] = i[0::2] * 3, i[0::2] * 5
+    after = np.empty(256, np.uint8)
+    after[0::2], after[1::2] = i[0::2] * 3, i[0::2] * 5
     expected = np.zeros((7, 256), np.uint8)
-    expected[0], expected[1], expected[2], expected[3, :64] = i, behind, i, i[:64] + 64 - place % 64
+    expected[0], expected[1], expected[2], expected[3, :64] = i, after, i, i[:64] + 64 - place % 64
     expected[4, :64] = i[:64] + 5
     expected[5] = 77
     expected[5, :50] = 9
@@ -118,7 +118,7 @@ def updated(X: tj.Tensor, OUT: tj.Tensor, n: tj.int64):
     tj.cta.store(OUT[2, 0:64], tj.where(i < 8, gathered, 0))
 
 
-def test_atomic_updates_behind_two_to_the_31(device: Device) -> None:
+def test_atomic_updates_past_two_to_the_31(device: Device) -> None:
     place = PLACES[0]
     x, out = _large(device, (place + 128,), np.int32), np.zeros((3, 64), np.int32)
     with tj.use_device(device.name):

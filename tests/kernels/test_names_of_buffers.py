@@ -341,7 +341,7 @@ def test_it_is_not_read_once_a_buffer_is_written() -> None:
     assert "line 5 writes B before q is read here" in error.message
 
 
-def test_a_buffer_of_each_turn_is_not_taken_for_that_of_the_turn_before() -> None:
+def test_a_buffer_of_each_iteration_is_not_taken_for_the_previous_one() -> None:
     refused("q = s\nfor i in range(n):\n    u = tj.alloc_shared((8,), tj.float32)\n    u[0] = i\n"
             "    OUT[0, 0] = q[0]  # here\n    q = u")
 

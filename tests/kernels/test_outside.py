@@ -47,7 +47,7 @@ def test_the_one_of_three_copies_that_always_lies_outside_is_listed():
     assert counts(report) == {
         (marked("three: inside"), "X[i * 64 : i * 64 + 64]"): (4, 4),
         (outside.line, outside.region): (4, 0),
-        # CTA 0 lies before the start, CTA 3 behind the end
+        # CTA 0 lies before the start, CTA 3 after the end
         (marked("three: in two CTAs"), "Z[i * 128 - 128 : i * 128 - 64]"): (4, 2),
     }
     assert not y.any()
@@ -77,7 +77,7 @@ def at(X, Y, start, n):
 def test_instances_of_warps_and_turns_are_counted(start, turns, inside):
     x, y = np.ones((4, 32), np.float32), np.zeros((1, 32), np.float32)
     report = tj.simulate(at, 1, x, y, start, turns)
-    # two warps carry out each turn
+    # two warps carry out each iteration
     assert counts(report)[marked("at"), "X[start + k, 0:32]"] == (2 * turns, 2 * inside)
     assert bool(report.outside) == (turns > 0 and not inside)
 
@@ -99,13 +99,13 @@ def test_a_region_lies_inside_where_it_does_in_every_dimension(i, j):
 
 
 @tj.kernel(threads=32)
-def behind(X: tj.Tensor = VECTOR_64, Y: tj.Tensor = VECTOR_64):
-    tj.warp.copy(Y[32:64], X[64:96])  # behind
+def past(X: tj.Tensor = VECTOR_64, Y: tj.Tensor = VECTOR_64):
+    tj.warp.copy(Y[32:64], X[64:96])  # past
 
 
 def test_a_region_that_is_sure_to_lie_outside_is_listed():
-    report = tj.simulate(behind, 3, A[:64].copy(), np.zeros(64, np.float32))
-    assert [(r.line, r.region, r.instances) for r in report.outside] == [(marked("behind"), "X[64:96]", 3)]
+    report = tj.simulate(past, 3, A[:64].copy(), np.zeros(64, np.float32))
+    assert [(r.line, r.region, r.instances) for r in report.outside] == [(marked("past"), "X[64:96]", 3)]
 
 
 @tj.function
@@ -200,14 +200,14 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    ("i", "n", "is_told"), [(77, 1, True), (50, 3, True), (-2, 2, True), (-2, 3, False), (9, 0, False)]
+    ("i", "n", "is_warned"), [(77, 1, True), (50, 3, True), (-2, 2, True), (-2, 3, False), (9, 0, False)]
 )
-def test_a_launch_warns_where_every_region_of_a_tensor_lay_outside(way, i, n, is_told, monkeypatch):
+def test_a_launch_warns_where_every_region_of_a_tensor_lay_outside(way, i, n, is_warned, monkeypatch):
     monkeypatch.setenv("TILEJIT_DEVICE", "sim")
     x, y = np.zeros((50, 8), np.float32), np.zeros(8, np.float32)
-    told = outside_warnings(lambda: WAYS[way](x, y, i, n))
-    assert bool(told) == is_told
-    for text in told:
+    texts = outside_warnings(lambda: WAYS[way](x, y, i, n))
+    assert bool(texts) == is_warned
+    for text in texts:
         assert text.startswith("every region of X that off used was entirely outside") and "(50, 8)" in text
         assert f"test_outside.py:{marked('off')}: X[i + k, 0:8]" in text
 

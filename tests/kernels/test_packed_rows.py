@@ -44,7 +44,7 @@ def kernel() -> tj.Kernel:
 
 
 def ptx(elements: int) -> str:
-    """Of rows with so many elements a thread."""
+    """The PTX for rows with `elements` elements per thread."""
     rows = tj.spec((4, 1024 * elements), tj.float16)
     return kernel().compile(rows, rows, N=1024 * elements, target="sm_90a").ptx
 
@@ -54,7 +54,7 @@ def conversions(text: str) -> list[int]:
     return [part.count("cvt.f32.f16") for part in text.split("bar.sync")]
 
 
-def test_a_large_tile_is_converted_again_behind_the_barrier():
+def test_a_large_tile_is_converted_again_after_the_barrier():
     assert conversions(ptx(64)) == [64, 64, 0, 64]
 
 

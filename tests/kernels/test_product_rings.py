@@ -1,4 +1,4 @@
-"""Products of warpgroups whose factors come through a ring: when stages come free, and who meets for that."""
+"""Products of warpgroups whose factors come through a ring: when stages become free, and which threads synchronize."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_product_through_a_ring(kernel: tj.Kernel) -> None:
 
 
 @BOTH
-def test_nobody_meets_from_step_to_step(kernel: tj.Kernel) -> None:
+def test_no_threads_synchronize_between_steps(kernel: tj.Kernel) -> None:
     ptx = kernel.compile(*arrays(), target="sm_90a").ptx
     # where the ring is made, all threads wait for that
     assert re.findall(r"\bbar(?:rier)?\.[^;]*;", ptx) == ["bar.sync 0;"]
@@ -175,7 +175,7 @@ def with_exit(condition: str, jump: str) -> tj.Kernel:
 
 
 @pytest.mark.parametrize("condition", ["steps == 0", "steps < 1", "not steps > 0"])
-def test_where_the_loop_has_no_turns_a_path_may_leave_ahead_of_the_wait(condition: str) -> None:
+def test_a_path_may_leave_before_the_wait_where_the_loop_has_no_iterations(condition: str) -> None:
     kernel = with_exit(condition, "continue")
     for depth in (0, 1):
         rng = np.random.default_rng(depth)

@@ -58,7 +58,7 @@ class Copy:
         if self.src.space == "local":
             self.held["src"] = tiles.agreed(self.src, place.scope, self.held["src"])
             if self.dst.space != "local" and not place.apart:
-                self.held["src"] = tiles.alike(self.src, place.scope, self.held["src"])
+                self.held["src"] = tiles.equal_in_instances(self.src, place.scope, self.held["src"])
 
     def __repr__(self) -> str:
         return (
@@ -108,7 +108,7 @@ def register_copies(draw: st.DrawFn, variant: str | None = None, windowed: bool 
     dtype = draw(dtypes())
     tile = draw(registers(dtype, scope, threads, windowed=windowed))
     loads = draw(st.booleans())
-    # what instances store in one place must not differ, so it is apart or alike
+    # instances must not store different values in one place, so their places are disjoint or their values equal
     place = Place(scope, threads, scope != "cta" and draw(st.booleans()))
     space = draw(st.sampled_from(("global", "shared")))
     other, symbols = draw(memory("x", space, dtype, region_shape(tile) or (1,), place, written=not loads))

@@ -263,8 +263,8 @@ def memory_computations(draw: st.DrawFn) -> Computation:
 def broadcast_shape(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[int, ...]:
     """A shape that broadcasts to `shape`."""
     found = tuple(draw(st.sampled_from((n, n, 1))) for n in shape)
-    behind = draw(st.integers(0, len(shape) - 1)) if draw(st.booleans()) else 0
-    return found[behind:]
+    first = draw(st.integers(0, len(shape) - 1)) if draw(st.booleans()) else 0
+    return found[first:]
 
 
 @given(case=memory_computations(), target=st.sampled_from(TARGETS), at_run_time=st.booleans())

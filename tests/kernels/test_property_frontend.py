@@ -118,7 +118,7 @@ def written(draw: st.DrawFn, shape: tuple[int, ...], dtype: DType) -> Array:
 
 @st.composite
 def owned(draw: st.DrawFn, count: int = 2) -> tuple[int, tuple[int, int], list[TileLayout]]:
-    """Threads, a shape, and layouts of it that a CTA of so many threads owns; the others permute the first."""
+    """Threads, a shape, and layouts of it that a CTA of that many threads owns; the others permute the first."""
     threads = draw(st.sampled_from((32, 64, 96, 100, 128)))
     layout, shape = draw(register_layouts("cta", threads=threads, max_registers=8))
     found = [layout]

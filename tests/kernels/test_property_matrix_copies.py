@@ -55,7 +55,7 @@ def test_a_matrix_copy_of_any_tiles_moves_every_element_and_no_other(device: Dev
     held = {o.name: bits(o, random) for o in (dst, src)}
     if not loads:
         # every instance writes to one place, which is no race where the values are equal
-        held["src"] = tiles.alike(src, copy.scope, held["src"])
+        held["src"] = tiles.equal_in_instances(src, copy.scope, held["src"])
     operation = nodes.TileOp("copy", copy.scope, (dst.region(), src.region()))
     found, made = launch(operation, [dst, src], held, device)
     np.testing.assert_array_equal(found, tiles.copied(dst, src, copy.scope, held["dst"], held["src"]))

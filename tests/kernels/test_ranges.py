@@ -138,7 +138,7 @@ def test_a_stop_and_a_step_known_when_compiling_may_reach_past_the_types_end(dty
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_a_step_of_zero_is_an_error_in_checked_builds_and_makes_no_turn_in_others(dtype: DType) -> None:
+def test_a_step_of_zero_is_an_error_in_checked_builds_and_runs_no_iteration_in_others(dtype: DType) -> None:
     limits = columns(dtype, [(1, 9, 0)] * THREADS)
     out = np.zeros((THREADS, TURNS + 1), np.uint64)
     with pytest.raises(tj.SimulationError, match="range with a step of 0: range\\(START") as caught:
@@ -151,7 +151,7 @@ def test_a_step_of_zero_is_an_error_in_checked_builds_and_makes_no_turn_in_other
     assert (out == 0).all()
 
 
-def test_a_step_whose_sign_is_known_costs_one_comparison_and_one_addition_a_turn() -> None:
+def test_a_step_whose_sign_is_known_costs_one_comparison_and_one_addition_per_iteration() -> None:
     for step in (4, -4):
         text = walks_by.compile(
             tj.spec((32, 21), tj.uint64), tj.spec((32,), tj.int64), tj.spec((32,), tj.int64), step, target="sm_90a"

@@ -1,4 +1,4 @@
-"""Indices, fills and masks that are wanted in two layouts: computed again, where they begin, from the same scalars."""
+"""Indices, fills and masks that are needed in two layouts: rematerialized in each, from the same scalars."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kernel", "expected", "made"), CASES, ids=[case[0].name for case in CASES])
-def test_what_is_computed_again_is_the_same(kernel, expected, made):
+def test_rematerialized_values_are_the_same(kernel, expected, made):
     x = np.zeros((N, N), np.int32)
     for n in (0, 5, 9):
         y = np.full((N, N), -1, np.int32)

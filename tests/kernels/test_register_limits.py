@@ -73,7 +73,7 @@ KERNELS = (held, scaled, centred, added, accumulated)
 
 
 def compiled(kernel: tj.Kernel, threads: int, words: int, dtype: tj.DType = tj.float32) -> tj.Compiled:
-    """A kernel whose threads have so many elements at once."""
+    """A kernel whose threads each hold `words` elements at once."""
     array = tj.spec((threads * words,), dtype)
     return kernel.compile(array, array, n=threads * words, target="sm_90a", threads=threads)
 
@@ -81,7 +81,7 @@ def compiled(kernel: tj.Kernel, threads: int, words: int, dtype: tj.DType = tj.f
 def most(kernel: tj.Kernel, threads: int) -> int:
     """The elements that a thread of a kernel may have, in whole vectors."""
     limit = most_registers(threads, None)
-    # `centred` has one value besides, the maximum
+    # `centred` has one more value, the maximum
     return (limit + limit // 8 - (kernel is centred)) // 8 * 8
 
 

@@ -26,7 +26,7 @@ def transposes(X: tj.Tensor, Y: tj.Tensor, TURNS: tj.constexpr):
 
 @tj.kernel(threads=128)
 def passed_over(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
-    """Where `n` is 0, nothing stands between the first exchange and the last, which has the same memory."""
+    """If `n` is 0, nothing separates the first exchange from the last, which uses the same memory."""
     x = tj.cta.load(X[0:32, 0:32]) + 1
     x = x + x.T
     if n > 0:
@@ -114,7 +114,7 @@ def test_exchanges_of_two_kinds_have_memory_apart() -> None:
 
 
 def grown(parts: int, turns: int) -> Any:
-    """A tile that grows by 8 at each of many `tj.cat`, which are conversions of as many sizes; in a loop by itself."""
+    """A tile that grows by 8 at each of many `tj.cat`, which are conversions of as many sizes, in its own loop."""
     lines = ["def kernel(X: tj.Tensor, Y: tj.Tensor):", f"    for turn in range({turns}):"]
     lines.append("        x = tj.cta.load(X[0:8]) + turn")
     for k in range(1, parts):
@@ -148,7 +148,7 @@ def test_rooms_are_few() -> None:
     assert shared_bytes(160) < 48 * 1024
 
 
-def test_who_takes_a_room_waits_for_those_who_still_read_it() -> None:
+def test_scratch_memory_is_reused_only_after_its_readers_are_done() -> None:
     """Transposes of many sizes, with nothing but their own barriers."""
     sizes = range(20, 32)
     lines = ["def kernel(X: tj.Tensor, Y: tj.Tensor):"]

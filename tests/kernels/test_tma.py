@@ -19,7 +19,7 @@ def moved(
     A: tj.Tensor, B: tj.Tensor, i: tj.int32, j: tj.int32, k: tj.int32, to: tj.int32, mode: tj.constexpr,
     width: tj.constexpr,
 ):
-    """Copies a box, which may begin in front of A, to B, but not in front of B. k, to: in chunks of 16 bytes."""
+    """Copies a box, which may begin before A, to B, but not before B. k, to: in chunks of 16 bytes."""
     k *= 16 // A.dtype.bytes
     to *= 16 // A.dtype.bytes
     s = tj.alloc_shared((32, width), A.dtype, swizzle=mode)
@@ -122,7 +122,7 @@ def stored(A: tj.Tensor, n: tj.int32):
     tj.bulk.wait(0)
 
 
-def test_a_store_in_front_of_its_tensor_is_told_where_it_stands() -> None:
+def test_a_store_before_the_start_of_its_tensor_is_reported_at_its_location() -> None:
     """A GPU ends the kernel there; without checks the simulator finds the instruction."""
     a = np.zeros((16, 64), np.float16)
     # of three stores one isn't proved to begin inside

@@ -20,13 +20,13 @@ REFUSED = (
     r"@ multiplies tiles of a warp or warpgroup or cta; these are of a thread",
     r"mma: needs whole warps",
     r"mma of \w+ by \w+ into \w+ needs sm_\d+",
-    # a thread's own tile is row-major, its transpose isn't, and paths that meet must agree
+    # a thread's own tile is row-major, its transpose isn't, and joining paths must agree
     r"is in layout .* where line \d+ gives it",
     # many tiles that live at once
     r"needs \d+ registers per thread for the tiles that are live at once",
 )
 
-#: one program in so many runs under a second schedule, too
+#: one program in this number also runs under a second schedule
 SCHEDULED = 10
 
 EXAMPLES = settings.default.max_examples
@@ -73,7 +73,7 @@ def test_a_wrong_result_is_found(device: Device, monkeypatch: pytest.MonkeyPatch
         program.run(device)
 
 
-#: what is computed of `x` -> whether results are told apart: sums of any order are equal, values that round aren't
+#: what is computed of `x` -> whether comparison is exact: sums of any order are equal, values that round aren't
 SENSES = {
     "tj.sum(x, axis=1, keepdims=True)": True,
     "tj.sum(tj.exp(x), axis=1, keepdims=True)": False,
@@ -103,7 +103,7 @@ def test_values_far_from_a_rounded_one_are_found() -> None:
 
 
 def test_a_product_is_summed_with_what_it_is_added_to(device: Device) -> None:
-    """Exact by itself, but not with four of it in one sum."""
+    """Exact alone, but not with four of its terms in one sum."""
     lines = (
         "x = tj.cta.zeros((16, 8), tj.float32)",
         "for i in range(n):",

@@ -112,7 +112,7 @@ def test_what_loops_of_known_turns_write_needs_no_flags():
     assert ".written" not in filled.compile(np.zeros((4, 6), np.float32), 1).lane_ir
 
 
-def test_a_loop_that_may_be_left_writes_no_more_than_its_first_turn_for_sure():
+def test_a_loop_that_may_be_left_writes_no_more_than_its_first_iteration_for_sure():
     @tj.kernel(threads=1)
     def left(A, n):
         r = tj.alloc_local((4,), tj.float32)
@@ -132,7 +132,7 @@ def test_a_loop_that_may_be_left_writes_no_more_than_its_first_turn_for_sure():
 
 
 def test_registers_that_hold_padding_alone_need_no_value():
-    """Tiles of 17 columns have some: what stands side by side is written part by part, and read as a whole."""
+    """Tiles of 17 columns have some: neighbouring registers are written part by part, and read as a whole."""
 
     @tj.kernel(threads=128)
     def beside(A, B):
@@ -253,7 +253,7 @@ def test_a_bound_that_has_changed_since_says_nothing():
         moved[1](np.zeros(1, np.float32), 6)
 
 
-#: what a random program does with its array of four registers; c is a number given at launch, i the turn of a loop
+#: what a random program does with its array of four registers; c is a number given at launch, i the index of a loop
 ACTIONS = ["r[0] = 1", "r[1] = r[0] + 1", "r[c] = 5", "A[0] = r[1]", "A[1] = r[c]", "r[2] = r[2] + 1", "r[3] = r[c]"]
 
 
@@ -272,7 +272,7 @@ def blocks(draw, depth=2):
                 lines += ["else:", *("    " + line for line in draw(blocks(depth - 1)))]
             continue
         turns = "n" if kind == "for" else "4"
-        # behind a loop its name has no value: those of loops around it differ
+        # after a loop its index has no value: those of loops around it differ
         name = f"i{depth}"
         extra = [f"r[{name} % 4] = 7", f"r[{name}] = 7", f"A[0] = r[{name}]", f"if {name} == c: break"]
         inner += ["    " + line for line in draw(st.lists(st.sampled_from(extra), max_size=2))]

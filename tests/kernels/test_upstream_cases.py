@@ -86,7 +86,7 @@ def copies_as_it_should(case: dict[str, Any], device: Device) -> Compiled:
     held = storages([dst, src], case["id"])
     if src.space == "local" and '"sym": "t' not in json.dumps(case["dst"]):
         # every instance writes to one place, which is no race where the values are equal
-        held["src"] = tiles.alike(src, case["scope"], held["src"])
+        held["src"] = tiles.equal_in_instances(src, case["scope"], held["src"])
     operation = nodes.TileOp(case["op"], case["scope"], (dst.region(), src.region()))
     found, made = launch(operation, [dst, src], held, device)
     expected = tiles.copied(dst, src, case["scope"], held["dst"], held["src"])

@@ -235,7 +235,7 @@ def online(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
 
 
 @pytest.mark.parametrize("n", [1, 3])
-def test_tiles_of_one_element_meet_numbers(n):
+def test_tiles_of_one_element_combine_with_numbers(n):
     x, y = np.random.default_rng(n).standard_normal(300, np.float32), np.zeros(104, np.float32)
     with tj.use_device("sim"):
         online[1](x, y, n)
@@ -286,7 +286,7 @@ def of_one_warp(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
 
 
 @pytest.mark.parametrize("n", [1, 4])
-def test_tiles_of_a_warp_and_of_its_cta_meet(n):
+def test_tiles_of_a_warp_and_of_its_cta_combine(n):
     x, y = np.arange(96 * 8, dtype=np.int32).reshape(96, 8), np.zeros((96, 9), np.int32)
     with tj.use_device("sim"):
         of_one_warp[1](x, y, n)
@@ -324,7 +324,7 @@ def of_one_thread(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_tiles_of_a_thread_and_of_its_cta_meet(n):
+def test_tiles_of_a_thread_and_of_its_cta_combine(n):
     x, y = np.arange(32, dtype=np.int32).reshape(4, 8), np.zeros((2, 8), np.int32)
     with tj.use_device("sim"):
         of_one_thread[1](x, y, n)
@@ -426,7 +426,7 @@ def half_matrices(X: tj.Tensor, Y: tj.Tensor):
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-def test_what_lies_behind_a_tile_with_padding_stays_as_it_is(target):
+def test_memory_after_a_tile_with_padding_stays_unchanged(target):
     x, y = np.arange(48, dtype=np.float16).reshape(12, 4), np.zeros((12, 4), np.float16)
     with tj.use_device(f"sim:{target}"):
         half_matrices[1](x, y)

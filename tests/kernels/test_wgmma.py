@@ -79,7 +79,7 @@ def test_every_product_is_numpys(one: Product) -> None:
 # whole kernels: a quarter as many as of other properties
 @settings(max_examples=settings.default.max_examples // 4)
 @given(chains(), st.sampled_from(EVERY_ORDER))
-def test_any_two_products_one_behind_the_other_are_numpys(hopper: Device, chain: Chain, order: Order) -> None:
+def test_any_two_products_one_after_the_other_are_numpys(hopper: Device, chain: Chain, order: Order) -> None:
     chain.runs(hopper, order)
 
 

@@ -220,7 +220,7 @@ class Drawn:
         return {"tj": values.Language(), **tensors, **self.tiles, **self.scalars, **self.layouts}
 
     def value(self, text: str) -> Any:
-        """What an expression is, or None where it has no meaning."""
+        """The value of an expression, or None if it has no meaning."""
         try:
             with np.errstate(all="ignore"):
                 made = eval(text, self.names_in(text))
@@ -458,7 +458,7 @@ class Drawn:
         return self.assign(f"tj.{self.scope}.{kind}({shape}, {arguments[kind]})")
 
     def factors(self) -> list[str]:
-        """A product of two tiles of memory, or a sum of such."""
+        """A product of two tiles of memory, or a sum of products."""
         dtype = DTYPES[self.one(("float16", "bfloat16", "int8", "float16"))]
         m, n, k = self.one((16, 32, 64, *EXTENTS[:17])), self.one((8, 16, 64, *EXTENTS[:17])), self.one(EXTENTS[:17])
         if self.scope == "thread" or m * n > self.most:
@@ -501,7 +501,7 @@ class Drawn:
             if value is None or name not in text:
                 continue
             whole = text if value.shape == shape else f"({name} + {text})"
-            # on the path that isn't taken nobody else would see that the sum has no meaning
+            # on the path that isn't taken no later check would see that the sum has no meaning
             if inside(value.shape, shape) and self.value(whole) is not None:
                 return f"{whole}.astype(tj.{dtype})"
         return f"({name} {self.one('+-*')} 2).astype(tj.{dtype})"

@@ -212,7 +212,7 @@ def test_an_abridged_swizzle_shows_every_row_of_its_period_and_whole_chunks() ->
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=7), st.integers(8, 40))
 @example([2] * 7, 8)
-def test_so_many_numbers_are_kept_in_order_with_the_first_and_the_last(extents: list[int], most: int) -> None:
+def test_the_numbers_kept_are_in_order_with_the_first_and_the_last(extents: list[int], most: int) -> None:
     count = math.prod(extents)
     numbers = kept(extents, most)
     assert numbers == sorted(set(numbers)) and len(numbers) <= most
@@ -238,7 +238,7 @@ def test_a_given_shape_decides_rows_and_their_headings() -> None:
     assert headings == ["0,0", "0,1", "0,2", "0,3", "1,0", "1,1", "1,2", "1,3"]
 
 
-def test_the_layout_stands_below_with_what_labels_and_colours_mean() -> None:
+def test_the_layout_is_below_with_the_meaning_of_labels_and_colours() -> None:
     layout = S[(4, 2) : (1 @ laneid, 1)] + 3 @ laneid
     assert lines(layout.draw().svg)[-2:] == [repr(layout), "lane:register, coloured by lane"]
     assert lines(S[(2, 2) : (1 @ TLane, 1 @ TCol)].draw().svg)[-1] == "lane,column, coloured by lane"

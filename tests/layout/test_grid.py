@@ -1,4 +1,4 @@
-"""Grids and their projections: who owns what, padding, layouts of single tiles."""
+"""Grids and their projections: owners of elements, padding, layouts of single tiles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def owners(made: Projection, shape: tuple[int, ...], index: tuple[int, ...]) -> 
 
 
 @given(grids())
-def test_an_element_of_a_projection_is_owned_by_whoever_owns_one_above_it(drawn: tuple[Grid, list[int]]) -> None:
+def test_an_element_of_a_projection_has_the_owners_of_those_above_it(drawn: tuple[Grid, list[int]]) -> None:
     grid, extents = drawn
     every = tuple(range(len(extents)))
     # with all slots, so that threads whose elements are padding count
@@ -113,7 +113,7 @@ def test_every_start_has_each_thread_once(threads: int) -> None:
         assert all(math.prod(s.warps for s in other.spreads) == warps for other in varied(grid))
 
 
-def test_layouts_that_differ_in_registers_are_alike() -> None:
+def test_layouts_that_differ_in_registers_have_the_same_owners() -> None:
     one = TileLayout.from_iters([(4, 2, "m"), (32, 1, "tx"), (2, 1, "m")])
     other = TileLayout.from_iters([(4, 1, "m"), (32, 1, "tx"), (2, 4, "m")])
     third = TileLayout.from_iters([(8, 1, "m"), (32, 1, "tx")])

@@ -323,7 +323,7 @@ def test_a_warpgroups_copy_into_a_128_byte_swizzle_goes_where_worked_out() -> No
     assert shared(1024 + 8 * 9) == {"m": 1088}
 
 
-def test_a_bare_swizzle_adapts_to_the_shape_at_hand() -> None:
+def test_a_bare_swizzle_adapts_to_the_shape() -> None:
     swizzle = Swizzle(3, 3, 3)
     bare = S[512].swizzled(swizzle)
     assert bare.is_bare

@@ -1,4 +1,4 @@
-"""Who holds what in two layouts, against the layouts asked element by element."""
+"""Owners of elements in two layouts, compared with the layouts element by element."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ DAY = int(os.environ.get("TILEJIT_SEED") or datetime.date.today().strftime("%Y%m
 #: programs of one batch of `main`
 BATCH = 40
 
-#: seconds of a compilation that is told of
+#: seconds from which on a compilation is reported
 SLOW = 3.0
 
 
@@ -211,7 +211,7 @@ TARGETS = st.sampled_from(copies.TARGETS)
 ORDERS = st.sampled_from(EVERY_ORDER)
 ANY_MEMORY = tuple(pair for pair in copies.ANY_PAIR if "local" not in pair)
 
-#: name -> (how a case is drawn, what is done with it, tests of so many programs)
+#: name -> (how a case is drawn, what is done with it, number of programs in the tests)
 KINDS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], None], int]] = {
     "scalars": (st.tuples(programs() | deep_programs(), st.integers(-3, 9)), scalar_program, 24),
     "copies": (
@@ -328,7 +328,7 @@ def in_turn(kinds: Sequence[str]) -> Iterator[tuple[str, int]]:
     counts: Counter[str] = Counter()
     for turn in itertools.count(1):
         for kind in kinds:
-            # the largest kind has a batch in each turn
+            # the largest kind has a batch in each iteration
             while counts[kind] * max(KINDS[k][2] for k in kinds) < turn * KINDS[kind][2]:
                 yield kind, counts[kind]
                 counts[kind] += 1
@@ -356,7 +356,7 @@ def outcomes(day: int, kinds: Sequence[str], seconds: float, jobs: int) -> Itera
 
 
 def _endings(folder: Path, workers: Mapping[int | None, BaseProcess]) -> str:
-    """How each process that didn't end by itself did, and which program it ran; the pool terminates all but one."""
+    """How each process that the pool didn't terminate ended, and the program that it ran."""
     said = []
     for path in folder.iterdir():
         process = workers[int(path.name)]

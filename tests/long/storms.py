@@ -47,7 +47,7 @@ def add(A: tj.Tensor, N: tj.constexpr) -> None:
 
 @tj.kernel(threads=32)
 def rows(A: tj.Tensor, N: tj.constexpr) -> None:
-    # has loops and branches, for the passes in front of the back end
+    # has loops and branches, for the passes before the back end
     for i in range(A.shape[0]):
         if i % 2 == 0:
             A[tj.thread_id()] += N
@@ -143,7 +143,7 @@ def duration(work: Callable[[int], None], numbers: range) -> float:
 
 
 def interrupts(count: int, seed: int) -> None:
-    """Survive so many interrupts."""
+    """Survive `count` interrupts."""
     store = DiskStore(Path(tempfile.mkdtemp()))
     works: list[Callable[[int], None]] = [compile_one, launch, lambda number: keep(store, number)]
     for work in works:
@@ -188,7 +188,7 @@ def forked(number: int) -> None:
 
 
 def fork_while_compiling(count: int, seed: int, is_warm: bool = True) -> None:
-    """Fork so many children while threads compile. is_warm: the compiler is imported before."""
+    """Fork `count` children while threads compile. is_warm: the compiler is imported before."""
     chance, stop = random.Random(seed), threading.Event()
     if is_warm:
         compile_one(0)

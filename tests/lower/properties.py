@@ -33,7 +33,7 @@ Variants = Sequence[Variant[Any]]
 
 
 def plan_of(variant: Variant[Any], operation: Operation) -> Plan | None:
-    """The variant's plan, or None where it declines."""
+    """The variant's plan, or None if it declines."""
     context = DispatchContext(operation.target, operation.threads)
     if variant.reasons(operation.op, context, {}):
         return None
@@ -115,7 +115,7 @@ MATTERS: dict[str, Callable[[TileOp], bool]] = {
 
 
 def drops_none(variant: Variant[Any], operation: Operation, name: str) -> None:
-    """An optional operand stands in what is emitted, or the variant declines it by its name."""
+    """An optional operand occurs in the emitted code, or the variant declines it by its name."""
     op = _with_option(operation.op, name, operation.threads)
     context = DispatchContext(operation.target, operation.threads)
     reasons = variant.reasons(op, context, {})

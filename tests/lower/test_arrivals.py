@@ -1,4 +1,4 @@
-"""Arrivals as instructions: who synchronises, and who arrives."""
+"""Arrivals as instructions: the threads that synchronise, and the thread that arrives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WROTE = "x[tj.thread_id()] = 1.0"
 
 
 def syncs(*lines: str, threads: int = 256) -> list[str]:
-    """The barriers in front of the arrivals of a kernel, of its own ones as well."""
+    """The barriers before the arrivals of a kernel, including the kernel's own."""
     return [stmt.scope for stmt in statements(expanded(*lines, threads=threads).body, ir.Sync)]
 
 
@@ -60,15 +60,15 @@ def test_a_number_of_bytes_goes_with_the_arrival() -> None:
     assert "instruction mbarrier.arrive.expect_tx <- b[0 +: 1], 512" in to_text(arrivals.expand(kernel))
 
 
-def test_what_threads_did_on_their_own_makes_them_meet() -> None:
+def test_threads_synchronise_after_acting_on_their_own() -> None:
     for act in (WROTE, "y = x[tj.thread_id()]", "tj.atomic.add(x[0], 1.0)", 'tj.fence("cta")'):
         for scope in ("warp", "warpgroup", "cta"):
             assert syncs(act, f"tj.{scope}.arrive(b)") == [scope], act
-    # what they computed is nobody else's
+    # what they computed is visible to themselves only
     assert syncs("y = tj.alloc_local((4,), tj.float32)", "tj.thread.fill(y, n * 1.0)", "tj.warp.arrive(b)") == []
 
 
-def test_who_has_met_since_needs_not_meet_again() -> None:
+def test_threads_that_have_synchronised_since_need_not_do_so_again() -> None:
     arrive = "tj.warp.arrive(b)", "tj.warpgroup.arrive(b)", "tj.cta.arrive(b)"
     assert syncs(WROTE, "tj.cta_sync()", *arrive) == ["cta"]
     assert syncs(WROTE, "tj.warp_sync()", "tj.warp.arrive(b)", "tj.warpgroup.arrive(b)") == ["warp", "warpgroup"]
@@ -76,7 +76,7 @@ def test_who_has_met_since_needs_not_meet_again() -> None:
     assert syncs(WROTE, "tj.cta.arrive(b)", "tj.warp.arrive(b)", "tj.cta.arrive(b)") == ["cta"]
 
 
-def test_a_wait_that_a_warp_may_not_have_passed_yet_makes_more_than_one_warp_meet() -> None:
+def test_several_warps_synchronise_after_a_wait_that_one_may_not_have_passed() -> None:
     assert syncs("ring[n].acquire()", "tj.warp.commit(ring[n])") == []
     assert syncs("b.wait(n)", "tj.warpgroup.arrive(b)") == ["warpgroup"]
     assert syncs("b.wait(n)", "tj.cta.arrive(b)") == ["cta"]
@@ -130,7 +130,7 @@ RELEASE_LAST, NEXT = ("if k > 0:", "    tj.wg.release(ring[i - 1])"), "i += 1"
 def in_product(
     *lines: str, stages: int = 4, consumers: int = 2, acquire: str = "t.acquire()", threads: int = 384
 ) -> list[str]:
-    """The barriers in front of the arrivals of a kernel whose consumers do this in each turn."""
+    """The barriers before the arrivals of a kernel whose consumers run these lines in each iteration."""
     indented = "".join(f"            {line}\n" for line in lines)
     text = PRODUCT.format(lines=indented, stages=stages, consumers=consumers, acquire=acquire)
     made = tile_ir(text, array(float16, 2), array(float16, 2), int32, threads=threads)
@@ -142,7 +142,7 @@ def in_product(
 
 def test_products_that_were_waited_for_tell_that_all_warps_passed_the_waits_before_them() -> None:
     assert in_product(WAIT, MULTIPLY, "tj.wgmma.wait(0)", RELEASE, NEXT) == []
-    # the latest product may be unfinished, and it is the one behind the wait
+    # the latest product may be unfinished, and it is the one after the wait
     assert in_product(WAIT, MULTIPLY, "tj.wgmma.wait(1)", RELEASE, NEXT) == ["warpgroup"]
     assert in_product(WAIT, MULTIPLY, MULTIPLY, "tj.wgmma.wait(1)", RELEASE, NEXT) == []
     assert in_product(MULTIPLY, WAIT, "tj.wgmma.wait(0)", RELEASE, NEXT) == ["warpgroup"]
@@ -157,10 +157,10 @@ def test_products_are_no_excuse_for_what_threads_did_on_their_own() -> None:
         assert in_product(WAIT, act, MULTIPLY, "tj.wgmma.wait(0)", RELEASE, NEXT) == ["warpgroup"], act
         assert in_product(
             act, "tj.warpgroup_sync()", WAIT, MULTIPLY, "tj.wgmma.wait(0)", RELEASE, NEXT
-        ) == ["warpgroup"], f"the user's own behind {act}"
+        ) == ["warpgroup"], f"the user's own after {act}"
 
 
-def test_who_stands_at_a_wait_for_another_stage_is_not_overtaken() -> None:
+def test_a_warp_at_a_wait_for_another_stage_is_not_overtaken() -> None:
     loop = (WAIT, MULTIPLY, "tj.wgmma.wait(1)", *RELEASE_LAST, NEXT)
     for stages in (2, 3, 4, 5):
         assert in_product(*loop, stages=stages) == [], stages
@@ -174,7 +174,7 @@ def test_who_stands_at_a_wait_for_another_stage_is_not_overtaken() -> None:
     assert in_product(*loop[:3], "if k > 5:", "    tj.wg.release(ring[i - 5])", NEXT, stages=3) == []
     # a stage of an earlier turn is another one by now
     assert in_product(WAIT, MULTIPLY, "tj.wgmma.wait(2)", *RELEASE_LAST, NEXT) == ["warpgroup"]
-    # nor is who stands at a wait for another ring
+    # nor is a warp at a wait for another ring
     assert in_product(
         WAIT, MULTIPLY, "other[k].wait()", MULTIPLY, "tj.wgmma.wait(1)", RELEASE, "tj.wgmma.wait(0)",
         "tj.wg.release(other[k])", NEXT,
@@ -182,7 +182,7 @@ def test_who_stands_at_a_wait_for_another_stage_is_not_overtaken() -> None:
     assert in_product("b.wait(k)", MULTIPLY, "tj.wgmma.wait(1)", RELEASE, NEXT) == ["warpgroup"]
 
 
-def test_a_ring_whose_stages_come_round_without_all_consumers_keeps_none_from_being_overtaken() -> None:
+def test_a_ring_whose_stages_wrap_without_all_consumers_prevents_no_overtaking() -> None:
     loop = (WAIT, MULTIPLY, "tj.wgmma.wait(1)", *RELEASE_LAST, NEXT)
     assert in_product(*loop, acquire="pass") == ["warpgroup"]
     assert in_product(*loop, acquire="ring[i + 1].acquire()") == ["warpgroup"]
@@ -212,7 +212,7 @@ def test_copies_of_another_warp_than_the_leaders_come_before_the_arrival(scope: 
             assert [stmt.scope for stmt in statements(kernel.body, ir.Sync)] == barriers, (copy, warp)
 
 
-def test_a_warpgroup_that_waits_and_stores_by_tma_meets_before_it_releases() -> None:
+def test_a_warpgroup_that_waits_and_stores_by_tma_synchronises_before_it_releases() -> None:
     store = "tj.wg.copy_async(B[0:64, 0:64], x[0])", "tj.bulk.wait_read(0)"
     assert in_product(WAIT, *store, RELEASE, NEXT) == ["warpgroup"]
     assert in_product(WAIT, MULTIPLY, "tj.wgmma.wait(0)", *store, RELEASE, NEXT) == []

@@ -90,7 +90,7 @@ def test_what_boxes_move_is_what_the_layouts_say(mode: str, dtype: DType, loads:
     shape = (stages, -(-rows // 8) * 8, e * blocks)
     window = [(data.draw(st.integers(0, stages - 1)), 1), (0, rows), (0, e * blocks)]
     tile = shared(shape, mode, dtype, window)
-    # along rows in chunks of 16 bytes; what is stored doesn't begin in front of the tensor
+    # along rows in chunks of 16 bytes; what is stored doesn't begin before the tensor
     first, unit = -40 if loads else 0, 16 // dtype.bytes
     starts = [data.draw(st.one_of(st.integers(first, 40), st.just(sym(f"i{d}")))) for d in range(2)]
     starts.append(unit * data.draw(st.integers(first // unit, 40 // unit)))
@@ -107,7 +107,7 @@ def test_what_boxes_move_is_what_the_layouts_say(mode: str, dtype: DType, loads:
 
 @pytest.mark.parametrize("loads", [True, False])
 @pytest.mark.parametrize("shape", [(3, 512, 64), (2, 3, 264, 64), (3, 8, 64), (300, 8, 64)])
-def test_behind_a_dimension_in_parts_each_step_is_a_box_of_its_own(shape: tuple[int, ...], loads: bool) -> None:
+def test_after_a_dimension_in_parts_each_step_is_a_separate_box(shape: tuple[int, ...], loads: bool) -> None:
     tile = shared(shape, "128B")
     place = tensor(tuple(2 * n for n in shape), [(8, n) for n in shape])
     sides = (tile, place) if loads else (place, tile)
@@ -315,12 +315,12 @@ tj.warp.copy_async(b, B[0:64, 0:64], barrier=ring[i])
 """
 
 
-def told(text: list[str]) -> list[str]:
+def arrived(text: list[str]) -> list[str]:
     return [re.sub(r"<- .*, ", "", line) for line in text if "expect" in line or ".arrive" in line]
 
 
-def test_an_arrival_tells_of_the_bytes_of_the_copies_in_front_of_it() -> None:
-    (arrival,) = told(lines(TWO + "tj.warp.commit(ring[i])"))
+def test_an_arrival_announces_the_bytes_of_the_copies_before_it() -> None:
+    (arrival,) = arrived(lines(TWO + "tj.warp.commit(ring[i])"))
     assert arrival.startswith("warp.arrive ring.full[") and arrival.endswith(" bytes 16384")
 
 
@@ -336,9 +336,9 @@ def test_an_arrival_tells_of_the_bytes_of_the_copies_in_front_of_it() -> None:
         "a barrier", "a barrier by its number", "a flag", "a count",
     ],
 )
-def test_what_isnt_told_with_an_arrival_is_told_in_front_of_the_copy(between: str) -> None:
+def test_bytes_not_announced_with_an_arrival_are_announced_before_the_copy(between: str) -> None:
     producers = 66 if "thread.arrive" in between else 2
-    text = told(lines(f"{TWO}{between}\ntj.warp.commit(ring[i])", producers=producers))
+    text = arrived(lines(f"{TWO}{between}\ntj.warp.commit(ring[i])", producers=producers))
     assert [line for line in text if "expect_tx" in line] == ["instruction mbarrier.expect_tx 8192"] * 2
     assert not any("bytes" in line for line in text)
 
@@ -346,14 +346,15 @@ def test_what_isnt_told_with_an_arrival_is_told_in_front_of_the_copy(between: st
 def test_a_barrier_whose_number_is_loaded_again_may_be_another_one() -> None:
     copy = "tj.thread.copy_async(a, A[0:64, 0:64], barrier=many[{}])\ntj.thread.arrive(many[{}])"
     prepared = "many = tj.alloc_barrier(stages=4)\nm = flag[0]\n"
-    assert not any("expect_tx" in line for line in told(lines(prepared + copy.format("m", "m"))))
-    assert any("expect_tx" in line for line in told(lines(prepared + copy.format("flag[0]", "flag[0]"))))
+    assert not any("expect_tx" in line for line in arrived(lines(prepared + copy.format("m", "m"))))
+    assert any("expect_tx" in line for line in arrived(lines(prepared + copy.format("flag[0]", "flag[0]"))))
 
 
 def test_another_scopes_arrival_takes_no_bytes() -> None:
-    assert len([line for line in told(lines(TWO + "tj.cta.commit(ring[i])", producers=1)) if "expect_tx" in line]) == 2
+    text = arrived(lines(TWO + "tj.cta.commit(ring[i])", producers=1))
+    assert len([line for line in text if "expect_tx" in line]) == 2
 
 
 def test_an_arrival_in_another_block_takes_no_bytes() -> None:
-    text = told(lines(TWO + "if n > 3:\n    tj.warp.commit(ring[i])"))
+    text = arrived(lines(TWO + "if n > 3:\n    tj.warp.commit(ring[i])"))
     assert len([line for line in text if "expect_tx" in line]) == 2

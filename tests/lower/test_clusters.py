@@ -1,4 +1,4 @@
-"""Which CTAs copies and releases reach, how a copy is shared, and where the CTAs of a cluster meet for that."""
+"""The CTAs that copies and releases reach, shares of a copy, and the barriers of the cluster that these need."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MULTICAST = {row.name for row in MULTICAST_LOADS.rows()}
 
 
 def ranks(cluster: Cluster) -> list[tuple[int, int, int]]:
-    """The coordinates of each CTA, in the order of the hardware's numbers."""
+    """The coordinates of each CTA, in the order of their ranks."""
     return [(x, y, z) for z, y, x in itertools.product(*(range(n) for n in reversed(cluster)))]
 
 
@@ -68,7 +68,7 @@ RELEASE = "tj.warp.release(ring[i])"
 
 
 def names(kernel: ir.Kernel) -> list[str]:
-    """Instructions by which CTAs of a cluster have to do with each other: E and X where they meet, L, r."""
+    """The instructions that involve other CTAs, by letter: E and X, cluster barriers; L, loads; r, releases."""
     letters = {CLUSTER_ENTRY.name: "E", CLUSTER_EXIT.name: "X", ARRIVE_AT_PEER.name: "r"}
     letters.update(dict.fromkeys(MULTICAST, "L"))
     every = statements(kernel.body, ir.Instruction)
@@ -88,7 +88,7 @@ def test_along_an_axis_of_one_cta_nothing_is_different(cluster: Cluster | None) 
     assert names(made) == [] and to_text(made).replace(" along 0", "") == to_text(plain)
 
 
-def test_whoever_arrives_nowhere_else_may_end_before_those_who_do() -> None:
+def test_ctas_without_remote_arrivals_may_exit_before_the_others() -> None:
     roles = "if tj.warp_id() == 0:\n" + _inner(LOAD) + "else:\n" + _inner(RELEASE)
     made = lane(roles, cluster=(2, 1, 1), threads=64)
     branch = made.body[-1]
@@ -97,7 +97,7 @@ def test_whoever_arrives_nowhere_else_may_end_before_those_who_do() -> None:
 
 
 @pytest.mark.parametrize("before", [RELEASE, "for k in range(n):\n    " + RELEASE])
-def test_whoever_arrives_elsewhere_before_the_last_branch_meets_the_others_too(before: str) -> None:
+def test_remote_arrivals_before_the_last_branch_make_all_synchronize(before: str) -> None:
     roles = [f"if tj.warp_id() == {w}:\n" + _inner(text) for w, text in enumerate((before, LOAD, RELEASE))]
     for order in itertools.permutations(roles):
         made = lane(*order, cluster=(2, 1, 1), threads=96)
@@ -111,17 +111,17 @@ def test_whoever_arrives_elsewhere_before_the_last_branch_meets_the_others_too(b
 @pytest.mark.parametrize(
     ("condition", "threads"), [("n == 0", 32), ("tj.cta_id(0) == 0", 32), ("tj.warp_id() == n", 64)]
 )
-def test_where_no_id_of_threads_says_who_takes_which_way_all_meet(condition: str, threads: int) -> None:
+def test_all_synchronize_if_no_thread_id_selects_the_path(condition: str, threads: int) -> None:
     made = lane(f"if {condition}:\n" + _inner(LOAD) + "else:\n" + _inner(RELEASE), cluster=(2, 1, 1), threads=threads)
     assert made.body[-1] == ir.Instruction(CLUSTER_EXIT.name)
 
 
-def test_whoever_returns_waits_for_the_others_too() -> None:
+def test_an_early_return_waits_for_the_others_too() -> None:
     made = lane("if n > 3:\n    return", LOAD, RELEASE, cluster=(2, 1, 1))
     (leaving,) = [stmt for stmt in statements(made.body, ir.If) if isinstance(stmt.then[-1], ir.Return)]
     assert leaving.then == (ir.Instruction(CLUSTER_EXIT.name), ir.Return())
     assert made.body[-1] == ir.Instruction(CLUSTER_EXIT.name)
-    # of a way on which nobody arrives, nobody
+    # no thread waits on a path without arrivals
     roles = "if tj.warp_id() == 0:\n    if n > 3:\n        return\n" + _inner(LOAD) + "else:\n" + _inner(RELEASE)
     assert names(lane(roles, cluster=(2, 1, 1), threads=64)).count("X") == 1
 

@@ -59,7 +59,7 @@ def tensors(draw: st.DrawFn, extents: tuple[int, ...], dtype: DType, *, written:
 
 @st.composite
 def blocked(draw: st.DrawFn, dtype: DType) -> tuple[OperandSpec, OperandSpec]:
-    """Shared memory, and a global tensor of one dimension, whose digits lie in another order: both alike."""
+    """Shared memory and a 1-D global tensor whose digits are permuted in the same way."""
     inner, outer = draw(st.sampled_from([2, 4, 8, 16])), draw(st.integers(2, 9))
     count = draw(st.sampled_from([1, 2, 4, 8]))
     start = inner * draw(st.integers(-count - 1, outer + 1))

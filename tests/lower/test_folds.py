@@ -64,7 +64,7 @@ def _lasts(a: Values, b: Values) -> Values:
 
 
 def lasts(*dtypes: DType) -> Function:
-    """The last value that isn't 0, of each tile by itself."""
+    """The last value that isn't 0, of each tile separately."""
     lower, higher = (", ".join(f"{side}{k}: {t}" for k, t in enumerate(dtypes)) for side in "ab")
     results = ", ".join(f"where(b{k} != {'False' if t == bool_ else 0}, b{k}, a{k})" for k, t in enumerate(dtypes))
     return Function(dtypes, f"def ({lower}), ({higher}) -> ({results})", _lasts)
@@ -287,7 +287,7 @@ def test_where_the_first_of_the_greatest_lies(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", ["warps, registers, lanes, warps", "few threads twice", "warps faster than lanes"])
-def test_in_a_loop_nobody_writes_what_another_still_reads(name: str) -> None:
+def test_in_a_loop_no_thread_overwrites_what_another_still_reads(name: str) -> None:
     fold = Fold(ORDERS[name], AFFINE)
     sources = fold.draw()
     for made, wanted in zip(fold.run(sources, loop=True), fold.expected(sources), strict=True):

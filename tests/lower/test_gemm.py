@@ -437,7 +437,7 @@ def test_between_ldmatrix_and_mma_no_register_is_taken_apart(dtype: DType, emitt
     loads = [i for i, name in enumerate(names) if name == "ldmatrix"]
     assert (len(loads), len(products)) == (16, 64) and all(".x4." in lines[i] for i in loads)
     assert products == list(range(products[0], products[0] + 64))
-    # what else stands there computes addresses, and the one zero that the sums begin with
+    # all other instructions compute addresses, and the single zero that the sums begin with
     between = [lines[i] for i in range(loads[0], products[0]) if i not in loads]
     address = re.compile(r"(add\.s32|xor\.b32|or\.b32|shl\.b32|cvt\.u32\.u64) |mov\.b32 \S+ 0;")
     assert [line for line in between if not address.match(line)] == []

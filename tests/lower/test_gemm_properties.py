@@ -19,7 +19,7 @@ WARPS = [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (3, 1), (1, 4)]
 
 @dataclass(frozen=True)
 class Digit:
-    """One digit of a dimension: its extent, and where it leads: lanes, warps, or registers (stride None: to be set)."""
+    """One digit of a dimension: its extent, and its axis: lanes, warps, or registers (stride None: to be set)."""
 
     extent: int
     stride: int | None = None

@@ -1,4 +1,4 @@
-"""What doesn't change in a loop stands in front of it; comparisons, divisions and loads stay."""
+"""Loop-invariant code moves before its loop; comparisons, divisions and loads stay."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ X, Y = Var("x", int32), Var("y", int32)
 
 
 @pytest.mark.parametrize("name", sorted(file.name for file in (ROOT / "hoist").iterdir()))
-def test_what_does_not_change_is_in_front_of_loops(name: str, golden: Golden) -> None:
+def test_invariant_code_moves_before_loops(name: str, golden: Golden) -> None:
     arch, lane, _ = read(f"hoist/{name}")
     kernel = from_text(lane)
     made = hoist(kernel)
@@ -80,13 +80,13 @@ def text(stmt: Stmt) -> str:
     return expr_text(stmt.value, stmt.var.dtype)
 
 
-def test_a_part_that_no_turn_changes_is_a_variable_in_front_of_the_loop() -> None:
+def test_an_invariant_part_is_a_variable_before_the_loop() -> None:
     part, whole = hoisted(loop(TURN, keep(build.add(build.mul(THREAD, N), TURN))))
     assert isinstance(part, Let) and text(part) == "%thread_id * n"
     assert isinstance(whole, For) and [text(stmt) for stmt in whole.body] == [f"{part.var.name} + turn"]
 
 
-def test_of_nested_loops_each_part_stands_before_the_outermost_that_does_not_change_it() -> None:
+def test_in_nested_loops_each_part_moves_before_the_outermost_that_leaves_it_unchanged() -> None:
     total = build.total([INNER, build.mul(TURN, 3), build.mul(N, 5), const(7)], int32)
     outside, outer = hoisted(loop(TURN, loop(INNER, keep(total))))
     assert isinstance(outer, For) and text(outside) == "n * 5"
@@ -97,7 +97,7 @@ def test_of_nested_loops_each_part_stands_before_the_outermost_that_does_not_cha
 
 @pytest.mark.parametrize("with_another", [False, True])
 def test_a_number_of_the_cta_and_one_of_the_thread_are_added_with_a_third(with_another: bool) -> None:
-    """One instruction adds three numbers; what is more than these is added up in front of the loop."""
+    """One instruction adds three numbers; further ones are summed before the loop."""
     terms: list[Expr] = [build.cast(CTA, int32), THREAD, *([N] if with_another else []), TURN]
     *outside, whole = hoisted(loop(TURN, keep(build.total(terms, int32))))
     sums = ["int32(%cta_id.0) + %thread_id + n"] if with_another else ["int32(%cta_id.0)", "%thread_id"]
@@ -132,7 +132,7 @@ def test_a_quotient_by_a_positive_constant_moves() -> None:
 
 
 def test_a_comparison_keeps_the_constant_that_is_added_to_what_it_compares() -> None:
-    """The constant becomes a part of the comparison, so that all turns of an unrolled loop share one register."""
+    """The constant becomes a part of the comparison, so that all iterations of an unrolled loop share one register."""
     stored = Store(Vector(R, const(0)), const(1.0, float32))
     part, whole = hoisted(loop(TURN, If(build.less(build.add(build.mul(N, 3), 5), TURN), (stored,))))
     assert isinstance(whole, For) and isinstance(whole.body[0], If)
@@ -163,12 +163,12 @@ def test_views_move_and_those_of_two_branches_become_one() -> None:
 
 
 def loaded(buffer: Buffer) -> Move:
-    """A move from what no turn changes, plus what each turn does."""
+    """A move from an invariant offset plus one that depends on the iteration."""
     return Move(Vector(R, const(0), 4), Vector(buffer, build.add(build.mul(THREAD, 4), build.mul(TURN, 64)), 4))
 
 
 @pytest.mark.parametrize("defined", [Alloc(T), BufferView(replace(T, name="v", base=T))], ids=["alloc", "view"])
-def test_a_view_does_not_move_in_front_of_what_it_is_a_view_of(defined: Alloc | BufferView) -> None:
+def test_a_view_does_not_move_before_its_base(defined: Alloc | BufferView) -> None:
     before = () if isinstance(defined, Alloc) else (Alloc(T),)
     turn = loop(TURN, If(build.less(TURN, 3), (defined, loaded(defined.buffer))))
     made = hoist(split_offsets(kernel(*before, turn)))

@@ -208,7 +208,7 @@ def test_the_region_of_a_swizzled_stage_keeps_its_rows() -> None:
     outcome(found.op, 32)
 
 
-def test_tiles_stand_in_an_instruction_in_the_order_of_their_registers() -> None:
+def test_tiles_are_in_an_instruction_in_the_order_of_their_registers() -> None:
     tile = [(8, 4, "laneid"), (4, 1, "laneid"), (2, 2, "m"), (2, 4, "m"), (2, 1, "m")]
     place = [(8, 8, "m"), (4, 2, "m"), (2, 128, "m"), (2, 64, "m"), (2, 1, "m")]
     sides = [

@@ -98,7 +98,7 @@ def test_sums_go_on_from_product_to_product_and_factors_may_be_read() -> None:
         passed(product(P, A), product(Q, P))
 
 
-def test_the_latest_group_stays_in_flight_from_turn_to_turn_of_a_loop() -> None:
+def test_the_latest_group_stays_in_flight_from_iteration_to_iteration_of_a_loop() -> None:
     number = ir.Var("i", int32)
     first, last, step = (ir.Const(n, int32) for n in (0, 8, 1))
     body = (*product(P, A), *wait(1))
@@ -107,7 +107,7 @@ def test_the_latest_group_stays_in_flight_from_turn_to_turn_of_a_loop() -> None:
         passed((ir.For(number, first, last, step, (*write(A), *product(P, A), *wait(1))),), wait(0))
 
 
-def test_where_paths_meet_the_later_start_counts() -> None:
+def test_where_paths_join_the_later_start_counts() -> None:
     longer = (*product(P, A), *product(Q, B))
     branch = ir.If(ir.Op("equal", (ir.Special("warp_id"), ir.Const(0, int32)), bool_), longer, (*product(P, A),))
     with pytest.raises(KernelTypeError, match="p is used before"):

@@ -1,4 +1,4 @@
-"""Where fences stand between ordinary accesses and asynchronous ones: in front of barriers, and only where needed."""
+"""Fences between ordinary and asynchronous accesses are placed before barriers, and only where needed."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def order(*body: str, overlaps: bool = False) -> str:
     return "".join(found)
 
 
-def test_an_ordinary_write_is_fenced_in_front_of_the_barrier() -> None:
+def test_an_ordinary_write_is_fenced_before_the_barrier() -> None:
     assert order("a[i, 0] = 1.0", "tj.cta_sync()", STORE) == "ofsS"
 
 
-def test_without_a_barrier_the_fence_stands_in_front_of_the_leaders_branch() -> None:
+def test_without_a_barrier_the_fence_comes_before_the_leaders_branch() -> None:
     assert order("a[i, 0] = 1.0", STORE) == "ofS"
 
 
@@ -63,12 +63,12 @@ def test_what_the_copies_dont_touch_is_left_alone() -> None:
     assert order("a[i, 0] = 1.0", "tj.cta_sync()") == "os"
 
 
-def test_between_two_copies_and_behind_a_wait_there_is_none() -> None:
+def test_no_fence_comes_between_two_copies_or_after_a_wait() -> None:
     assert order(LOAD, "tj.cta.arrive(full)", "full.wait(0)", "tj.cta_sync()", STORE) == "LawsS"
 
 
 def test_barriers_are_no_memory_that_a_copy_is_ordered_with() -> None:
-    # the bytes are told to the barrier in front of the copy, which reports to it
+    # the bytes are announced to the barrier before the copy, which reports to it
     assert order(LOAD, LOAD) == "LL"
 
 
@@ -76,11 +76,11 @@ def test_an_arrival_is_fenced_before_it_synchronises() -> None:
     assert order("a[i, 0] = 1.0", "tj.cta.arrive(full)", "full.wait(0)", STORE) == "ofawS"
 
 
-def test_what_one_path_made_dirty_is_fenced_behind_the_join() -> None:
+def test_what_one_path_made_dirty_is_fenced_after_the_join() -> None:
     assert order("if n > 3:\n    a[i, 0] = 1.0", "tj.cta_sync()", STORE) == "?ofsS"
 
 
-def test_what_a_loop_left_dirty_is_fenced_in_its_next_turn() -> None:
+def test_what_a_loop_left_dirty_is_fenced_in_its_next_iteration() -> None:
     assert order("for j in range(n):\n    tj.cta_sync()\n    a[i, 0] = 1.0", "tj.cta_sync()", STORE) == "(fsofsS"
 
 
@@ -98,7 +98,7 @@ def test_global_memory_has_a_fence_of_its_own() -> None:
     assert order("B[i, 0] = 1.0", "tj.cta_sync()", load, overlaps=True) == "ogsLa"
 
 
-def test_what_is_acquired_from_others_is_fenced_in_front_of_the_copy() -> None:
+def test_what_is_acquired_from_others_is_fenced_before_the_copy() -> None:
     assert order("x = tj.load_acquire(B[0, 0])", STORE) == "gS"
     # what it comes after may be of any memory
     assert order("x = tj.load_acquire(A[0, 0])", STORE) == "gS"

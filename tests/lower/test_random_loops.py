@@ -1,7 +1,7 @@
-"""Random nests of loops compute the same with what doesn't change in front of them, and with offsets split, as without.
+"""Random nests of loops compute the same with invariant code hoisted, and with offsets split, as without.
 
-Each is compiled three ways: as it is, with offsets split, and with what doesn't change in front of loops, too. Numbers
-wrap around, loops may have no turn, variables change in loops, and masked accesses lie far outside.
+Each is compiled three ways: as it is, with offsets split, and with invariant code hoisted as well. Numbers
+wrap around, loops may be empty, variables change in loops, and masked accesses lie far outside.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class _Drawing:
         return build.op(self.random.choice(COMPARISONS), *sides)
 
     def offset(self, scope: Sequence[Var], dtype: DType, width: int = 1, room: int = EACH) -> Expr:
-        """A sum of what is small: a place of so many elements that certainly lies inside the room."""
+        """A sum of small terms: an offset at which `width` elements certainly lie inside the room."""
         left, terms = room - width, list[Expr]()
         for var in self.random.sample(scope, len(scope)):
             factor = self.random.choice((1, 1, 2, 4))

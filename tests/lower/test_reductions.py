@@ -227,7 +227,7 @@ def test_padding_counts_as_nothing(case: Case, op: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize("name", ["warps", "warpgroups", "16 warps"])
 @pytest.mark.parametrize("op", ["sum", "argmin"])
-def test_in_a_loop_nobody_writes_what_another_still_reads(name: str, op: str) -> None:
+def test_in_a_loop_no_reduction_overwrites_what_another_thread_still_reads(name: str, op: str) -> None:
     x = small(CASES[name], float32)
     np.testing.assert_array_equal(CASES[name].run(op, x, loop=True), CASES[name].expected(op, x))
 
@@ -274,9 +274,9 @@ def test_lanes_share_results_out_where_that_costs_less(results: int, distances: 
     h = min(k, (results & -results).bit_length() - 1)
     halved = results >> h
     shared_out, selections = 2 * (results - halved) + (k - h) * halved, 4 * (results - halved)
-    by_itself = results * k
+    separate = results * k
     assert Shuffles(results, distances).count == count
-    assert count == (shared_out if 2 * shared_out + selections < 2 * by_itself else by_itself)
+    assert count == (shared_out if 2 * shared_out + selections < 2 * separate else separate)
 
 
 def test_shared_out_or_not_the_sums_have_the_same_bits() -> None:

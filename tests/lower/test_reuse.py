@@ -1,4 +1,4 @@
-"""Operations that are alike are written as the first of them: the same lane IR, for less work."""
+"""Equal operations reuse the code of the first of them: the same lane IR, for less work."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_each_kind_of_operation_is_dispatched_once(turns: int, monkeypatch: pyte
     assert len(dispatched) < 20, dispatched
 
 
-def test_functions_that_differ_in_the_sign_of_a_zero_are_not_alike() -> None:
+def test_functions_that_differ_in_the_sign_of_a_zero_are_not_equal() -> None:
     x, y = ir.Var("x", float32), ir.Var("y", float32)
     functions = [
         Combine((x,), (y,), (), (ir.Op("add", (x, ir.Const(zero, float32)), float32),)) for zero in (0.0, -0.0, 0.0)

@@ -33,7 +33,7 @@ CASES: dict[str, tuple[Shape, TileLayout, TileLayout, int, str]] = {
         (32, 8), S[(8, 4, 8) : (4 @ laneid, 1 @ laneid, 1)],
         S[(8, 4, 2, 4) : (4 @ laneid, 1, 4, 1 @ laneid)], 6, "bfly",
     ),
-    "three registers besides": (
+    "three more registers": (
         (8, 3, 4, 4), S[(8, 3, 4, 4) : (4 @ laneid, 4, 1 @ laneid, 1)],
         S[(8, 3, 4, 4) : (4 @ laneid, 4, 1, 1 @ laneid)], 9, "bfly",
     ),

@@ -88,7 +88,7 @@ def test_accesses_share_the_view_of_what_they_have_in_common() -> None:
     assert made == ["a.0 = a + int64(%thread_id) + m", "a.0[n]", "a.0[n * 2]", "a.0[n * 3]"]
 
 
-def test_a_view_of_a_branch_is_not_used_behind_it() -> None:
+def test_a_view_of_a_branch_is_not_used_after_it() -> None:
     offset = build.total([THREAD, M], int64)
     both = (build.less(N, 4), (load(offset),), (load(offset),))
     made = shown(split(If(*both), load(offset)))
@@ -119,7 +119,7 @@ def test_a_sum_that_may_wrap_around_in_32_bits_stays_whole() -> None:
 
 
 def test_a_sum_whose_parts_may_wrap_around_in_32_bits_stays_whole() -> None:
-    """From the left none does: what the loop changes is far below zero, and stands between two great terms."""
+    """From the left none does: what the loop changes is far below zero, and is between two large terms."""
     turn = Var("turn", int32, bounds=(8, 16))
     a, b = (Var(name, int32, bounds=(2**30, 2**30 + 9)) for name in "ab")
     offset = Op("add", (Op("add", (a, build.mul(turn, -(2**27))), int32), b), int32)

@@ -35,7 +35,7 @@ def test_buffers_get_their_places(name: str, golden: Golden) -> None:
     golden.check(f"storage/{name}", joined(arch, tile, to_text(lane)))
 
 
-#: in the tables below it stands often
+#: used often in the tables below
 at = MemoryPlacement
 
 

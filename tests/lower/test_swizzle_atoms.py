@@ -35,7 +35,7 @@ def shared(shape: tuple[int, ...], layout: TileLayout, window: Window = None, dt
 
 
 def steps(atoms: Atoms, rows: int, columns: int) -> list[int]:
-    """Bytes from the start to each tile of so many rows and columns: along the longer of the two."""
+    """Bytes from the start to each tile of these rows and columns: along the longer of the two."""
     along_rows = range(0, atoms.rows, rows)
     along_columns = range(0, atoms.columns, columns)
     size = atoms.element_bits // 8

@@ -203,7 +203,7 @@ def either_way(A: tj.Tensor = TILE, B: tj.Tensor = TILE):
     tj.wg.copy(B, r)
 
 
-def test_a_wait_behind_branches_carries_what_any_of_them_has_loaded() -> None:
+def test_a_wait_after_branches_carries_what_any_of_them_has_loaded() -> None:
     assert "tcgen05.wait.ld q[0 +: 8], r[0 +: 8] <-" in compiled(either_way).lane_ir
 
 
@@ -259,7 +259,7 @@ FEW = build.less(Special("cta_id.0"), 3)
 
 
 def steps(depth: int, in_loop: bool) -> st.SearchStrategy[tuple[Stmt, ...]]:
-    """Loads, waits and uses of two tiles, in branches and loops that a whole CTA takes alike."""
+    """Loads, waits and uses of two tiles, in branches and loops that a whole CTA takes uniformly."""
     loads = st.sampled_from([TileOp("copy_async", "warpgroup", (r, TMEM)) for r in TILES])
     uses = st.sampled_from([TileOp("copy", "warpgroup", (OUT, r)) for r in TILES])
     changes = st.sampled_from([TileOp("add", "warpgroup", (r, r, Const(1.0, float32))) for r in TILES])

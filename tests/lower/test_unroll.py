@@ -1,4 +1,4 @@
-"""Unrolled loops are written out: each turn with its constants, and with names of its own for what it defines."""
+"""Unrolled loops are written out: each iteration with its constants, and with separate names for what it defines."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ def test_a_move_that_happens_in_any_case_has_no_predicate() -> None:
     assert len(moved(3, None)) == 3, "the last doesn't happen"
 
 
-def test_a_branch_that_a_turn_decides_is_one_of_its_sides() -> None:
+def test_a_branch_that_an_iteration_decides_is_one_of_its_sides() -> None:
     one, other = (Store(Vector(R, TURN), const(value, float32)) for value in (1.0, 2.0))
     made = turns(If(build.equal(TURN, 1), (one,), (other,)))
     assert [stmt.value.value for stmt in made] == [2.0, 1.0, 2.0, 2.0]  # type: ignore[union-attr]
 
 
-def test_what_a_turn_defines_has_another_name_in_each() -> None:
+def test_definitions_have_another_name_in_each_iteration() -> None:
     x, before = Var("x", float32), Var("before", float32)
     place = Vector(A, PLACE)
     made = turns(Let(x, Load(place)), Atomic("add", place, (x,), var=before), Store(Vector(R, TURN), before))
@@ -99,7 +99,7 @@ def test_what_a_turn_defines_has_another_name_in_each() -> None:
     assert [stmt.value.name for stmt in made if isinstance(stmt, Store)] == names[1::2]  # type: ignore[union-attr]
 
 
-def test_a_variable_that_a_turn_declares_is_its_own_and_one_from_outside_is_everyones() -> None:
+def test_a_variable_declared_in_an_iteration_is_private_and_one_from_outside_is_shared() -> None:
     inside, outside = Var("inside", int32), Var("outside", int32)
     made = turns(
         Declare(inside, build.mul(TURN, 3)),

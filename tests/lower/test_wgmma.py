@@ -60,7 +60,7 @@ def stored(rows: int, columns: int, mode: str = "128B", dtype: DType = float16) 
 
 
 def turned(rows: int, columns: int, mode: str = "128B", dtype: DType = float16) -> OperandSpec:
-    """`.T` of a factor of so many rows and columns."""
+    """`.T` of a factor of these rows and columns."""
     layout = swizzled_atom_layout((rows, columns), dtype.bits, mode)
     return operand("shared", (columns, rows), dtype, layout.permute_groups((0, 1, len(layout.shard)), (1, 0)))
 
@@ -87,7 +87,7 @@ def in_memory(factor: object) -> InMemory:
 
 A64, B64 = stored(128, 64), turned(128, 64)
 
-#: a factor, its descriptors' fields besides the start, and how many bytes from its start each (block, step of k) begins
+#: a factor, its descriptors' fields except the start, and the offset in bytes at which each (block, step of k) begins
 DESCRIPTORS: dict[str, tuple[Callable[[], Plan], str, int, list[int]]] = {
     "a row-major, K = 64": (
         lambda: plan_of(asked(sums(128, 64), A64, stored(64, 64))), "a", 0x4000_0040_0001_0000,
@@ -390,7 +390,7 @@ for k in range(n):
 tj.wgmma.wait(0)
 {LEFT}
 """,
-    "behind a branch": f"""
+    "after a branch": f"""
 for k in range(n):
     if k > 2:
         tj.wg.gemm_async(acc, a, b)

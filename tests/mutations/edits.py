@@ -49,10 +49,10 @@ class Program:
         return found
 
     def replaced(self, *edits: tuple[str, str]) -> Program:
-        """With each old text, which stands there once, replaced by the new one."""
+        """With each old text, which must occur once, replaced by the new one."""
         text = self.text
         for old, new in edits:
-            assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in\n{text}"
+            assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times in\n{text}"
             text = text.replace(old, new)
         return replace(self, text=text)
 

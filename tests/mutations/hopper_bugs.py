@@ -1,6 +1,6 @@
 """Bugs seeded into the programs for Hopper: what changes in the text, and what is said of it.
 
-Bugs are numbered, and a test asks whether each number has one here: of those in front of 21 and behind 27 each must be
+Bugs are numbered, and a test asks whether each number has one here: of those before 21 and after 27 each must be
 reported, the others be reported or change the result.
 """
 
@@ -91,7 +91,7 @@ FENCE_OUT, BARRIER_OUT = "fence.proxy.async.shared::cta; // out 0", "bar.sync %r
 FENCE_READ, FENCE_STORED = "fence.proxy.async.shared::cta; // read", "fence.proxy.async.shared::cta; // out"
 READ, EXIT = "cp.async.bulk.wait_group.read 0; // free", "cp.async.bulk.wait_group.read 0; // exit"
 HALF = "cp.async.bulk.wait_group.read 0; // half 1"
-#: the address of the other stage's `full` in %r30, in front of what the producer does with its own
+#: the address of the other stage's `full` in %r30, before what the producer does with its own
 OTHER_FULL = (
     "mul.lo.u32 %r15, %r14,",
     f"xor.b32 %r30, %r18, 8; add.u32 %r30, %r30, %r2; add.u32 %r30, %r30, {programs.FULL_AT};\nmul.lo.u32 %r15, %r14,",
@@ -99,12 +99,12 @@ OTHER_FULL = (
 
 
 def shifted(waits: str, label: str, address: str, by: int) -> tuple[str, str]:
-    """An edit: a wait asks for the phase `by` behind."""
+    """An edit: a wait asks for the phase `by` later."""
     return waits, f"add.u32 %r30, %r19, {by};\n" + wait(label, address, "%r30")
 
 
 def by_some(condition: str, text: str, label: str) -> str:
-    """Only threads for which %p23 is false behind `condition` come to a text."""
+    """Only threads for which %p23 is false after `condition` reach a text."""
     return f"{condition}\n@%p23 bra {label};\n{text}\n{label}:\n"
 
 
@@ -113,17 +113,17 @@ UNREAD_STAGE = "(?s)starts a TMA load that writes.*before the (product|copy) tha
 
 REPORTED = {
     "1 no wait": Bug(without(PRODUCT, PRODUCT_WAIT), (HAZARD, UNWRITTEN), "wgmma.mma_async"),
-    "1 no wait in front of loads": Bug(without(RING, RING_WAIT), (HAZARD, RACE), "ld.shared"),
-    "1 no wait in front of a store": Bug(without(RELAY, wait(
+    "1 no wait before loads": Bug(without(RING, RING_WAIT), (HAZARD, RACE), "ld.shared"),
+    "1 no wait before a store": Bug(without(RELAY, wait(
         "ARRIVED", f"%r17+{programs.RELAY_BARRIERS}", "%r19")), (HAZARD, UNWRITTEN), "bulk"),
-    "1 nobody heeds what a wait says": Bug(without(RING, "@!%p31 bra ARRIVED;"), (HAZARD, UNWRITTEN), "ld.shared"),
+    "1 the result of a wait is ignored": Bug(without(RING, "@!%p31 bra ARRIVED;"), (HAZARD, UNWRITTEN), "ld.shared"),
     "2 no acquire": Bug(without(PRODUCT, PRODUCT_ACQUIRE), HAZARD, "cp.async.bulk.tensor"),
-    "2 no acquire behind loads": Bug(without(RING, RING_ACQUIRE), (HAZARD, RACE), "cp.async.bulk.tensor"),
-    "2 nobody heeds what an acquire says": Bug(
+    "2 no acquire after loads": Bug(without(RING, RING_ACQUIRE), (HAZARD, RACE), "cp.async.bulk.tensor"),
+    "2 the result of an acquire is ignored": Bug(
         without(RING, "@!%p31 bra ACQUIRE;"), (HAZARD, RACE), "cp.async.bulk.tensor"),
     "3 no release": Bug(without(PRODUCT, EARLIER), DEADLOCK, "waits for phase 0 of mbarrier"),
     "3 no release of the last stage": Bug(without(PRODUCT, LAST), DEADLOCK, "waits for phase", TILES),
-    "3 no release behind loads": Bug(without(RING, RING_RELEASE), DEADLOCK, "waits for phase 0 of mbarrier"),
+    "3 no release after loads": Bug(without(RING, RING_RELEASE), DEADLOCK, "waits for phase 0 of mbarrier"),
     "4 release before the product's wait": Bug(
         edited(PRODUCT, "wait_group.sync.aligned 1; // one", "wait_group.sync.aligned 2;"), HAZARD, UNREAD_STAGE),
     "4 release before the loads": Bug(several(
@@ -179,18 +179,18 @@ REPORTED = {
     "17 no proxy fence": Bug(without(PRODUCT, FENCE_OUT), HAZARD, "(?s)TMA store that reads.*st.shared"),
     "17 no proxy fence in a ring": Bug(without(RING, FENCE_STORED), HAZARD,
                                        "(?s)TMA store that reads.*wrote it, with no fence"),
-    "18 no barrier behind the fence": Bug(without(PRODUCT, BARRIER_OUT), (RACE, UNWRITTEN),
+    "18 no barrier after the fence": Bug(without(PRODUCT, BARRIER_OUT), (RACE, UNWRITTEN),
                                           "(?s)TMA store that reads.*st.shared|nothing has written"),
-    "18 no synchronisation behind the fence": Bug(without(RING, "bar.warp.sync -1; // out"), RACE,
+    "18 no synchronisation after the fence": Bug(without(RING, "bar.warp.sync -1; // out"), RACE,
                                                   "TMA store that reads"),
-    "19 store buffer written again": Bug(without(PRODUCT, HALF), HAZARD,
+    "19 store buffer overwritten": Bug(without(PRODUCT, HALF), HAZARD,
                                          "(?s)st.shared.*before the copy that reads it was waited for"),
-    "19 store buffer written again by the next tile": Bug(
+    "19 store buffer overwritten by the next tile": Bug(
         without(PRODUCT, "cp.async.bulk.wait_group.read 0; // half 0"), HAZARD,
         "(?s)st.shared.*before the copy that reads it was waited for", TILES),
     "19 only the leader knows that it is read": Bug(without(PRODUCT, "bar.sync %r41, 128; // free 1"), (HAZARD, RACE),
                                                     "st.shared"),
-    "19 store buffer of a ring written again": Bug(without(RING, READ), HAZARD, "(?s)st.shared.*copy that reads it"),
+    "19 store buffer of a ring overwritten": Bug(without(RING, READ), HAZARD, "(?s)st.shared.*copy that reads it"),
     "20 no wgmma.fence": Bug(without(PRODUCT, "wgmma.fence.sync.aligned;"), HAZARD, "wgmma.fence"),
     "28 no entry barrier": Bug(without(PRODUCT, "bar.sync 0; // entry"), (HAZARD, RACE, SimulationError), "mbarrier"),
     "32 one warp sets registers": Bug(edited(
@@ -208,10 +208,10 @@ REPORTED = {
                                       "fence.proxy.async"),
     "36 the leader alone fences what was read": Bug(edited(RING, FENCE_READ, by_some(LEADER, FENCE_READ, "SOME")),
                                                     HAZARD, "fence.proxy.async"),
-    "36 others fence behind the barrier": Bug(several(
+    "36 others fence after the barrier": Bug(several(
         PRODUCT, (FENCE_OUT, ""), (BARRIER_OUT, BARRIER_OUT + "\n" + by_some(
             "setp.lt.u32 %p23, %r7, 32;", FENCE_OUT, "SOME"))), HAZARD, "fence.proxy.async"),
-    "36 fence behind the release": Bug(several(RING, (FENCE_READ, ""), (READ, f"{FENCE_READ}\n{READ}")), HAZARD,
+    "36 fence after the release": Bug(several(RING, (FENCE_READ, ""), (READ, f"{FENCE_READ}\n{READ}")), HAZARD,
                                        "fence.proxy.async"),
     "37 no fence between reads and the release": Bug(without(RING, FENCE_READ), HAZARD,
                                                      "(?s)TMA load that writes.*read it, with no fence"),
@@ -252,13 +252,13 @@ SEEN = {
     "27 coordinates exchanged": {"text": edited(PRODUCT, "[%x1, {%r15, %r13}]", "[%x1, {%r13, %r15}]")},
 }
 
-BEHIND = f"{BARRIER_OUT}\n{FENCE_OUT}"
+FENCE_LATE = f"{BARRIER_OUT}\n{FENCE_OUT}"
 #: programs that look wrong and are right
 RIGHT: dict[str, tuple[str, Callable[..., tuple[object, object]]]] = {
     "no fence of barriers that no other CTA uses": (
         without(PRODUCT, "fence.mbarrier_init.release.cluster;"), multiply),
-    "the reader fences, behind the barrier": (several(PRODUCT, (FENCE_OUT, ""), (BARRIER_OUT, BEHIND)), multiply),
-    "who releases fences, behind the synchronisation": (several(
+    "the reader fences, after the barrier": (several(PRODUCT, (FENCE_OUT, ""), (BARRIER_OUT, FENCE_LATE)), multiply),
+    "the releasing thread fences, after the synchronisation": (several(
         RING, (FENCE_READ + "\n", ""), (RING_RELEASE, f"{FENCE_READ}\n{RING_RELEASE}")), double),
     "one thread waits, then a barrier": (edited(
         PRODUCT, PRODUCT_WAIT, by_some(LEADER, PRODUCT_WAIT, "SOME") + "add.u32 %r31, %r8, 1;\nbar.sync %r31, 128;\n"),

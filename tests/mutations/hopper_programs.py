@@ -1,6 +1,6 @@
 """Kernels for Hopper as PTX text, right as they are: a product of matrices by roles, and two copies through rings.
 
-Every instruction that a mutation changes stands in a line of its own.
+Every instruction that a mutation changes has a line of its own.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ RING = ring_text()
 
 
 def of_boxes(text: str, entry: str, threads: int, boxes: int, **options):
-    """(what was loaded, what was stored) of a launch over so many boxes, the last one clipped."""
+    """(what was loaded, what was stored) of a launch over `boxes` boxes, the last one clipped."""
     a = aligned(np.random.default_rng(boxes).integers(-9, 9, (boxes * ROWS - 3, WIDTH)).astype(np.float16))
     c = aligned(np.zeros_like(a))
     maps = [tensor_map(x, (WIDTH, ROWS), "none", name) for x, name in ((a, "a"), (c, "c"))]

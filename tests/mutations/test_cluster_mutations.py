@@ -19,7 +19,7 @@ EXIT = r"barrier\.cluster\.arrive\.release; barrier\.cluster\.wait\.acquire;"
 #: at `empty`, 2 of each CTA
 ARRIVALS = r"mov\.b32 (\t%r\d+), 4;(?=[^f]*mbarrier\.init)"
 RELEASE = r"\{ \.reg \.b32 a; mapa[^}]*\}"
-#: of two CTAs, of which either may be told of first
+#: of two CTAs, of which either may be reported first
 OTHER_REGIONS = r"name different regions: thread \d+ .* of CTA(?=(.|\n)*B from \(0, 0\))(?=(.|\n)*B from \({}\))"
 SHARED_LOAD = r"(cp\.async\.bulk\.tensor.*multicast::cluster \[%r\d+\], \[%rd\d+, )\{(%r\d+), (%r\d+)\}(.*;)"
 
@@ -40,16 +40,16 @@ class Bug:
 
 
 BUGS = {
-    "28 no fence behind what makes the barriers": Bug(
+    "28 no fence after the initialization of the barriers": Bug(
         r"fence\.mbarrier_init\.release\.cluster;", "", (AsyncHazardError, RaceError), "fence.mbarrier_init|order"),
-    "28 nobody waits for the others' barriers": Bug(
+    "28 no wait for the others' barriers": Bug(
         ENTRY, "", (AsyncHazardError, RaceError), "order|initiali[sz]ed|copies to CTA"),
     "29 a mask without the own bit": Bug(
         r"mov\.b16 (\t%rs\d+), 3;", r"mov.b16 \1, 2;", (DeadlockError, AsyncHazardError, RaceError), "bytes|phase|CTA"),
     "30 descriptors with the bits that say which CTA it is": Bug(
         r"bfe\.u32 (\t%r\d+, %r\d+), 4, 14;", r"shr.u32 \1, 4;", SimulationError,
         r"CTA \(1, 0, 0\) starts a product|descriptor|outside|nothing has written"),
-    "31 nobody waits for the others at the end": Bug(
+    "31 no wait for the others at the end": Bug(
         EXIT, "", AsyncHazardError, "exits without being ordered after the arrival|which has exited"),
     "43 half the releases make a stage free": Bug(
         ARRIVALS, r"mov.b32 \1, 2;", (AsyncHazardError, RaceError), "waited for|arrival more|in phase|lags|order"),

@@ -70,7 +70,7 @@ def test_a_wrong_layout_is_reported_or_changes_the_result(name):
     assert (c != expected).any()
 
 
-# -- right programs that look alike
+# -- right programs that look wrong
 
 
 def check_right(name, **options):

@@ -100,6 +100,6 @@ def test_a_stage_that_is_refilled_before_the_barrier_is_a_race_with_slower_warps
     for old, new in TWO_STAGES:
         text = text.replace(old, new)
     run_product(Program(text, run_product, PRODUCT.sizes).kernel(), 160)
-    behind = text.replace("        tj.cta_sync()  # landed\n", "")
-    behind = behind.replace("commit()  # commit\n", "commit()\n        tj.cta_sync()\n")
-    reports(Program(behind, run_product, PRODUCT.sizes), tj.RaceError, ("refill-a", "read-a"))
+    late = text.replace("        tj.cta_sync()  # landed\n", "")
+    late = late.replace("commit()  # commit\n", "commit()\n        tj.cta_sync()\n")
+    reports(Program(late, run_product, PRODUCT.sizes), tj.RaceError, ("refill-a", "read-a"))

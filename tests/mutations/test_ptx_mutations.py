@@ -41,7 +41,7 @@ def replaced(old, new, count=1):
 
 
 def in_branch(condition):
-    """The first barrier behind a branch: only threads for which `condition` of their number holds reach it."""
+    """The first barrier after a branch: only threads for which `condition` of their number holds reach it."""
     head = f"{{ .reg .pred %q; .reg .b32 %w; mov.u32 %w, %tid.x; {condition} @!%q bra PAST;"
     return replaced(r"bar\.sync 0;", f"{head} bar.sync 0; }}\nPAST:")
 
@@ -62,7 +62,7 @@ def test_a_dropped_barrier_is_a_race(program, labels):
     assert "race in shared memory" in reported(program, replaced(r"bar\.sync 0;", ""), tj.RaceError, labels)
 
 
-MEETING = ROWS.replaced(("    B[row, t] =", "    tj.cta_sync()  # meet\n    B[row, t] ="))
+SYNCED = ROWS.replaced(("    B[row, t] =", "    tj.cta_sync()  # sync\n    B[row, t] ="))
 DIVERGENT = [
     ("setp.lt.u32 %q, %w, 16;", "half a warp"),
     ("and.b32 %w, %w, 1; setp.eq.u32 %q, %w, 0;", "every other thread"),
@@ -72,8 +72,8 @@ DIVERGENT = [
 @pytest.mark.parametrize(("condition", "who"), DIVERGENT, ids=[d[1] for d in DIVERGENT])
 def test_a_barrier_in_a_divergent_branch_is_reported(condition, who):
     with pytest.raises(tj.DivergenceError, match="bar.sync") as caught:
-        run_edited(MEETING.kernel(), in_branch(condition), 2, arrays(ROWS), 32)
-    names_lines(caught.value, tj.DivergenceError, MEETING.file, {MEETING.line("meet")})
+        run_edited(SYNCED.kernel(), in_branch(condition), 2, arrays(ROWS), 32)
+    names_lines(caught.value, tj.DivergenceError, SYNCED.file, {SYNCED.line("sync")})
 
 
 def test_a_barrier_that_one_warp_skips_never_opens():

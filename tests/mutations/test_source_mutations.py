@@ -44,7 +44,7 @@ def test_a_dropped_barrier_is_a_race_of_the_two_lines_around_it(program, barrier
     assert "race in shared memory" in message
 
 
-# the program, the text, what stands there instead, the report, its lines, words of the message
+# the program, the text, its replacement, the report, its lines, words of the message
 EDITS = [
     (SUM, "s[t + step]", "s[t + step + 1]", OUTSIDE, ("fold",), "index 128 is outside dimension 0 of s"),
     (SUM, "B[row] =", "B[row + 1] =", OUTSIDE, ("result",), "outside dimension 0 of B"),
@@ -63,7 +63,7 @@ EDITS = [
     (TRANSPOSE, "32, 8):\n        s", "31, 8):\n        s", UNWRITTEN, ("out",), "nothing has written"),
     (RELAY, "s[(i - 1) % 2, lane]", "s[i % 2, lane]", RACE, ("produce", "consume"), "race in shared memory"),
     (RELAY, "s[i % 2, lane]", "s[i, lane]", OUTSIDE, ("produce",), "index 2 is outside dimension 0 of s"),
-    # what is read too early would be stored in front of the output
+    # what is read too early would be stored before the output
     (RELAY, "and i > 0", "and i >= 0", OUTSIDE, ("consume",), "index -1 is outside dimension 0 of B"),
     (ROWS, "B[row, t] =", "B[0, t] =", RACE, ("store",), "of CTA (0, 0, 0)"),
     (ROWS, "B[row, t] =", "B[row, t // 2] =", RACE, ("store",), "race in global memory"),
@@ -101,7 +101,7 @@ def test_an_array_that_was_never_written_is_reported_where_it_is_read():
     assert not b.any()
 
 
-def test_a_dropped_store_to_the_output_is_reported_by_whom_reads_it():
+def test_a_dropped_store_to_the_output_is_reported_at_its_read():
     broken = ROWS.without("store")
     a, b, c = tj.to_device(numbers(2, 32)), tj.empty((2, 32), tj.float32), tj.empty((2, 32), tj.float32)
     broken.kernel()[2](a, b)

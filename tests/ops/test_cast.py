@@ -55,7 +55,7 @@ def test_a_double_rounding_trap_is_avoided() -> None:
     assert float(np.asarray(value).astype(np.float32).astype(ml_dtypes.bfloat16)) == 1.0
 
 
-def test_fp8_saturates_as_the_hardware_unless_told_otherwise() -> None:
+def test_fp8_saturates_as_the_hardware_unless_asked_otherwise() -> None:
     x = np.float32([1e9, -1e9, math.inf, -math.inf, math.nan, 464.0])
     assert convert(x, float8_e4m3fn).astype(np.float32)[:4].tolist() == [448, -448, 448, -448]
     assert convert(x, float8_e5m2).astype(np.float32)[:4].tolist() == [57344, -57344, 57344, -57344]

@@ -1,4 +1,4 @@
-"""An operand of a further kind, given where an optional one before it isn't: nobody takes it for that or for a tile."""
+"""An operand of another kind, given without the optional one before it, is taken neither for that nor for a tile."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_variable_may_be_called_none() -> None:
     assert parser.from_text(printer.to_text(made)) == made
 
 
-def test_the_verifier_finds_what_stands_in_a_wrong_place() -> None:
+def test_the_verifier_finds_an_operand_in_a_wrong_place() -> None:
     op = operation(NAMED)
     dst, src, _, barrier = op.operands
     assert list(tile_op_faults(replace(op, operands=(dst, src, barrier)))) == [

@@ -1,4 +1,4 @@
-"""The records of tile operations: what they say holds, and whoever lists operations lists these."""
+"""The records of tile operations: they are accurate, and every list of operations contains these."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_record_names_what_it_has_in_one_line_each(name: str) -> None:
     assert len(set(record.parameters)) == len(record.parameters)
     needed = [o for o in record.operands if not o.optional]
     assert [o.written for o in needed] == [True] + [False] * (len(needed) - 1)
-    # a call has its optional arguments behind the others
+    # a call has its optional arguments after the others
     assert not record.is_called or not any(o.optional for o in record.operands[: record.required])
     assert all(o.kinds for o in record.operands)
     for operand in record.operands:
@@ -89,7 +89,7 @@ def test_operands_are_found_by_name(name: str) -> None:
         op.operand("colour")
 
 
-def test_operands_by_name_are_put_in_order_with_none_where_one_is_left_out() -> None:
+def test_operands_by_name_are_ordered_with_none_for_omitted_ones() -> None:
     record = TILE_OPERATIONS["copy"]
     assert record.ordered({"src": 2, "dst": 1}) == (1, 2)
     assert record.ordered({"fill": 3, "dst": 1}) == (1, None, 3)

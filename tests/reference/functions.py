@@ -34,7 +34,7 @@ def double(name: str, *args: Array) -> Array:
 
 @cache
 def exact(name: str) -> Callable[..., Any]:
-    """The function in multiple precision; a complex value stands for none."""
+    """The function in multiple precision; a complex value means none."""
     operands = ", ".join(ELEMENTWISE[name].operands)
     function: Callable[..., Any] = eval(f"lambda {operands}: {accuracy(name).exact}", {"mp": mp})
     return function
@@ -43,7 +43,7 @@ def exact(name: str) -> Callable[..., Any]:
 def samples32(name: str, each: int = 128, busy: int = 60_000) -> tuple[Array, ...]:
     """Arguments for each operand: of every exponent and sign random significands and the binade's ends, a busy range.
 
-    each: how many significands of each exponent. Of several operands all meet every exponent, in random order.
+    each: how many significands of each exponent. Each of several operands has every exponent, in random order.
     """
     rng = np.random.default_rng(32)
     high = np.arange(512, dtype=np.uint32)[:, None] << np.uint32(23)

@@ -70,7 +70,7 @@ def bitwise(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
 
 
 def pair(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
-    """Instructions that compute a pair of elements, each as the operation by itself."""
+    """Instructions that compute a pair of elements, each as the operation on its own."""
     opcode = stmt.name.split(".")[0]
     name = {"cvt": "cast", "max": "maximum", "min": "minimum"}.get(opcode, opcode)
     inputs = [cta.get(v, active) for v in stmt.inputs if isinstance(v, ir.Vector)]

@@ -23,7 +23,7 @@ class Threads:
 
     memory: arrays of global and shared buffers by name: flat, those of run-time strides of their shape; changed in
     place. registers: arrays (threads, registers) by name. scalars, specials: values by name, the same in all threads.
-    numbers: the threads of the CTA that take part; all of them unless said otherwise. A set of threads is a mask.
+    numbers: the active threads of the CTA; by default all. A set of threads is a mask.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Threads:
         return active
 
     def statement(self, stmt: ir.Stmt, active: Array) -> Array:
-        """The threads that go on behind it."""
+        """The threads that go on after it."""
         match stmt:
             case ir.If():
                 cond = self.typed(stmt.cond, bool_, active)
@@ -83,7 +83,7 @@ class Threads:
         return active
 
     def simple(self, stmt: ir.Stmt, active: Array) -> None:
-        """A statement behind which all threads go on."""
+        """A statement after which all threads go on."""
         match stmt:
             case ir.Let() | ir.Assign():
                 self.assign(stmt.var, self.typed(stmt.value, stmt.var.dtype, active), active)
@@ -172,7 +172,7 @@ class Threads:
         return left
 
     def _turn(self, body: tuple[ir.Stmt, ...], active: Array) -> tuple[Array, Array]:
-        """One turn of a loop: the threads that go on with the next, and those that broke out."""
+        """One iteration of a loop: the threads that go on with the next, and those that broke out."""
         self._exits.append(_Exits(active))
         ended = self.block(body, active)
         exits = self._exits.pop()
@@ -271,7 +271,7 @@ def updated(op: str, before: Array, operands: Sequence[Array]) -> Array:
 
 
 class _Exits:
-    """The threads that left a turn of a loop before its end."""
+    """The threads that left an iteration of a loop before its end."""
 
     def __init__(self, active: Array) -> None:
         self.broke, self.goes_on = np.zeros_like(active), np.zeros_like(active)

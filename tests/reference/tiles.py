@@ -108,7 +108,7 @@ def reduced(
     return after
 
 
-def alike(operand: Operand, scope: str, storage: np.ndarray) -> np.ndarray:
+def equal_in_instances(operand: Operand, scope: str, storage: np.ndarray) -> np.ndarray:
     """A local tile's storage with the same values in each instance of a scope."""
     repeated = storage.reshape(len(instances(operand, scope)), -1).copy()
     repeated[:] = repeated[0]

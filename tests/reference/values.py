@@ -1,6 +1,6 @@
 """What programs on tiles as values mean: Python runs their text, with `Language` for `tj`, on NumPy arrays.
 
-Beside each value stands how far a right result may be from it: 0 where arithmetic rounds as NumPy's, infinity where
+Each value comes with the largest error of a right result: 0 where arithmetic rounds as NumPy's, infinity where
 anything is right (a float out of range cast to an integer, or a choice that hangs on a bound).
 """
 
@@ -179,7 +179,7 @@ def elementwise(name: str, *operands: Any) -> Tile:
         raise Refused(name)
     types = [t.dtype for t in tiles]
     if all(not isinstance(v, Tile) or v.shape == () for v in operands):
-        # a tile of shape () counts as the scalar that it meets
+        # a tile of shape () counts as its scalar
         types += [_dtype(np.asarray(v)) for v in operands[record.conditions :] if isinstance(v, np.generic)]
     try:
         common = record.common_type(types)
@@ -199,7 +199,7 @@ def elementwise(name: str, *operands: Any) -> Tile:
 
 
 def _scalar(value: Any, common: DType) -> Array:
-    """A scalar in the type in which it meets tiles of `common`."""
+    """A scalar in the type in which it is combined with tiles of `common`."""
     if isinstance(value, np.generic):
         kind = _dtype(np.asarray(value))
         return convert(np.asarray(value), common) if _KINDS[kind.kind] <= _KINDS[common.kind] else np.asarray(value)

@@ -3,7 +3,7 @@
 Each process launches kernels of which it knows the results, as new ones, until it is killed. Afterwards every entry
 must be sound. Then the same again, while files of the cache are cut, altered and exchanged, and where root attacks also
 forged: another user's, with a digest that is right and a kernel that isn't. Prints what happened; the status is 1 where
-a result was wrong, a process ended by itself, or an entry is unsound though nobody damaged it.
+a result was wrong, a process ended on its own, or an entry is unsound though it wasn't damaged.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ RESULTS: dict[tj.Kernel, Callable[[np.ndarray, int], np.ndarray]] = {
 def work(rng: random.Random) -> None:
     """Launches one kernel as a process does that has just started, and checks its result."""
     kernel = rng.choice(list(RESULTS))
-    # half of them compile what nobody has compiled
+    # half of them compile a kernel that no process has compiled
     by = rng.choice([rng.randrange(6), rng.randrange(10**6)])
     a = np.arange(32, dtype=rng.choice([np.float64, np.int32]))
     b = np.zeros_like(a)
@@ -90,10 +90,10 @@ class SlowFile:
 
 
 def process(seed: int, is_damaging: bool, failures: Path) -> None:
-    """Works until it is killed, or nobody is left to do that."""
-    # who kills comes first
+    """Work until killed, or until the killer has exited."""
+    # the killer has priority
     os.nice(10)
-    # nobody is told of anything but what somebody has done
+    # no warning is expected unless files are damaged
     warnings.simplefilter("ignore" if is_damaging else "error", CacheWarning)
     parent, opened = os.getppid(), os.fdopen
     os.fdopen = lambda fd, mode: SlowFile(opened(fd, mode)) if mode == "wb" else opened(fd, mode)  # type: ignore
@@ -147,7 +147,7 @@ def parts(path: Path) -> tuple[str, bytes]:
 
 
 def attack(folder: Path, seconds: float, processes: int, is_damaging: bool, failures: Path) -> int:
-    """Starts and kills processes; returns how many were killed. failures: gets a file for each that ended by itself."""
+    """Start and kill processes; return how many were killed. failures: gets a file for each that ended on its own."""
     rng = random.Random(1)
     children: list[int] = []
     killed = 0
@@ -180,7 +180,7 @@ def end(child: int, failures: Path) -> bool:
     was_alive = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
     if not was_alive and not (failures / str(child)).exists():
         # neither a crash nor an exit of LLVM's leaves a traceback
-        (failures / str(child)).write_text(f"a process ended by itself: {os.waitstatus_to_exitcode(status)}\n")
+        (failures / str(child)).write_text(f"a process ended on its own: {os.waitstatus_to_exitcode(status)}\n")
     return was_alive
 
 

@@ -207,10 +207,10 @@ class FakeDriver:
         if not self.contexts:
             return real.CUresult.CUDA_ERROR_INVALID_CONTEXT, None
         assert (len(dims), len(strides), len(box), len(element_strides)) == (rank, rank - 1, rank, rank)
-        told = (address, *(int(n) for n in (*dims, *strides, *box)), int(swizzle))
-        self.calls.append(("encode", dtype.name.removeprefix("CU_TENSOR_MAP_DATA_TYPE_"), told))
+        encoded = (address, *(int(n) for n in (*dims, *strides, *box)), int(swizzle))
+        self.calls.append(("encode", dtype.name.removeprefix("CU_TENSOR_MAP_DATA_TYPE_"), encoded))
         made = np.zeros(16, np.int64)
-        made[: len(told)] = told
+        made[: len(encoded)] = encoded
         return self._done("cuTensorMapEncodeTiled", FakeTensorMap(made))
 
     # memory
@@ -299,6 +299,6 @@ def install(driver: FakeDriver, put: Callable[[object, str, object], None] = set
 
 
 def forget_devices() -> None:
-    """Forgets what was found out of the GPUs with another driver."""
+    """Forget what another driver reported of the GPUs."""
     for cached in (devices.cuda_problem, devices.named, devices._cuda, devices._best):
         cached.cache_clear()

@@ -1,4 +1,4 @@
-"""The attack on the cache counts as killed only whom it killed, and its forgeries would be believed."""
+"""The attack on the cache counts only the processes that it killed, and its forgeries would be believed."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def crash(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("last", "told"),
+    ("last", "reported"),
     [
-        (lambda: crash(signal.SIGSEGV), "ended by itself: -11"),
-        (lambda: crash(signal.SIGABRT), "ended by itself: -6"),
-        (lambda: os._exit(0), "ended by itself: 0"),
+        (lambda: crash(signal.SIGSEGV), "ended on its own: -11"),
+        (lambda: crash(signal.SIGABRT), "ended on its own: -6"),
+        (lambda: os._exit(0), "ended on its own: 0"),
         (lambda: 1 // 0, "ZeroDivisionError"),
         (signal.pause, None),
     ],
     ids=["a crash", "an abort", "an exit", "an exception", "killed"],
 )
-def test_a_process_that_ends_by_itself_is_a_failure(
-    last: Callable[[], object], told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_process_that_ends_on_its_own_is_a_failure(
+    last: Callable[[], object], reported: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attack, "work", lambda rng: last())
     failures = tmp_path / "failures"
@@ -46,12 +46,12 @@ def test_a_process_that_ends_by_itself_is_a_failure(
     killed = attack.attack(tmp_path / "kept", 0.3, 2, False, failures)
     failed = [path.read_text() for path in failures.iterdir()]
     # one may be killed while it writes why it ended
-    assert killed > 0 if told is None else any(told in text for text in failed)
-    assert bool(failed) == (told is not None)
+    assert killed > 0 if reported is None else any(reported in text for text in failed)
+    assert bool(failed) == (reported is not None)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody")
-def test_what_is_forged_is_only_told_by_its_owner(tmp_path: Path) -> None:
+def test_forgeries_are_recognized_only_by_their_owner(tmp_path: Path) -> None:
     store, rng = DiskStore(tmp_path / "kept"), attack.random.Random(1)
     payloads = {f"program:{n}": b"payload %d" % n for n in range(2)}
     for key, payload in payloads.items():

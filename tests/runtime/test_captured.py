@@ -136,7 +136,7 @@ def test_numbers_of_numpy_differ_by_their_types_too(monkeypatch):
     assert len(set(numbers)) == len(numbers)
 
 
-def test_changes_are_told_by_their_values(monkeypatch):
+def test_changes_are_reported_by_value(monkeypatch):
     captured = Captured(KernelSource.of(of_global))
     old = captured.number()
     for value, text in ((np.array(0.1), "0.1"), (Fraction(1, 3), "Fraction(1, 3)"), (np.float32(0.5), "0.5")):

@@ -117,7 +117,7 @@ def test_a_loaded_kernel_learns_its_registers_and_spills_without_its_own_local_m
     assert made.measurement.usage == Usage(40, 136)
 
 
-def test_a_parameter_stands_at_a_multiple_of_its_alignment():
+def test_a_parameters_offset_is_a_multiple_of_its_alignment():
     # a tensor map has 128 bytes, 64-byte aligned
     packed = cuda_function.Packed(Packing([Field("b", 1), Field("128s", 64)]))
     packed.fill((7, bytes(range(128))))
@@ -290,7 +290,7 @@ def test_each_device_launches_in_its_own_context(fake):
     for f in (functions[1], functions[0], functions[1]):
         f.launch(GRID, call())
     assert len(launches(fake)) == 3
-    assert fake.contexts == [101], "the first launch's context was kept, and no other left behind"
+    assert fake.contexts == [101], "the first launch's context was kept, and no other remained"
 
 
 def test_a_device_that_is_not_there_is_a_device_error(fake):
@@ -351,7 +351,7 @@ def test_large_dynamic_shared_memory_is_asked_for(fake, device):
 
 
 @pytest.mark.parametrize(("devices", "error", "message"), [(0, None, "no device"), (1, "NO_DEVICE", "NO_DEVICE")])
-def test_why_there_is_no_gpu_is_told(fake, devices, error, message):
+def test_the_reason_for_a_missing_gpu_is_reported(fake, devices, error, message):
     fake.devices = devices
     if error:
         fake.errors["cuInit"] = getattr(fake.CUresult, f"CUDA_ERROR_{error}")
@@ -397,8 +397,8 @@ def test_a_check_that_failed_tells_the_numbers_that_its_record_keeps(fake, devic
     fake.kernel = kernel
     f.launch(GRID, call())
     who = r"thread 40 \(warp 1, lane 8\) of CTA \(0, 3, 0\)"
-    told = f"index -{2**40} is outside dimension 1 of A, whose extent is {2**33}, in {who}"
-    with pytest.raises(DeviceCheckError, match=told) as caught:
+    message = f"index -{2**40} is outside dimension 1 of A, whose extent is {2**33}, in {who}"
+    with pytest.raises(DeviceCheckError, match=message) as caught:
         device.synchronize()
     assert not isinstance(caught.value, AssertionError)
     device.synchronize()

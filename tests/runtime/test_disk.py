@@ -129,7 +129,7 @@ def test_what_comes_from_the_disk_is_what_was_compiled(compiler):
     assert compiler["compiled"] == 1
     assert kept.executable == made.executable_to_keep and list(kept.timings) == ["disk"]
     assert not kept.is_derived and made.is_derived
-    # how it was made is found out when somebody asks
+    # the record of its compilation is recomputed on demand
     assert str(kept.explain()) == str(made.explain()) and compiler["compiled"] == 2
     assert (kept.tile_ir, kept.lane_ir, kept.llvm_ir) == (made.tile_ir, made.lane_ir, made.llvm_ir)
     assert kept.usage == made.usage and compiler["compiled"] == 2
@@ -138,11 +138,11 @@ def test_what_comes_from_the_disk_is_what_was_compiled(compiler):
 def test_what_was_decided_is_kept_once_somebody_has_asked(compiler, monkeypatch):
     arguments = tj.spec((64, 8), tj.float32), tj.spec((64, 8), tj.float32), 2
     made, *kept = (fresh(scale_rows).compile(*arguments, target="sm_90a") for _ in range(3))
-    told = made.explain()
-    assert compiler["compiled"] == 1 and len(told.rows) == 3 and told.notes
+    explained = made.explain()
+    assert compiler["compiled"] == 1 and len(explained.rows) == 3 and explained.notes
     for compiled in kept:
-        assert compiled.explain() == told and compiled.explain()._repr_html_() == told._repr_html_()
-        assert str(compiled.explain()) == str(told)
+        assert compiled.explain() == explained and compiled.explain()._repr_html_() == explained._repr_html_()
+        assert str(compiled.explain()) == str(explained)
     assert compiler["compiled"] == 1 and not any(compiled.is_derived for compiled in kept)
 
 
@@ -180,7 +180,7 @@ def test_how_a_kernel_was_made_cant_be_asked_when_what_it_captures_has_changed(m
         kept.explain()
 
 
-def test_nor_where_it_changes_while_that_is_found_out(monkeypatch):
+def test_nor_where_it_changes_while_that_is_computed(monkeypatch):
     arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32), 1
     fresh(scale).compile(*arguments, target="sm_90a")
     kept = fresh(scale).compile(*arguments, target="sm_90a")
@@ -344,10 +344,10 @@ def test_an_edited_kernel_or_helper_is_compiled(was, now, compiler, tmp_path):
 def test_a_kernel_that_has_moved_to_another_file_is_found_and_names_that_file(compiler, tmp_path):
     (tmp_path / "old").mkdir()
     (tmp_path / "new").mkdir()
-    told = message(module(tmp_path / "old", KERNELS).kernel)
+    text = message(module(tmp_path / "old", KERNELS).kernel)
     again = message(module(tmp_path / "new", KERNELS).kernel)
     assert compiler["compiled"] == 1
-    assert str(tmp_path / "old") in told and again == told.replace(str(tmp_path / "old"), str(tmp_path / "new"))
+    assert str(tmp_path / "old") in text and again == text.replace(str(tmp_path / "old"), str(tmp_path / "new"))
     # line information too
     arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32), 0
     old, new = (module(tmp_path / name, KERNELS).kernel.compile(*arguments, target="sm_90a") for name in ("old", "new"))
@@ -359,10 +359,10 @@ def test_what_was_decided_about_a_kernel_names_the_file_in_which_it_is_now(compi
     arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32), 0
     (tmp_path / "other").mkdir()
     places = ((tmp_path, "old"), (tmp_path, "new"), (tmp_path / "other", "new"))
-    told = [str(module(folder, ROWS, name).kernel.explain(*arguments, target="sm_90a")) for folder, name in places]
+    texts = [str(module(folder, ROWS, name).kernel.explain(*arguments, target="sm_90a")) for folder, name in places]
     # the third is called as the second
     assert compiler["compiled"] == 2
-    assert "old.py:6" in told[0] and told[1] == told[2] == told[0].replace("old.py", "new.py")
+    assert "old.py:6" in texts[0] and texts[1] == texts[2] == texts[0].replace("old.py", "new.py")
 
 
 ROWS = """import tilejit as tj
@@ -391,7 +391,7 @@ def test_a_kernel_on_other_lines_is_compiled_because_its_lines_are_in_it(compile
     assert compiler["compiled"] == 2 and "first.py:11" in first and "second.py:12" in second
 
 
-def test_equal_texts_that_capture_different_values_are_told_apart(compiler, tmp_path):
+def test_equal_texts_that_capture_different_values_are_distinguished(compiler, tmp_path):
     text = KERNELS.replace("x + 1", "x + OFFSET")
     kernels = [module(tmp_path, f"{text}\nOFFSET = {n}\n", f"captures{n}").kernel for n in (1, 2)]
     assert [result(kernel, 0)[0] for kernel in kernels] == [1, 2]
@@ -537,11 +537,11 @@ def test_a_package_in_a_zip_launches_and_keeps_nothing(store, tmp_path):
 
 
 def test_the_fingerprint_is_of_the_package_its_libraries_and_the_interpreter(settled, tmp_path, monkeypatch):
-    told = []
+    prints = []
 
     def tell():
         # each store is asked once
-        told.append(fingerprint.fingerprint(DiskStore(tmp_path / f"store{len(told)}")))
+        prints.append(fingerprint.fingerprint(DiskStore(tmp_path / f"store{len(prints)}")))
 
     tell()
     tell()
@@ -562,7 +562,7 @@ def test_the_fingerprint_is_of_the_package_its_libraries_and_the_interpreter(set
     tell()
     monkeypatch.setattr(fingerprint.sys.implementation, "cache_tag", "python-98")
     tell()
-    assert told[0] == told[1] and len(set(told)) == len(told) - 1 == 6
+    assert prints[0] == prints[1] and len(set(prints)) == len(prints) - 1 == 6
 
 
 @pytest.mark.parametrize("name", ["llvmlite", "ml_dtypes"])
@@ -574,13 +574,13 @@ def test_the_fingerprint_tells_another_library(name, monkeypatch, tmp_path):
     monkeypatch.setattr(fingerprint, "find_spec", lambda name: importlib.util.spec_from_file_location(
         name, package / "__init__.py"
     ))
-    told = {before, fingerprint._library(name)}
+    prints = {before, fingerprint._library(name)}
     (package / "_version.py").write_text("version = '99'")
-    told.add(fingerprint._library(name))
+    prints.add(fingerprint._library(name))
     compiled = package / ("binding/libllvmlite.so" if name == "llvmlite" else "_ml_dtypes_ext.so")
     compiled.write_text("another library")
-    told.add(fingerprint._library(name))
-    assert len(told) == 4 and "none" not in told
+    prints.add(fingerprint._library(name))
+    assert len(prints) == 4 and "none" not in prints
 
 
 def test_what_a_kernel_was_before_it_changed_while_it_was_compiled_is_not_kept(monkeypatch, store):
@@ -620,7 +620,7 @@ def test_altered_ptx_is_not_run(compiler, store):
     for path in programs(store):
         content = path.read_bytes()
         assert content.count(b"0f40400000") >= 1
-        # three becomes four: what a digest can't tell is code of whoever wrote the file
+        # three becomes four: a change that a digest can't reveal is code of the file's author
         path.write_bytes(content.replace(b"0f40400000", b"0f40800000"))
     np.testing.assert_array_equal(result(scale), good)
     assert compiler["compiled"] == 2

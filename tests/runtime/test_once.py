@@ -41,7 +41,7 @@ class Threads:
 
 
 class Slow:
-    """Makes a value when it is told to. began: it is being made. calls: how often it was asked to."""
+    """A slow computation of a value, which waits for `go`. began: set once it runs. calls: how often it was called."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -104,7 +104,7 @@ def test_an_interrupted_thread_leaves_the_value_to_one_that_waits(interruption: 
     assert len(makers) == 1
 
 
-def test_a_thread_that_was_interrupted_as_it_left_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_was_interrupted_as_it_left_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     values, threads = Once[str, object](), Threads()
 
     def interrupted(*_: object) -> None:

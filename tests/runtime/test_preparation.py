@@ -31,7 +31,7 @@ def test_it_runs_beside_and_once() -> None:
 
 def test_its_error_is_nobodys() -> None:
     def fail() -> None:
-        raise ValueError("as the one who needs it will see")
+        raise ValueError("as the caller that needs it will see")
 
     preparation = Preparation(fail)
     preparation.wait()
@@ -51,7 +51,7 @@ def test_where_no_thread_can_be_started_it_does_nothing(monkeypatch: pytest.Monk
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_after_a_fork_nobody_waits_for_the_parents_thread() -> None:
+def test_after_a_fork_the_child_does_not_wait_for_the_parents_thread() -> None:
     finish = threading.Event()
     preparation = Preparation(finish.wait)
     child = os.fork()

@@ -111,7 +111,7 @@ NARROW = [
 
 
 @pytest.mark.parametrize(("body", "expected"), [(b, ("a",)) for b in WIDENING] + [(b, ()) for b in NARROW])
-def test_a_scalar_is_widened_where_it_meets_float64_before_other_floats(body: str, expected: tuple[str, ...]) -> None:
+def test_a_scalar_combined_with_float64_is_widened_before_other_floats(body: str, expected: tuple[str, ...]) -> None:
     kernel = tile_ir(f"def k(X, Y, a):\n    {body}\n", DOUBLE, array(dtypes.float32), dtypes.float32)
     assert widened_scalars(kernel) == expected
     kernel = tile_ir(f"def k(X, Y, a):\n    {body}\n", DOUBLE, array(dtypes.float32), dtypes.float64)

@@ -215,7 +215,7 @@ def test_a_spec_is_no_argument_of_a_launch():
         Call((A,), (tj.spec((4,), dtypes.float32),))
 
 
-def test_a_spec_stands_for_an_array_as_aligned_as_can_be():
+def test_a_spec_represents_an_array_of_the_best_alignment():
     values = [hypothetical(A, 0, tj.spec((4, 8), dtypes.float32)), hypothetical(B, 1, dtypes.int64)]
     arguments = Call((A, Parameter("n", ParameterKind.ANY)), values).arguments
     found = signature((A, Parameter("n", ParameterKind.ANY)), values, arguments, target("sm_90a"), frozenset())

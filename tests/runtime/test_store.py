@@ -22,8 +22,8 @@ from tilejit.runtime.store import DiskStore
 
 KEY, OTHER = "program:one", "program:two"
 
-#: a user who has nothing, and may read what everybody may
-NOBODY = 65534
+#: the id of a user without files, with the rights that all users have
+UNPRIVILEGED = 65534
 
 has_users = hasattr(os, "geteuid")
 is_root = has_users and os.geteuid() == 0
@@ -85,7 +85,7 @@ def test_what_was_put_is_given_back_by_every_store_of_the_folder(store):
 
 
 @as_another_user
-def test_nobody_else_may_write_what_is_put(store):
+def test_other_users_may_not_write_what_is_put(store):
     before = os.umask(0)
     try:
         store.put(KEY, b"payload")
@@ -141,9 +141,9 @@ def test_an_entry_of_another_kind_of_the_same_digest_is_not_given(store):
 
 
 def give_away(path, monkeypatch):
-    """Makes it another user's; who may not do that becomes another user himself."""
+    """Make another user the owner: as root by chown, else by a fake effective user id."""
     if is_root:
-        os.chown(path, NOBODY, NOBODY)
+        os.chown(path, UNPRIVILEGED, UNPRIVILEGED)
     else:
         user = os.geteuid() + 1
         monkeypatch.setattr(os, "geteuid", lambda: user)
@@ -294,14 +294,14 @@ def test_a_read_only_folder_is_read():
         os.utime(entry(kept), (0, 0))
         kept.folder.chmod(0o500)
         if is_root:
-            # who may write anywhere becomes somebody who owns that folder
+            # root may write anywhere, so it becomes the user that owns the folder
             for path in (parent, kept.folder, entry(kept)):
-                os.chown(path, NOBODY, NOBODY)
+                os.chown(path, UNPRIVILEGED, UNPRIVILEGED)
         program = f"""
             if {is_root}:
                 os.setgroups([])
-                os.setgid({NOBODY})
-                os.setuid({NOBODY})
+                os.setgid({UNPRIVILEGED})
+                os.setuid({UNPRIVILEGED})
             for _ in range(2):
                 store.put("program:two", b"payload")
                 print(store.get("program:one"), store.get("program:two"), store.problem(), store.is_writable)
@@ -424,7 +424,7 @@ def test_a_clock_that_was_wrong_does_no_harm(store):
     assert small.get("program:5") == bytes(1000)
 
 
-def test_what_nobody_goes_on_writing_is_removed_in_time(store):
+def test_abandoned_temporary_files_are_removed_in_time(store):
     store.put(KEY, b"payload")
     abandoned, busy = (entry(store).with_name(f"{entry(store).name}.{n}-abcd.tmp") for n in (1, 2))
     foreign = store.folder / "notes.txt"
@@ -587,7 +587,7 @@ class TestEnvironment:
         self.set("TILEJIT_CACHE", value)
         assert self.is_refused(f"TILEJIT_CACHE={value!r} is not one of 0, 1")
 
-    def test_a_home_that_nobody_has_is_a_warning(self):
+    def test_a_home_of_an_unknown_user_is_a_warning(self):
         self.set("TILEJIT_CACHE_DIR", "~nosuchuser/x")
         assert self.is_refused("~nosuchuser/x can't be resolved to a folder (Could not determine home directory.)")
 

@@ -51,7 +51,7 @@ def test_clear_losers_leave_early_and_close_ones_stay() -> None:
     assert [c.is_out for c in contenders] == [False, True, True, False]
 
 
-def test_one_slow_timing_puts_nobody_out() -> None:
+def test_one_slow_timing_eliminates_no_contender() -> None:
     # the clock was still low, or another program ran
     times = [iter([9.0, *[1.0] * 99]), iter([2.0] * 99)]
     contenders = [Contender(lambda t=t: next(t)) for t in times]

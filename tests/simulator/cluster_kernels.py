@@ -1,7 +1,7 @@
 """Kernels of clusters, as PTX text: rings whose stages all CTAs of a cluster fill together, by multicast.
 
 In each CTA thread 0 copies: of each step the share of its rank, to all CTAs. Warp 1 consumes a step and releases its
-stage in all of them. Stages come first in shared memory, behind them `full` and then `empty`, a barrier a stage.
+stage in all of them. Shared memory holds the stages, then `full` and `empty` with a barrier per stage each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who holds which element of a matrix, element by element as the PTX ISA's sections on mma fragments put it.
+"""The matrix element in each element of a lane's fragment, as in the PTX ISA's sections on mma fragments.
 
 Each function takes the lane and the index i of an element a0, a1, … within the lane's fragment, and gives
 (row, column). source: PTX ISA, "Matrix Fragments for mma.m16n8k4", "… m16n8k8", "… m16n8k16", "… m16n8k32".

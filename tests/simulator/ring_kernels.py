@@ -1,7 +1,7 @@
 """Kernels in which warps hand each other the stages of a ring, as PTX text: what rings of mbarriers compile to.
 
 A producer copies a row of `src` into its part of a stage, a step at a time; each consumer reads the whole stage and
-writes the sums to `out`. Buffers come first in shared memory, behind them `full` and then `empty`, a barrier a stage.
+writes the sums to `out`. Shared memory holds the buffers, then `full` and `empty` with a barrier per stage each.
 """
 
 from __future__ import annotations

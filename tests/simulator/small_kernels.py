@@ -109,7 +109,7 @@ def interesting(dtype, seed=0, n=400):
 
 
 def pairs(dtype, n=3000, seed=0):
-    """Two arrays of operands that meet in many combinations."""
+    """Two arrays of operands in many combinations."""
     values = interesting(dtype, seed)
     rng = np.random.default_rng(seed + 1)
     edges = values[:21]

@@ -219,7 +219,7 @@ def test_copies_of_different_bytes_to_one_place_race():
     assert (attempt("mov.u32 %r3, tile;" + COPY + COMMIT + WAIT + "bar.sync 0;" + OUT, source=source) == 7).all()
 
 
-def test_copies_that_nobody_waits_for_leave_their_target_closed():
+def test_copies_without_a_wait_leave_their_target_closed():
     body = "setp.lt.u32 %p1, %r1, 32; @!%p1 bra REST;" + COPY + COMMIT + "ret; REST: bar.sync 0;"
     body += "sub.u32 %r4, %r1, 32; mad.lo.u32 %r3, %r4, 16, %r2;" + OUT
     with pytest.raises(AsyncHazardError, match="thread 32 .* reads"):

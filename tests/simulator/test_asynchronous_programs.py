@@ -21,7 +21,7 @@ STEPS = st.lists(st.one_of(ACCESS, st.sampled_from(["wait_ld", "wait_st"])), min
 
 
 class Model:
-    """One warp's tensor memory, cell by cell. flying: cells of operations that nobody has waited for."""
+    """One warp's tensor memory, cell by cell. flying: cells of operations not waited for yet."""
 
     def __init__(self):
         self.memory = {}
@@ -68,7 +68,7 @@ class Model:
 
 
 def overlaps(step):
-    """Whether both halves of a .16x32bx2 meet, so that the order of their writes would matter."""
+    """Whether both halves of a .16x32bx2 overlap, so that the order of their writes would matter."""
     return step[0] == "st" and step[1][0] == "16x32bx2" and step[1][1] > 3
 
 

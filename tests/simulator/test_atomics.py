@@ -181,7 +181,7 @@ def test_many_places_that_lie_far_apart(distance):
 @pytest.mark.parametrize("expected", [[7], [3], [7, 3], "mixed"])
 @pytest.mark.parametrize("bring", [0, 1])
 def test_contended_swaps_are_those_of_the_threads_one_by_one(expected, bring):
-    """bring: how many of the threads in front bring what stands there already."""
+    """bring: how many of the first threads bring the value that is already there."""
     n = 96
     rng = np.random.default_rng(bring)
     index = rng.integers(0, 2, n)

@@ -38,7 +38,7 @@ def test_an_access_past_the_end_names_the_array_and_the_offset():
     assert "st.global.u32 [%x2], %r1;" in text
 
 
-def test_an_access_in_front_of_an_array_is_out_of_bounds():
+def test_an_access_before_an_array_is_out_of_bounds():
     with pytest.raises(OutOfBoundsError, match=r"p0-4 bytes"):
         attempt("ld.global.u32 %r2, [%x2+-4];")
 
@@ -389,14 +389,14 @@ def test_two_barriers_in_the_branches_of_a_warp_are_divergence():
 @pytest.mark.parametrize("schedule", range(8))
 def test_lanes_of_a_warp_may_come_to_an_arrival_in_turn(schedule):
     body = """
-        setp.ne.u32 %p1, %r1, 0; @%p1 bra MET; st.global.u32 [%x1], %r1;
-        MET: setp.ge.u32 %p2, %r1, 32; @%p2 bra WAITS; bar.arrive 1, 64; bra END;
+        setp.ne.u32 %p1, %r1, 0; @%p1 bra MERGED; st.global.u32 [%x1], %r1;
+        MERGED: setp.ge.u32 %p2, %r1, 32; @%p2 bra WAITS; bar.arrive 1, 64; bra END;
         WAITS: bar.sync 1, 64; END:
     """
     attempt(body, schedule=schedule)
 
 
-def test_unaligned_barriers_may_stand_in_the_branches_of_a_warp():
+def test_unaligned_barriers_are_allowed_in_the_branches_of_a_warp():
     attempt("setp.lt.u32 %p1, %r1, 16; @%p1 bra A; barrier.sync 0; bra B; A: barrier.sync 0; B: mov.u32 %r2, 0;")
 
 
@@ -411,7 +411,7 @@ def test_warps_that_wait_at_different_barriers_are_reported():
         attempt(body)
 
 
-def test_spinning_on_a_flag_that_nobody_sets_is_a_deadlock():
+def test_spinning_on_a_flag_that_is_never_set_is_a_deadlock():
     body = "SPIN: ld.volatile.global.u32 %r2, [%x2]; setp.eq.u32 %p1, %r2, 0; @%p1 bra SPIN;"
     with pytest.raises(DeadlockError, match="spin"):
         attempt("setp.gt.u32 %p2, %r1, 5; @%p2 bra W;" + body + "W: bar.sync 0;")
@@ -443,7 +443,7 @@ def test_unchecked_runs_find_no_races_but_bounds():
         attempt("st.global.u32 [%x2+4096], %r1;", checks=False)
 
 
-def test_a_failing_kernel_leaves_no_numpy_settings_behind():
+def test_a_failing_kernel_restores_numpys_settings():
     before = np.geterr()
     with pytest.raises(RaceError):
         attempt("st.shared.u32 [tile], %r1;")

@@ -132,24 +132,24 @@ SWAP = """
 mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 64, %r1; xor.b32 %r4, %r3, 64;
 mul.wide.u32 %x2, %r3, 4; add.u64 %x2, %x2, %x1; mul.wide.u32 %x3, %r4, 4; add.u64 %x3, %x3, %x1;
 st.global.u32 [%x2], %r3;
-{meet}
+{sync}
 ld.global.u32 %r5, [%x3];
-{meet}
+{sync}
 st.global.u32 [%x2], %r5;
 """
-MEET = "barrier.cluster.arrive{sem};\nbarrier.cluster.wait{acquire};"
+SYNC = "barrier.cluster.arrive{sem};\nbarrier.cluster.wait{acquire};"
 
 
-def swapped(meet, **options):
+def swapped(sync, **options):
     out = np.zeros((4, 64), np.uint32)
-    launch(SWAP.format(meet=meet), out, grid=(4,), **options)
+    launch(SWAP.format(sync=sync), out, grid=(4,), **options)
     return out
 
 
 @pytest.mark.parametrize(("seed", "delivery"), ORDERS)
-def test_a_cluster_meets(seed, delivery):
+def test_a_cluster_synchronizes(seed, delivery):
     for sem, acquire in (("", ""), (".release", ".acquire"), (".aligned", ".aligned"), (".release.aligned", "")):
-        out = swapped(MEET.format(sem=sem, acquire=acquire), schedule=seed, delivery=delivery)
+        out = swapped(SYNC.format(sem=sem, acquire=acquire), schedule=seed, delivery=delivery)
         assert np.array_equal(out.reshape(-1), np.arange(256) ^ 64)
 
 
@@ -157,20 +157,20 @@ def test_a_barrier_orders_the_own_cta_too():
     body = "mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; mov.u32 %r3, sm; add.u32 %r4, %r3, %r2; xor.b32 %r2, %r2, 128;" \
            "add.u32 %r5, %r3, %r2; st.shared.u32 [%r4], %r1;\n{}\nld.shared.u32 %r6, [%r5];"
     out = np.zeros(1, np.uint32)
-    launch(body.format(MEET.format(sem="", acquire="")), out, schedule=1)
+    launch(body.format(SYNC.format(sem="", acquire="")), out, schedule=1)
     with pytest.raises(RaceError):
-        launch(body.format(MEET.format(sem=".relaxed", acquire="")), out)
+        launch(body.format(SYNC.format(sem=".relaxed", acquire="")), out)
 
 
-@pytest.mark.parametrize("meet", [MEET.format(sem=".relaxed", acquire=""), "bar.sync 0;"])
-def test_what_releases_nothing_orders_nothing(meet):
+@pytest.mark.parametrize("sync", [SYNC.format(sem=".relaxed", acquire=""), "bar.sync 0;"])
+def test_what_releases_nothing_orders_nothing(sync):
     with pytest.raises(RaceError, match="race in global memory"):
-        swapped(meet)
+        swapped(sync)
 
 
 def test_threads_that_have_exited_are_not_waited_for():
     body = "mov.u32 %r1, %tid.x; mov.u32 %r2, %cluster_ctarank; setp.eq.u32 %p1, %r2, 0;" \
-           f"setp.lt.and.u32 %p2, %r1, 32, %p1; @%p2 bra DONE;\n{MEET.format(sem='', acquire='')}\nDONE:"
+           f"setp.lt.and.u32 %p2, %r1, 32, %p1; @%p2 bra DONE;\n{SYNC.format(sem='', acquire='')}\nDONE:"
     for seed in range(4):
         launch(body, np.zeros(1, np.uint32), schedule=seed)
 
@@ -193,17 +193,17 @@ def test_an_aligned_barrier_needs_whole_warps():
         launch(body.format(".aligned"), np.zeros(1, np.uint32))
 
 
-def test_a_deadlock_names_the_barrier_and_whom_it_misses():
+def test_a_deadlock_names_the_barrier_and_the_warps_that_it_misses():
     body = f"""
 mov.u32 %r1, %tid.x; mov.u32 %r3, sm; mov.u32 %r10, 0; mov.u32 %r4, %cluster_ctarank;
 setp.ne.u32 %p1, %r1, 0; @%p1 bra READY; mbarrier.init.shared::cta.b64 [%r3], 1; READY: bar.sync 0;
-setp.ne.u32 %p2, %r4, 1; @%p2 bra MEET; setp.lt.u32 %p3, %r1, 32; @%p3 bra MEET;
-{wait("W", "%r3", "%r10")}MEET: {MEET.format(sem="", acquire="")}"""
+setp.ne.u32 %p2, %r4, 1; @%p2 bra SYNC; setp.lt.u32 %p3, %r1, 32; @%p3 bra SYNC;
+{wait("W", "%r3", "%r10")}SYNC: {SYNC.format(sem="", acquire="")}"""
     with pytest.raises(DeadlockError) as caught:
         launch(body, np.zeros(1, np.uint32), grid=(4,))
     text = str(caught.value)
-    stands = r"warpgroup 0 of CTA \(0, 0, 0\) waits at the cluster barrier\n  PTX line \d+: barrier.cluster.wait"
-    assert re.search(stands, text)
+    waiting = r"warpgroup 0 of CTA \(0, 0, 0\) waits at the cluster barrier\n  PTX line \d+: barrier.cluster.wait"
+    assert re.search(waiting, text)
     assert "missing: warp 1 of CTA (1, 0, 0)" in text
     assert "warp 1 of CTA (1, 0, 0) waits for phase 0 of mbarrier sm+0" in text
     assert "the same holds in 1 more clusters" in text
@@ -214,7 +214,7 @@ setp.ne.u32 %p2, %r4, 1; @%p2 bra MEET; setp.lt.u32 %p3, %r1, 32; @%p3 bra MEET;
 ARRIVE = """
 mov.u32 %r1, %tid.x; mov.u32 %r2, sm; mov.u32 %r5, %cluster_ctarank; xor.b32 %r6, %r5, 1; mov.u32 %r10, 0;
 setp.ne.u32 %p1, %r1, 0; @%p1 bra READY; mbarrier.init.shared::cta.b64 [%r2], {count}; {fence}
-READY: bar.sync 0; {meet}
+READY: bar.sync 0; {sync}
 mul.wide.u32 %x2, %r5, 4; add.u64 %x2, %x2, %x1; mul.wide.u32 %x3, %r6, 4; add.u64 %x3, %x3, %x1;
 @%p1 bra WAIT; st.global.u32 [%x2], %r5; mapa.shared::cluster.u32 %r7, %r2, %r6; {arrive}
 WAIT: {wait}
@@ -224,24 +224,24 @@ RELAXED, RELEASED = ENTRY, ENTRY.replace(".relaxed", "")
 PLAIN = "mbarrier.arrive.shared::cluster.b64 _, [%r7];"
 
 
-def arrived(arrive=PLAIN, count=1, fence=FENCE, meet=RELAXED, then="", scope="", out=None, **options):
+def arrived(arrive=PLAIN, count=1, fence=FENCE, sync=RELAXED, then="", scope="", out=None, **options):
     waits = wait("W", "%r2", "%r10").replace(".parity", f".parity{scope}")
-    values = {"arrive": arrive, "count": count, "fence": fence, "meet": meet, "wait": waits, "then": then}
+    values = {"arrive": arrive, "count": count, "fence": fence, "sync": sync, "wait": waits, "then": then}
     launch(ARRIVE.format(**values), np.zeros(2, np.uint32) if out is None else out, **options)
 
 
 @pytest.mark.parametrize(("seed", "delivery"), ORDERS)
 def test_a_cta_that_knows_of_the_arrivals_may_exit(seed, delivery):
     arrived(schedule=seed, delivery=delivery)
-    arrived(fence="", meet=RELEASED, schedule=seed)
+    arrived(fence="", sync=RELEASED, schedule=seed)
     arrived(f"{PLAIN}\nmov.u32 %r3, %r2; mapa.shared::cluster.u32 %r7, %r3, %r5; {PLAIN}", 2, schedule=seed)
 
 
-@pytest.mark.parametrize(("fence", "meet"), [("", RELAXED), (FENCE, ""), ("fence.proxy.async;", RELAXED)])
+@pytest.mark.parametrize(("fence", "sync"), [("", RELAXED), (FENCE, ""), ("fence.proxy.async;", RELAXED)])
 @pytest.mark.parametrize(("seed", "delivery"), ORDERS)
-def test_a_peer_must_know_that_the_barrier_is_there(fence, meet, seed, delivery):
+def test_a_peer_must_know_that_the_barrier_is_there(fence, sync, seed, delivery):
     with pytest.raises((RaceError, AsyncHazardError), match=f"{UNORDERED}|not initialized"):
-        arrived(fence=fence, meet=meet, schedule=seed, delivery=delivery)
+        arrived(fence=fence, sync=sync, schedule=seed, delivery=delivery)
 
 
 def test_arrivals_at_peers_count_as_others():
@@ -282,9 +282,9 @@ def test_what_copies_have_stored_to_global_memory_takes_the_scope_of_the_cluster
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_nobody_arrives_where_all_have_exited(seed):
+def test_no_thread_arrives_at_a_cta_that_has_exited(seed):
     with pytest.raises(AsyncHazardError, match=f"which has exited, receives an arrival|{EXITS.replace('32', '0')}"):
-        arrived(meet=RELAXED + "setp.eq.u32 %p4, %r5, 1; @%p4 ret;", schedule=seed)
+        arrived(sync=RELAXED + "setp.eq.u32 %p4, %r5, 1; @%p4 ret;", schedule=seed)
 
 
 TO_BOTH = "".join(
@@ -296,7 +296,7 @@ RIGHT_ARRIVALS = {
     "all warps wait": (4, TO_BOTH + wait("W0", "%r2", "%r10"), TO_BOTH + wait("W1", "%r2", "%r10")),
 }
 WRONG_ARRIVALS = {
-    "nobody waits": (2, TO_BOTH, ""),
+    "no warp waits": (2, TO_BOTH, ""),
     "one of two warps doesn't wait": (4, TO_BOTH + wait("W0", "%r2", "%r10"), TO_BOTH),
     "one of two CTAs doesn't wait": (
         2, f"{TO_BOTH}setp.eq.u32 %p3, %r5, 0; @%p3 bra NEXT;\n" + wait("W0", "%r2", "%r10") + "NEXT:\n", ""),
@@ -373,7 +373,7 @@ MUTATIONS = {
     "a mask of the own bit": (RING, MASK, "mov.u16 %h1, 1; shl.b16 %h1, %h1, %r5;", DeadlockError, "024 bytes missing"),
     "a mask of a CTA that isn't there": (
         RING, MASK, "mov.u16 %h1, 7;", SimulationError, "mask 0x0007, in a cluster of 2"),
-    "a mask of nobody": (RING, MASK, "mov.u16 %h1, 0;", SimulationError, "mask 0x0000, in a cluster of 2"),
+    "an empty mask": (RING, MASK, "mov.u16 %h1, 0;", SimulationError, "mask 0x0000, in a cluster of 2"),
     "no barrier at the exit": (RING, EXIT, "", AsyncHazardError, f"{EXITS}|which has exited, receives an arrival"),
     "no wait at the exit": (RING, "barrier.cluster.wait;", "", AsyncHazardError, f"{EXITS}|which has exited"),
     "half the arrivals": (

@@ -126,12 +126,12 @@ def test_barriers_in_a_loop_with_divergent_work_between():
 
 @pytest.mark.parametrize("barrier, expected", [("bar.sync 0", 3), ("barrier.cta.red.popc.aligned.u32 %r2, 0, %p1", 16)])
 def test_a_warp_may_come_to_one_barrier_by_several_ways(barrier, expected):
-    # the text has the barrier in front of the code that leads to it, as LLVM lays blocks out
+    # the text has the barrier before the code that leads to it, as LLVM lays blocks out
     body = f"""
     mov.u32 %r2, 3; and.b32 %r3, %r1, 1; setp.eq.u32 %p1, %r3, 1; setp.lt.u32 %p2, %r1, 999; @%p2 bra WORK;
-    MEET: {barrier}; bra DONE;
-    WORK: @%p1 bra MEET; mov.u32 %r4, 0;
-    AGAIN: add.u32 %r4, %r4, 1; setp.lt.u32 %p3, %r4, %r1; @%p3 bra AGAIN; bra MEET;
+    JOIN: {barrier}; bra DONE;
+    WORK: @%p1 bra JOIN; mov.u32 %r4, 0;
+    AGAIN: add.u32 %r4, %r4, 1; setp.lt.u32 %p3, %r4, %r1; @%p3 bra AGAIN; bra JOIN;
     """
     assert threads(body, n=32) == [expected] * 32
 

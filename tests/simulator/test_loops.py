@@ -1,4 +1,4 @@
-"""Loops: those that can't end are found and named, and warp instructions in them take no turn for a standstill."""
+"""Loops: endless ones are found and named, and a warp instruction in a loop doesn't take progress for a standstill."""
 
 import re
 import signal
@@ -32,7 +32,7 @@ def product(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor):
 
 
 def test_a_warp_instruction_in_a_loop_waits_for_lanes_that_come_in_groups():
-    # the edge of B, 5 columns wide, sends the lanes through different blocks in every turn
+    # the edge of B, 5 columns wide, sends the lanes through different blocks in every iteration
     a = np.ones((16, 32), np.float16)
     b = np.arange(160, dtype=np.float16).reshape(32, 5) % 7
     c = np.zeros((16, 8), np.float32)
@@ -44,7 +44,7 @@ def test_a_warp_instruction_in_a_loop_waits_for_lanes_that_come_in_groups():
 @pytest.mark.parametrize("together", [
     "shfl.sync.bfly.b32 %r5, %r5, 1, 31, -1;", "bar.warp.sync -1;", "vote.sync.any.pred %p4, %p1, -1;",
 ])
-def test_lanes_that_diverge_in_every_turn_meet_in_every_turn(together):
+def test_lanes_that_diverge_in_every_iteration_reconverge_in_each(together):
     body = THREAD + f"""
     mov.u32 %r5, 0; mov.u32 %r3, 0; and.b32 %r4, %r1, 1; setp.eq.u32 %p1, %r4, 0;
     LOOP: @%p1 bra EVEN;
@@ -58,7 +58,7 @@ def test_lanes_that_diverge_in_every_turn_meet_in_every_turn(together):
 
 
 @tj.kernel(threads=32)
-def waits_for_nobody(Y: tj.Tensor):
+def waits_forever(Y: tj.Tensor):
     while Y[0] < 1:
         pass
 
@@ -122,7 +122,7 @@ def two_that_wait_for_each_other(Y: tj.Tensor):
 
 
 @pytest.mark.parametrize("endless, line", [
-    (waits_for_nobody, "while Y"), (does_nothing, "while True"), (stores_the_same, r"Y\[0\] = 1"),
+    (waits_forever, "while Y"), (does_nothing, "while True"), (stores_the_same, r"Y\[0\] = 1"),
     (counts_in_a_register, r"i \+= 1"), (counts_in_memory, r"while Y|Y\[1\] ="),
     (stores_a_count_in_an_inner_loop, r"while Y|i \+= 1"), (counts_between_barriers, r"while Y|s\[tj"),
     (two_that_wait_for_each_other, r"while Y|i \+= 1"),
@@ -133,7 +133,7 @@ def test_a_loop_that_comes_back_to_its_state_is_a_deadlock_that_names_its_line(e
         tj.simulate(endless, 1, np.zeros(4, "i4"), checks=checks)
 
 
-# Loops that end after long: what ends them is changed by the loop itself, or by somebody who takes his time.
+# Loops that end after long: what ends them is changed by the loop itself, or by another thread after a while.
 ENDS = {
     "a place that a store reaches at last": """
         mov.u32 %r3, 3000;
@@ -199,7 +199,7 @@ def test_memory_is_not_watched_while_threads_still_leave(monkeypatch, checks):
     LOOP: ld.acquire.gpu.global.u32 %r4, [%x2+-128]; setp.eq.u32 %p1, %r4, 0; @%p1 bra LOOP; add.u32 %r4, %r4, 1;
     LAST: st.release.gpu.global.u32 [%x2], %r4; END: ret;
     """
-    monkeypatch.setattr(Access, "watch", lambda self, loads: pytest.fail("nothing stands still"))
+    monkeypatch.setattr(Access, "watch", lambda self, loads: pytest.fail("no thread is stalled"))
     out = np.zeros(256, "u4")
     simulate(body, out, block=256, checks=checks)
     np.testing.assert_array_equal(out[::32], np.arange(1, 9))
@@ -297,13 +297,13 @@ WAITS = {
     setp.eq.u32 %p1, %r3, 0; @%p1 bra LOOP;""",
     "a branch inside": """
     LOOP: atom.global.add.u32 %r2, [%x1], 0; setp.ne.u32 %p1, %r2, 0; @%p1 bra OUT; bra LOOP; OUT:""",
-    "the test behind the jump back": """
+    "the test after the jump back": """
     LOOP: ld.relaxed.gpu.global.u32 %r2, [%x1]; bra TEST; BACK: bra LOOP;
     TEST: setp.eq.u32 %p1, %r2, 0; @%p1 bra BACK;""",
 }
 COUNTS = {
     "a reduction": "LOOP: red.global.add.u32 [%x1], 1; {count}",
-    "nobody looks at what it was": "LOOP: atom.global.add.u32 %r2, [%x1], 1; st.global.u32 [%x2], %r2; {count}",
+    "the old value is ignored": "LOOP: atom.global.add.u32 %r2, [%x1], 1; st.global.u32 [%x2], %r2; {count}",
     "it leaves by a jump back": """
     bra LOOP; OUT: ret; LOOP: setp.lt.u32 %p2, %r4, 3; @%p2 bra STAY; atom.global.cas.b32 %r2, [%x1], 0, 1;
     setp.ne.u32 %p1, %r2, 0; @%p1 bra OUT; st.global.u32 [%x2], 1; bra OUT; STAY: {count}""",
@@ -319,7 +319,7 @@ def test_a_loop_waits_whose_branches_depend_on_what_others_write(name):
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_a_loop_waits_for_nobody_whose_branches_only_count(name):
+def test_a_loop_whose_branches_only_count_does_not_wait(name):
     count = "add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 5; @%p1 bra LOOP;"
     assert not control_flow_of(COUNTS[name].format(count=count)).waiting
 

@@ -36,11 +36,11 @@ def differing(spec: Spec, memory: Array, got: tuple[Array, Array]) -> list[str]:
 
 
 def test_the_drawn_boxes_hang_over_every_edge() -> None:
-    over = {(d, side): 0 for d in range(5) for side in ("in front", "behind")}
+    over = {(d, side): 0 for d in range(5) for side in ("before", "after")}
     for spec in map(drawn, range(500)):
         for d, (at, extent, dim) in enumerate(zip(spec.at, spec.box, spec.dims, strict=True)):
-            over[d, "in front"] += at < 0 < at + extent
-            over[d, "behind"] += at < dim < at + extent
+            over[d, "before"] += at < 0 < at + extent
+            over[d, "after"] += at < dim < at + extent
     assert min(over.values()) > 10, over
 
 
@@ -60,7 +60,7 @@ def test_the_simulator_moves_any_box_as_the_isa_says(memory: Array, start: int) 
 
 
 def encoded(shape: MapShape, address: int) -> bytes | None:
-    """The bytes that the driver makes; None where it refuses."""
+    """The bytes that the driver encodes; None if it refuses."""
     from tilejit.runtime.cuda_tensor_map import encode
 
     axes = tuple(range(len(shape.dims)))

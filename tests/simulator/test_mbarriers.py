@@ -30,7 +30,7 @@ END = "\nEND: st.global.u32 [%x2], %r10; ret;"
 
 
 def results(body, block=32, count=1, grid=1, **options):
-    """%r10 of each thread behind a body; barrier of `count` arrivals at [%r3]."""
+    """%r10 of each thread after a body; barrier of `count` arrivals at [%r3]."""
     out = np.zeros(block * grid, "u4")
     text = module(START.format(count=count) + body + END)
     if grid > 1:
@@ -65,7 +65,7 @@ def test_the_lanes_of_an_instruction_arrive_one_by_one(count):
     out = np.zeros(32, "u4")
     report = launch(module(START.format(count=count) + body + END), out, block=32, on_finding="collect")
     assert out.tolist() == expected
-    # a state is good for the phase of its arrival and the one behind it
+    # a state is good for the phase of its arrival and the next one
     late = [x.message.split(": a state")[0].split("sm+1024 ")[1] for x in report.findings]
     assert late == ([f"is waited for in phase 0, but is in phase {phases}"] if phases > 1 else [])
 
@@ -78,7 +78,7 @@ xor.b32 %r6, %r1, 127; mad.lo.u32 %r6, %r6, 4, %r2; ld.shared.u32 %r10, [%r6];
 """
 
 
-def test_a_phase_brings_nothing_of_those_who_arrive_behind_its_end():
+def test_a_phase_does_not_order_arrivals_after_its_end():
     assert results(EXCHANGE, block=128, count=128) == list(range(127, -1, -1))
     # threads 96 to 127 arrive in the second phase, and have nothing to wait for
     few = EXCHANGE.replace("W: ", "mov.u32 %r10, 0; setp.gt.u32 %p8, %r1, 95; @%p8 bra END;\nW: ")
@@ -130,7 +130,7 @@ def test_a_phase_takes_its_bytes(order):
         assert results(body + asks(0)) == [int(done == 3)] * 32
 
 
-def test_who_drops_out_takes_part_in_no_later_phase():
+def test_a_thread_that_drops_out_is_not_expected_in_later_phases():
     drop = "mbarrier.arrive_drop.shared::cta.b64 _, [%r3];\n"
     arrive = "mbarrier.arrive.shared::cta.b64 _, [%r3];\n"
     for text, phase in ((drop + arrive, 1), (drop + arrive * 2, 2), (arrive * 3, 1)):
@@ -260,7 +260,7 @@ def test_addresses_are_checked():
         results("mbarrier.arrive.shared::cta.b64 _, [%r3+8192];")
 
 
-def test_a_deadlock_tells_who_waits_for_what():
+def test_a_deadlock_reports_the_waiters_and_what_they_wait_for():
     body = """
     setp.ge.u32 %p2, %r1, 32; @%p2 bra OTHER;
     mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 64;
@@ -363,7 +363,7 @@ RIGHT_ARRIVALS = {
     "all lanes arrive": (64, [repeat(ARRIVE.replace("@%p8 ", "") + waits())] * 2),
 }
 WRONG_ARRIVALS = {
-    "nobody waits": (2, [repeat(ARRIVE)] * 2),
+    "no thread waits": (2, [repeat(ARRIVE)] * 2),
     "one of two doesn't wait": (2, [repeat(ARRIVE), repeat(ARRIVE + waits())]),
     "one arrives once too often": (2, [ARRIVE + ARRIVE, ARRIVE + waits(number="0")]),
     "one of three doesn't wait": (3, [repeat(ARRIVE + waits())] * 2 + [repeat(ARRIVE)]),

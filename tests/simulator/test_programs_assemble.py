@@ -49,8 +49,8 @@ def test_rings_of_clusters(ring):
 
 
 def test_forms_of_clusters():
-    meet = "barrier.cluster.arrive{}{};\nbarrier.cluster.wait{}{};\n"
-    body = "".join(meet.format(sem, aligned, ".acquire" if sem else "", aligned)
+    sync = "barrier.cluster.arrive{}{};\nbarrier.cluster.wait{}{};\n"
+    body = "".join(sync.format(sem, aligned, ".acquire" if sem else "", aligned)
                    for sem in ("", ".release", ".relaxed") for aligned in ("", ".aligned"))
     body += "mov.u32 %r1, sm; mov.u64 %x4, sm; cvta.shared.u64 %x4, %x4; mapa.shared::cluster.u32 %r2, %r1, 1;\n"
     body += "mapa.u64 %x5, %x4, 1; getctarank.shared::cluster.u32 %r3, %r2; getctarank.u64 %r4, %x5;\n"

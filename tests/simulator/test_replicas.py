@@ -39,7 +39,7 @@ UNUSED = {
     "stored by the owner to another place": LOAD + STORE + "@%p1 st.global.b32 [%x4], %r4;",
     "an update by the owner": LOAD + STORE + "@%p1 red.global.add.u32 [%x4], %r4;",
     "in a loop": LOOP.format(LOAD + STORE + "bar.sync 0;"),
-    "a use in front of the barrier before": LOAD + "st.global.b32 [%x4], %r4; bar.sync 0;" + LOAD.replace("%r3", "%r5")
+    "a use before the preceding barrier": LOAD + "st.global.b32 [%x4], %r4; bar.sync 0;" + LOAD.replace("%r3", "%r5")
         .replace("%r4", "%r6") + STORE.replace("%r4", "%r6"),
 }
 
@@ -56,7 +56,7 @@ def test_a_race_with_what_nothing_uses_is_a_warning(what, threads, schedule):
 
 OTHERS = "@!%p1"
 USED = {
-    # behind the race
+    # after the race
     "a store": LOAD + STORE + f"{OTHERS} st.global.b32 [%x4], %r4;",
     "a store by one thread": LOAD + STORE + "setp.eq.u32 %q2, %r1, 37; @%q2 st.global.b32 [%x4], %r4;",
     "a store to shared memory": LOAD + STORE + f"{OTHERS} st.shared.b32 [%r11], %r3;",
@@ -70,7 +70,7 @@ USED = {
     "a sum over turns": "mov.u32 %r6, 0;" + LOOP.format(LOAD + "add.s32 %r6, %r6, %r3;" + STORE + "bar.sync 0;")
                         + f"{OTHERS} st.global.b32 [%x4], %r6;",
     "the same store, elsewhere": LOAD + "selp.b64 %x7, %x3, %x4, %p1; st.global.b32 [%x7], %r4;",
-    # in front of it: the commonest bug
+    # before it: the commonest bug
     "a store before": LOAD + f"{OTHERS} st.global.b32 [%x4], %r4;" + STORE,
     "an update before": LOAD + f"{OTHERS} red.global.add.u32 [%x4], %r4;" + STORE,
     "a read before by another instruction": LOAD + f"{OTHERS} st.global.b32 [%x4], %r4;"
@@ -99,7 +99,7 @@ def test_a_race_with_what_anything_may_use_is_an_error(what, schedule):
 @pytest.mark.parametrize("schedule", range(20))
 @pytest.mark.parametrize("space", ["global", "shared"])
 def test_each_of_four_replicas_is_known(space, schedule):
-    """Its use is found before and behind the owner's store, whatever the other CTA does meanwhile."""
+    """Its use is found before and after the owner's store, whatever the other CTA does meanwhile."""
     head, store = {"global": (LOAD, STORE), "shared": (SHARED.removesuffix(SHARED_STORE), SHARED_STORE)}[space]
     for user in (1, 2, 3):
         use = f"shr.u32 %r14, %r1, 5; setp.eq.u32 %q2, %r14, {user}; @%q2 st.global.b32 [%x4], %r4;"
@@ -130,6 +130,6 @@ def test_other_ctas_readers_are_in_doubt():
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_who_stores_something_else_is_no_replica(schedule):
+def test_a_store_of_another_value_is_no_replica(schedule):
     with pytest.raises(RaceError):
         attempt(f"{LOAD} {STORE.replace('%r4', '%r1')}", schedule=schedule)

@@ -72,7 +72,7 @@ def one_lane_waits(text: str, ring: Ring, sync: str) -> str:
 
 
 def early_release(text: str, ring: Ring) -> str:
-    """The consumer arrives in front of its loads."""
+    """The consumer arrives before its loads."""
     text = without(text, re.escape(ARRIVE_EMPTY))
     return changed(text, LOAD, ARRIVE_EMPTY.replace("@%p6", "elect.sync _|%p6, -1;\n@%p6") + "\n" + LOAD)
 
@@ -136,7 +136,7 @@ MUTATIONS: dict[str, tuple[Ring, Mutation, type[SimulationError] | tuple[type[Si
         WIDE, lambda text, ring: changed(text, consumer_wait(ring), "setp.ne.u32 %p8, %r25, 0; @%p8 bra WAITED;\n"
                                          + consumer_wait(ring) + "WAITED:\n"),
         RaceError, "ld.shared"),
-    "42 a group releases that hasn't synchronised behind its wait": (
+    "42 a group releases that hasn't synchronised after its wait": (
         WIDE, lambda text, ring: changed(
             changed(text, "bar.sync %r40, 64; // release\n", ""),
             LOAD, f"mov.u32 %r31, 0; @%p30 bra SKIP;\n{LOAD}SKIP:\n",
@@ -213,7 +213,7 @@ def test_a_barriers_bytes_are_its_own(access):
     assert str(error.value).count("PTX line") == 2
 
 
-def test_barriers_are_used_behind_their_initialisation():
+def test_barriers_are_used_after_their_initialisation():
     ring = Ring()
     with pytest.raises(RaceError, match="is used without being ordered after its initialization") as error:
         played(ring, changed(ring.text(), "READY: bar.sync 0;", "READY:"))

@@ -29,7 +29,7 @@ def refuse(body, match):
     assert "PTX line" in str(e.value)
 
 
-def test_a_label_may_stand_before_its_statement():
+def test_a_label_may_precede_its_statement():
     assert result("mov.u32 %r1, 0; again:add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 5; @%p1 bra again;"
                   "done: st.global.u32 [%x1], %r1;") == [5]
 
@@ -106,7 +106,7 @@ def test_a_type_may_follow_without_a_blank():
                   "ld.shared.b32 %r1, [buffer]; st.global.b32 [%x1], %r1;") == [6]
 
 
-def test_sections_and_what_stands_in_them_are_skipped():
+def test_sections_are_skipped_with_their_contents():
     section = "\t.section\t.debug_info\n\t{\n.b32 12 // {\n.b32 .debug_line\n$L__x:\n.b8 1\n\t}\n"
     section += ".section .debug_loc { }\n"
     run(HEADER + section + kernel("ret;")[len(HEADER) :] + section, "k", (1,), (1,), [])
@@ -300,7 +300,7 @@ class TestVectorAtomics:
         refuse("mov.u64 %x1, 0; mov.u32 %r1, 0; mov.u32 %r2, 0; " + text, "supported|global memory|vectors of 4")
 
 
-def test_a_destination_that_nobody_reads_is_left_alone():
+def test_an_unread_destination_is_left_alone():
     """Its old value needn't be fetched; one that is read is."""
     body = "mov.u32 %r5, 9; atom.global.add.u32 %r5, [%x1], 1; atom.global.add.u32 %r6, [%x1], 1;" \
            "st.global.u32 [%x1+4], %r6;"
@@ -364,7 +364,7 @@ def test_rcp_approx_ftz_f64_keeps_upper_halves_and_flushes():
 
 
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "fma"])
-def test_packed_floats_flush_subnormals_where_told(op):
+def test_packed_floats_flush_subnormals_where_asked(op):
     f4 = np.float32
     tiny, one = f4(1e-40), f4(1)
     a = np.array([[tiny, one]], f4).view(np.uint64)[:, 0]

@@ -37,7 +37,7 @@ def enough(columns):
 
 
 def stored(shape, num, values, split=0, packed=False):
-    """What a store leaves in 128 lanes × 512 columns, from threads × registers; None where nothing."""
+    """What a store leaves in 128 lanes × 512 columns, from threads × registers; None for untouched elements."""
     memory = np.full((128, 512), None, object)
     for thread in range(128):
         for register in range(t.registers_of(shape, num)):

@@ -57,7 +57,7 @@ def test_stores_write_what_lies_inside_and_nothing_else(swizzle, size):
     for at in [(0, 0, 0), (16 // size, 2, 1), (240 // size, 5, 4), (0, 0, 9)]:
         array = aligned(np.zeros((5, 7, 256 // size), f"u{size}"))
         programs.store(array, box, swizzle, at, memory)
-        # where each element of the tensor would lie in the box, told by a load of the elements' own numbers
+        # where each element of the tensor would lie in the box, found by a load of the elements' own numbers
         expected = np.zeros_like(array)
         for inside in itertools.product(*(range(n) for n in box[::-1])):
             where = tuple(c + i for c, i in zip(at[::-1], inside, strict=True))
@@ -251,7 +251,7 @@ KEEP = "ld.shared.b32 %r6, [%r2+4]; setp.eq.u32 %p4, %r1, 0; @%p4 st.global.b32 
 
 
 def written_then_loaded(fence):
-    """A row that the kernel itself has written goes through shared memory, and an element of it behind its end."""
+    """A row that the kernel itself has written goes through shared memory, and so does an element past its end."""
     array = aligned(np.zeros((16, 64), np.float16))
     body = programs.filled(programs.START + WRITE + fence + "bar.sync 0;\n" + programs.LOAD + KEEP, (64, 8), (0, 0), 2)
     run(programs.kernel(body), "k", (1,), (32,), [programs.tensor_map(array, (64, 8), "128B"), pointer(array, "t")])
@@ -287,7 +287,7 @@ READ, WROTE = "ld.shared.u32 %r6, [%r5];", "st.shared.u32 [%r5], %r6;"
     (READ + "fence.proxy.async; bar.sync 0;", set()), (READ + RELEASED, {"error"}),
     (WROTE + "bar.sync 0;", {"error"}), (WROTE + READ + "bar.sync 0;", {"error", "warning"}),
     ("bar.sync 0; setp.lt.u32 %p5, %r1, 32; @%p5 bra MINE; " + READ + RELEASED.replace("FREE", "F2") +
-     " bra MET; MINE: " + RELEASED + " MET:", {"error"}),
+     " bra MERGED; MINE: " + RELEASED + " MERGED:", {"error"}),
 ])
 def test_a_stage_read_before_a_barrier_of_the_cta_may_be_copied_to_as_nvidia_does(access, levels):
     text = programs.kernel(REUSED.format(access=access))
@@ -298,7 +298,7 @@ def test_a_stage_read_before_a_barrier_of_the_cta_may_be_copied_to_as_nvidia_doe
 
 
 @pytest.mark.parametrize("checks", [True, False])
-def test_a_load_that_nobody_waits_for_is_in_flight_at_the_exit(checks):
+def test_a_load_without_a_wait_is_in_flight_at_the_exit(checks):
     """Without the checks, too, where it is late; one that has landed by then is known to them alone."""
     text = programs.load_text((64, 8), (0, 0), 2)
     alone = text[: text.index("WAIT:")] + "WAIT: ret;\n}\n"
@@ -349,7 +349,7 @@ def test_what_is_kept_of_stores_does_not_grow_with_the_grid(monkeypatch):
         assert max(widths) == 2 * 32
 
 
-def test_stores_land_though_nobody_waits_for_them():
+def test_stores_land_without_a_wait():
     array = aligned(np.zeros((16, 64), np.float16))
     text = programs.store_text((64, 8), (0, 0), 2).replace("cp.async.bulk.wait_group.read 0;", "")
     memory = some((programs.SHARED,), np.uint8)
@@ -381,7 +381,7 @@ WAITED = "cp.async.bulk.wait_group 0; // before\n"
 
 
 def ran(body, grid, block=64, elements=256, **options):
-    """What a kernel that stores runs of bytes leaves behind."""
+    """The output of a kernel that stores runs of bytes."""
     out = aligned(np.zeros(elements, np.uint32))
     args = [programs.tensor_map(some((16, 64), np.float16), (64, 8), "128B"), pointer(out, "out")]
     run(programs.kernel(RUNS + body), "k", (grid,), (block,), args, **options)
@@ -392,9 +392,9 @@ ACROSS = f"""
 fence.proxy.async.shared::cta; bar.sync 0;
 setp.ne.u32 %p2, %r5, 0; @%p2 bra OTHER; @%p1 bra DONE;
 {ROW}{WAITED}st.release.gpu.global.u32 [%x3+512], %r20; cp.async.bulk.wait_group 0; bra DONE;
-OTHER: @%p1 bra TOLD;
+OTHER: @%p1 bra READY;
 SPIN: ld.acquire.gpu.global.u32 %r21, [%x3+512]; setp.eq.u32 %p3, %r21, 0; @%p3 bra SPIN;
-TOLD: bar.sync 0; mad.wide.u32 %x5, %r1, 4, %x3; ld.global.u32 %r22, [%x5]; st.global.u32 [%x5+256], %r22;
+READY: bar.sync 0; mad.wide.u32 %x5, %r1, 4, %x3; ld.global.u32 %r22, [%x5]; st.global.u32 [%x5+256], %r22;
 DONE:
 """
 
@@ -413,7 +413,7 @@ INSIDE = f"""
 {{fence}}setp.eq.u32 %p2, %r1, 32; bar.sync 1, 64; @%p2 bra OTHER; @%p1 bra DONE;
 st.shared.u32 [%r2], %r20; {{fence}}st.release.cta.shared.u32 [%r2+8192], %r20; bra DONE;
 OTHER: ld.acquire.cta.shared.u32 %r21, [%r2+8192]; setp.eq.u32 %p3, %r21, 0; @%p3 bra OTHER;
-{{behind}}{ROW}cp.async.bulk.wait_group.read 0;
+{{after}}{ROW}cp.async.bulk.wait_group.read 0;
 DONE:
 """
 
@@ -422,11 +422,11 @@ DONE:
 def test_a_flag_in_a_cta_tells_of_what_was_fenced(delivery):
     fence = "fence.proxy.async.shared::cta;\n"
     for schedule in range(3):
-        for before, behind in ((fence, ""), ("", fence)):
-            out = ran(INSIDE.format(fence=before, behind=behind), 1, delivery=delivery, schedule=schedule)
+        for before, after in ((fence, ""), ("", fence)):
+            out = ran(INSIDE.format(fence=before, after=after), 1, delivery=delivery, schedule=schedule)
             assert out[:64].tolist() == [1, *range(1, 64)]
         with pytest.raises(AsyncHazardError, match="with no fence.proxy.async between the two"):
-            ran(INSIDE.format(fence="", behind=""), 1, delivery=delivery, schedule=schedule)
+            ran(INSIDE.format(fence="", after=""), 1, delivery=delivery, schedule=schedule)
 
 
 def test_stores_of_ctas_that_are_far_apart_race():

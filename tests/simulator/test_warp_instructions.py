@@ -57,7 +57,7 @@ def test_shuffles_among_the_lanes_of_a_branch():
     assert got.tolist() == [a[i ^ 2] if i % 2 else 7 for i in range(32)]
 
 
-def test_lanes_that_arrive_at_different_times_meet_at_a_shuffle():
+def test_lanes_that_arrive_at_different_times_join_at_a_shuffle():
     text = """
     mov.u32 %r20, %laneid; mov.u32 %r21, 0;
     LOOP: add.u32 %r21, %r21, 1; setp.le.u32 %p5, %r21, %r20; @%p5 bra LOOP;
@@ -134,7 +134,7 @@ def test_a_mask_that_leaves_out_the_caller_is_reported():
         evaluate("shfl.sync.idx.b32 {d}, {a}, 0, 31, 0xFF;", np.arange(32, dtype="u4"), out="u4", threads=32)
 
 
-def test_warp_barriers_at_different_places_meet():
+def test_warp_barriers_at_different_places_synchronize():
     text = """
     mov.u32 {d}, 1; setp.lt.u32 %p5, {a}, 5; @%p5 bra OTHER; bar.warp.sync -1; bra JOIN;
     OTHER: bar.warp.sync -1; mov.u32 {d}, 2;

@@ -115,7 +115,7 @@ def test_registers_may_not_be_written_before_the_wait():
     product.run(text=edited(WAIT, "add.u32 %r30, %a2, 1;" + WAIT, product))
 
 
-def test_a_product_needs_a_fence_behind_what_touched_its_registers():
+def test_a_product_needs_a_fence_after_accesses_to_its_registers():
     assert "without any wgmma.fence" in reported(edited(FENCE, ""))
     message = reported(edited(FENCE, FENCE + "mov.f32 %d2, 0f00000000;"))
     assert "register %d2" in message and "without a wgmma.fence since" in message

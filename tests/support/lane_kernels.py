@@ -59,7 +59,7 @@ def pointer(buffer: Buffer, written: bool = False) -> Param:
 
 def kernel(body: Sequence[Stmt], params: Sequence[Param], target: str = "sm_90", **options: object) -> Kernel:
     """A kernel named `k` of 128 threads, unless the options say otherwise; its buffers have their places, unrolled
-    loops are written out, offsets split, and what doesn't change is in front of loops."""
+    loops are written out, offsets split, and invariant code moved before its loops."""
     made = Kernel(**{"name": "k", "threads": THREADS, **options}, params=tuple(params), target=target, body=tuple(body))  # type: ignore[arg-type]
     return hoist(split_offsets(unroll_loops(placed(made))))
 

@@ -1,4 +1,4 @@
-"""Kernels from marked text: the place that an error must point at stands between « and »."""
+"""Kernels from marked text: the place that an error must point at is between « and »."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Marked:
-    """Source text without its mark, and where that stood on one line: 1-based line, 0-based columns."""
+    """Source text without its mark, and where that was, if on one line: 1-based line, 0-based columns."""
 
     text: str
     line: int = 0

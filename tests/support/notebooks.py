@@ -23,7 +23,7 @@ VARIES, GPU, MISTAKE = "varies", "gpu", "mistake"
 #: what code hosts show of an output
 SHOWN = ("text/plain", "text/html", "text/markdown", "image/svg+xml")
 
-#: (pattern, what stands for it) of what no two runs or machines have in common
+#: (pattern, replacement) for output that differs between runs or machines
 UNSTABLE = (
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
     (PLACE, "?"),
@@ -106,7 +106,7 @@ def program(text: str) -> str:
 
 
 def as_statements(source: str) -> str:
-    """A cell with its last expression printed, as a notebook shows it; calls stand alone in programs too."""
+    """A cell with its last expression printed, as a notebook shows it; calls are statements in programs too."""
     body = ast.parse(source).body
     if not body or not isinstance(body[-1], ast.Expr) or isinstance(body[-1].value, ast.Call):
         return source

@@ -30,7 +30,7 @@ class Operand:
 
     A global tensor whose `data` has `strides` instead of a `layout` is known only at launch: `origin` is where its
     first element lies in the storage of `storage` elements; `align` and `extent_align`, in bytes, are promised.
-    A padded local tile has `slots` besides its `shape`: what its layout places.
+    A padded local tile has a `shape` and also `slots`, the shape that its layout places.
     """
 
     name: str
@@ -118,7 +118,7 @@ class Operand:
         return uint64 if has_words else self.dtype
 
     def words(self, elements: int) -> int:
-        """How many words so many elements are."""
+        """The number of words in `elements` elements."""
         return elements * self.dtype.bytes // self.word.bytes
 
     @property

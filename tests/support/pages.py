@@ -19,7 +19,7 @@ PLACE = re.compile(r"(?<=PTX line )\d+|(?<=%)[a-z]+\d+")
 class Program:
     """A file of a page.
 
-    report: what the page says that it prints, with `...` for what is left out; None where it shows nothing.
+    report: what the page says that it prints, with `...` for what is left out; None if it shows nothing.
     is_changed: it is the program before it with a change that the page makes.
     """
 
@@ -61,7 +61,7 @@ def programs(page: str) -> Iterator[Program]:
 
 
 def patched(text: str, diff: str) -> str:
-    """The text with each hunk's new lines in place of its old ones, which stand there once."""
+    """The text with each hunk's new lines in place of its old ones, which must occur once."""
     for hunk in re.split(r"^@@\n", diff, flags=re.MULTILINE):
         old, new = ("\n".join(line[1:] for line in hunk.splitlines() if line[:1] != sign) for sign in "+-")
         assert text.count(old) == 1, f"{text.count(old)} places for\n{hunk}"
@@ -70,7 +70,7 @@ def patched(text: str, diff: str) -> str:
 
 
 def is_printed(report: str, printed: str) -> bool:
-    """Whether a report is all that is printed, but for lines and registers of PTX; its `...` stand for any text."""
+    """Whether a report is all that is printed, but for lines and registers of PTX; its `...` match any text."""
     parts = [re.escape(PLACE.sub("?", part)) for part in report.rstrip().split("...")]
     return re.fullmatch(".*".join(parts), PLACE.sub("?", printed.rstrip()), re.DOTALL) is not None
 

@@ -12,7 +12,7 @@ NS = "{http://www.w3.org/2000/svg}"
 
 @dataclass(frozen=True, slots=True)
 class DrawnCell:
-    """One cell. index: the element's. place: what its title says behind it. stripes: colours of further places."""
+    """One cell. index: the element's. place: the rest of its title. stripes: colours of further places."""
 
     label: str
     fill: str

@@ -36,7 +36,7 @@ def length(ptx: str) -> int:
 
 
 def locations(ptx: str, mnemonic: str) -> list[tuple[str, int, int]]:
-    """File number, line and column that hold where each instruction `mnemonic` stands."""
+    """File number, line and column that apply to each instruction `mnemonic`."""
     found: list[tuple[str, int, int]] = []
     current = ("0", 0, 0)
     for line in ptx.splitlines():

@@ -102,7 +102,7 @@ def _assembled(ptx: str, target: str) -> str | None:
     return said if done.returncode != 0 or is_slow else None
 
 
-#: what ptxas may carry out otherwise than it stands there
+#: instructions that ptxas may reorder or change
 _ASYNCHRONOUS = re.compile("wgmma|setmaxnreg")
 
 
@@ -186,12 +186,12 @@ def complaints(programs: Iterable[tuple[str, str, str]], workers: int = 4) -> li
 
 def _batches(programs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
     """Programs that can be one module, by target."""
-    alike: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for ptx, target in programs:
         head = _HEAD.search(ptx)
         if head is not None:
-            alike.setdefault((target, head.group()), []).append(ptx)
-    for (target, _), group in alike.items():
+            groups.setdefault((target, head.group()), []).append(ptx)
+    for (target, _), group in groups.items():
         for first in range(0, len(group), BATCH):
             yield target, group[first : first + BATCH]
 
@@ -240,7 +240,7 @@ def _bits(number: re.Match[str]) -> str:
 
 
 def covering(programs: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Those among (ptx, target, name)s in which some form of line stands first for its target; the shortest first.
+    """Those among (ptx, target, name)s in which some form of line is the first for its target; the shortest first.
 
     What ptxas makes of asynchronous instructions depends on all that is around them: it is asked of each such program.
 

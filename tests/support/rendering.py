@@ -19,7 +19,7 @@ class _Rectangle(ctypes.Structure):
 
 @cache
 def libraries() -> tuple[ctypes.CDLL, ctypes.CDLL, ctypes.CDLL] | None:
-    """librsvg, cairo and gobject; None where one isn't here, or librsvg is older than 2.46."""
+    """librsvg, cairo and gobject; None if one isn't installed, or librsvg is older than 2.46."""
     paths = [find_library(name) for name in ("rsvg-2", "cairo", "gobject-2.0")]
     if None in paths:
         return None

@@ -36,7 +36,7 @@ def adding(**options: Any) -> Any:
 
 
 class Clock:
-    """Takes a device's place as a bench: what T says that was launched takes the time that is told for it.
+    """A device's bench with a fake clock: the launch that T identifies takes the time set for it.
 
     rounds: how many configurations each round timed. limit: rounds after which Ctrl-C is pressed.
     """

@@ -44,7 +44,7 @@ ARRAYS = ("--spec", "A=float32[256]", "--spec", "T=int32[1]")
 
 
 class CommandLine:
-    """Runs commands on a file of kernels. folder: where it stands, and where they write."""
+    """Runs commands on a file of kernels. folder: of the file, and of what they write."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder, self._capsys = folder, capsys
@@ -93,7 +93,7 @@ def test_the_fastest_configuration_is_compiled_where_it_is_known(tuned: CommandL
     [
         ("N=100", "the first of 3: not tuned for N=100 on sim:sm_90a yet"),
         ("N=int32", "the first of 3: no value is given for N, needed by the key"),
-        # what stands for a number of a type is no number that it was tuned by
+        # the placeholder for a number of a type is no number that it was tuned by
         ("N=0", "the first of 3: not tuned for N=0 on sim:sm_90a yet"),
     ],
 )
@@ -102,7 +102,7 @@ def test_what_was_not_tuned_is_compiled_in_the_first_and_that_is_said(tuned: Com
     assert values == {"B": 32, "threads": 32} and said == f"add_one: configuration B=32: {why}\n"
 
 
-def test_a_number_without_a_value_is_not_the_one_that_stands_for_it(clock: Clock, arrays: Any) -> None:
+def test_a_number_without_a_value_is_not_its_placeholder(clock: Clock, arrays: Any) -> None:
     k = adding()
     k[8](*arrays, 0)
     assert k.tuning[0].best.config.values == {"B": 64}

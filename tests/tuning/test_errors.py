@@ -67,7 +67,7 @@ def at_load(error: Exception) -> Callable[..., Any]:
 OUT_OF_MEMORY = tj.LaunchError("CUDA_ERROR_OUT_OF_MEMORY from cuModuleGetFunction: out of memory")
 ILLEGAL_ADDRESS = tj.LaunchError("CUDA_ERROR_ILLEGAL_ADDRESS from cuStreamSynchronize: an illegal memory access")
 
-#: what may be wrong with a launch, or for a while with the machine, and how it is told
+#: permanent faults of a launch, and temporary ones of the machine, with their messages
 OF_THE_LAUNCH = {
     "a grid function that misspells a name": (misspelt_grid, "the launch has no argument 'NN'"),
     "a grid function that raises": (failing_grid, "the grid function <lambda> raised ZeroDivisionError"),

@@ -111,7 +111,7 @@ def warm(launch: Callable[[], object]) -> None:
 
 
 def calls(driver: TimingDriver, launch: Callable[[], object]) -> int:
-    """How many functions a launch calls, without the driver's, and those of what stands for torch's tensors."""
+    """How many functions a launch calls, without the driver's, and those of the mocks of torch's tensors."""
     count, others = 0, (str(Path(__file__).parents[1]), str(Path(np.__file__).parent))
 
     def profile(frame: Any, event: str, argument: Any) -> None:
@@ -189,7 +189,7 @@ def test_prune_is_asked_once_for_each_key(driver: TimingDriver, monkeypatch: Pat
         assert x_of(driver, lambda n=n: k[4](a, b, n)) == n
         k[lambda meta: 4](tensor(4, 8), b, n)
     assert asked == [1, 2]
-    # what is no device's takes the usual way
+    # arrays in host memory take the slow path
     for _ in range(4):
         k[4](host, host, 1)
     assert asked == [1, 2, 1]
@@ -211,7 +211,7 @@ def test_each_key_gets_its_own_configuration_however_they_alternate(driver: Timi
     assert [tuning.key for tuning in k.tuning] == ["n=7", "n=-7", "n=2147483647", "n=0"]
 
 
-def test_numbers_of_a_key_are_told_apart_as_constexprs_are(driver: TimingDriver) -> None:
+def test_numbers_of_a_key_are_distinguished_as_constexprs_are(driver: TimingDriver) -> None:
     def scaled(A: tj.Tensor, s: tj.float32, X: tj.constexpr, m=1):
         if s > 1e30:
             A[0, 0] = s + X + m
@@ -391,7 +391,7 @@ def random_arguments(r: random.Random, pool: list[Any]) -> tuple[list[Any], dict
     return list(named.values())[:count], dict(list(named.items())[count:])
 
 
-def test_random_launches_are_those_of_the_usual_way(driver: TimingDriver) -> None:
+def test_random_launches_are_those_of_the_slow_path(driver: TimingDriver) -> None:
     configs = [tj.Config({"X": x, "Y": y}, threads=32 * x) for x, y in ((1, 0), (2, 1), (2, 2))]
     plain = tj.kernel(threads=32)(mixed)
     quick, usual = (tj.autotune(configs, ["n", "B"])(plain) for _ in range(2))

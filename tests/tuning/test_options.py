@@ -1,4 +1,4 @@
-"""What `@autotune` and `Config` refuse, and how configurations are told apart."""
+"""Errors of `@autotune` and `Config`, and how configurations are distinguished."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_is_no_configuration(make: Callable[[], object], message: str) -> N
         make()
 
 
-def test_configurations_are_told_apart_as_constexprs_are() -> None:
+def test_configurations_are_distinguished_as_constexprs_are() -> None:
     assert tj.Config({"B": 1, "C": 2}) == tj.Config({"C": 2, "B": 1})
     assert len({tj.Config({"B": value}) for value in (1, 1.0, True, -0.0, 0.0)}) == 5
     assert tj.Config({"B": 1}) != tj.Config({"B": 1}, threads=128) != 3

@@ -20,7 +20,7 @@ from tilejit.runtime import workers
 
 pytestmark = pytest.mark.integration
 
-#: a program that tunes. What it prints is which configurations it counts; it stops at the third, if it is told to wait
+#: a program that tunes. It prints the configurations that it counts, and stops at the third if asked to wait
 PROGRAM = """
 import sys, time
 import numpy as np

@@ -254,7 +254,7 @@ def test_what_prune_may_not_return(arrays: Any, kept: Any, message: str) -> None
         adding(prune=lambda choices, named: kept)[grid](*arrays, 256)
 
 
-def test_what_prune_raises_is_told_of_it(arrays: Any) -> None:
+def test_an_error_of_prune_is_reported_as_such(arrays: Any) -> None:
     def asking(choices: list[tj.Config], named: Any) -> list[tj.Config]:
         return choices if named["A"].nbytes % named["N"] else choices[:1]
 
@@ -427,7 +427,7 @@ def test_a_tuned_kernel_is_a_kernel() -> None:
         importable(1)
 
 
-def test_autotune_stands_above_kernel() -> None:
+def test_autotune_goes_above_kernel() -> None:
     decorate = tj.autotune(configs(32), key=[])
     for wrong in (lambda A, B: None, importable, 3):
         with pytest.raises(tj.KernelSyntaxError, match="@tj.autotune is applied to"):

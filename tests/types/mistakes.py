@@ -22,7 +22,7 @@ def both(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
 
 @tj.kernel(threads=128)
 def right(A: tj.Tensor, B: tj.Tensor, n: tj.int32, N: tj.constexpr) -> None:
-    """All that stands here is right."""
+    """Everything in here is right."""
     row = tj.cta_id(0)
     x = tj.cta.load(A[row, 0:N], fill=-tj.inf).astype(tj.float32)
     y = tj.where(x > 0, half(x), n * 2)
@@ -36,7 +36,7 @@ def right(A: tj.Tensor, B: tj.Tensor, n: tj.int32, N: tj.constexpr) -> None:
 
 @tj.kernel
 def also_right(A: tj.Tensor = tj.spec((128, 64), tj.float16), bias: tj.Tensor | None = None, n: int = 3) -> None:
-    """As is what stands here."""
+    """Everything in here is right, too."""
     shared = tj.alloc_shared((128, 64), A.dtype, swizzle="128B")
     fragment = tj.mma.layout_c((128, 64), tj.float32, warps=(4, 1))
     sums = tj.alloc_local((128, 64), tj.float32, layout=fragment)

@@ -82,7 +82,7 @@ def _namespace(space: Namespace) -> str:
 
 
 def _scopes(scopes: dict[str, ScopeNamespace]) -> Iterator[str]:
-    """A class of what can be called on all, and one for each scope with what it has besides."""
+    """A class of the operations that all scopes have, and one for each scope with its further ones."""
     one = next(iter(scopes.values()))
     common = [name for name in one.operations if all(name in s.operations for s in scopes.values())]
     yield from _class("_Operations", (_call_on(one, name) for name in common))

@@ -42,7 +42,7 @@ WITHOUT = {
 
 
 def example_of(value: object) -> str:
-    """What stands behind `Example:` in a docstring."""
+    """The text after `Example:` in a docstring."""
     return textwrap.dedent((inspect.getdoc(value) or "").partition("Example:\n")[2])
 
 

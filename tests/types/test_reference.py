@@ -20,7 +20,7 @@ PACKAGE = Path(tj.__file__).parent
 
 
 def names() -> set[str]:
-    """All that users write behind `tj.`."""
+    """All names that users write after `tj.`."""
     every = set(tj.__all__)
     for name, word in intrinsics().items():
         if isinstance(word, Intrinsic):
@@ -65,7 +65,7 @@ def test_every_module_with_public_names_has_a_section() -> None:
 
 def test_every_member_that_is_listed_exists() -> None:
     classes = {getattr(tj, name): members for name, members in MEMBERS.items()} | RESULTS
-    # a field without a default is no attribute of the class, and stands in its annotations
+    # a field without a default is no attribute of the class, but is in its annotations
     listed = ((cls, name) for cls, members in classes.items() for name in members)
     assert all(hasattr(cls, name) or name in cls.__annotations__ for cls, name in listed)
     assert all(module.startswith("tilejit.") for module in MODULES)

@@ -42,7 +42,7 @@ def need_public(text: str) -> None:
     assert not missing, f"the stub lacks {', '.join(sorted(missing))}: pytest tests/types --bless writes it"
 
 
-def test_type_checkers_are_told_that_there_are_types() -> None:
+def test_the_package_is_marked_as_typed() -> None:
     assert (PACKAGE / "py.typed").exists()
 
 

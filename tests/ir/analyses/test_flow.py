@@ -129,7 +129,7 @@ def test_states_are_the_least_fixed_point(body: walk.Block) -> None:
 
 
 class OfAssignments(Tainted):
-    """The same, told of nothing but assignments."""
+    """The same, but notified of assignments only."""
 
     kinds = frozenset({ir.Assign})
 
@@ -139,7 +139,7 @@ class OfAssignments(Tainted):
 
 
 class OfSomeAssignments(OfAssignments):
-    """The same, told of no assignment that leaves its variable as it was."""
+    """The same, but not notified of assignments that leave their variable unchanged."""
 
     def concerns(self, stmt: ir.Stmt) -> bool:
         assert isinstance(stmt, ir.Assign)
@@ -167,7 +167,7 @@ def test_a_statement_is_visited_no_more_often_than_its_loops_state_grows(body: w
 
 
 def nested(depth: int) -> walk.Block:
-    """Loops within loops: in front of each a variable is alike in all threads, at the end of its turns it isn't."""
+    """Nested loops: before each one a variable is uniform, at the end of its iterations it isn't."""
     x = ir.Var("x", int32)
     body: walk.Block = ()
     for level in range(depth):
@@ -192,7 +192,7 @@ def test_visits_grow_with_the_code_and_not_with_the_depth_of_loops(depth: int) -
     analysis, reference = Counting(THREADS), Counting(THREADS)
     states = solve(analysis, body, analysis.start())
     assert states == restarted(reference, body, analysis.start())
-    # the head of a loop takes two states: x is alike in all threads, and it isn't
+    # the head of a loop takes two states: x is uniform, and x isn't
     assert analysis.visits <= 2 * len(states)
-    # what it takes where each turn of an outer loop starts the inner ones anew
+    # the count if each iteration of an outer loop restarted the inner ones
     assert reference.visits >= 2**depth

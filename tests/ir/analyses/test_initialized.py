@@ -40,9 +40,9 @@ ACCEPTED = {
         f"for i: int32 in 0 .. n step 1\n  if i == 0\n    {WRITE}\n    continue\n  {UPDATE}",
     "the other branch wrote in an earlier turn":
         f"for i: int32 in 0 .. n step 1\n  if i == 0\n    {WRITE}\n  else\n    {READ}",
-    "an inner loop that may have no turn in the first of the outer":
+    "an inner loop that may be empty in the first iteration of the outer":
         f"for i: int32 in 0 .. n step 1\n  for j: int32 in 0 .. i step 1\n    {READ}\n  {WRITE}",
-    "behind a loop that wrote before it was left": f"loop\n  if n == 0\n    break\n  {WRITE}\n{READ}",
+    "after a loop that wrote before it was left": f"loop\n  if n == 0\n    break\n  {WRITE}\n{READ}",
 }
 
 REFUSED = {
@@ -53,9 +53,9 @@ REFUSED = {
     "in a loop, written afterwards in the same turn": f"for i: int32 in 0 .. n step 1\n  {READ}\n  {WRITE}",
     "in a while loop, written afterwards in the same turn":
         f"loop\n  if n == 0\n    break\n  {READ}\n  {WRITE}",
-    "in an inner loop that has a turn":
+    "in an inner loop that has an iteration":
         f"for i: int32 in 0 .. n step 1\n  for j: int32 in 0 .. 4 step 1\n    {READ}\n  {WRITE}",
-    "in an inner loop downwards that has a turn":
+    "in an inner downward loop that has an iteration":
         f"for i: int32 in 0 .. n step 1\n  for j: int32 in 3 .. -1 step -1\n    {READ}\n  {WRITE}",
     "only the other branch has written": f"if n == 0\n  {WRITE}\nelse\n  {READ}",
     "what wrote has returned": f"if n == 0\n  {WRITE}\n  return\n{READ}",
@@ -143,7 +143,7 @@ def test_reads_are_refused_that_no_path_comes_to_after_a_write(body: tuple[ir.St
 
 
 @pytest.mark.parametrize(("stop", "is_doubted"), [(32, False), (31, True)])
-def test_a_loop_that_begins_at_a_threads_number_has_a_turn_up_to_the_last_ones(stop: int, is_doubted: bool) -> None:
+def test_a_loop_from_the_thread_id_runs_in_every_thread_if_the_stop_allows(stop: int, is_doubted: bool) -> None:
     loop = f"for i: int32 in %thread_id .. {stop} step 32\n  {WRITE}"
     text = "".join(f"  {line}\n" for line in f"{loop}\n{READ}".splitlines())
     found = [doubt for doubts_here in doubts(from_text(HEAD + text)) for doubt in doubts_here]

@@ -138,7 +138,7 @@ def strided(name: str) -> ir.Buffer:
     return ir.Buffer(name, "global", float32, sizes, ir.Strided((ir.Var(f"{name}.stride.0", int64), 1), 16), 16)
 
 
-def test_tensors_of_strides_known_at_launch_are_told_apart_by_their_boxes() -> None:
+def test_tensors_of_strides_known_at_launch_are_disjoint_if_their_boxes_are() -> None:
     tensor = strided("A")
     assert isinstance(tensor.layout, ir.Strided)
     layout = ir.Strided(tensor.layout.strides[::-1], 16)

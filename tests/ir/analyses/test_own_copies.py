@@ -84,7 +84,7 @@ def test_the_help_for_a_name_that_leaves_the_branch_works() -> None:
     assert run("y = s\nif t == 0:\n    y = float(s) * 2\nO[t] = y")[:2].tolist() == [4160, 2080]
 
 
-def test_no_barrier_stands_in_the_branch() -> None:
+def test_the_branch_contains_no_barrier() -> None:
     made = tj.kernel(threads=128)(source_of(HEAD + "if t == 0:\n        O[0] = s / 64 + s * X[3]\n"))
     spec = tj.spec((128,), tj.float32)
     lane_ir = made.compile(spec, spec, target="sm_90a").lane_ir

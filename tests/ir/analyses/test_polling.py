@@ -38,7 +38,7 @@ def orders(body: str) -> dict[str, str]:
     ("while tj.vote_any(A[0] < 1):\n    pass", {"A": "relaxed.gpu"}),
     ("while tj.load_volatile(A[0]) < 1:\n    pass", {"A": "volatile"}),
 ])
-def test_what_decides_when_a_loop_ends_looks_at_memory_in_every_turn(body: str, expected: dict[str, str]) -> None:
+def test_loads_that_decide_when_a_loop_ends_are_repeated_in_each_iteration(body: str, expected: dict[str, str]) -> None:
     assert orders(body) == expected
 
 
@@ -75,5 +75,5 @@ def loads(body: str) -> list[str]:
     ("tj.thread.copy(t, A[0:4])\nfor i in range(n):\n    if t[0] > i:\n        break\n    B[i] = 1",
      ["ld.global.v4.b32"]),
 ])
-def test_a_copied_region_that_decides_when_a_loop_ends_is_read_in_every_turn(body: str, expected: list[str]) -> None:
+def test_a_copied_region_that_ends_a_loop_is_read_in_each_iteration(body: str, expected: list[str]) -> None:
     assert loads(body) == expected

@@ -84,7 +84,7 @@ def _parts(stmt: ir.Stmt, turns: int) -> list[tuple[list[ir.Stmt], str]]:
 def live_at_most(body: walk.Block) -> int:
     """The words of the elements that are written on some path to a point and read on some path from there, at most."""
     written_before: dict[int, set[tuple[str, int]]] = {}
-    read_behind: dict[int, set[tuple[str, int]]] = {}
+    read_after: dict[int, set[tuple[str, int]]] = {}
     at_end: dict[int, set[tuple[str, int]]] = {}
     read_after: dict[int, set[tuple[str, int]]] = {}
     for path, _ in every_path(body, 2):
@@ -99,8 +99,8 @@ def live_at_most(body: walk.Block) -> int:
             key = id(stmt)
             read_after.setdefault(key, set()).update(live)
             live = live - elements(walk.writes(stmt)) | elements(walk.reads(stmt))
-            read_behind.setdefault(key, set()).update(live)
-    points = [(written_before[key], read_behind[key]) for key in written_before]
+            read_after.setdefault(key, set()).update(live)
+    points = [(written_before[key], read_after[key]) for key in written_before]
     points += [(at_end[key], read_after[key]) for key in at_end]
     return max((counted(begun & live) for begun, live in points), default=0)
 
@@ -149,7 +149,7 @@ def test_what_a_loop_carries_counts_in_all_of_it() -> None:
     assert {buffer.name: count for buffer, count in made.tiles} == {"t1": 2, "t2": 12}
 
 
-def test_an_operation_has_its_operands_before_and_its_result_behind() -> None:
+def test_operands_are_live_before_an_operation_and_its_result_after() -> None:
     x, y, z = (tile(number, 8) for number in (4, 8, 12))
     body = (written(x), written(y), op("add", region(z), region(x), region(y)), read(z))
     made = most_live((*(ir.Alloc(buffer) for buffer in (x, y, z)), *body))
@@ -176,7 +176,7 @@ def test_what_is_only_reduced_passes_through() -> None:
     chain = (written(x), op("exp", region(y), region(x)), op("mul", region(z), region(y), region(x)))
     reduced = ir.TileOp("sum", "thread", (region(s), region(z)), (("axis", (0,)),))
     assert most_live((*allocated, *chain, reduced, read(x))).words == 8
-    # behind a barrier it must have been kept
+    # after a barrier it must have been kept
     barrier = ir.Sync("cta")
     assert most_live((*allocated, *chain, barrier, reduced, read(x))).words == 16
     # and so must what is stored as well

@@ -1,4 +1,4 @@
-"""Collective operations stand where all threads of their scope come, and nowhere else."""
+"""Collective operations are accepted exactly where all threads of their scope execute them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ ACCEPTED = {
     "after a divergent continue's loop": f"for i: int32 in 0 .. n step 1\n  if %lane_id == i\n    continue\n{CTA_COPY}",
     "the head of a loop with a divergent continue":
         f"for i: int32 in 0 .. n step 1\n  {CTA_COPY}\n  if %lane_id == i\n    continue\n  {THREAD_COPY}",
-    "a variable assigned alike in both branches":
+    "a variable assigned the same value in both branches":
         f"var x: int32 = 0\nif n == 0\n  set x = 1\nelse\n  set x = 2\nif x == 1\n  {CTA_COPY}",
     "a variable that is uniform again": f"var x: int32 = %lane_id\nset x = 0\nif x == 0\n  {CTA_COPY}",
     "a vote of the warp": f"instruction vote.any <- %lane_id < n as x: bool_\nif x\n  {COPY}",
@@ -148,7 +148,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", ACCEPTED.values(), ids=ACCEPTED.keys())
-def test_where_all_threads_come_a_collective_may_stand(text: str) -> None:
+def test_a_collective_is_accepted_where_all_threads_execute_it(text: str) -> None:
     check(kernel(text))
 
 

@@ -32,7 +32,7 @@ def turn(number: int) -> Substitution:
     st.one_of(any_integers(), conditions(3)), st.sets(st.sampled_from(sorted(VARIABLES))),
     st.lists(environments(), min_size=1, max_size=3), st.booleans(), st.booleans(),
 )
-def test_each_turn_has_the_value_that_its_variables_give(
+def test_each_iteration_has_the_value_for_its_variables(
     expr: Expr, names: set[str], turns: list[Environment], renamed: bool, tabled: bool
 ) -> None:
     integers = {name for name in names if not renamed}
@@ -102,7 +102,7 @@ def test_a_product_gets_another_factor() -> None:
     assert turn(2).expr(expr) == build.add(build.add(start, build.mul(STRIDE, 128)), 3)
 
 
-def test_a_comparison_that_a_turn_decides_is_a_constant() -> None:
+def test_a_comparison_decided_by_the_iteration_is_a_constant() -> None:
     expr = build.less(build.add(build.mul(TURN, 200), FIRST), 1300)
     assert turn(1).expr(expr) == TRUE
     assert turn(7).expr(expr) == FALSE
@@ -111,7 +111,7 @@ def test_a_comparison_that_a_turn_decides_is_a_constant() -> None:
     assert turn(1).expr(build.logical_and(expr, build.less(OTHER, 5))) == build.less(OTHER, 5)
 
 
-def test_sums_of_one_turn_share_what_does_not_depend_on_their_constants() -> None:
+def test_sums_of_one_iteration_share_the_parts_without_constants() -> None:
     values, made = turn(1), Var("first.1", int32, 8, (0, 1000))
     values.value("first", made)
     one, other = (values.expr(build.add(build.sub(build.mul(FIRST, 2), OTHER), number)) for number in (1, 2))

@@ -71,7 +71,7 @@ def test_what_is_handed_over_is_fenced(way: str) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def test_fences_stand_directly_before_an_arrival_and_directly_after_a_wait() -> None:
+def test_fences_are_placed_directly_before_an_arrival_and_directly_after_a_wait() -> None:
     kernel = tj.kernel(threads=256)(source_of(HEAD.format(**RING)))
     ptx = kernel.compile(*[tj.spec((3, 128, 16), tj.float32)] * 2, tj.spec((2,), tj.int32), target="sm_100a").ptx
     order = re.findall(r"tcgen05\.(?:ld|st|fence::\w+)|mbarrier\.(?:arrive|try_wait)", ptx)[2:-1]

@@ -96,7 +96,7 @@ def k(A: tj.Tensor = tj.spec((128, 16), tj.float32), B: tj.Tensor = tj.spec((128
         tj.wg.copy(r, A)
         tj.wg.copy_async(m, r)  # put
         tj.tcgen05.wait_st()
-    tj.cta_sync()  # meet
+    tj.cta_sync()  # sync
     if tj.warpgroup_id() == 1:
         tj.wg.copy_async(q, m)  # get
         tj.tcgen05.wait_ld()
@@ -304,14 +304,14 @@ def test_an_instruction_that_half_a_warp_skips_is_reported() -> None:
     assert f"{ROUND.file}:" in caught.value.message
 
 
-MEET = r"tcgen05\.fence::before_thread_sync;(?s:.){1,200}?bar\.sync 0;(?s:.){1,200}?tcgen05\.fence::after_thread_sync;"
+SYNC = r"tcgen05\.fence::before_thread_sync;(?s:.){1,200}?bar\.sync 0;(?s:.){1,200}?tcgen05\.fence::after_thread_sync;"
 
 
-def at_the_meeting(pattern: str) -> Edit:
+def at_the_sync(pattern: str) -> Edit:
     """Takes something away at the second of the three barriers: the one that the program asks for."""
 
     def edit(ptx: str) -> str:
-        first, second, *_ = re.finditer(MEET, ptx)
+        first, second, *_ = re.finditer(SYNC, ptx)
         return ptx[: second.start()] + re.sub(pattern, "", second[0]) + ptx[second.end() :]
 
     return edit
@@ -319,15 +319,15 @@ def at_the_meeting(pattern: str) -> Edit:
 
 @pytest.mark.parametrize("which", ["before", "after"])
 def test_a_missing_fence_around_the_barrier_between_two_warpgroups_is_a_race(which: str) -> None:
-    edit = at_the_meeting(rf"tcgen05\.fence::{which}_thread_sync;")
+    edit = at_the_sync(rf"tcgen05\.fence::{which}_thread_sync;")
     message = reported(HANDED, edit, tj.RaceError, ("put", "get"))
     assert "race in tensor memory" in message and "tcgen05.fence" in message
 
 
 def test_a_missing_barrier_between_two_warpgroups_is_a_race() -> None:
-    message = reported(HANDED, at_the_meeting(r"bar\.sync 0;"), tj.RaceError, ("put", "get"))
+    message = reported(HANDED, at_the_sync(r"bar\.sync 0;"), tj.RaceError, ("put", "get"))
     assert "with no barrier in between" in message
 
 
-def test_a_missing_wait_in_front_of_the_barrier_is_reported() -> None:
+def test_a_missing_wait_before_the_barrier_is_reported() -> None:
     reported(HANDED, replaced(WAIT["st"], ""), tj.AsyncHazardError, ("put", "get"))

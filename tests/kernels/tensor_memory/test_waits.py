@@ -1,6 +1,6 @@
 """No register of a pending load is touched before its wait, at any level of LLVM that allocates registers.
 
-At level 0 the code generator copies an operand that is tied to a result, and the copy stands before the wait: that
+At level 0 the code generator copies an operand that is tied to a result, and the copy comes before the wait: that
 level can't be used for kernels with tensor memory. What the other tests here emit is checked in conftest.py.
 """
 
@@ -56,7 +56,7 @@ def several_loads(shape: str, num: int) -> str:
 
 
 @pytest.mark.parametrize(("shape", "num"), [f for f in FORMS if f[1] in (1, 4)], ids=lambda v: str(v))
-def test_no_pass_of_llvm_moves_a_use_in_front_of_the_wait(shape: str, num: int, other_level: None) -> None:
+def test_no_pass_of_llvm_moves_a_use_before_the_wait(shape: str, num: int, other_level: None) -> None:
     ptx = several_loads(shape, num)
     assert ptx.count(f"tcgen05.ld.sync.aligned.{shape}.x{num}.b32") >= 2
     assert early_uses(ptx) == []

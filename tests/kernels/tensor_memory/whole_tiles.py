@@ -35,7 +35,7 @@ def pairs(A: tj.Tensor, B: tj.Tensor, SHAPE: tj.constexpr, LAYOUTS: tj.constexpr
 
 
 def sizes(path: str, columns: int) -> Sizes:
-    """The shapes that move a whole tile of so many 32-bit columns, with their numbers."""
+    """The shapes that move a whole tile of `columns` 32-bit columns, with their numbers."""
     if path == "B":
         return {"32x32b": columns // 2}
     found = {shape: columns // step for shape, (step, _, most) in SIZES.items() if columns % step == 0}
@@ -63,7 +63,7 @@ def arrived(held: np.ndarray, path: str, half: int, store: tuple[str, int], load
 
 
 def check_pairs(path: str, half: int, columns: int, dtype: DType) -> None:
-    """Run all pairs of shapes for a tile of so many 32-bit columns, each store with other words."""
+    """Run all pairs of shapes for a tile of `columns` 32-bit columns, each store with other words."""
     moved = sizes(path, columns)
     registers = ROWS[path] * columns // 128
     a = words(np.random.default_rng(columns), len(moved), 128, registers)

@@ -79,7 +79,7 @@ def test_sums_of_rows_are_stored() -> None:
     assert (digits(made.grid), made.cost) == ([(8, 4, 2), (4, 1, 4)], 848)
 
 
-def test_reduced_along_the_other_axis_warps_stand_on_columns() -> None:
+def test_reduced_along_the_other_axis_warps_are_laid_along_columns() -> None:
     both, columns = tile(64, 128), ((1, 128),)
     demand = Demand({loaded(both, 4): 1, loaded(columns, 4, stored=True): 1}, {}, {Reduced(both, (0,)): 1})
     made = chosen(128, demand, 64, 128)

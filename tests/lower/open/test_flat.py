@@ -20,7 +20,7 @@ FLAT = {
     "a mask that is computed of it": (LOAD, "tj.cta.store(Y[0:1024, 0:3], x, mask=x > 0)"),
     "a sum of all": (LOAD, "x = x - tj.sum(x)", STORE),
     "round a loop": (LOAD, "for i in range(n):", "    x = x * 2 + tj.cta.load(X[4*i:4*i+1024, 0:3])", STORE),
-    "rows behind an index": ("x = tj.cta.load(Z[n, 0:1024, 0:3])", STORE),
+    "rows after an index": ("x = tj.cta.load(Z[n, 0:1024, 0:3])", STORE),
 }
 APART = {
     "a row beside it": (LOAD, "x = x * tj.cta.load(X[n, 0:3])", STORE),

@@ -526,7 +526,7 @@ def test_every_open_tile_is_laid_out_for_all_threads() -> None:
 
 
 def chain(count: int) -> Kernel:
-    """So many additions, each on the sum before."""
+    """`count` additions, each to the previous sum."""
     shape = (32, 48)
     names = [f"t{k}" for k in range(count + 1)]
     lines = [tile(name, shape) for name in names]

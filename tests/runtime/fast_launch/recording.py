@@ -1,4 +1,4 @@
-"""Launches on a fake driver, told apart by everything that the driver is told."""
+"""Launches on a fake driver, compared by everything that the driver receives."""
 
 import ctypes
 import sys
@@ -14,7 +14,7 @@ from tilejit.runtime import devices
 
 
 class TorchTensor(Tensor):
-    """A stand-in for torch's tensor that can change in place as those do.
+    """A mock of torch's tensor that can change in place as those do.
 
     negative: its negative bit. is_freed: its memory was given back, as by `untyped_storage().resize_(0)`.
     """
@@ -53,7 +53,7 @@ class TorchTensor(Tensor):
 
 
 class TensorGuards:
-    """A stand-in for torch's comparison of tensors."""
+    """A mock of torch's comparison of tensors."""
 
     made = 0
 
@@ -85,7 +85,7 @@ class CudaOfTorch:
 
 
 def torch_of(*, guards, raw=True):
-    """A stand-in for torch, with or without what is private to it."""
+    """A mock of torch, with or without what is private to it."""
     of_cuda, private = CudaOfTorch(), SimpleNamespace()
     if raw:
         private._cuda_getCurrentRawStream = lambda ordinal: of_cuda.streams[ordinal]
@@ -138,7 +138,7 @@ def installed(monkeypatch, torch):
 
 
 def pair(driver, function, **options):
-    """Two kernels of one function; the second's launches take the usual way. Both share what is compiled."""
+    """Two kernels of one function; the second's launches take the slow path. Both share what is compiled."""
     quick, usual = (tj.kernel(**{"threads": 32, **options})(function) for _ in range(2))
     usual.variants, usual.captured = quick.variants, quick.captured
     usual.generated.notice = lambda *anything: None
@@ -157,7 +157,7 @@ def is_quick(monkeypatch, kernel: Kernel, launch) -> bool:
 
 
 def outcome(driver, launch):
-    """What a launch told the driver, or the error that it ended with, and what it told the driver before."""
+    """The driver calls of a launch, or the error that it ended with and the calls before it."""
     driver.taken()
     try:
         launch()

@@ -1,4 +1,4 @@
-"""A generated launcher tells the driver what the usual way tells it, and fails with the same words."""
+"""A generated launcher makes the same driver calls as the slow path, and fails with the same messages."""
 
 import random
 import threading
@@ -61,7 +61,7 @@ NUMBERS = {
     int: [0, 1, -1, 7, 2**31 - 1, -(2**31)], bool: [True, False], np.int32: [np.int32(5), np.int32(-(2**31))],
     np.uint8: [np.uint8(255)], np.int64: [np.int64(-3), np.int64(2**31 - 1)],
 }
-#: what goes into `n` besides where it is an `int`: an int64
+#: further values of `n` where it is an `int`: int64s
 WIDE = {int: [1, 2**40, 7, -(2**31) - 1], np.int64: [np.int64(3), np.int64(2**31)]}
 FLOATS = {
     float: [
@@ -73,7 +73,7 @@ FLOATS = {
 }
 EITHER = {int: [1, 1, 1, 2**40], float: [2.5, float("nan")], np.float64: [np.float64(1)], bool: [True]}
 CONSTEXPRS = {int: [2, 3], bool: [True, False], float: [1.0, -0.0, 0.0], tuple: [(1, 2), (1, True), (1.0, 2)]}
-#: types of n, s, m and K, None where it is left out; arguments by position
+#: types of n, s, m and K, None if omitted; number of positional arguments
 FORMS = [
     (int, float, None, None, 4), (int, float, int, int, 4), (int, float, int, int, 6), (bool, int, None, int, 3),
     (np.int32, np.float64, int, bool, 4), (np.uint8, np.float32, float, int, 4), (np.int64, np.float16, None, float, 2),
@@ -249,7 +249,7 @@ def test_a_tensor_that_changes_in_place_is_seen_as_it_is(driver, how):
 
 
 def test_an_array_that_changes_while_it_is_launched_is_not_remembered(driver):
-    """Another thread changes it between the generated function's look and the usual way's."""
+    """Another thread changes it after the generated function has read it and before the slow path does."""
     quick, usual = pair(driver, matrices)
     a, b = tensor(4, 8), tensor(4, 8)
     for _ in range(2):

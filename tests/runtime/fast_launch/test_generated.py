@@ -1,4 +1,4 @@
-"""What generated launchers look at, when they go back to the usual way, and what they look like."""
+"""What generated launchers check, when they fall back to the slow path, and their text."""
 
 import dis
 import gc
@@ -176,7 +176,7 @@ def test_a_helper_that_reads_from_elsewhere_gets_its_own_function(driver, monkey
     assert len(quick.generated._all) == 2
 
 
-def test_a_number_that_changes_in_place_takes_the_usual_way(driver, monkeypatch):
+def test_a_number_that_changes_in_place_takes_the_slow_path(driver, monkeypatch):
     quick, usual = pair(driver, add)
     a, b = tensor(4, 8), tensor(4, 8)
     warm(lambda: quick[4](a, b, 1))
@@ -198,7 +198,7 @@ def test_a_device_that_is_asked_for_by_name_is_no_reason_to_go_back(driver, monk
         assert is_quick(monkeypatch, quick, lambda: quick[4](a, b, 1))
 
 
-def test_the_simulator_is_refused_as_ever(driver):
+def test_the_simulator_is_refused(driver):
     quick, usual = pair(driver, add)
     a, b = tensor(4, 8), tensor(4, 8)
     warm(lambda: quick[4](a, b, 1))
@@ -597,7 +597,7 @@ def test_a_tensor_without_memory_is_refused_however_often_such_were_launched(dri
 
 
 class CupyArray:
-    """A stand-in for CuPy's array."""
+    """A mock of CuPy's array."""
 
     runtime = SimpleNamespace(device=0)
     streams = {0: 0, 1: 30}
@@ -661,7 +661,7 @@ class Sharding(int):
 
 
 class JaxArray:
-    """A stand-in for JAX's array: read-only, and it says where it lies by its sharding."""
+    """A mock of JAX's array: read-only, and its sharding names its device."""
 
     def __init__(self, array):
         self.array, self.dtype, self.device = array, array.dtype, SimpleNamespace(id=0)
@@ -696,7 +696,7 @@ def test_jaxs_arrays_are_read_by_their_interface(driver, monkeypatch):
 
 def test_a_bound_launch_refuses_what_was_deleted_or_freed(driver, monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(Array=JaxArray))
-    for function, options in ((add, {}), (meeting, {"cooperative": True})):
+    for function, options in ((add, {}), (syncing, {"cooperative": True})):
         for owner in (lambda: tensor(4, 8), lambda: np.zeros((4, 8), np.float32)):
             quick, _ = pair(driver, function, **options)
             out, jax = tj.empty((4, 8), tj.float32), JaxArray(tensor(4, 8).array)
@@ -761,14 +761,14 @@ def test_a_tuned_kernel_remembers_no_launch_without_ctas(driver, monkeypatch):
     assert not driver.taken()
 
 
-def meeting(A: tj.Tensor, B: tj.Tensor, n: tj.int32):
+def syncing(A: tj.Tensor, B: tj.Tensor, n: tj.int32):
     if n > 1_000_000:
         A[0, 0] = B[0, 0]
     tj.grid_sync()
 
 
-def test_launches_that_wait_for_their_grid_take_the_usual_way(driver, monkeypatch):
-    quick, _ = pair(driver, meeting, cooperative=True)
+def test_launches_that_wait_for_their_grid_take_the_slow_path(driver, monkeypatch):
+    quick, _ = pair(driver, syncing, cooperative=True)
     a, b = tensor(4, 8), tensor(4, 8)
     warm(lambda: quick[4](a, b, 1))
     assert not is_quick(monkeypatch, quick, lambda: quick[4](a, b, 1))
@@ -792,7 +792,7 @@ def test_a_checked_build_gets_its_record(driver, monkeypatch):
     assert len(differ) == 1 and is_quick(monkeypatch, quick, lambda: quick[4](a, b, 1))
 
 
-def test_arrays_in_host_memory_and_unknown_ones_take_the_usual_way(driver, monkeypatch):
+def test_arrays_in_host_memory_and_unknown_ones_take_the_slow_path(driver, monkeypatch):
     quick, _ = pair(driver, add)
 
     class Unknown:
@@ -808,7 +808,7 @@ def test_arrays_in_host_memory_and_unknown_ones_take_the_usual_way(driver, monke
         assert not is_quick(monkeypatch, quick, lambda a=a, b=b: quick[4](a, b, 1))
 
 
-def test_the_simulators_arrays_take_the_usual_way(driver, monkeypatch):
+def test_the_simulators_arrays_take_the_slow_path(driver, monkeypatch):
     quick, _ = pair(driver, add)
     on_gpu = [tj.empty((4, 8), tj.float32) for _ in range(2)]
     warm(lambda: quick[1](*on_gpu, 1))

@@ -116,7 +116,7 @@ def test_launches_in_a_graph_are_captured(t, add, monkeypatch):
     with t.cuda.graph(graph):
         assert is_quick(monkeypatch, add, lambda: add[64](a, b, 1.0))
         bound()
-        # overlaps: launched the usual way, and compiled, inside the capture
+        # overlaps: launched by the slow path, and compiled, inside the capture
         add[64](c, c, 100.0)
     b.fill_(-1)
     for n in range(3):

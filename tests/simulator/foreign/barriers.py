@@ -24,7 +24,7 @@ SCHEDULES = range(5)
 #: thread instructions that a launch without one of its barriers may take
 LIMIT = 10**8
 ORDERING = ("bar", "barrier", "fence", "membar")
-#: what a reduction over a CTA becomes when it waits for nobody: (the barrier, what each thread computes alone)
+#: what a reduction over a CTA becomes when it doesn't wait: (the barrier, what each thread computes alone)
 ALONE = (
     (r"(?:bar|barrier)\.(?:cta\.)?red\.popc\S*\s+(\S+),.*?(!?%\w+)\s*;", r"selp.u32 \1, 1, 0, \2;"),
     (r"(?:bar|barrier)\.(?:cta\.)?red\.(?:and|or)\S*\s+(\S+),.*?(!?%\w+)\s*;", r"mov.pred \1, \2;"),

@@ -25,7 +25,7 @@ def simulate(case: Case, checks: bool = True, schedule: int = 0) -> Launch:
 
 
 def reports(case: Case, ptx: str, schedule: int) -> Iterator[Report]:
-    """What the simulator says of each launch of a case with other PTX, which goes on behind what it finds."""
+    """The simulator's report on each launch of a case with other PTX; findings don't stop a launch."""
     module, launch = loaded(case, ptx)
     for _ in range(case.launches):
         yield module.launch(

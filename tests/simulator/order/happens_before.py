@@ -3,7 +3,7 @@
 It shares nothing with the simulator's checks and takes no short cuts, so it is for small launches. A clock has one
 entry per thread of the grid: up to which event that thread's accesses have happened. Two accesses to a byte, one of
 them a write, race if neither has happened before the other, unless both are strong with scopes that reach each other,
-or are equal stores of one operation. A reader may meet one of several equal stores unordered, if another of them has
+or are equal stores of one operation. A reader may be unordered with one of several equal stores, if another of them has
 happened before it.
 
 source: PTX ISA, "Memory Consistency Model".
@@ -32,7 +32,7 @@ from .recorder import (
 
 NOTHING = 0
 UNFINISHED = 2**31 - 1
-# So many pairs are compared at once.
+# The most pairs that are compared at once.
 MOST_PAIRS = 1 << 21
 STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel"}
 
@@ -64,7 +64,7 @@ class Semantics:
 class Location:
     """What was released by the last write to an address: clocks by (scope reaches other CTAs, CTA of the writer).
 
-    carried: what sequentially consistent fences in front of that write had seen.
+    carried: what sequentially consistent fences before that write had seen.
     """
 
     thread: int | None
@@ -83,8 +83,8 @@ class Clocks:
         self.clock = np.zeros(stream.threads, np.int64)
         #: what sequentially consistent fences have seen that precede whatever the thread does next
         self.carried = np.zeros(stream.threads, np.int64)
-        #: per thread, what strong reads met: (with CTA scope, with wide scope); a fence acquires it
-        self.met: dict[int, tuple[int, int]] = {}
+        #: per thread, what strong reads have observed: (with CTA scope, with wide scope); a fence acquires it
+        self.observed: dict[int, tuple[int, int]] = {}
         #: per thread, its clock at the last fence, and at the last one that reaches other CTAs
         self.fenced: dict[int, int] = {}
         self.fenced_wide: dict[int, int] = {}
@@ -114,7 +114,7 @@ class Clocks:
             threads = event.threads[event.threads // self.per_cta == cta]
             self.arrivals[event.key, int(cta)] = self.of(threads), self.join(*np.unique(self.carried[threads]))
 
-    def meet(self, event: MeetEvent) -> None:
+    def synchronize(self, event: MeetEvent) -> None:
         threads = event.threads
         if not threads.size:
             return
@@ -124,7 +124,7 @@ class Clocks:
 
     def fence(self, event: FenceEvent) -> None:
         for thread in event.threads.tolist():
-            near, far = self.met.get(thread, (NOTHING, NOTHING))
+            near, far = self.observed.get(thread, (NOTHING, NOTHING))
             if event.sem != "release":
                 self.acquire(thread, far if event.wide else near)
             consistent = event.sem == "sc" and event.wide
@@ -150,8 +150,8 @@ class Clocks:
         cta = thread // self.per_cta
         near = [c for (_, home), c in location.clocks.items() if home == cta]
         far = [c for (wide, home), c in location.clocks.items() if wide and means.wide and home != cta]
-        before = self.met.get(thread, (NOTHING, NOTHING))
-        self.met[thread] = self.join(before[0], *near), self.join(before[1], *near, *far)
+        before = self.observed.get(thread, (NOTHING, NOTHING))
+        self.observed[thread] = self.join(before[0], *near), self.join(before[1], *near, *far)
         if means.wide:
             self.carried[thread] = self.join(self.carried[thread], location.carried)
         if means.acquire:
@@ -244,7 +244,7 @@ def follow(stream: Stream, events: list[MemoryEvent]) -> tuple[Accesses, NDArray
         elif isinstance(event, ArriveEvent):
             clocks.arrive(event)
         elif isinstance(event, MeetEvent):
-            clocks.meet(event)
+            clocks.synchronize(event)
         elif isinstance(event, FenceEvent):
             clocks.fence(event)
         elif isinstance(event, CommitEvent):

@@ -59,11 +59,11 @@ SET = "mov.u32 %r12, 1; st.{}.global.u32 [%x2], %r12;"
 LOOK = "ld.{}.global.u32 %r20, [%x2]"
 
 
-def message(set_: str, look: str, before: str = "", behind: str = "", cta: bool = True) -> str:
+def message(set_: str, look: str, before: str = "", after: str = "", cta: bool = True) -> str:
     """Thread 0 of CTA (or warp) 0 writes data and sets a flag, that of 1 waits for the flag and reads."""
     who = "%r2" if cta else "%r4"
     producer = when("%r3", 0, f"{PUT} {before} {set_}")
-    consumer = when("%r3", 0, f"{spin(look)} {behind} {GET}")
+    consumer = when("%r3", 0, f"{spin(look)} {after} {GET}")
     return when(who, 0, producer) + when(who, 1, consumer)
 
 
@@ -104,11 +104,11 @@ END:
 """
 
 
-def lock(take: str, give: str, before: str = "", behind: str = "") -> str:
+def lock(take: str, give: str, before: str = "", after: str = "") -> str:
     """Thread 0 of each CTA adds to a plain word under a lock."""
     return f"""
     setp.ne.u32 %p3, %r1, 0; @%p3 bra END;
-    L: {take}.global.cas.b32 %r12, [%x2], 0, 1; setp.ne.u32 %p2, %r12, 0; @%p2 bra L; {behind}
+    L: {take}.global.cas.b32 %r12, [%x2], 0, 1; setp.ne.u32 %p2, %r12, 0; @%p2 bra L; {after}
     ld.global.u32 %r10, [%x1]; add.u32 %r10, %r10, 1; st.global.u32 [%x1], %r10;
     {before} {give}.global.exch.b32 %r12, [%x2], 0;
     END:
@@ -150,7 +150,7 @@ TO_ALL = (
     when("%r2", 0, when("%r1", 0, PUT + "mov.u32 %r12, 1; st.release.gpu.global.u32 [%x2], %r12;"))
     + when("%r2", 1, when("%r1", 0, spin("ld.acquire.gpu.global.u32 %r20, [%x2]")) + f"SYNC {GET}")
 )
-# All threads fence, thread 0 sets the flag behind a barrier. The flag is thread 0's, whose fence lies in front of it:
+# All threads fence, thread 0 sets the flag after a barrier. The flag is thread 0's, whose fence comes before it:
 # only sequentially consistent fences are ordered among each other, so that the others' fences count too.
 FENCE_THEN_BARRIER = (
     when("%r2", 0, "st.global.u32 [%x3], %r1; FENCE bar.sync 0;" + when(
@@ -184,20 +184,20 @@ def read_of(distance: int) -> str:
 
 PROGRAMS = [
     # a thread's own accesses and those of others to one place
-    Program("a store behind another thread's read, which is behind the writer's own", READ_MINE_AND_YOURS,
+    Program("a store after another thread's read, which is after the writer's own", READ_MINE_AND_YOURS,
             {"BARRIER": "bar.sync 0;"}, {"BARRIER": ""}),
-    Program("a store behind another thread's store, which is behind the writer's own",
+    Program("a store after another thread's store, which is after the writer's own",
             f"{MINE} bar.sync 0; xor.b32 %r13, %r5, 128; st.shared.u32 [%r13], %r2; BARRIER {MINE}",
             {"BARRIER": "bar.sync 0;"}, {"BARRIER": ""}),
-    Program("a store behind a read of the other warp, which is behind a read in front of a barrier",
+    Program("a store after a read of the other warp, which is after a read before a barrier",
             read_of(1) + "bar.sync 0;" + read_of(32) + "BARRIER" + read_of(0) + "st.global.u32 [%x3], %r1;",
             {"BARRIER": "bar.sync 0;"}, {"BARRIER": ""}),
-    Program("a strong store behind an ordinary read, which a strong read of the other warp is behind",
+    Program("a strong store after an ordinary read that precedes a strong read of the other warp",
             when("%r2", 0, when("%r1", 0, "READ.global.u32 %r10, [%x1];") + "bar.sync 0;"
                  + when("%r1", 32, "ld.relaxed.gpu.global.u32 %r11, [%x1];"))
             + when("%r2", 1, when("%r1", 0, "mov.u32 %r12, 5; st.relaxed.gpu.global.u32 [%x1], %r12;")),
             {"READ": "ld.relaxed.gpu"}, {"READ": "ld"}, grid=2),
-    Program("a store behind a constant read, which an ordinary read of the other warp is behind",
+    Program("a store after a constant read that precedes an ordinary read of the other warp",
             when("%r1", 0, "READ.u32 %r10, [%x1];") + "bar.sync 0;"
             + when("%r1", 32, "ld.global.u32 %r11, [%x1]; st.global.u32 [%x1], %r11;"),
             {"READ": "ld.global"}, {"READ": "ld.global.nc"}, rule="read-only"),
@@ -206,10 +206,10 @@ PROGRAMS = [
             {"SET": SET.format("release.gpu")}, {"SET": SET.format("relaxed.gpu")}, **TWO),
     Program("the reader must acquire", message(SET.format("release.gpu"), "LOOK.gpu.global.u32 %r20, [%x2]"),
             {"LOOK": "ld.acquire"}, {"LOOK": "ld.relaxed"}, **TWO),
-    Program("a fence in front of a volatile flag",
+    Program("a fence before a volatile flag",
             message(SET.format("volatile"), LOOK.format("volatile"), "FENCE", "membar.gl;"),
             {"FENCE": "membar.gl;"}, {"FENCE": ""}, **TWO),
-    Program("a fence behind a volatile flag",
+    Program("a fence after a volatile flag",
             message(SET.format("volatile"), LOOK.format("volatile"), "membar.gl;", "FENCE"),
             {"FENCE": "fence.acq_rel.gpu;"}, {"FENCE": ""}, **TWO),
     Program("the flag that was released",
@@ -246,13 +246,13 @@ PROGRAMS = [
             {"NEXT": "mov.u32 %r12, 2; st.relaxed.gpu.global.u32 [%x2], %r12;"}, grid=3, block=32),
     Program("a message that is passed on", RELAY, {"LOOK": "ld.acquire"}, {"LOOK": "ld.relaxed"}, grid=3, block=32),
     # messages of a whole CTA
-    Program("thread 0 releases for all behind a barrier", FROM_THREAD_0.replace("LATE", "200"),
+    Program("thread 0 releases for all after a barrier", FROM_THREAD_0.replace("LATE", "200"),
             {"SYNC": "bar.sync 0;"}, {"SYNC": ""}, grid=2),
-    Program("lane 0 releases for its warp behind a warp barrier", FROM_THREAD_0.replace("LATE", "20"),
+    Program("lane 0 releases for its warp after a warp barrier", FROM_THREAD_0.replace("LATE", "20"),
             {"SYNC": "bar.warp.sync -1;"}, {"SYNC": ""}, **TWO),
-    Program("thread 0 acquires for all in front of a barrier", TO_ALL,
+    Program("thread 0 acquires for all before a barrier", TO_ALL,
             {"SYNC": "bar.sync 0;"}, {"SYNC": ""}, grid=2),
-    Program("everybody fences in front of a barrier", FENCE_THEN_BARRIER,
+    Program("all threads fence before a barrier", FENCE_THEN_BARRIER,
             {"FENCE": "fence.sc.gpu;"}, {"FENCE": "fence.acq_rel.gpu;"}, grid=2),
     Program("the last block sums up", LAST.replace("SYNC", "bar.sync 0;"),
             {"FENCE": "membar.gl;"}, {"FENCE": ""}, grid=2),
@@ -279,16 +279,16 @@ PROGRAMS = [
     Program("a warp barrier orders the lanes of its mask",
             HALVES.replace("HIGH", "0xffff0000").replace("DEEP", "0x0000ffff"),
             {"READ": exchange(5)}, {"READ": exchange(16)}, rule="race undefined", block=32),
-    Program("a named barrier orders who takes part",
+    Program("a named barrier orders its participants",
             MINE + when("%r4", 3, "") + "setp.ge.u32 %p3, %r1, 64; @%p3 bra END; bar.sync 1, 64;" + "READ\nEND:",
             {"READ": exchange(32)}, {"READ": exchange(64)}, block=128),
     Program("two named barriers", MINE + "shr.u32 %r14, %r1, 6; add.u32 %r14, %r14, 1; bar.sync %r14, 64; READ",
             {"READ": exchange(32)}, {"READ": exchange(64)}, block=128),
-    Program("who only arrives may not read",
+    Program("a thread that only arrives may not read",
             PIPELINE.replace("PRODUCE", "bar.arrive 1, 64; AGAIN ld.shared.u32 %r11, [%r5+128];")
             .replace("TAKE", "st.shared.u32 [%r5], %r1; bar.sync 1, 64; bar.arrive 2, 64;"),
             {"AGAIN": "bar.sync 2, 64;"}, {"AGAIN": ""}, rule="race undefined"),
-    Program("who only arrives may not write on",
+    Program("a thread that only arrives may not go on writing",
             PIPELINE.replace("PRODUCE", f"{MINE} bar.arrive 1, 64; MORE")
             .replace("TAKE", "bar.sync 1, 64; ld.shared.u32 %r11, [%r5+-128];"),
             {"MORE": ""}, {"MORE": "st.shared.u32 [%r5], %r2;"}),
@@ -309,7 +309,7 @@ PROGRAMS = [
     Program("all the equal stores are ordered before another",
             "st.shared.u32 [s], 9; SYNC" + when("%r1", 40, "st.shared.u32 [s], 10;"),
             {"SYNC": "bar.sync 0;"}, {"SYNC": "bar.warp.sync -1;"}),
-    Program("who read it may write it, long after equal stores",
+    Program("a reader may write it, long after equal stores",
             "st.shared.u32 [s], 9; bar.sync 0; st.shared.u32 [s+4], 9;"
             + when("%r1", 0, "ld.shared.u32 %r11, [s]; st.global.u32 [%x4], %r11;")
             + when("%r1", "WRITER", "st.shared.u32 [s], %r1;"),
@@ -323,7 +323,7 @@ PROGRAMS = [
     Program("a read-only load of what the kernel wrote",
             "ld.global.nc.u32 %r10, [%x3]; add.u32 %r10, %r10, 1; st.global.u32 [WHERE], %r10; bar.sync 0;",
             {"WHERE": "%x4"}, {"WHERE": "%x3"}, rule="read-only"),
-    Program("a read-only load behind a barrier",
+    Program("a read-only load after a barrier",
             "st.global.u32 [%x3], %r1; bar.sync 0; LOAD.u32 %r10, [%x3]; st.global.u32 [%x4], %r10;",
             {"LOAD": "ld.global"}, {"LOAD": "ld.global.nc"}, rule="read-only"),
     Program("the first guess of an exchange loop", FIRST_GUESS + "AFTER", {"AFTER": ""},

@@ -226,7 +226,7 @@ def grid_numbers(barriers: Barriers, positions: Threads) -> Threads:
 def _watch_warps(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
     warp_sync_, members_, fence_ = Machine.warp_sync, Machine.members, Machine.fence
 
-    def met(machine: Machine, mask: Any) -> None:
+    def record_sync(machine: Machine, mask: Any) -> None:
         threads, warp = executing(machine), machine.lanes.get("warp")
         masks = np.broadcast_to(np.asarray(mask).astype(np.uint64), threads.shape)
         keys = warp.astype(np.int64) << 32 | masks.astype(np.int64)
@@ -235,12 +235,12 @@ def _watch_warps(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
 
     def warp_sync(self: Machine, mask: Any, pc: int) -> None:
         warp_sync_(self, mask, pc)
-        met(self, mask)
+        record_sync(self, mask)
 
     def members(self: Machine, mask: Any, pc: int) -> Any:
         result = members_(self, mask, pc)
         if mask is not None and not recorder.strict:
-            met(self, mask)
+            record_sync(self, mask)
         return result
 
     def fence(self: Machine, sem: str, wide: bool) -> None:

@@ -42,7 +42,7 @@ class Naive:
         past[thread] = event
         return past
 
-    def meet(self, members, now):
+    def synchronize(self, members, now):
         for thread in members:
             self.clock[thread, thread] = now
         self.clock[members] = self.clock[members].max(axis=0)
@@ -132,14 +132,14 @@ class Both:
         if ctas.size:
             self.order.cta_barrier(ctas, ctas.size == CTAS)
             for cta in ctas:
-                self.naive.meet(np.flatnonzero(cta == CTA), self.order.event)
+                self.naive.synchronize(np.flatnonzero(cta == CTA), self.order.event)
 
     def warp_barrier(self):
         warps = np.flatnonzero(self.rng.random(CTAS * 3) < 0.5)
         if warps.size:
             self.order.warp_barrier(np.flatnonzero(np.isin(CTA * 3 + IN_CTA, warps)))
             for warp in warps:
-                self.naive.meet(np.flatnonzero(warp == CTA * 3 + IN_CTA), self.order.event)
+                self.naive.synchronize(np.flatnonzero(warp == CTA * 3 + IN_CTA), self.order.event)
 
     def lane_barrier(self):
         warps = self.rng.choice(CTAS * 3, 2, replace=False)
@@ -148,9 +148,9 @@ class Both:
         numbers = np.array([int(np.isin(p, groups[1])) for p in positions])
         self.order.lane_barrier(positions, numbers)
         for group in groups:
-            self.naive.meet(np.sort(group), self.order.event)
+            self.naive.synchronize(np.sort(group), self.order.event)
 
-    def warps_meet(self):
+    def named_barrier(self):
         """Two of three warps of a CTA; the second may only arrive."""
         cta = int(self.rng.integers(CTAS))
         first, second = self.rng.choice(3, 2, replace=False)
@@ -241,20 +241,20 @@ class Both:
         return int(np.count_nonzero(wanted & (CTA[who[pair]] != CTA[by])))
 
 
-STEPS = {"access": 5, "cta_barrier": 1, "warp_barrier": 1, "lane_barrier": 1, "warps_meet": 1, "fence": 4, "strong": 9,
-         "weak_write": 0.3, "arrive": 3, "wait": 3}
+STEPS = {"access": 5, "cta_barrier": 1, "warp_barrier": 1, "lane_barrier": 1, "named_barrier": 1, "fence": 4,
+         "strong": 9, "weak_write": 0.3, "arrive": 3, "wait": 3}
 
 
 def play(seed, narrow, steps=60):
     rng = np.random.default_rng(seed)
     both = Both(rng, narrow)
     weights = np.array(list(STEPS.values()))
-    told = 0
+    found = 0
     for i in range(steps):
         getattr(both, str(rng.choice(list(STEPS), p=weights / weights.sum())))()
         if i % 6 == 5:
-            told += both.compare()
-    return told
+            found += both.compare()
+    return found
 
 
 @pytest.mark.parametrize("narrow", [False, True])

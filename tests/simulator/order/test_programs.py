@@ -49,7 +49,7 @@ START = "mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; shr.u32 %r4, %r1, 5; ld.par
 
 @pytest.mark.parametrize("ctas", [2, 4])
 def test_a_store_races_with_the_last_of_very_many_that_stored_the_same(ctas):
-    # the writer's own CTA, 1024 threads, is ordered in front of it; the others aren't
+    # the writer's own CTA, 1024 threads, is ordered before it; the others aren't
     body = START + """
     st.global.u32 [%x1], 42; bar.sync 0; or.b32 %r3, %r1, %r2; setp.ne.u32 %p1, %r3, 0; @%p1 bra E;
     st.global.u32 [%x1], 43; E: ret;
@@ -71,7 +71,7 @@ def test_a_store_races_with_those_before_very_many_that_are_ordered():
 
 
 @pytest.mark.parametrize("readers", [2, 3])
-def test_a_store_races_with_a_reader_whom_no_barrier_orders_before_it(readers):
+def test_a_store_races_with_a_reader_that_no_barrier_orders_before_it(readers):
     # warps 1 to `readers` read; the barriers of all but warp 2 order them before warp 0, which writes
     with_third = "bar.sync 2, 64;" if readers == 3 else ""
     body = START + f"""

@@ -45,18 +45,18 @@ class Both:
         self.views[0, threads, threads] = now
         self.accesses.extend((t, now) for t in threads)
 
-    def meet(self, members):
+    def synchronize(self, members):
         self.views[:, members] = self.views[:, members].max(axis=1, keepdims=True)
 
     def cta_barrier(self):
         cta = int(self.rng.integers(CTAS))
         self.order.cta_barrier(np.array([cta]), False)
-        self.meet(np.flatnonzero(cta == CTA))
+        self.synchronize(np.flatnonzero(cta == CTA))
 
     def warp_barrier(self):
         members = np.flatnonzero(self.rng.integers(CTAS * 3) == WARPS)
         self.order.warp_barrier(members)
-        self.meet(members)
+        self.synchronize(members)
 
     def fence(self):
         threads = self.some()
