@@ -1,4 +1,8 @@
-"""Atomic updates of one element: one instruction, or a compare-and-swap loop."""
+"""Atomic updates of one element: one instruction, or a compare-and-swap loop.
+
+An instruction is inline assembly, since LLVM never emits `red` for its `atomicrmw`. A constant stays in the text: only
+for `red.shared.add.u32 [a], 1` does ptxas emit ATOMS.POPC.INC, which merges updates of equal addresses.
+"""
 
 from __future__ import annotations
 

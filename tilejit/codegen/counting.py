@@ -60,7 +60,8 @@ def _stays_inside(stmt: For, dtype: DType) -> bool:
 def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str, threads: int) -> Counting:
     """Emit the loop control of a `for` in a CTA of `threads` threads.
 
-    The distance between two values of a type fits the unsigned type of the same width.
+    If the index might leave its type, the test precedes the step and uses the distance left, which fits the unsigned
+    type of the same width. Otherwise the next index is compared with the end, which LLVM and ptxas understand better.
     """
     kind, sign = f"i{dtype.bits}", "u" if dtype.kind == "uint" else "s"
 

@@ -153,7 +153,7 @@ def _body(emission: Emission) -> list[str]:
 def _attributes(kernel: Kernel) -> str:
     parts = ["nounwind", f'"nvvm.maxntid"="{kernel.threads}"']
     if sets_registers(kernel):
-        # otherwise ptxas doesn't know how many registers a thread starts with, and drops setmaxnreg
+        # otherwise ptxas doesn't know how many registers a thread starts with, and drops setmaxnreg (C7508)
         parts.append('"nvvm.minctasm"="1"')
     if kernel.max_registers is not None:
         parts.append(f'"nvvm.maxnreg"="{kernel.max_registers}"')

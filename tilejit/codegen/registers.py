@@ -3,8 +3,8 @@
 The writer tracks the current value of each word without emitting an instruction, and emits phis where paths join.
 
 Accumulators are different: their words are named PTX registers. Instructions that accumulate refer to them by name, and
-other code copies from and to them. As operands and phis of LLVM values, 128 for a product of 64 x 256, they made LLVM
-take half as long again.
+other code copies from and to them. As LLVM values they were 128 operands and results of each product and each wait, and
+phis of each loop: LLVM took 21 ms for `gemm_with_producer`, and takes 14. ptxas generates the same SASS for both.
 """
 
 from __future__ import annotations

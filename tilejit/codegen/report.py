@@ -91,7 +91,9 @@ def some_thread_failed(emission: Emission) -> str:
 def assertion(emission: Emission, stmt: Assert) -> None:
     """Emit an assertion that ends the thread on failure; the first such thread of a launch writes the record.
 
-    A trap would instead destroy the CUDA context.
+    A trap would instead destroy the CUDA context. Barriers of a CTA, warp or cluster don't wait for threads that have
+    ended, and waiters at an mbarrier read the record (`barriers.wait`). But waiters at barriers of warpgroups or of the
+    grid, at named barriers and for flags don't: such a launch may never end, so that the record is never read.
     """
     if emission.record is None:
         return

@@ -1,7 +1,11 @@
 """Barriers and rings: `tj.alloc_barrier`, `tj.alloc_ring`, ring steps, arrivals and waits.
 
 A ring has a `full` and an `empty` barrier per stage. Step i is use number i // stages of stage i % stages, so producers
-wait for phase i // stages - 1 of `empty`, and consumers for phase i // stages of `full`.
+wait for phase i // stages - 1 of `empty`, and consumers for phase i // stages of `full`. A ring's step is its counter,
+which producers and consumers both increment and never reset.
+
+A wait takes the number of a phase, which counts up, and not its parity: code that tracks parity by hand eventually
+starts from the wrong one and hangs.
 """
 
 from __future__ import annotations

@@ -54,6 +54,7 @@ def check(
 ) -> None:
     """Refuse reads of slots whose buffer has been written since it was put into the slot.
 
+    This needs the finished tile IR: during the translation of a loop's body its later writes are still unknown.
     buffer_choices: the slots, by buffer name.
     allocated_in: the allocations of the kernel, each with the loops around it: every iteration makes a new buffer.
     alternatives: the buffers of phis, by number.

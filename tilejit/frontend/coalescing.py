@@ -1,4 +1,8 @@
-"""Coalescing of tiles: a tile that a join copies into a slot is written to the slot's buffer directly."""
+"""Coalescing of tiles: a tile that a join copies into a slot is written to the slot's buffer directly.
+
+Every assignment creates a tile. Tiles whose lifetimes don't overlap share a buffer, so that `x = x + 1` or
+`acc += a @ b` in a loop works in place. `explain` omits the moves that remain, if they only rename registers.
+"""
 
 from __future__ import annotations
 

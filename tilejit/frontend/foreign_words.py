@@ -1,4 +1,4 @@
-"""Names from other languages and libraries, and their equivalents here."""
+"""Names from other languages and libraries, and their equivalents here; a test compiles each of these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Rank-0 tiles, as reductions over all axes produce: each thread has a copy, which serves as a scalar."""
+"""Rank-0 tiles, as reductions over all axes produce: each thread has a copy, which serves as a scalar.
+
+It does so where a scalar is needed (`if tj.max(x) > 0`), and if another path has a number (`total = 0.0` before
+`total += tj.sum(x)`). It promotes as scalars do.
+"""
 
 from __future__ import annotations
 

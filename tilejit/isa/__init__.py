@@ -2,7 +2,8 @@
 
 LLVM generates scalar arithmetic, addresses, plain loads and stores, and control flow. Every other instruction has a
 row here with its text, its operands, the oldest target and PTX version, the threads that execute it together, the work
-that it starts or completes, and its meaning.
+that it starts or completes, and its meaning. Operations and the IR refer to this table: for example, the forms of `mma`
+determine the products that tensor cores can compute.
 """
 
 from __future__ import annotations

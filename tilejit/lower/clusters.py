@@ -88,7 +88,7 @@ def _leave_at_end(body: Block, values: ThreadValues, coming: int, arriving: int,
     """Insert `leave` where threads end, in the last statements of a kernel or of a branch at its end.
 
     If threads diverge there by their ids, a side whose threads never arrive at other CTAs doesn't wait: ptxas would
-    treat the code of the copying warp as divergent (per-thread registers, every copy twice).
+    treat the code of the copying warp as divergent (per-thread registers, every copy twice, 10 % more instructions).
     coming: the threads that may get there, thread i as bit i. arriving: those that arrive at other CTAs, anywhere.
     """
     last = body[-1] if body else None

@@ -72,7 +72,8 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
     """Lower a kernel with `variants`. In a debug kernel each plan is proved.
 
     If an operation needs a local buffer in local memory, the whole kernel is lowered again, since earlier operations
-    accessed it as registers.
+    accessed it as registers. It stays there for the whole kernel, like an array in C: moving it there and back at each
+    access would copy all of it in each iteration of a loop.
     """
     recomputed = Recomputed(kernel)
     context, taken = DispatchContext(target, kernel.threads, recomputed, kernel.cluster), defined_names(kernel.body)

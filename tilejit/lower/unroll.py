@@ -4,7 +4,7 @@
       move r[turn * 4 +: 4] <- …        move r[4 +: 4] <- A[first + 512 +: 4]
 
 Conditions that become constant are folded: a branch is replaced by one of its sides, and a predicated move becomes
-unconditional or a fill. Definitions get a fresh name in each iteration.
+unconditional or a fill. Definitions get a fresh name in each iteration. Unrolling takes 1 to 6 % of a compilation.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Loops that wait for writes of other threads.
 
 Such a loop ends depending on a load of global or shared memory inside it. The load must access memory in every
-iteration: a plain one might be hoisted out of the loop, or become a load of constant data (ld.global.nc). Vectors may
-also decide, through registers or shared memory that they are copied to.
+iteration, even if the kernel never writes the array: a plain one might be hoisted out of the loop, or become a load of
+constant data (ld.global.nc). Vectors may also decide, through registers or shared memory that they are copied to.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["relaxed"]
 
 #: memory space -> memory order of a load that decides when a loop ends
 _ORDERS = {"global": "relaxed.gpu", "shared": "relaxed.cta"}
-#: the order for vectors; LLVM has relaxed loads of single values only
+#: the order for vectors, which PTX treats as relaxed; LLVM has relaxed loads of single values only
 _VECTOR_ORDER = "volatile"
 
 

@@ -1,7 +1,7 @@
 """Checks that a CTA has as many registers as its warpgroups request.
 
 All threads of a CTA start with the same number of registers. A warpgroup can take those that another has released. One
-that requests more than remain waits forever.
+that requests more than remain waits forever. Measured: with 3 x 168 registers, 32 + 240 + 240 hangs.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 The extents of a dimension, the regions of operands and the initialization of registers are lost in PTX. They are
 checked in tile IR, unless facts prove them. So is integer division by zero, which a GPU ignores and Python refuses.
 Accesses to regions that may lie entirely outside their tensor are counted.
+
+Launches on the simulator run the checked build, and launches on a GPU with `debug=True`. `TILEJIT_SIM_CHECKS=0`,
+`checks=False` and `profile=True` select the plain one, which `compile`, `explain`, golden files and profiles show. Both
+compute the same bits. If nothing needs an assertion, one build serves as both.
 """
 
 from __future__ import annotations
