@@ -160,14 +160,14 @@ class float8_e5m2(_TypedScalar): ...
 
 class _Operations:
     def copy(self, dst: Region | Tile, src: Region | Tile, fill: float = 0, variant: str | None = None, require_bits: int | None = None, cache: Literal["evict_first", "evict_last", "streaming"] | None = None, mask: Tile | bool | None = None) -> None:
-        """dst = src, one dtype; what lies outside a global tensor or a mask reads as fill and is not written.
+        """dst = src, of one dtype; elements outside a global tensor or a mask read as fill and are not written.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.copy(x, A[0:32, 0:8])
         """
     def copy_async(self, dst: Region | Tile, src: Region | Tile, fill: float = 0, barrier: _Barrier | _RingStep | None = None, multicast: Literal[0, 1, 2] | None = None, variant: str | None = None, require_bits: int | None = None) -> None:
-        """as copy, but done only when the kernel has waited for it.
+        """like copy, but complete only after the kernel has waited for it.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
@@ -223,7 +223,7 @@ class _Operations:
             tj.thread.mul(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def fma(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, c: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fma(...): x * y + z, rounded once in the type in which it computes.
+        """dst = fma(...): x * y + z, rounded once in the type of the computation.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
@@ -237,70 +237,70 @@ class _Operations:
             tj.thread.neg(x, A[0:32, 0:8])
         """
     def abs(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = abs(...): |x|; the least integer stays itself.
+        """dst = abs(...): |x|; the minimum of a signed integer type is unchanged.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.abs(x, A[0:32, 0:8])
         """
     def div(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = div(...): x / y, correctly rounded; of integers in float32.
+        """dst = div(...): x / y, correctly rounded; integers divide in float32.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.div(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def floor(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = floor(...): the greatest whole number that isn't greater.
+        """dst = floor(...): the greatest integer not above x.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.floor(x, A[0:32, 0:8])
         """
     def ceil(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = ceil(...): the least whole number that isn't less.
+        """dst = ceil(...): the least integer not below x.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.ceil(x, A[0:32, 0:8])
         """
     def round(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = round(...): the nearest whole number, ties to even.
+        """dst = round(...): the integer nearest to x, ties to even.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.round(x, A[0:32, 0:8])
         """
     def floordiv(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = floordiv(...): x // y rounds down; of integers by zero 0, an error in checked builds where x and y are scalars.
+        """dst = floordiv(...): x // y, rounded down; integer division by 0 gives 0, and is an error for scalars in checked builds.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.floordiv(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def mod(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = mod(...): x % y, with the sign of y; of integers by zero as //.
+        """dst = mod(...): x % y, with the sign of y; integers modulo 0 as for //.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.mod(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def relu(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = relu(...): x where x > 0, else 0; nan stays nan.
+        """dst = relu(...): x if x > 0, else 0; nan stays nan.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.relu(x, A[0:32, 0:8])
         """
     def maximum(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = maximum(...): the greater; nan if either is nan.
+        """dst = maximum(...): the greater of x and y; nan if either is nan.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.maximum(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def minimum(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = minimum(...): the less; nan if either is nan.
+        """dst = minimum(...): the lesser of x and y; nan if either is nan.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
@@ -335,7 +335,7 @@ class _Operations:
             tj.thread.reciprocal(x, A[0:32, 0:8])
         """
     def hypot(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = hypot(...): sqrt(x**2 + y**2), without overflow on the way.
+        """dst = hypot(...): sqrt(x**2 + y**2), without intermediate overflow.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
@@ -377,7 +377,7 @@ class _Operations:
             tj.thread.tanh(x, A[0:32, 0:8])
         """
     def expm1(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = expm1(...): exp(x) - 1, exact near 0.
+        """dst = expm1(...): exp(x) - 1, accurate near 0.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
@@ -398,7 +398,7 @@ class _Operations:
             tj.thread.log2(x, A[0:32, 0:8])
         """
     def pow(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = pow(...): x to the power y; of integers it wraps, and for negative y is 1 / x**-y toward zero, of 0 too.
+        """dst = pow(...): x to the power y; integers wrap, and negative y give 1 / x**-y truncated toward zero, 0 for x = 0.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
@@ -412,7 +412,7 @@ class _Operations:
             tj.thread.softplus(x, A[0:32, 0:8])
         """
     def log1p(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = log1p(...): log(1 + x), exact near 0.
+        """dst = log1p(...): log(1 + x), accurate near 0.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
@@ -454,84 +454,84 @@ class _Operations:
             tj.thread.gelu(x, A[0:32, 0:8])
         """
     def fast_exp2(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_exp2(...): 2 to the power x, as the hardware approximates it.
+        """dst = fast_exp2(...): 2 to the power x, approximated by the hardware.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_exp2(x, A[0:32, 0:8])
         """
     def fast_exp(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_exp(...): e to the power x, as the hardware approximates it.
+        """dst = fast_exp(...): e to the power x, approximated by the hardware.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_exp(x, A[0:32, 0:8])
         """
     def fast_log2(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_log2(...): logarithm to base 2, as the hardware approximates it.
+        """dst = fast_log2(...): logarithm to base 2, approximated by the hardware.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_log2(x, A[0:32, 0:8])
         """
     def fast_log(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_log(...): natural logarithm, as the hardware approximates it.
+        """dst = fast_log(...): natural logarithm, approximated by the hardware.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_log(x, A[0:32, 0:8])
         """
     def fast_sin(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_sin(...): sine, as the hardware approximates it.
+        """dst = fast_sin(...): sine, approximated by the hardware.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_sin(x, A[0:32, 0:8])
         """
     def fast_cos(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_cos(...): cosine, as the hardware approximates it.
+        """dst = fast_cos(...): cosine, approximated by the hardware.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_cos(x, A[0:32, 0:8])
         """
     def fast_tanh(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_tanh(...): hyperbolic tangent, as the hardware approximates it.
+        """dst = fast_tanh(...): hyperbolic tangent, approximated by the hardware.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_tanh(x, A[0:32, 0:8])
         """
     def fast_sqrt(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_sqrt(...): square root, as the hardware approximates it.
+        """dst = fast_sqrt(...): square root, approximated by the hardware.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_sqrt(x, A[0:32, 0:8])
         """
     def fast_rsqrt(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_rsqrt(...): 1 / sqrt(x), as the hardware approximates it.
+        """dst = fast_rsqrt(...): 1 / sqrt(x), approximated by the hardware.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_rsqrt(x, A[0:32, 0:8])
         """
     def fast_reciprocal(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_reciprocal(...): 1 / x, as the hardware approximates it.
+        """dst = fast_reciprocal(...): 1 / x, approximated by the hardware.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_reciprocal(x, A[0:32, 0:8])
         """
     def fast_div(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_div(...): x / y, as the hardware approximates it.
+        """dst = fast_div(...): x / y, approximated by the hardware.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_div(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def bitwise_not(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = bitwise_not(...): ~x; of bool_ its negation.
+        """dst = bitwise_not(...): ~x; logical negation for bool_.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
@@ -559,35 +559,35 @@ class _Operations:
             tj.thread.bitwise_xor(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def left_shift(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = left_shift(...): x << y; 0 where y isn't in 0 .. bits-1.
+        """dst = left_shift(...): x << y; 0 if y is not in 0 .. bits-1.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.left_shift(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def right_shift(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = right_shift(...): x >> y; x < 0 ? -1 : 0 where y isn't in 0 .. bits-1.
+        """dst = right_shift(...): x >> y; if y is not in 0 .. bits-1, -1 for negative x, else 0.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.right_shift(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def popcount(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = popcount(...): how many bits of x are 1.
+        """dst = popcount(...): the number of bits of x that are 1.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.popcount(x, A[0:32, 0:8])
         """
     def clz(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = clz(...): how many bits above the highest 1 are 0; all bits of 0.
+        """dst = clz(...): the number of leading zeros of x; all bits for 0.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.clz(x, A[0:32, 0:8])
         """
     def brev(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = brev(...): the bits of x in the opposite order.
+        """dst = brev(...): the bits of x in reverse order.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
@@ -601,7 +601,7 @@ class _Operations:
             tj.thread.equal(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def not_equal(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = not_equal(...): x != y; true of nan.
+        """dst = not_equal(...): x != y; true for nan.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
@@ -664,84 +664,84 @@ class _Operations:
             tj.thread.where(x, True, A[0:32, 0:8], A[0:32, 0:8])
         """
     def sum(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: the sum; accumulated in int32, the type of the result, for bool_ and integers under 32 bits, in float32 and rounded once for float16 and bfloat16, else in the element type, where integers wrap.
+        """dst = over axes of src: the sum; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
 
         Example:
             x = tj.alloc_local((32,), tj.float32)
             tj.thread.sum(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def max(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: the greatest; nan if any is nan.
+        """dst = over axes of src: the maximum; nan if any is nan.
 
         Example:
             x = tj.alloc_local((32,), tj.float32)
             tj.thread.max(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def min(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: the least; nan if any is nan.
+        """dst = over axes of src: the minimum; nan if any is nan.
 
         Example:
             x = tj.alloc_local((32,), tj.float32)
             tj.thread.min(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def prod(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: the product; accumulated in int32, the type of the result, for bool_ and integers under 32 bits, in float32 and rounded once for float16 and bfloat16, else in the element type, where integers wrap.
+        """dst = over axes of src: the product; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
 
         Example:
             x = tj.alloc_local((32,), tj.float32)
             tj.thread.prod(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def any(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: whether any isn't zero.
+        """dst = over axes of src: whether any element is nonzero.
 
         Example:
             x = tj.alloc_local((32,), tj.bool_)
             tj.thread.any(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def all(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: whether none is zero.
+        """dst = over axes of src: whether all elements are nonzero.
 
         Example:
             x = tj.alloc_local((32,), tj.bool_)
             tj.thread.all(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def argmax(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: where the first nan is, else the first of the greatest, as int32.
+        """dst = over axes of src: the index of the first nan, else of the first maximum, as int32.
 
         Example:
             x = tj.alloc_local((32,), tj.int32)
             tj.thread.argmax(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def argmin(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: where the first nan is, else the first of the least, as int32.
+        """dst = over axes of src: the index of the first nan, else of the first minimum, as int32.
 
         Example:
             x = tj.alloc_local((32,), tj.int32)
             tj.thread.argmin(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def reduce(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, combine: Callable[..., Any] | None = None, variant: str | None = None, dst2: Region | Tile | None = None, src2: Region | Tile | None = None, dst3: Region | Tile | None = None, src3: Region | Tile | None = None, dst4: Region | Tile | None = None, src4: Region | Tile | None = None) -> None:
-        """dst, dst2, ... = src, src2, ..., combined over axes by one function, in the order of the elements.
+        """dst, dst2, ... = src, src2, ..., reduced over axes by one function, in the order of the elements.
 
         Example:
             def last(a, b): return tj.where(b != 0.0, b, a)
             x = tj.alloc_local((32,), tj.float32); tj.thread.reduce(x, tj.thread.load(A[0:32, 0:8]), 1, last)
         """
     def gemm_async(self, acc: Region | Tile, a: Region | Tile, b: Region | Tile, accumulate: bool | None = None, barrier: _Barrier | _RingStep | None = None, precision: str | None = None, variant: str | None = None, scale_a: Region | Tile | None = None, scale_b: Region | Tile | None = None) -> None:
-        """acc = a @ b, plus acc where accumulate; done only when the kernel has waited for it.
+        """acc = a @ b, plus acc if accumulate; complete only after the kernel has waited for it.
 
         Example:
             x = tj.alloc_shared((64, 64), tj.float16, swizzle="128B"); acc = tj.alloc_local((64, 64), tj.float32, layout=tj.wgmma.layout_c((64, 64)))
             tj.wg.gemm_async(acc, x, x, accumulate=False); tj.wgmma.wait(0)
         """
     def load(self, place: Region | _Gather, layout: TileLayout | None = None, mask: Tile | bool | None = None, fill: float = 0, cache: Literal["evict_first", "evict_last", "streaming"] | None = None) -> Tile:
-        """a local tile with what the place holds.
+        """a local tile with the contents of a place.
 
         Example:
             y = tj.thread.load(A[tj.thread_id(), 0:8], fill=1)
             x = tj.thread.load(A[tj.thread_id(), 0:8], mask=y > 0)
         """
     def store(self, place: Region | _Gather, tile: Tile, mask: Tile | bool | None = None, cache: Literal["evict_first", "evict_last", "streaming"] | None = None, variant: str | None = None) -> None:
-        """writes a local tile to a place.
+        """write a local tile to a place.
 
         Example:
             x = tj.thread.load(A[tj.thread_id(), 0:8])
@@ -762,21 +762,21 @@ class _Operations:
             x = tj.thread.full((32, 8), 0.5, tj.float32) * y
         """
     def arrive(self, barrier: _Barrier) -> None:
-        """each instance of the scope arrives once; what it did before comes before what those do who wait.
+        """arrive once per instance of the scope; accesses before it are ordered before those after the wait.
 
         Example:
             b = tj.alloc_barrier()
             tj.thread.arrive(b)
         """
     def commit(self, step: _RingStep) -> None:
-        """each instance of the scope has filled its part of the step, as one of the ring's producers.
+        """report that each instance of the scope, a producer of the ring, has filled its part of the step.
 
         Example:
             ring = tj.alloc_ring(2)
             tj.cta.commit(ring[0])
         """
     def release(self, step: _RingStep) -> None:
-        """each instance of the scope is done with the step, as one of the ring's consumers.
+        """report that each instance of the scope, a consumer of the ring, is done with the step.
 
         Example:
             ring = tj.alloc_ring(2)
@@ -1024,70 +1024,70 @@ bulk: _Bulk
 
 class _Fast:
     def exp2(self, x: _Value) -> _Value:
-        """2 to the power x, as the hardware approximates it.
+        """2 to the power x, approximated by the hardware.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.exp2(x)
         """
     def exp(self, x: _Value) -> _Value:
-        """e to the power x, as the hardware approximates it.
+        """e to the power x, approximated by the hardware.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.exp(x)
         """
     def log2(self, x: _Value) -> _Value:
-        """logarithm to base 2, as the hardware approximates it.
+        """logarithm to base 2, approximated by the hardware.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.log2(x)
         """
     def log(self, x: _Value) -> _Value:
-        """natural logarithm, as the hardware approximates it.
+        """natural logarithm, approximated by the hardware.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.log(x)
         """
     def sin(self, x: _Value) -> _Value:
-        """sine, as the hardware approximates it.
+        """sine, approximated by the hardware.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.sin(x)
         """
     def cos(self, x: _Value) -> _Value:
-        """cosine, as the hardware approximates it.
+        """cosine, approximated by the hardware.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.cos(x)
         """
     def tanh(self, x: _Value) -> _Value:
-        """hyperbolic tangent, as the hardware approximates it.
+        """hyperbolic tangent, approximated by the hardware.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.tanh(x)
         """
     def sqrt(self, x: _Value) -> _Value:
-        """square root, as the hardware approximates it.
+        """square root, approximated by the hardware.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.sqrt(x)
         """
     def rsqrt(self, x: _Value) -> _Value:
-        """1 / sqrt(x), as the hardware approximates it.
+        """1 / sqrt(x), approximated by the hardware.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.rsqrt(x)
         """
     def reciprocal(self, x: _Value) -> _Value:
-        """1 / x, as the hardware approximates it.
+        """1 / x, approximated by the hardware.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
@@ -1097,7 +1097,7 @@ class _Fast:
     def div(self, x: float, y: float) -> Scalar: ...
     @overload
     def div(self, x: Tile | float, y: Tile | float) -> Tile:
-        """x / y, as the hardware approximates it.
+        """x / y, approximated by the hardware.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
@@ -1399,7 +1399,7 @@ def mul(x: Tile | float, y: Tile | float) -> Tile:
 def fma(x: float, y: float, z: float) -> Scalar: ...
 @overload
 def fma(x: Tile | float, y: Tile | float, z: Tile | float) -> Tile:
-    """x * y + z, rounded once in the type in which it computes.
+    """x * y + z, rounded once in the type of the computation.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1413,7 +1413,7 @@ def neg(x: _Value) -> _Value:
         y = tj.neg(x)
     """
 def abs(x: _Value) -> _Value:
-    """|x|; the least integer stays itself.
+    """|x|; the minimum of a signed integer type is unchanged.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1423,28 +1423,28 @@ def abs(x: _Value) -> _Value:
 def div(x: float, y: float) -> Scalar: ...
 @overload
 def div(x: Tile | float, y: Tile | float) -> Tile:
-    """x / y, correctly rounded; of integers in float32.
+    """x / y, correctly rounded; integers divide in float32.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.div(x, x)
     """
 def floor(x: _Value) -> _Value:
-    """the greatest whole number that isn't greater.
+    """the greatest integer not above x.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.floor(x)
     """
 def ceil(x: _Value) -> _Value:
-    """the least whole number that isn't less.
+    """the least integer not below x.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.ceil(x)
     """
 def round(x: _Value) -> _Value:
-    """the nearest whole number, ties to even.
+    """the integer nearest to x, ties to even.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1454,7 +1454,7 @@ def round(x: _Value) -> _Value:
 def floordiv(x: float, y: float) -> Scalar: ...
 @overload
 def floordiv(x: Tile | float, y: Tile | float) -> Tile:
-    """x // y rounds down; of integers by zero 0, an error in checked builds where x and y are scalars.
+    """x // y, rounded down; integer division by 0 gives 0, and is an error for scalars in checked builds.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1464,14 +1464,14 @@ def floordiv(x: Tile | float, y: Tile | float) -> Tile:
 def mod(x: float, y: float) -> Scalar: ...
 @overload
 def mod(x: Tile | float, y: Tile | float) -> Tile:
-    """x % y, with the sign of y; of integers by zero as //.
+    """x % y, with the sign of y; integers modulo 0 as for //.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.mod(x, x)
     """
 def relu(x: _Value) -> _Value:
-    """x where x > 0, else 0; nan stays nan.
+    """x if x > 0, else 0; nan stays nan.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1481,7 +1481,7 @@ def relu(x: _Value) -> _Value:
 def maximum(x: float, y: float) -> Scalar: ...
 @overload
 def maximum(x: Tile | float, y: Tile | float) -> Tile:
-    """the greater; nan if either is nan.
+    """the greater of x and y; nan if either is nan.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1491,7 +1491,7 @@ def maximum(x: Tile | float, y: Tile | float) -> Tile:
 def minimum(x: float, y: float) -> Scalar: ...
 @overload
 def minimum(x: Tile | float, y: Tile | float) -> Tile:
-    """the less; nan if either is nan.
+    """the lesser of x and y; nan if either is nan.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1532,7 +1532,7 @@ def reciprocal(x: _Value) -> _Value:
 def hypot(x: float, y: float) -> Scalar: ...
 @overload
 def hypot(x: Tile | float, y: Tile | float) -> Tile:
-    """sqrt(x**2 + y**2), without overflow on the way.
+    """sqrt(x**2 + y**2), without intermediate overflow.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1574,7 +1574,7 @@ def tanh(x: _Value) -> _Value:
         y = tj.tanh(x)
     """
 def expm1(x: _Value) -> _Value:
-    """exp(x) - 1, exact near 0.
+    """exp(x) - 1, accurate near 0.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1598,7 +1598,7 @@ def log2(x: _Value) -> _Value:
 def pow(x: float, y: float) -> Scalar: ...
 @overload
 def pow(x: Tile | float, y: Tile | float) -> Tile:
-    """x to the power y; of integers it wraps, and for negative y is 1 / x**-y toward zero, of 0 too.
+    """x to the power y; integers wrap, and negative y give 1 / x**-y truncated toward zero, 0 for x = 0.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1612,7 +1612,7 @@ def softplus(x: _Value) -> _Value:
         y = tj.softplus(x)
     """
 def log1p(x: _Value) -> _Value:
-    """log(1 + x), exact near 0.
+    """log(1 + x), accurate near 0.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1657,70 +1657,70 @@ def gelu(x: _Value) -> _Value:
         y = tj.gelu(x)
     """
 def fast_exp2(x: _Value) -> _Value:
-    """2 to the power x, as the hardware approximates it.
+    """2 to the power x, approximated by the hardware.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_exp2(x)
     """
 def fast_exp(x: _Value) -> _Value:
-    """e to the power x, as the hardware approximates it.
+    """e to the power x, approximated by the hardware.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_exp(x)
     """
 def fast_log2(x: _Value) -> _Value:
-    """logarithm to base 2, as the hardware approximates it.
+    """logarithm to base 2, approximated by the hardware.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_log2(x)
     """
 def fast_log(x: _Value) -> _Value:
-    """natural logarithm, as the hardware approximates it.
+    """natural logarithm, approximated by the hardware.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_log(x)
     """
 def fast_sin(x: _Value) -> _Value:
-    """sine, as the hardware approximates it.
+    """sine, approximated by the hardware.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_sin(x)
     """
 def fast_cos(x: _Value) -> _Value:
-    """cosine, as the hardware approximates it.
+    """cosine, approximated by the hardware.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_cos(x)
     """
 def fast_tanh(x: _Value) -> _Value:
-    """hyperbolic tangent, as the hardware approximates it.
+    """hyperbolic tangent, approximated by the hardware.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_tanh(x)
     """
 def fast_sqrt(x: _Value) -> _Value:
-    """square root, as the hardware approximates it.
+    """square root, approximated by the hardware.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_sqrt(x)
     """
 def fast_rsqrt(x: _Value) -> _Value:
-    """1 / sqrt(x), as the hardware approximates it.
+    """1 / sqrt(x), approximated by the hardware.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_rsqrt(x)
     """
 def fast_reciprocal(x: _Value) -> _Value:
-    """1 / x, as the hardware approximates it.
+    """1 / x, approximated by the hardware.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1730,14 +1730,14 @@ def fast_reciprocal(x: _Value) -> _Value:
 def fast_div(x: float, y: float) -> Scalar: ...
 @overload
 def fast_div(x: Tile | float, y: Tile | float) -> Tile:
-    """x / y, as the hardware approximates it.
+    """x / y, approximated by the hardware.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_div(x, x)
     """
 def bitwise_not(x: _Value) -> _Value:
-    """~x; of bool_ its negation.
+    """~x; logical negation for bool_.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
@@ -1777,7 +1777,7 @@ def bitwise_xor(x: Tile | float, y: Tile | float) -> Tile:
 def left_shift(x: float, y: float) -> Scalar: ...
 @overload
 def left_shift(x: Tile | float, y: Tile | float) -> Tile:
-    """x << y; 0 where y isn't in 0 .. bits-1.
+    """x << y; 0 if y is not in 0 .. bits-1.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
@@ -1787,28 +1787,28 @@ def left_shift(x: Tile | float, y: Tile | float) -> Tile:
 def right_shift(x: float, y: float) -> Scalar: ...
 @overload
 def right_shift(x: Tile | float, y: Tile | float) -> Tile:
-    """x >> y; x < 0 ? -1 : 0 where y isn't in 0 .. bits-1.
+    """x >> y; if y is not in 0 .. bits-1, -1 for negative x, else 0.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
         y = tj.right_shift(x, x)
     """
 def popcount(x: _Value) -> _Value:
-    """how many bits of x are 1.
+    """the number of bits of x that are 1.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
         y = tj.popcount(x)
     """
 def clz(x: _Value) -> _Value:
-    """how many bits above the highest 1 are 0; all bits of 0.
+    """the number of leading zeros of x; all bits for 0.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
         y = tj.clz(x)
     """
 def brev(x: _Value) -> _Value:
-    """the bits of x in the opposite order.
+    """the bits of x in reverse order.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
@@ -1828,7 +1828,7 @@ def equal(x: Tile | float, y: Tile | float) -> Tile:
 def not_equal(x: float, y: float) -> Scalar: ...
 @overload
 def not_equal(x: Tile | float, y: Tile | float) -> Tile:
-    """x != y; true of nan.
+    """x != y; true for nan.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1915,7 +1915,7 @@ def where(condition: Tile | float, x: Tile | float, y: Tile | float) -> Tile:
 def sum(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def sum(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: the sum; accumulated in int32, the type of the result, for bool_ and integers under 32 bits, in float32 and rounded once for float16 and bfloat16, else in the element type, where integers wrap.
+    """over axes of a tile: the sum; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1925,7 +1925,7 @@ def sum(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DType
 def max(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def max(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: the greatest; nan if any is nan.
+    """over axes of a tile: the maximum; nan if any is nan.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1935,7 +1935,7 @@ def max(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fal
 def min(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def min(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: the least; nan if any is nan.
+    """over axes of a tile: the minimum; nan if any is nan.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1945,7 +1945,7 @@ def min(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fal
 def prod(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def prod(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: the product; accumulated in int32, the type of the result, for bool_ and integers under 32 bits, in float32 and rounded once for float16 and bfloat16, else in the element type, where integers wrap.
+    """over axes of a tile: the product; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 with a single rounding, all others in the element type, where integers wrap.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1955,7 +1955,7 @@ def prod(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTyp
 def any(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def any(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: whether any isn't zero.
+    """over axes of a tile: whether any element is nonzero.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1965,7 +1965,7 @@ def any(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fal
 def all(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def all(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: whether none is zero.
+    """over axes of a tile: whether all elements are nonzero.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1975,7 +1975,7 @@ def all(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fal
 def argmax(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def argmax(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: where the first nan is, else the first of the greatest, as int32.
+    """over axes of a tile: the index of the first nan, else of the first maximum, as int32.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1985,7 +1985,7 @@ def argmax(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = 
 def argmin(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def argmin(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: where the first nan is, else the first of the least, as int32.
+    """over axes of a tile: the index of the first nan, else of the first minimum, as int32.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])

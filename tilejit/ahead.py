@@ -25,8 +25,6 @@ from .runtime.fast_launch.memory import LaunchMemory
 from .runtime.grid import check_threads, split
 from .runtime.signature import Call, describe_one, freeze, signature
 
-__all__ = ["CompiledKernel", "load_compiled"]
-
 _NOTHING_CAPTURED = CapturedValues(0, (), (), True)
 
 

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
 
-__all__ = ["call_site", "called_from", "is_ours", "stack_level"]
-
 #: prefix of the paths of this package's files
 _PACKAGE = os.path.dirname(__file__) + os.sep
 

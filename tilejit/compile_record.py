@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from .lower import Verdict
     from .lower.open import LayoutChoice
 
-__all__ = ["Derivation"]
-
 
 @dataclass(frozen=True, slots=True)
 class Derivation:

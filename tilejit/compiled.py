@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from .ir.nodes import Kernel
     from .lower import Verdict
 
-__all__ = ["Compiled", "DecisionShelf"]
-
 
 class DecisionShelf(Protocol):
     """Persistent storage for the compiler's decisions about one kernel."""

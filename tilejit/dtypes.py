@@ -12,11 +12,6 @@ from .dataclass import dataclass, field
 from .errors import KernelTypeError
 from .forks import cached_property
 
-__all__ = [
-    "DTYPES", "DType", "MEMORY_TYPES", "as_dtype", "barrier", "from_numpy", "mixes_signs", "promote", "signed",
-    "unsigned",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class DType:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .dataclass import dataclass
 
-__all__ = ["VARIABLES", "EnvironmentVariable"]
-
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentVariable:

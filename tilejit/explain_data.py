@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from .compile_record import Derivation
     from .lower import Verdict
 
-__all__ = ["decisions", "row"]
-
 
 def decisions(made: Derivation) -> Decisions:
     """Return the decisions in the record of a compilation."""

@@ -15,11 +15,6 @@ from .html_tables import box, escaped, rows_table
 from .ir.params import Param, TensorMapParam
 from .wording import counted
 
-__all__ = [
-    "Decisions", "Density", "ElementAccess", "Explanation", "InsertedInstruction", "LocalTile", "MapLine", "VerdictRow",
-    "map_lines",
-]
-
 _ELEMENT_HEADINGS = ("line", "element", "memory", "width", "times")
 _MAP_HEADINGS = ("tensor map of", "elements", "dimensions, fastest first", "box", "swizzle")
 _INSERTED_HEADINGS = ("line", "inserted", "because", "times")

@@ -7,8 +7,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["fast_unique"]
-
 T = TypeVar("T", bound=np.generic)
 
 

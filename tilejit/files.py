@@ -8,8 +8,6 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["write_whole"]
-
 _WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-__all__ = ["gc_paused", "gc_paused_until"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

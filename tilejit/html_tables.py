@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["box", "escaped", "facts_table", "rows_table", "text_box"]
-
 #: limits the size of the output; the rest scrolls
 _BOX = "max-height:32em;max-width:100%;overflow:auto"
 

@@ -56,8 +56,6 @@ from .remember import lasting
 from .source import Span
 from .target import MAX_THREADS, Target, entry_registers
 
-__all__ = ["PASSES", "Pass", "compile", "would_check"]
-
 
 @dataclass(slots=True)
 class PassState:

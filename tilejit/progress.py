@@ -17,8 +17,6 @@ from typing import Any, Protocol, TextIO
 from .errors import running_shell
 from .forks import renewed_at_fork
 
-__all__ = ["Progress", "report_step"]
-
 #: seconds before the line appears, and between updates
 _DELAY = 2.0
 _PAUSE = 0.1

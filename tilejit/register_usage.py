@@ -6,8 +6,6 @@ import re
 
 from .dataclass import dataclass
 
-__all__ = ["Measurement", "Usage", "notes_in"]
-
 # codes of ptxas's advisories on lost performance: waits and copies that it added, or instructions that it ignored
 _IS_NOTE = re.compile(r"\(C75\d\d\)")
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
 
-__all__ = ["Remembered", "forget", "forgotten", "lasting", "remembered", "remembered_pair"]
-
 A = TypeVar("A")
 A_contra = TypeVar("A_contra", contravariant=True)
 B = TypeVar("B")

@@ -16,10 +16,6 @@ from .target import MAX_THREADS
 from .target import WARP as WARP_THREADS
 from .target import WARPGROUP as WARPGROUP_THREADS
 
-__all__ = [
-    "CLUSTER", "CTA", "GRID", "LEVELS", "SCOPES", "THREAD", "THREAD_IDS", "WARP", "WARPGROUP", "Scope", "ThreadId",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ThreadId:

@@ -11,10 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from .dataclass import dataclass, field
 from .files import write_whole
 
-__all__ = [
-    "ABSENT", "INK", "PAGE", "QUIET", "Box", "Cell", "CellTable", "Picture", "TextLine", "colour_of", "side_by_side",
-]
-
 #: background, text, secondary text, borders of cells, and cells without content
 PAGE, INK, QUIET, EDGE, ABSENT = "#ffffff", "#1b1f24", "#57606a", "#ffffff", "#eaeef2"
 

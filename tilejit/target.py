@@ -7,8 +7,6 @@ import re
 from .dataclass import dataclass, field
 from .errors import DeviceError
 
-__all__ = ["Multiprocessor", "THREAD_UNIT", "Target", "TARGETS", "most_registers", "target"]
-
 WARP = 32
 WARPGROUP = 128
 MAX_THREADS = 1024

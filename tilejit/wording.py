@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["array", "counted", "guessed", "is_array", "shown", "typed", "with_article"]
-
 #: minimum similarity of a name and a suggestion; 0.75 is a transposition of two letters out of four
 _SIMILARITY = 0.7
 

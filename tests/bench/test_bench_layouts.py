@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 def test_every_weight_of_an_instruction_has_a_probe() -> None:
     named = " ".join(probe.name for probe in weight_probes())
     measured_otherwise = {"SECTOR", "LINE", "PARTIAL", "SPILL", "FREE_REGISTERS", "STAGED"}
-    assert all(name in named for name in weights.__all__ if name not in measured_otherwise)
+    assert all(name in named for name in vars(weights) if name.isupper() and name not in measured_otherwise)
 
 
 def test_probes_compile() -> None:

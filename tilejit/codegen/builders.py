@@ -26,8 +26,6 @@ from .emission import Emission
 from .types import register_type
 from .writer import called
 
-__all__ = ["FormBuilder", "FunctionBuilder", "InlineBuilder", "llvm_type"]
-
 #: Builder types -> LLVM types.
 _LLVM_TYPES = {scalar_type(d): register_type(d) for d in DTYPES.values()} | {"i128": "i128"}
 

@@ -9,8 +9,6 @@ from ..ops.elementwise import ELEMENTWISE
 from ..ops.scalar import FORMATS, Code, Number, scalar_type
 from .builders import FunctionBuilder, llvm_type
 
-__all__ = ["definition", "has", "symbol"]
-
 
 def has(op: str, dtype: str) -> bool:
     """True if kernels call a function for `op` in `dtype` (the name of a type, like "float32")."""

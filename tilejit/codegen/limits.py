@@ -13,8 +13,6 @@ from ..target import MAX_REGISTERS, MAX_THREADS, REGISTERS, TMEM_COLUMNS, Target
 from .register_estimate import OTHER_REGISTERS
 from .storage import allocations, most_at_once
 
-__all__ = ["check_local_memory", "check_registers", "check_shared_memory", "check_tensor_memory", "most_words"]
-
 #: bytes of local memory that this compiler allows per thread
 _LOCAL_LIMIT = 16 * 1024
 

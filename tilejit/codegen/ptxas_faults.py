@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from ..dataclass import dataclass
 
-__all__ = ["FAULTS", "PtxasFault", "without_faults"]
-
 
 @dataclass(frozen=True, slots=True)
 class PtxasFault:

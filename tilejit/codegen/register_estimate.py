@@ -8,8 +8,6 @@ from ..ir.nodes import Kernel
 from ..register_usage import Usage
 from .storage import local_memory, most_at_once
 
-__all__ = ["OTHER_REGISTERS", "estimate"]
-
 #: registers for addresses, indices and temporaries; an elementwise kernel of one element takes 8 to 16, one of tiles 16
 #: to 32
 OTHER_REGISTERS = 16

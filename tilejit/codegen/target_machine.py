@@ -11,8 +11,6 @@ from ..errors import DeviceError
 from ..forks import await_at_fork, importing
 from ..target import Target
 
-__all__ = ["TRIPLE", "FrontPasses", "compile_text", "llvm_problem"]
-
 TRIPLE = "nvptx64-nvidia-cuda"
 
 #: the LLVM version that the text, the options and the instructions are written for, and the package that provides it

@@ -21,8 +21,6 @@ from ..ir.nodes import (
     WaitPhase,
 )
 
-__all__ = ["ViewUses", "uses_of_views"]
-
 
 class ViewUses(NamedTuple):
     """Names of the views whose addresses instructions take as numbers, and of those accessed through pointers."""

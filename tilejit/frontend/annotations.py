@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 else:
     _Number = object
 
-__all__ = [
-    "Barrier", "Gather", "NamedBarrier", "Region", "RegionElement", "Ring", "RingStep", "Scalar", "Tensor", "Tile",
-    "TileElement",
-]
-
 
 class Scalar(_Number):
     """Annotation of a run-time number, such as an id, an extent, an element or the result of a reduction.

@@ -9,8 +9,6 @@ from ..wording import counted, guessed
 from .context import Context
 from .values import Constant, Value
 
-__all__ = ["Arguments", "Handler", "bind", "is_none", "optional", "with_one_shape"]
-
 #: parameter name -> the expression that the call passes for it
 Arguments = dict[str, ast.expr]
 

@@ -18,8 +18,6 @@ from .scalars import convert
 from .singles import as_scalar
 from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope, weak_type
 
-__all__ = ["annotated", "assign", "assign_to", "augmented", "named"]
-
 
 def assign(ctx: Context, node: ast.Assign) -> bool:
     """Translate `target = value`."""

@@ -22,8 +22,6 @@ from .singles import as_scalar, scalar_of
 from .values import Constant, Memory, Scalar, Value, describe, owner_scope
 from .words import ATOMICS
 
-__all__ = ["ATOMIC_CALLS"]
-
 _ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 
 

@@ -24,8 +24,6 @@ from .regions import strides_of
 from .scalars import fold, operate
 from .values import Constant, Items, Memory, Method, Rows, Scalar, ScopedOperation, Value, describe, owner_scope
 
-__all__ = ["OF_MEMORY", "OF_ROWS", "OF_SCALAR", "attribute", "length"]
-
 _MISSING = object()
 
 #: the attributes of each kind of value; `annotations` declares them for type checkers

@@ -41,11 +41,6 @@ from .values import (
     describe,
 )
 
-__all__ = [
-    "CALLS", "INDEXED", "METHODS", "OF_BARRIER", "OF_NAMED", "OF_RING", "OF_STEP", "WITH_ATTRIBUTES", "alloc_barrier",
-    "alloc_ring", "attribute", "named", "named_barrier", "region", "ring_loop_hint", "ring_number_hint", "subscript",
-]
-
 #: the attributes of each kind of value; `annotations` declares them for type checkers
 OF_BARRIER = ("expect", "test", "wait")
 OF_STEP = ("acquire", "empty", "full", "stage", "wait")

@@ -21,8 +21,6 @@ from .singles import as_scalar
 from .slots import Slot, make_slot, move, value_of
 from .values import Binding, Conflict, Scalar, Unset, Value
 
-__all__ = ["branch", "choose", "chosen"]
-
 
 def branch(ctx: Context, cond: Expr, then: Callable[[], bool], orelse: Callable[[], bool], span: Span) -> bool:
     """Translate both sides of a run-time condition; return True if control reaches the end of either."""

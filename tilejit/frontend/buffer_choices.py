@@ -17,8 +17,6 @@ from ..ir.nodes import Assign, Buffer, Const, Declare, For, Jump, Kernel, Let, L
 from ..ops.copies import CAST
 from ..source import Span
 
-__all__ = ["ONE_BUFFER", "REMEDY", "BufferChoice", "check"]
-
 ONE_BUFFER = "use one buffer with a stage dimension, as in s[k % 2], or tj.static_range"
 REMEDY = f"{ONE_BUFFER}, or another name"
 

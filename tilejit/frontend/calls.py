@@ -19,8 +19,6 @@ from .tileops import call_operation
 from .tiles import convert_to
 from .values import Closure, Constant, Method, ScopedOperation, Value, describe
 
-__all__ = ["call"]
-
 
 def call(ctx: Context, node: ast.Call) -> Value:
     """Translate a call."""

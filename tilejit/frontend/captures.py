@@ -15,8 +15,6 @@ from ..wording import shown, with_article
 from .language import Function, LanguageName
 from .source import KernelSource
 
-__all__ = ["captures", "changes", "functions", "token"]
-
 _MISSING = object()
 
 #: types whose values are compared with ==

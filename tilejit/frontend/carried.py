@@ -14,8 +14,6 @@ from ..dtypes import DType, float32, int32, promote
 from ..errors import KernelTypeError
 from .values import Scalar, Value, is_number, weak_type
 
-__all__ = ["Carried", "is_literal", "loop_type"]
-
 
 @dataclass(slots=True)
 class Carried:

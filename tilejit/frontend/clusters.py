@@ -23,8 +23,6 @@ from .arguments import Arguments, Handler, optional
 from .context import Context
 from .values import Constant, Scalar, Value
 
-__all__ = ["CALLS", "check_steps", "multicast", "ring_multicast"]
-
 _AXES = range(3)
 
 

@@ -14,8 +14,6 @@ from ..ir.analyses.liveness import interference, is_move, touches
 from ..ir.nodes import Alloc, Buffer, BufferView, Stmt, TileOp
 from ..ir.walk import Block
 
-__all__ = ["coalesced"]
-
 
 def coalesced(body: Block, kept: Collection[str]) -> Block:
     """Return the statements without the moves between tiles whose lifetimes don't overlap.

@@ -25,8 +25,6 @@ from .language import Function
 from .scalars import convert
 from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, describe, is_number
 
-__all__ = ["read_combine"]
-
 _HINT = "it can only compute with its two arguments; do this before or after the reduction"
 
 

@@ -32,8 +32,6 @@ from .kinds import Heads
 from .source import KernelSource, local_names
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, is_number, unsuitable
 
-__all__ = ["Context", "ELECTED", "Frame", "Located", "Tentative", "fitting"]
-
 #: true in each warp's leader; defined at the kernel's entry if `Context.elects`
 ELECTED = Var("warp.elected", bool_)
 

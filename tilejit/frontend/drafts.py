@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from ..dataclass import dataclass, field
 from ..ir.nodes import Stmt
 
-__all__ = ["Draft", "Late", "Nest", "drafted", "sealed"]
-
 
 @dataclass(slots=True, eq=False)
 class Late:

@@ -15,8 +15,6 @@ from ..ops.copies import FILL
 from ..ops.fold import REDUCE
 from ..ops.reduce import axes_of
 
-__all__ = ["is_empty", "is_idle", "remaining"]
-
 
 def is_empty(shape: tuple[object, ...]) -> bool:
     """True if a static extent is 0; a run-time extent counts as nonzero."""

@@ -11,8 +11,6 @@ from ..source import Span
 from .drafts import Late
 from .values import Binding
 
-__all__ = ["Construct", "Enclosure", "Exit", "Way"]
-
 
 class Construct(Enum):
     """The kinds of constructs that can be left."""

@@ -22,8 +22,6 @@ from .memory_joins import kind_outside
 from .slots import Slot, make_slot, move, value_of
 from .values import Binding, Unset
 
-__all__ = ["Inside", "close", "exit_kinds", "innermost", "leave", "run_block"]
-
 
 def innermost(ctx: Context, *constructs: Construct) -> Enclosure | None:
     """Return the innermost enclosure of one of these constructs around the current position."""

@@ -18,8 +18,6 @@ from .regions import loaded
 from .scalars import fold, truth
 from .values import Constant, Items, Scalar, Value, describe, from_python
 
-__all__ = ["EXPRESSIONS"]
-
 
 def _constant(ctx: Context, node: ast.Constant) -> Value:
     if isinstance(node.value, (complex, bytes)):

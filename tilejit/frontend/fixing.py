@@ -16,8 +16,6 @@ from .context import Context
 from .empties import is_empty
 from .values import Memory
 
-__all__ = ["fixed_layout", "laid_out", "with_fixed"]
-
 
 def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
     """Return the layout of the buffer; an open one is fixed first. Errors get the location `span`."""

@@ -20,8 +20,6 @@ from .singles import as_scalar
 from .source import assigned_names
 from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe
 
-__all__ = ["for_loop", "how_to_loop", "static_range"]
-
 _ITERABLE = "a for loop goes over range(...), tj.static_range(...) or a tuple"
 _MAX_UNROLLED = 4096
 #: a nest with this many iterations takes some seconds to compile

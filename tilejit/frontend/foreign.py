@@ -14,8 +14,6 @@ from .foreign_words import AXES, HOST, foreign_word, foreign_word_in
 from .language import Intrinsic
 from .vocabulary import NOT_YET, intrinsics
 
-__all__ = ["hint_for_name", "instead", "is_kernel", "launched", "no_attribute", "not_callable"]
-
 #: packages whose functions users can't decorate
 _LIBRARIES = frozenset(("cupy", "cutlass", "jax", "numba", "numpy", "scipy", "torch", "triton", "warp"))
 

@@ -9,8 +9,6 @@ from ..dataclass import dataclass, replace
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.tile import TILE_OPERATIONS
 
-__all__ = ["AXES", "CUDA", "HOST", "TRITON", "WORDS", "ForeignWord", "foreign_word", "foreign_word_in"]
-
 #: origins: functions that Python can also run outside kernels, and names that only exist in kernels
 HOST, CUDA, TRITON = "NumPy", "CUDA", "Triton"
 

@@ -10,8 +10,6 @@ from ..ir.arithmetic.facts import full_range, is_data
 from ..ir.nodes import TRUE, Assert, Buffer, Expr
 from .context import Context
 
-__all__ = ["as_index", "as_start", "check_index_fits"]
-
 
 def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
     """Return an integer in the buffer's index type; checked builds test that 64-bit data fits in 32 bits.

@@ -13,8 +13,6 @@ from .language import Function
 from .names import captured
 from .values import Binding, Closure, Constant, Unset, Value
 
-__all__ = ["RESULT", "closure_of", "inline", "make_closure", "run"]
-
 #: the name of a function's result; not a valid Python name
 RESULT = "<result>"
 

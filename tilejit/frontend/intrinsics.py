@@ -25,8 +25,6 @@ from .language import Intrinsic
 from .ordered import ORDERED
 from .values import Constant, Scalar, Value
 
-__all__ = ["HANDLERS", "call_intrinsic"]
-
 
 def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
     """Translate a call of `tj.<name>`."""

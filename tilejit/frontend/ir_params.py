@@ -14,8 +14,6 @@ from ..layout.iters import Iter
 from .source import KernelSource
 from .values import Binding, Memory, Scalar, Value, from_python
 
-__all__ = ["KernelParams", "kernel_params", "with_overlaps"]
-
 _LARGEST_EXTENT = 2**40
 
 

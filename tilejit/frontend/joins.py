@@ -15,8 +15,6 @@ from .memory_joins import conflict, merge_memory
 from .singles import is_single
 from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe, is_number, owner_scope, weak_type
 
-__all__ = ["can_take", "merge"]
-
 
 def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     """Return the kind of a name where paths join; `Same(Unset)` if its values don't agree."""

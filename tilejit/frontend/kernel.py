@@ -28,8 +28,6 @@ from .selections import selected
 from .source import KernelSource
 from .statements import STATEMENTS
 
-__all__ = ["build"]
-
 
 def build(
     source: KernelSource, signature: Signature, *, threads: int, target: Target, max_registers: int | None = None,

@@ -10,8 +10,6 @@ from ..ir.arithmetic.facts import is_data
 from .places import PlaceKind
 from .values import Constant, Items, Memory, Scalar, Unset, Value, default_type, is_number, owner_scope
 
-__all__ = ["Heads", "ItemsKind", "Kind", "Same", "ScalarKind", "TileKind", "kind_of", "settled"]
-
 
 @dataclass(frozen=True, slots=True)
 class Same:

@@ -19,8 +19,6 @@ from .values import Memory, Scalar, Value, describe
 from .vocabulary import ScopeNamespace
 from .words import SHUFFLES, VOTES
 
-__all__ = ["LANE_CALLS"]
-
 
 def _shuffle(name: str) -> Handler:
     mode, by = SHUFFLES[name]

@@ -20,11 +20,6 @@ from ..wording import counted, shown
 from .annotations import Tensor
 from .source import KernelSource
 
-__all__ = [
-    "REQUIRED", "CallParameter", "Constexpr", "Function", "Intrinsic", "LanguageName", "Spec", "cdiv", "constexpr",
-    "function", "inf", "nan", "next_power_of_2", "spec", "static_assert", "tile_order",
-]
-
 
 class LanguageName:
     """Base of the names that exist only inside kernels."""

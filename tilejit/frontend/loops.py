@@ -23,8 +23,6 @@ from .readings import LoopTrial, through_copies
 from .slots import make_slot, value_of
 from .values import Binding
 
-__all__ = ["run_loop"]
-
 #: the limit on translations of a body: a constant, and a number per loop-carried name
 _TRIALS = 12
 _TRIALS_PER_NAME = 2

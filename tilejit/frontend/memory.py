@@ -26,11 +26,6 @@ from .fixing import fixed_layout
 from .regions import element, load_element, reinterpreted
 from .values import Constant, Items, Memory, Scalar, Value, describe, is_number
 
-__all__ = [
-    "alloc_local", "alloc_shared", "alloc_tmem", "axes_of", "axis_of", "element_type", "injective_layout",
-    "need_tensor_memory", "regrouped", "reshape", "shape_of", "static_shape", "view", "view_along", "view_of_scalar",
-]
-
 
 def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
     """Return a shape of compile-time extents; an integer is a shape of rank 1."""

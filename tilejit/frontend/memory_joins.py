@@ -13,8 +13,6 @@ from .places import PlaceKind, Source, difference, place_kind
 from .tiles import shared_scope
 from .values import Binding, Conflict, Constant, Items, Memory, Unset, describe, owner_scope
 
-__all__ = ["conflict", "kind_outside", "merge_memory"]
-
 
 def merge_memory(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     """Return the kind of a name that is memory on each path; `Same(Unset)` if the values don't agree."""

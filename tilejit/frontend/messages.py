@@ -16,8 +16,6 @@ from .scalars import truth
 from .singles import as_scalar
 from .values import Constant, Items, Memory, Scalar, Value, describe, owner_scope
 
-__all__ = ["assert_holds", "print_values", "static_assert_holds"]
-
 #: characters that a C string in UTF-8 can't contain
 _UNPRINTABLE = re.compile("[\\0\ud800-\udfff]")
 

@@ -14,8 +14,6 @@ from .scalars import convert
 from .tuple_calls import positional_values
 from .values import Items, Memory, Scalar, Value, describe
 
-__all__ = ["METHODS"]
-
 
 def _astype(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     arguments = bind(ctx, node, ".astype", ("dtype", "saturate"), 1)

@@ -11,8 +11,6 @@ from ..ir.nodes import Assert
 from .context import Context
 from .values import Constant, Memory, Scalar, Value
 
-__all__ = ["WITH_MIXED_SIGNS", "signed_stop"]
-
 #: emits an elementwise operation on scalars or tiles
 Apply = Callable[[Context, ast.AST, str, Sequence[Value]], Value]
 #: converts a scalar or a tile

@@ -18,8 +18,6 @@ from .language import Function, LanguageName
 from .sizes import check_elements
 from .values import Constant, Items, Unset, Value, from_python
 
-__all__ = ["captured", "lookup"]
-
 #: types whose values are all usable; checking whether a value is an array takes longer
 _USABLE = frozenset((bool, float, NoneType, ModuleType, BuiltinFunctionType, FunctionType, DType, TileLayout, Function))
 

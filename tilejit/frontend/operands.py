@@ -16,8 +16,6 @@ from .combine import read_combine
 from .context import Context
 from .values import Memory, Rows, Value, describe
 
-__all__ = ["Attributes", "as_memory", "assume_in_bounds", "attributes", "destination", "memory_operand", "placed"]
-
 Attributes = tuple[tuple[str, AttributeValue], ...]
 
 

@@ -14,8 +14,6 @@ from .products import product
 from .scalars import fold, truth
 from .values import Constant, Items, Scalar, Value, describe
 
-__all__ = ["binary", "comparison", "unary"]
-
 #: operator -> (elementwise operation, the function that folds it)
 _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("add", operator.add),

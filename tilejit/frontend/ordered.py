@@ -14,8 +14,6 @@ from .operands import memory_operand
 from .regions import load_element, store_element
 from .values import Constant, Memory, Value
 
-__all__ = ["ORDERED", "memory_scope", "need_shared", "shared_place"]
-
 
 def _load_acquire(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     scope = memory_scope(ctx, node, arguments)

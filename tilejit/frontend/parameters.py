@@ -15,8 +15,6 @@ from .annotations import Tensor
 from .language import Constexpr, Spec
 from .source import KernelSource
 
-__all__ = ["NO_DEFAULT", "Parameter", "ParameterKind", "parameters"]
-
 
 class _NoDefault:
     def __repr__(self) -> str:

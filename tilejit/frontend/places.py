@@ -19,8 +19,6 @@ from ..ir.nodes import Buffer, Const, Expr, Strided, Var
 from ..source import Span
 from .values import Memory, describe
 
-__all__ = ["PlacePart", "PlaceKind", "Source", "Varying", "difference", "part_of", "place_kind", "with_parts"]
-
 #: the memory spaces of a phi's buffers: loads from them happen at the use, not where the name is bound
 _SPACES = ("global", "shared")
 

@@ -15,8 +15,6 @@ from . import tiles
 from .context import Context
 from .values import Memory, Value
 
-__all__ = ["accumulated", "product"]
-
 
 def product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
     """Translate `left @ right`, with new accumulators."""

@@ -23,8 +23,6 @@ from .tuple_calls import ON_TUPLES, computed, positional_values
 from .values import Constant, Items, Memory, Scalar, Value, describe
 from .vocabulary import LAYOUTS
 
-__all__ = ["BUILTINS", "python_call", "runs_in_python"]
-
 #: functions that run in Python on compile-time values
 _PURE: tuple[Any, ...] = (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,

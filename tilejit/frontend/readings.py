@@ -16,8 +16,6 @@ from .kinds import Kind, ScalarKind
 from .slots import ScalarSlot, Slot, value_of
 from .values import Binding, Scalar, Unset, is_number
 
-__all__ = ["LoopTrial", "through_copies"]
-
 
 @dataclass(frozen=True, slots=True)
 class LoopTrial:

@@ -17,8 +17,6 @@ from .memory import axes_of, element_type
 from .shapes import with_shape
 from .values import Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
-__all__ = ["reduce", "reduced"]
-
 
 def reduced(ctx: Context, node: ast.Call, arguments: Arguments, record: TileOperation, reduction: Reduction) -> Value:
     """Translate `tj.<name>(x, axis=None, dtype=None, keepdims=False)`; over all axes, the result has rank 0."""

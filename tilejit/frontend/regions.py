@@ -40,10 +40,6 @@ from .foreign import is_kernel, launched
 from .scalars import held
 from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe, owner_scope
 
-__all__ = [
-    "REBIND", "element", "index", "load_element", "loaded", "rows", "store_element", "strides_of", "subscript", "tile",
-]
-
 #: the number of nodes that `expanded` visits
 _BUDGET = 400
 

@@ -34,8 +34,6 @@ from .values import (
     weak_type,
 )
 
-__all__ = ["RANK", "condition", "convert", "fold", "held", "operate", "settle", "truth"]
-
 #: the ranks of kinds in promotion
 RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 

@@ -12,8 +12,6 @@ from ..ir.nodes import Alloc, Assign, Buffer, BufferView, Const, Declare, If, Le
 from ..ir.walk import Block
 from .context import Context
 
-__all__ = ["selected"]
-
 
 def selected(ctx: Context, body: Block) -> Block:
     """Return the statements of a kernel without phis. Its buffers and views come first."""

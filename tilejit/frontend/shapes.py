@@ -17,8 +17,6 @@ from .memory import axis_of, regrouped, view_along
 from .regions import reinterpreted
 from .values import Items, Memory, Value, owner_scope
 
-__all__ = ["cat", "reshape", "split", "with_shape"]
-
 
 def reshape(ctx: Context, node: ast.Call, receiver: Memory) -> Memory:
     """Translate `.reshape(shape)` or `.reshape(rows, columns)`: the elements in row-major order."""

@@ -16,8 +16,6 @@ from .operands import attributes, placed
 from .scalars import condition, convert
 from .values import Constant, Memory, ScopedOperation, Value, describe
 
-__all__ = ["SHORTHANDS"]
-
 
 def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
     place = placed(ctx, arguments["place"], "the source", is_written=False)

@@ -19,8 +19,6 @@ from .context import Context
 from .fixing import fixed_layout
 from .values import Binding, Memory, Scalar, Value
 
-__all__ = ["as_scalar", "as_scalars", "is_single", "scalar_of"]
-
 #: the nodes of arithmetic on names and numbers
 _ARITHMETIC = (ast.BinOp, ast.operator, ast.UnaryOp, ast.unaryop, ast.Name, ast.expr_context, ast.Constant)
 

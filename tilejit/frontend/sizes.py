@@ -12,8 +12,6 @@ from typing import Any
 
 from ..errors import KernelTypeError
 
-__all__ = ["MAX_BITS", "MAX_ELEMENTS", "check_call", "check_elements", "check_value"]
-
 #: the largest number of bits in an integer
 MAX_BITS = 4096
 #: the largest number of characters in a string, or of elements in a tuple, nested ones included

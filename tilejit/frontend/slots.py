@@ -19,8 +19,6 @@ from .places import PlaceKind, PlacePart, Varying, part_of, with_parts
 from .singles import scalar_of
 from .values import Constant, Items, Memory, Scalar, Value, owner_scope
 
-__all__ = ["ScalarSlot", "Slot", "move", "make_slot", "value_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class ScalarSlot:

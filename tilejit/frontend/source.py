@@ -15,8 +15,6 @@ from ..errors import KernelSyntaxError
 from ..source import Span
 from ..wording import shown, with_article
 
-__all__ = ["KernelSource"]
-
 # flags that a module sets for all of its functions (`from __future__ import …`)
 _FUTURES = 0x1FF0000
 

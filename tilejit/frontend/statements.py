@@ -21,8 +21,6 @@ from .scalars import truth
 from .source import assigned_names
 from .values import Binding, Constant
 
-__all__ = ["STATEMENTS"]
-
 
 def _if(ctx: Context, node: ast.If) -> bool:
     cond = truth(ctx, node.test, ctx.evaluate(node.test))

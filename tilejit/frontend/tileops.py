@@ -16,8 +16,6 @@ from .scalars import as_type, condition, convert
 from .shorthands import SHORTHANDS
 from .values import Constant, Memory, Scalar, ScopedOperation, Value, is_number
 
-__all__ = ["call_operation"]
-
 
 def call_operation(ctx: Context, node: ast.Call, operation: ScopedOperation) -> Value:
     call = CALLS[operation.name]

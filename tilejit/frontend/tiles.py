@@ -23,11 +23,6 @@ from .scalars import RANK, as_type, common_operand_type, convert, operate
 from .singles import is_single, scalar_of
 from .values import Memory, Scalar, Value, describe, how_to_load, is_number, owner_scope
 
-__all__ = [
-    "apply", "broadcast_shape", "cast", "common_scope", "convert_to", "elementwise", "emit_sound", "inputs",
-    "local_tile", "shared_scope", "wide_singles", "widest_scope",
-]
-
 
 def apply(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
     """Translate an elementwise operation on scalars or, if an operand is a local tile, on tiles."""

@@ -15,8 +15,6 @@ from .operators import binary
 from .scalars import fold
 from .values import Constant, Items, Memory, Rows, Value, describe
 
-__all__ = ["ON_TUPLES", "computed", "positional_values"]
-
 
 def positional_values(ctx: Context, node: ast.Call, *, has_keywords: bool = False) -> list[Value]:
     """Return the positional arguments. has_keywords: the caller handles the keyword arguments."""

@@ -22,12 +22,6 @@ from .source import KernelSource
 if TYPE_CHECKING:
     from .context import Frame
 
-__all__ = [
-    "Barrier", "Binding", "Closure", "Conflict", "Constant", "Counter", "Items", "Memory", "Method", "NamedBarrier",
-    "Ring", "Rows",
-    "Scalar", "ScopedOperation", "RingStep", "Unset", "Value",
-]
-
 
 def _same(a: object, b: object) -> bool:
     """True for values that a kernel can't tell apart, also in tuples; 0, False and -0.0 differ from 0.0."""

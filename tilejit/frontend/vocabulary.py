@@ -20,8 +20,6 @@ from .foreign_words import foreign_word
 from .language import CallParameter, Intrinsic, LanguageName
 from .words import parameter, words
 
-__all__ = ["LAYOUTS", "NOT_YET", "Namespace", "ScopeNamespace", "intrinsics"]
-
 
 @dataclass(frozen=True, slots=True)
 class ScopeNamespace(LanguageName):

@@ -17,8 +17,6 @@ from ..ops.reduction import Reduction
 from ..target import TENSOR_MEMORY_TARGETS
 from .language import REQUIRED, CallParameter, Intrinsic
 
-__all__ = ["ATOMICS", "EACH", "OLD", "REDUCED", "SAME", "SHUFFLES", "VOTES", "parameter", "words"]
-
 # results whose type depends on the arguments
 EACH = "Scalar for scalars, else Tile"
 REDUCED = "Scalar over all axes, else Tile"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["Cluster", "ctas_along", "has_one_axis", "rank_name"]
-
 #: CTAs per cluster in each dimension
 Cluster = tuple[int, int, int]
 

@@ -12,8 +12,6 @@ from ..ops.combine import CombineFunction
 from .arithmetic.evaluate import evaluate
 from .nodes import Cast, Const, Expr, Let, Op, Var
 
-__all__ = ["Combine"]
-
 Array = np.ndarray
 
 

@@ -13,8 +13,6 @@ from . import walk
 from .nodes import Alloc, Atomic, BufferView, Declare, Expr, For, Instruction, Kernel, Let, Var, WaitPhase
 from .walk import Block
 
-__all__ = ["FreshNames", "defined_names", "names_in", "sources"]
-
 
 def defined_names(body: Block) -> Set[str]:
     """Return the names of all variables and buffers that the statements define."""

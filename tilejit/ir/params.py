@@ -9,11 +9,6 @@ from ..dataclass import dataclass
 from ..dtypes import DType
 from .values import Buffer, Var
 
-__all__ = [
-    "AddressParam", "AssertionsParam", "BarrierParam", "BoxShare", "ExtentParam", "Param", "PointerParam",
-    "ScalarParam", "StrideParam", "TensorMapParam", "TensorMapSpec", "written_arguments",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class PointerParam:

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from ..dataclass import dataclass
 
-__all__ = ["BARRIER", "DYNAMIC", "PLACES", "SHARED", "STATIC", "TMEM", "MemoryPlacement", "total", "within"]
-
 #: shared memory in bytes: declared in PTX, and requested by the launch
 STATIC, DYNAMIC = "static", "dynamic"
 SHARED = (STATIC, DYNAMIC)

@@ -11,8 +11,6 @@ from . import nodes as ir
 from .arithmetic.intern import operation
 from .rewriting import Rewriting
 
-__all__ = ["Renaming"]
-
 
 class Renaming(Rewriting):
     """Clones statements with fresh variables, other buffers and other spans.

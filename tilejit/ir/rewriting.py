@@ -12,8 +12,6 @@ from ..source import Span
 from . import nodes as ir
 from .walk import Block, Place
 
-__all__ = ["Rewriting"]
-
 P = TypeVar("P", ir.Element | ir.Vector, ir.Vector, Place)
 
 

@@ -18,13 +18,6 @@ from ..errors import assert_never
 from ..remember import remembered
 from . import nodes as ir
 
-__all__ = [
-    "ACCESSING", "BUFFERS", "Block", "COMPOUND", "COMPOUND_KINDS", "Inventory", "LEAVES", "NAMELESS", "Place",
-    "VARIABLES", "WRITING", "accesses", "assigned", "blocks", "defines", "each", "edited", "expressions", "in_memory",
-    "indices", "inputs", "inventory", "loads", "numbered", "operands", "reads", "rebuffered", "rewrite", "size",
-    "statements", "subexpressions", "with_blocks", "with_buffers", "within", "writes",
-]
-
 S = TypeVar("S")
 
 Block = tuple[ir.Stmt, ...]

@@ -11,8 +11,6 @@ from itertools import product
 from ..dataclass import dataclass
 from .row import B16, B32, B64, F32, F64, Capability, Direction, OpenFamily, Register, Row, address, predicate, register
 
-__all__ = ["FORMS", "GLOBAL_256", "LOAD", "ROWS", "STORE", "WIDEST_BITS", "GlobalAccess"]
-
 #: Maximum bits of one thread's access to any memory on every target. From sm_100 on global accesses may have 256
 #: (`GLOBAL_256`), but schedules don't know the target.
 #: source: PTX ISA, "Data Movement and Conversion Instructions: ld, st"

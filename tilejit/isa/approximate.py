@@ -5,8 +5,6 @@ from __future__ import annotations
 from ..dtypes import float32
 from .row import F32, Direction, Row, register
 
-__all__ = ["COS", "DIV", "EX2", "LG2", "RCP", "ROWS", "RSQRT", "SIN", "SQRT", "TANH"]
-
 
 def _fast(name: str, meaning: str, ptx: tuple[int, int] = (6, 0), arguments: tuple[str, ...] = ("x",)) -> Row:
     return Row(

@@ -13,11 +13,6 @@ from ..dataclass import dataclass, replace
 from ..dtypes import DType
 from .row import B16, B32, B64, F32, F64, Direction, Family, Operand, Register, Row, address, register
 
-__all__ = [
-    "ATOM", "COMPARE_AND_SWAP", "OPERATIONS", "RED", "RED_VECTOR", "ROWS", "AtomicForm", "VectorForm", "form_of",
-    "has_type", "row_of", "swap_of", "vectors_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class _Atomic:

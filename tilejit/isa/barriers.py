@@ -11,12 +11,6 @@ from ..scopes import CTA, THREAD, WARP, WARPGROUP, Scope
 from .row import B32, Direction, Row, predicate, register
 from .warp import VOTE
 
-__all__ = [
-    "BARRIERS", "BAR_ARRIVE_NUMBERED", "BAR_SYNC", "BAR_SYNC_NAMED", "BAR_SYNC_NUMBERED", "BAR_WARP_SYNC",
-    "CLUSTER_ENTRY", "CLUSTER_EXIT", "CLUSTER_SYNC",
-    "SYNCHRONIZING", "OF_A_CTA", "OF_WARPGROUPS", "ROWS", "USERS", "VOTES",
-]
-
 #: number of numbered barriers per CTA
 OF_A_CTA = 16
 

@@ -8,8 +8,6 @@ from ..dataclass import dataclass
 from ..dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32
 from .row import B16, B32, B64, F32, Direction, Family, Row, register
 
-__all__ = ["BF16", "FROM_FP8", "NARROW_PAIR", "PAIRS", "Pair", "ROWS", "TF32", "TO_FP8"]
-
 _cvt = partial(Row, source='PTX ISA, "Data Movement and Conversion Instructions: cvt"')
 
 _VALUE = register("value", F32, element=float32)

@@ -8,8 +8,6 @@ from typing import Literal
 from ..dataclass import dataclass
 from .row import B32, AsyncWork, Direction, Family, Operand, Row, address, constant, predicate, register
 
-__all__ = ["COMMIT", "CP_ASYNC", "COPIES", "Copy", "ROWS", "WAIT"]
-
 CP_ASYNC = AsyncWork("copies to shared memory", "copy_async", wait="cp_async.wait", commit="cp_async.commit")
 
 _row = partial(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .row import Row, constant
 
-__all__ = ["PMEVENT", "ROWS"]
-
 PMEVENT = Row(
     name="pmevent.mask",
     text="pmevent.mask $events;",

@@ -6,9 +6,6 @@ from functools import partial
 
 from .row import Family, Row
 
-__all__ = ["FENCE", "PROXY_ASYNC", "PROXY_ASYNC_OF", "ROWS"]
-
-
 _row = partial(
     Row, memory=True, source='PTX ISA, "Parallel Synchronization and Communication Instructions: membar, fence"'
 )

@@ -8,8 +8,6 @@ from ..dataclass import dataclass
 from ..scopes import WARP
 from .row import B32, Direction, Family, Row, address, register
 
-__all__ = ["LDMATRIX", "ROWS", "STMATRIX", "MatrixForm"]
-
 #: bytes of a row of 8 elements
 _ROW_BYTES = 16
 

@@ -12,11 +12,6 @@ from ..dtypes import barrier
 from ..scopes import THREAD
 from .row import B32, Direction, Row, address, predicate, register
 
-__all__ = [
-    "ARRIVE", "ARRIVE_AT_PEER", "ARRIVE_EXPECT", "EXPECT", "FENCE", "INIT", "MOST_IN_A_PHASE", "ROWS", "TEST_WAIT",
-    "TRY_WAIT",
-]
-
 #: maximum arrivals, or bytes, per phase
 #: source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", valid ranges of its counts
 MOST_IN_A_PHASE = (1 << 20) - 1

@@ -7,8 +7,6 @@ from ..dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float
 from ..scopes import WARP
 from .row import B32, F32, Direction, Family, Row, register
 
-__all__ = ["MMA", "MMA_M", "MMA_N", "ROWS", "Mma", "products"]
-
 #: rows of A, columns of B and bits of a register in every form
 MMA_M, MMA_N, WORD_BITS = 16, 8, 32
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .row import B32, B64, Direction, Row, register
 
-__all__ = ["AND", "COPY", "CTA_DEPTH", "ROWS", "XOR"]
-
 #: always 1, because CTAs have one dimension, but neither LLVM nor ptxas knows that
 CTA_DEPTH = Row(
     name="mov.u32.ntid.z", text="mov.u32 $result, %ntid.z;", meaning="threads of a CTA along the third axis",

@@ -6,8 +6,6 @@ from ..scopes import WARPGROUP
 from ..target import THREAD_UNIT
 from .row import Row, constant
 
-__all__ = ["LEAST", "MOST", "ROWS", "SET_REGISTERS", "STEP"]
-
 #: limits of the registers per thread, which must be a multiple of `STEP`
 LEAST, MOST, STEP = 24, 256, THREAD_UNIT
 

@@ -17,12 +17,6 @@ from ..scopes import THREAD, Scope
 from ..source import Span
 from ..target import Target
 
-__all__ = [
-    "ANOTHER_TARGET", "B16", "B32", "B64", "F32", "F64", "Direction", "Capability", "Family", "Kind", "OpenFamily",
-    "Operand", "Register", "Row", "AsyncWork", "address", "carried", "constant", "descriptor", "predicate", "register",
-]
-
-
 #: hint for instructions that the target doesn't have
 ANOTHER_TARGET = "compile for a target that has it"
 

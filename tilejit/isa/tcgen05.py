@@ -10,11 +10,6 @@ from ..scopes import WARP
 from ..target import TENSOR_MEMORY_TARGETS
 from .row import B32, AsyncWork, Direction, Family, Row, address, carried, register
 
-__all__ = [
-    "ALLOC", "DEALLOC", "FENCE_AFTER", "FENCE_BEFORE", "LD", "RELINQUISH", "ROWS", "ST", "TMEM_LOAD", "TMEM_STORE",
-    "WAIT_LD", "WAIT_ST", "Transfer",
-]
-
 TMEM_LOAD = AsyncWork(
     "loads from tensor memory", "copy_async", wait="tcgen05.wait_ld", fills=True, settles_at_joins=True
 )

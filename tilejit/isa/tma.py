@@ -19,11 +19,6 @@ from ..dataclass import dataclass
 from ..dtypes import barrier
 from .row import B16, B32, B64, AsyncWork, Direction, Family, Operand, Row, address, constant, register
 
-__all__ = [
-    "BULK_COMMIT", "BULK_LOAD", "BULK_STORE", "BULK_STORES", "BULK_WAIT", "BULK_WAIT_READ", "LOADS",
-    "MULTICAST_LOADS", "PREFETCH", "ROWS", "STORES", "BoxForm",
-]
-
 BULK_STORES = AsyncWork("stores from shared memory", "copy_async", wait="bulk.wait")
 
 _BARRIER = address("barrier", "shared", Direction.INOUT, barrier.bytes)

@@ -9,9 +9,6 @@ from ..dtypes import DType, int32, uint32
 from ..scopes import WARP
 from .row import B32, Direction, Family, Operand, Row, predicate, register
 
-__all__ = ["ELECT", "REDUX", "ROWS", "SHUFFLE", "SHUFFLE_INDEX", "SHUFFLE_XOR", "VOTE", "Redux", "Shuffle"]
-
-
 _warp = partial(
     Row, since=75, ptx=(6, 0), scope=WARP, convergent=True, source='PTX ISA, "shfl.sync" and "vote.sync"'
 )

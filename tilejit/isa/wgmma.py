@@ -30,11 +30,6 @@ from .row import (
     register,
 )
 
-__all__ = [
-    "K_BYTES", "PRODUCTS", "ROWS", "WAIT", "WGMMA", "WGMMA_M", "Product", "FactorPlace", "WgmmaForm",
-    "is_column_count", "products", "sums_of",
-]
-
 #: rows of A in every product, bytes of A's rows, and bits of a register
 WGMMA_M, K_BYTES, _WORD_BITS = 64, 32, 32
 

@@ -21,8 +21,6 @@ from .iters import Iter, weights
 if TYPE_CHECKING:
     from .tile_layout import TileLayout
 
-__all__ = ["around", "kept", "parts"]
-
 #: maximum number of digits that are abridged; outer digits are merged
 _MOST_DIGITS = 3
 

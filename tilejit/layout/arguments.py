@@ -9,8 +9,6 @@ from typing import TypeVar
 from ..errors import LayoutError
 from ..wording import shown, with_article
 
-__all__ = ["extents", "instance", "integer", "integers", "items"]
-
 T = TypeVar("T")
 
 

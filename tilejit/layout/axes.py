@@ -19,11 +19,6 @@ from ..scopes import CTA, LEVELS
 from ..wording import shown
 from .arguments import integer
 
-__all__ = [
-    "Axis", "TCol", "TLane", "Term", "axis_between", "fusion", "laneid", "m", "scope_of", "threads_in", "tid_in_wg",
-    "tx", "warpid", "wgid", "wid_in_wg",
-]
-
 # axis name -> (unit, within)
 _THREAD_AXES = {axis: (unit, scope.name) for scope in LEVELS.values() for axis, unit in scope.axes.items()}
 _THREADS = {scope.name: scope.size for scope in LEVELS.values() if scope.size is not None}

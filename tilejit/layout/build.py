@@ -11,8 +11,6 @@ from .axes import Axis, Term, m
 from .iters import Iter, weights
 from .tile_layout import Replica, TileLayout
 
-__all__ = ["R", "S"]
-
 
 class _ShardBuilder:
     """`S[(e0, e1) : (s0, s1 @ axis)]`; without strides, row-major on m.

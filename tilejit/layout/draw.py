@@ -22,8 +22,6 @@ from .places import map_at
 if TYPE_CHECKING:
     from .tile_layout import TileLayout
 
-__all__ = ["BANKS", "BANK_BITS", "draw"]
-
 BANKS = 32
 BANK_BITS = 32
 _MOST_ROWS, _MOST_COLUMNS = 32, 32

@@ -25,8 +25,6 @@ from .grid import Projection, projected
 from .iters import Iter
 from .tile_layout import TileLayout
 
-__all__ = ["fragment_layout", "layout_a", "layout_b", "layout_c", "matrix_shape", "registers_of"]
-
 #: scope -> the axis that counts its warps
 _WARP_AXES = {name: axis_between("warp", name) for name, scope in SCOPES.items() if "warp" in scope.axes.values()}
 

@@ -28,11 +28,6 @@ from .axes import Axis, m
 from .iters import Iter, groups_to, merged, refined
 from .tile_layout import TileLayout
 
-__all__ = [
-    "Grid", "GridAxis", "Projection", "Spread", "WIDEST_BYTES", "alone", "everywhere", "packed", "projected",
-    "same_owners", "starts", "units", "varied",
-]
-
 #: maximum bytes per access, and bytes of a cache line
 WIDEST_BYTES, LINE_BYTES = 16, 128
 

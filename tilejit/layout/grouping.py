@@ -14,8 +14,6 @@ from .arguments import extents, items
 if TYPE_CHECKING:
     from .tile_layout import TileLayout
 
-__all__ = ["common_refinement", "group_many"]
-
 
 def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     """Return the coarsest common refinement of `shapes`, and for each shape where its dimensions start in it.

@@ -12,12 +12,6 @@ from ..wording import shown
 from .arguments import integer, integers, items
 from .axes import Axis, Term, m
 
-__all__ = [
-    "TRIPLES", "Iter", "digits", "groups_to", "iter_of", "merged", "moved_along", "refined", "sliced", "source",
-    "steps", "summed", "weights", "windows",
-]
-
-
 #: hints
 TRIPLES = "give (extent, stride, axis name) triples, such as [(32, 1, 'laneid')]"
 _PAIRS = "give (start, extent) for each dimension"

@@ -21,8 +21,6 @@ from ..dataclass import dataclass
 from ..target import WARP
 from .transfer import Holding
 
-__all__ = ["Group", "LaneSwap"]
-
 Array = NDArray[np.int64]
 
 _LANE_BITS = WARP.bit_length() - 1

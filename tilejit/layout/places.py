@@ -18,8 +18,6 @@ from .iters import Iter, digits
 if TYPE_CHECKING:
     from .tile_layout import TileLayout
 
-__all__ = ["equivalent", "inverse", "is_bijective", "is_injective", "map_all", "map_at", "owners"]
-
 #: maximum size of a table; one of this size takes half a GiB and some seconds
 _MOST_PLACES = 2**26
 

@@ -13,11 +13,6 @@ from .iters import Iter, weights
 from .swizzle import Swizzle
 from .tile_layout import TileLayout
 
-__all__ = [
-    "TCGEN05_SHAPES", "Tcgen05Atom", "Tcgen05Shape", "swizzled_atom_layout", "tcgen05_atom", "tcgen05_atom_layout",
-    "tmem_datapath_layout", "wg_local",
-]
-
 _ATOM_ROWS = 8
 
 

@@ -13,8 +13,6 @@ from ..errors import LayoutError
 from ..wording import shown
 from .arguments import instance, integer
 
-__all__ = ["SWIZZLE_BITS", "Swizzle"]
-
 #: mode -> number of row bits that are xored into the number of the 16-byte chunk
 SWIZZLE_BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 

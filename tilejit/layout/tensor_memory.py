@@ -11,8 +11,6 @@ from .iters import Iter
 from .stock import TCGEN05_SHAPES, tcgen05_atom_layout, tmem_datapath_layout
 from .tile_layout import TileLayout
 
-__all__ = ["TMEM_LANES", "atom_layout", "datapath"]
-
 #: rows of a CTA's tensor memory, each of 512 columns of 32 bits
 TMEM_LANES = 128
 

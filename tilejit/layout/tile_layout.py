@@ -22,8 +22,6 @@ from .grouping import group_many
 from .iters import Iter, digits, merged, refined, steps, weights
 from .swizzle import Swizzle
 
-__all__ = ["Replica", "TileLayout"]
-
 IterTriple = tuple[int, int, str]
 
 _EXTENT_AND_STRIDE = operator.attrgetter("extent", "stride")

@@ -14,8 +14,6 @@ from .iters import Iter, merged, refined
 if TYPE_CHECKING:
     from .tile_layout import TileLayout
 
-__all__ = ["direct_sum", "is_direct_sum_left", "is_tile_inner", "is_tile_outer", "pack", "tile", "unpack"]
-
 Shape = Sequence[int]
 
 

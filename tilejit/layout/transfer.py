@@ -17,8 +17,6 @@ from ..dataclass import dataclass
 from ..errors import LayoutError
 from .tile_layout import TileLayout
 
-__all__ = ["Holding", "renaming"]
-
 Array = NDArray[np.int64]
 
 

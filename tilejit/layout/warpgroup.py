@@ -16,8 +16,6 @@ from .fragments import matrix_shape, registers_of
 from .iters import Iter
 from .tile_layout import TileLayout
 
-__all__ = ["layout_a", "layout_c"]
-
 #: rows and warps of a product, and the bytes of A's rows
 _ROWS, _WARPS, _DEPTH_BYTES = 64, 4, 32
 

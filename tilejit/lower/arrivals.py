@@ -17,8 +17,6 @@ from .clusters import peer_ranks, release_axes
 from .leaders import leads
 from .synchronization import synchronizing_arrivals
 
-__all__ = ["expand"]
-
 
 def expand(kernel: Kernel) -> Kernel:
     """Replace each `Arrive` of a kernel at lane level by instructions."""

@@ -25,8 +25,6 @@ from .engine import Verdict
 from .engine import dispatch as _dispatch
 from .variant import DispatchContext
 
-__all__ = ["OperandSpec", "dispatch", "operand", "sym"]
-
 Start = int | Var
 
 #: bytes to which allocators of frameworks align at least; assumed if no alignment is given

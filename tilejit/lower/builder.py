@@ -39,8 +39,6 @@ from ..remember import LIMIT
 from ..scopes import SCOPES
 from ..source import Span
 
-__all__ = ["WRITTEN_OUT", "Builder", "filled", "instances_of", "opaque_zero"]
-
 #: Loops of at most this many iterations are unrolled. Two unrolled copies of 64 iterations, to local memory and back,
 #: are 326 lines of PTX instead of 79, and take four times as long from lowering to PTX.
 _UNROLLED = 32

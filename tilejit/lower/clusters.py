@@ -30,8 +30,6 @@ from ..isa.barriers import CLUSTER_ENTRY, CLUSTER_EXIT
 from ..isa.mbarrier import ARRIVE_AT_PEER
 from ..isa.tma import MULTICAST_LOADS
 
-__all__ = ["multicast_mask", "peer_ranks", "release_axes", "synchronize_clusters"]
-
 
 def multicast_mask(cluster: Cluster, axis: int) -> Expr:
     """Return the mask of the CTAs that share this CTA's row along an axis; bit i is CTA i."""

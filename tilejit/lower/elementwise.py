@@ -13,8 +13,6 @@ from .schedule.placement import Placement, place
 from .schedule.views import DigitSchedule, broadcast_along
 from .variant import SCOPE, TYPES, Condition, DispatchContext
 
-__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "inputs_of", "placed_tiles", "schedule"]
-
 #: a tile's placement, and for each dimension of the destination the placement's dimension that varies with it
 Placed = tuple[Placement, tuple[int | None, ...]]
 

@@ -16,8 +16,6 @@ from .builder import Builder
 from .plans import Plan
 from .variant import Condition, Decline, DispatchContext, Variant
 
-__all__ = ["Verdict", "dispatch"]
-
 P = TypeVar("P", bound=Plan)
 
 

@@ -48,8 +48,6 @@ from ..isa.mbarrier import EXPECT
 from .builder import Builder
 from .leaders import leads
 
-__all__ = ["lower_expects"]
-
 
 def lower_expects(kernel: Kernel) -> Kernel:
     """Lower each `Expect` of a kernel at lane level."""

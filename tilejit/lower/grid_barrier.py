@@ -15,8 +15,6 @@ from ..ir.nodes import Atomic, Break, Buffer, Expr, If, Let, Load, Loop, Special
 from ..layout import TileLayout
 from .builder import Builder
 
-__all__ = ["BARRIER", "wait"]
-
 _ONE = TileLayout.row_major((1,))
 
 #: the word that CTAs add to

@@ -21,8 +21,6 @@ from ..ir.nodes import Alloc, Arrive, Expr, For, If, Jump, Kernel, Loop, Simple,
 from ..scopes import SCOPES
 from .stages import CHANGING, Stages, stage_of
 
-__all__ = ["guards"]
-
 
 def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[str, str]:
     """Map barriers to their guards, both by buffer name, in a kernel at lane level.

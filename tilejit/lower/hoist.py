@@ -51,8 +51,6 @@ from ..ir.walk import Block
 from ..scopes import THREAD_IDS
 from ..source import Span
 
-__all__ = ["hoist"]
-
 
 def hoist(kernel: Kernel) -> Kernel:
     """Move loop-invariant code of a kernel at lane level out of its loops."""

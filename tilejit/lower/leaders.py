@@ -14,8 +14,6 @@ from ..scopes import CTA, SCOPES, THREAD, WARP, WARPGROUP
 from ..target import WARP as WARP_THREADS
 from .builder import Builder
 
-__all__ = ["leads"]
-
 
 def leads(b: Builder, scope: str, threads: int) -> Expr:
     """Return a condition that is true in the leader of each instance. All threads of the instance must get here.

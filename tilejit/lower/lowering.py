@@ -53,8 +53,6 @@ from .schedule.placement import element_offset
 from .schedule.registers import RegisterRun, choice, each_start
 from .variant import DispatchContext, Variant
 
-__all__ = ["Lowered", "lower"]
-
 
 @dataclass(frozen=True, slots=True)
 class Lowered:

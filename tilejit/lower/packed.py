@@ -44,8 +44,6 @@ from ..layout import TileLayout
 from ..source import Span
 from .builder import opaque_zero
 
-__all__ = ["keep"]
-
 #: registers per thread for everything but these tiles; with 32 elements in 64 registers ptxas spilled nothing
 OTHER_REGISTERS = 30
 

@@ -59,8 +59,6 @@ from ..ir.walk import Block, Place
 from ..isa import ROWS, WAITS, AsyncWork
 from ..source import Span
 
-__all__ = ["add_wait_registers", "unfinished"]
-
 #: least number of groups that the analysis distinguishes, for errors that say how many a wait may leave unfinished
 _GROUPS = 8
 

@@ -19,8 +19,6 @@ from .plans import Array, Moves, Passes, Plan, Staged
 from .proof.places import Contents, each_element
 from .schedule.launch_values import launch_values
 
-__all__ = ["draw_issue"]
-
 _MOST_ROWS, _MOST_COLUMNS = 32, 24
 #: pixels beyond which a table shows fewer columns, so that two fit on a screen
 _WIDE, _FEWER_COLUMNS = 620, 16

@@ -20,11 +20,6 @@ from ..ir.arithmetic import build
 from ..ir.nodes import TRUE, Expr, Region, TileOp
 from .schedule.iterations import Iterations
 
-__all__ = [
-    "AllMoves", "Array", "Facts", "Folds", "JointAccess", "Moves", "Passes", "Plan", "Products", "Reductions",
-    "SharedFactor", "Staged", "VectorPlan", "WarpgroupProducts",
-]
-
 Array = np.ndarray
 
 

@@ -52,8 +52,6 @@ from ..isa.tma import MULTICAST_LOADS
 from ..ops.copies import MULTICAST
 from ..source import Span
 
-__all__ = ["acquires", "check_multicast", "releases", "with_fences"]
-
 #: memory: its space, and the name of the buffer or argument
 _Memory = tuple[str, str]
 _State = frozenset[_Memory]

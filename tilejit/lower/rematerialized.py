@@ -22,8 +22,6 @@ from ..ir.walk import Block
 from ..ops.copies import CAST, FILL, INDICES
 from .values import value_of
 
-__all__ = ["Recomputed"]
-
 #: operations of a few machine instructions, on integers and bool_
 _CHEAP = frozenset((
     "add", "sub", "neg", "mul", "minimum", "maximum", "less", "less_equal", "greater", "greater_equal", "equal",

@@ -20,8 +20,6 @@ from ..ir.walk import Block
 from .builder import Builder
 from .engine import Verdict
 
-__all__ = ["Dispatch", "LoweredOperation", "reuse_key"]
-
 
 def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
     """Return a key that is equal for operations with the same lane IR up to renaming, or None if `op` isn't reusable.

@@ -52,8 +52,6 @@ from ..ir.nodes import (
 from ..ir.walk import Block
 from ..source import Span
 
-__all__ = ["split_offsets"]
-
 
 def split_offsets(kernel: Kernel) -> Kernel:
     """Split the offsets in a kernel at lane level into views, the terms that change most often, and a constant."""

@@ -31,8 +31,6 @@ from ..ir.nodes import (
     WaitPhase,
 )
 
-__all__ = ["CHANGING", "Stages", "stage_of"]
-
 #: classes of statements, loops among them, that define or assign a variable
 CHANGING: frozenset[type[Assign | Let | Declare | For | Atomic | Instruction | WaitPhase]] = frozenset({
     Assign, *walk.VARIABLES,

@@ -17,8 +17,6 @@ from ..isa.barriers import BARRIERS, OF_WARPGROUPS, VOTES
 from ..scopes import SCOPES
 from ..target import STATIC_SHARED_BYTES
 
-__all__ = ["placed", "placements"]
-
 #: name of a vote instruction -> its scope
 _VOTES = {row.name: row.scope.name for row in VOTES.values()}
 

@@ -20,8 +20,6 @@ from ..source import Span
 from .engine import Verdict
 from .pending import unfinished
 
-__all__ = ["check"]
-
 
 def check(kernel: Kernel, verdicts: Iterable[Verdict[Any]]) -> None:
     """Check the waits of a kernel at tile level.

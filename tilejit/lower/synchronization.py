@@ -52,8 +52,6 @@ from .guards import guards
 from .pending import unfinished
 from .stages import CHANGING, Stages, stage_of
 
-__all__ = ["synchronizing_arrivals"]
-
 
 def synchronizing_arrivals(kernel: Kernel) -> frozenset[int]:
     """Return the ids of the arrivals in a kernel at lane level before which the instance synchronizes."""

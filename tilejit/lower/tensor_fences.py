@@ -22,8 +22,6 @@ from ..scopes import CTA
 from ..target import WARPGROUP
 from .proxies import acquires, releases
 
-__all__ = ["with_tensor_fences"]
-
 _ACCESSES = frozenset(row.name for row in (*LD.rows(), *ST.rows()))
 _BARRIERS = frozenset(row.name for row in SYNCHRONIZING)
 

@@ -40,8 +40,6 @@ from ..ir.rewriting import Rewriting
 from ..ir.walk import Block
 from .builder import filled
 
-__all__ = ["unroll_loops"]
-
 
 def unroll_loops(kernel: Kernel) -> Kernel:
     """Unroll the loops of a kernel at lane level that are marked as unrolled."""

@@ -9,8 +9,6 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Expr, TileOp
 from ..ops.elementwise import ELEMENTWISE, result_type
 
-__all__ = ["value_of"]
-
 
 def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:
     """Compute in the operation's type, and round once, to the type of the destination."""

@@ -30,12 +30,6 @@ from .builder import Builder
 from .plans import Plan
 from .rematerialized import Recomputed
 
-__all__ = [
-    "COPY_CONDITIONS", "FILLS_ONE", "KINDS", "PRODUCT_CONDITIONS", "SCOPE", "SHAPES", "TYPES", "WHOLE_WARPS",
-    "Condition", "Decline", "DispatchContext", "Variant", "among", "between", "copy_sides", "from_to", "lead_of",
-    "local_side", "needs", "on_warpgroup", "outside",
-]
-
 P = TypeVar("P", bound=Plan)
 
 

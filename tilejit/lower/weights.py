@@ -12,11 +12,6 @@ source: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instruction
 
 from __future__ import annotations
 
-__all__ = [
-    "ACCESS", "BARRIER", "ELEMENT", "FREE_REGISTERS", "LINE", "PARTIAL", "SECTOR", "SELECT", "SHUFFLE", "SPILL",
-    "STAGED", "WAVEFRONT",
-]
-
 #: per warp: a memory access, each 32-byte sector and 128-byte line of global memory, each wavefront of shared memory
 ACCESS, SECTOR, LINE, WAVEFRONT = 4, 1, 1, 4
 

@@ -14,8 +14,6 @@ from .broadcast import broadcasts
 from .copies import INDEX, MASK, VARIANT_NAME, mask_fault
 from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
-__all__ = ["ATOMIC", "OPERATION", "ORDER", "RETURNS"]
-
 Array = np.ndarray
 
 OPERATION = Attribute("operation", str, "the operation that updates each element", "add", tuple(OPERATIONS))

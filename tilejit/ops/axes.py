@@ -12,11 +12,6 @@ from functools import lru_cache
 from ..dataclass import dataclass
 from ..remember import LIMIT
 
-__all__ = [
-    "COPY", "ELEMENTWISE", "GENERATED", "PRODUCT", "REDUCTION", "RELATIONS", "RESHAPE", "UPDATE", "Labels",
-    "Relation",
-]
-
 #: the label of each dimension of a tile
 Labels = tuple[int | None, ...]
 

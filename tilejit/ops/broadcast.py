@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from .record import AttributeValue, Fault, Shape
 
-__all__ = ["broadcast_fault", "broadcasts", "common_shape"]
-
 
 def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
     """True if `shape` broadcasts to `to`."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from ..dtypes import DType, bool_
 
-__all__ = ["convert"]
-
 Array = np.ndarray
 
 

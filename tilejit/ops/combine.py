@@ -9,8 +9,6 @@ import numpy as np
 
 from ..dtypes import DType
 
-__all__ = ["CombineFunction"]
-
 Array = np.ndarray
 
 

@@ -13,11 +13,6 @@ from .broadcast import broadcast_fault, broadcasts
 from .cast import convert
 from .record import BARRIER, SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
-__all__ = [
-    "ALONG", "BARRIER_OPERAND", "CACHE", "CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "INDEX", "INDICES", "MASK",
-    "MULTICAST", "REQUIRE_BITS", "RESHAPE", "VARIANT_NAME", "into", "mask_fault",
-]
-
 Array = np.ndarray
 
 DST = TileOperand("dst", "the destination", read=False, written=True)

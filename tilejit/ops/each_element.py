@@ -14,8 +14,6 @@ from .copies import DST, VARIANT_NAME, into
 from .elementwise import ELEMENTWISE, Elementwise, reference, result_type
 from .record import SCALAR, TILE, AttributeValue, Fault, TileOperand, TileOperation
 
-__all__ = ["EACH_ELEMENT"]
-
 
 def _elementwise_types(
     name: str, dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]

@@ -9,8 +9,6 @@ from functools import cache
 
 from ..dataclass import dataclass
 
-__all__ = ["Polynomial", "RealConstant", "RealRatio"]
-
 
 @dataclass(frozen=True, slots=True)
 class Polynomial:

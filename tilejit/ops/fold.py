@@ -14,8 +14,6 @@ from .copies import DST, VARIANT_NAME
 from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 from .reduce import AXIS, axes_fault, axes_of, flattened
 
-__all__ = ["COMBINE", "PAIRS", "REDUCE", "folded"]
-
 Array = np.ndarray
 Attrs = Mapping[str, AttributeValue]
 

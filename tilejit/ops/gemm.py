@@ -13,10 +13,6 @@ from . import axes
 from .copies import VARIANT_NAME
 from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
-__all__ = [
-    "GEMM", "PRECISION", "accumulator_type", "multiplied", "product_shape_fault", "product_type_fault", "reference",
-]
-
 _OPERANDS = ("acc", "a", "b")
 _SHAPE_HINT = "slice or transpose the operands: .T"
 _TYPE_HINT = "change the element type of acc, a or b, or the precision"

@@ -13,8 +13,6 @@ from .copies import BARRIER_OPERAND, VARIANT_NAME
 from .gemm import product_shape_fault, product_type_fault, reference
 from .record import CONDITION, Attribute, AttributeValue, Fault, TileOperand, TileOperation
 
-__all__ = ["GEMM_ASYNC"]
-
 
 def _type_fault(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     return product_type_fault(dtypes, attrs, sums_of)

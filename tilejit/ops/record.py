@@ -16,11 +16,6 @@ from .combine import CombineFunction
 from .elementwise import Elementwise
 from .reduction import Reduction
 
-__all__ = [
-    "BARRIER", "CONDITION", "SCALAR", "TILE", "Attribute", "AttributeValue", "Fault", "OperandKind", "Shape",
-    "TileOperand", "TileOperation", "dimensions",
-]
-
 Array = np.ndarray
 AttributeValue = str | int | bool | tuple[int, ...] | CombineFunction | None
 

@@ -16,8 +16,6 @@ from .copies import DST, VARIANT_NAME
 from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 from .reduction import Reduction, Value
 
-__all__ = ["AXIS", "REDUCTIONS", "REDUCTION_OPERATIONS", "axes_fault", "axes_of", "flattened", "reduced"]
-
 Array = np.ndarray
 Attrs = Mapping[str, AttributeValue]
 

@@ -9,8 +9,6 @@ import numpy as np
 from ..dataclass import dataclass
 from ..dtypes import DType, bfloat16, bool_, float16, float32, int32
 
-__all__ = ["Reduction", "Value"]
-
 Array = np.ndarray
 Value = bool | int | float
 

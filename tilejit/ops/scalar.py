@@ -15,11 +15,6 @@ from ..dtypes import DType
 from ..isa import Row
 from .fitted import Polynomial, RealConstant
 
-__all__ = [
-    "FORMATS", "BlockBuilder", "Code", "Format", "Number", "Operand", "ScalarBlock", "ScalarBuilder", "called",
-    "inline", "scalar_type",
-]
-
 Opcode = Literal["add", "sub", "mul", "div", "rem", "and", "or", "xor", "shl", "shr", "lshr"]
 Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
 #: trunc: keep the low bits. zext: extend with zeros. sitofp, uitofp: convert a signed or unsigned integer, with

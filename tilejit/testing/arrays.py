@@ -14,8 +14,6 @@ from ..dtypes import DTYPES, DType, as_dtype, from_numpy
 # pytest omits these frames and shows the line of the test
 __tracebackhide__ = True
 
-__all__ = ["Array", "array_of", "arrays", "assert_equal", "dtypes", "ulps"]
-
 Array = np.ndarray[Any, Any]
 
 #: minimum and maximum

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 # pytest omits these frames and shows the line of the test
 __tracebackhide__ = True
 
-__all__ = ["check"]
-
 #: expected arrays: by parameter name, or those of the last array argument or arguments
 Expected = Mapping[str, Any] | Sequence[Any] | Array
 

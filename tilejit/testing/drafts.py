@@ -22,8 +22,6 @@ from ..target import Target
 from ..target import target as find_target
 from .layouts import regions_of, register_layouts
 
-__all__ = ["INSTANCES", "Digit", "OperationDraft", "Operation", "local_buffer", "whole_of"]
-
 #: one target per generation, fewer of the oldest, which has the fewest instructions; the last has tensor memory
 _TARGETS = ("sm_75", "sm_80", "sm_80", "sm_90a", "sm_90a", "sm_100a", "sm_100a")
 

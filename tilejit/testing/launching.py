@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from ..dataclass import dataclass
 
-__all__ = ["DrawnLaunch", "launches"]
-
 #: a grid as in `k[grid]`
 Grid = int | tuple[int, ...] | Callable[[Mapping[str, Any]], Any]
 

@@ -11,11 +11,6 @@ from hypothesis import strategies as st
 from ..layout import Axis, Iter, Swizzle, TileLayout, m
 from ..scopes import SCOPES
 
-__all__ = [
-    "AXIS_FAMILIES", "dense_layouts", "iters", "layouts", "memory_layouts", "regions_of", "register_layouts",
-    "shapes_of", "swizzles",
-]
-
 #: sets of axes that can be combined in a layout
 AXIS_FAMILIES: tuple[tuple[str, ...], ...] = (
     ("m",),

@@ -18,8 +18,6 @@ from .. import walk
 from ..nodes import Break, Continue, For, If, Loop, Return, Stmt
 from ..walk import Block
 
-__all__ = ["Backwards"]
-
 
 @dataclass(slots=True, kw_only=True)
 class Backwards(ABC):

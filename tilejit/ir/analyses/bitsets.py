@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["flagged", "members", "set_of"]
-
 
 def flagged(flags: np.ndarray) -> int:
     """Return the set of the indices of nonzero flags."""

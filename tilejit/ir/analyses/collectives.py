@@ -19,8 +19,6 @@ from .thread_states import ThreadState
 from .thread_values import comers
 from .uniformity import Uniformity
 
-__all__ = ["check"]
-
 #: the classes of statements that may be collective, without `Let`, of which only those of `tj.uniform` are
 _COLLECTIVE = (ir.Sync, ir.Arrive, ir.Instruction, ir.TileOp)
 _REPORTED: frozenset[type[ir.Stmt]] = frozenset((*_COLLECTIVE, ir.Let))

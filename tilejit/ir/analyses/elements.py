@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from ..nodes import Buffer
 
-__all__ = ["offsets", "slots_of"]
-
 
 def slots_of(buffer: Buffer) -> tuple[int, ...]:
     """Return the shape of a tile's layout, including padding: an extent per dimension."""

@@ -23,8 +23,6 @@ from .. import walk
 from ..nodes import Break, Continue, For, If, Jump, Loop, Simple, Stmt
 from ..walk import Block
 
-__all__ = ["Analysis", "LoopStates", "solve"]
-
 State = TypeVar("State")
 
 

@@ -18,8 +18,6 @@ from .bitsets import members
 from .flow import Analysis, LoopStates, solve
 from .local_registers import LocalRegisters
 
-__all__ = ["Doubt", "check", "doubts"]
-
 
 def check(kernel: Kernel) -> None:
     """Refuse a read of registers that no path to it has written.

@@ -17,8 +17,6 @@ from ..nodes import Const, Region, Stmt, TileOp
 from ..walk import Block, Place
 from .backwards import Backwards
 
-__all__ = ["Interference", "Touches", "interference", "is_move", "touches"]
-
 #: the classes of statements that access places
 _ACCESSING: frozenset[type[Stmt]] = frozenset(walk.ACCESSING)
 

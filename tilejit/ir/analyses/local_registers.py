@@ -24,8 +24,6 @@ from ..walk import Block, Place, within, writes
 from .bitsets import flagged, members, set_of
 from .elements import offsets, slots_of
 
-__all__ = ["LocalRegisters", "RegisterAccesses"]
-
 #: limit of iterations of nested loops that are unrolled to determine their writes
 _MOST_ITERATIONS = 4096
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from ..arithmetic.intern import operation
 from ..nodes import Cast, Const, Expr, Op, Special, Var
 
-__all__ = ["STAYS", "LoopDepths", "Sum", "added", "summands"]
-
 #: the depth of an expression that isn't hoisted: it reads what may change, isn't worth a register, or could trap
 STAYS = 1 << 30
 

@@ -19,8 +19,6 @@ from ..arithmetic import build, facts
 from ..nodes import FALSE, TRUE, Buffer, Const, Element, Expr, Region, Strided
 from .elements import offsets
 
-__all__ = ["are_apart", "same_or_apart"]
-
 #: limit of the pairs of elements that are compared at compile time, over all possible starts
 _MOST_COMPARED = 1 << 22
 

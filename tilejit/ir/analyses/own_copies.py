@@ -18,8 +18,6 @@ from ...scopes import SCOPES
 from .. import nodes as ir
 from .. import walk
 
-__all__ = ["has_copies", "may_run_per_thread", "is_of_copies", "numbers_of", "written_by_numbers"]
-
 #: the classes of operands that are the same in all threads; None is an omitted operand
 _UNIFORM = (ir.Region, ir.Const, type(None))
 

@@ -14,8 +14,6 @@ from ...dataclass import replace
 from .. import walk
 from ..nodes import Assign, Buffer, Expr, For, If, Instruction, Kernel, Let, Load, Loop, Move, Stmt, Var
 
-__all__ = ["relaxed"]
-
 #: memory space -> memory order of a load that decides when a loop ends
 _ORDERS = {"global": "relaxed.gpu", "shared": "relaxed.cta"}
 #: the order for vectors, which PTX treats as relaxed; LLVM has relaxed loads of single values only

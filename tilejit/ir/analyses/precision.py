@@ -10,8 +10,6 @@ from .. import nodes as ir
 from .. import walk
 from ..walk import Block
 
-__all__ = ["float64_arithmetic", "widened_scalars"]
-
 #: operations that move float64 elements without arithmetic
 _MOVES = (CAST.name, COPY.name, COPY_ASYNC.name, "fill", "reshape")
 

@@ -31,8 +31,6 @@ from ..walk import Block, Place
 from .backwards import Backwards
 from .local_registers import LocalRegisters, span
 
-__all__ = ["Pressure", "most_live", "words"]
-
 #: bits of a register; narrower elements share one
 _WORD = 32
 

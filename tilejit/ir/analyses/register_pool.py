@@ -17,8 +17,6 @@ from .. import walk
 from ..nodes import Cast, Const, Expr, If, Instruction, Kernel, Op, Var
 from .thread_values import instances
 
-__all__ = ["SETTINGS", "Gate", "Gates", "Setting", "check_pool", "most_of_a_thread", "sets_registers", "settings_of"]
-
 SETTINGS = frozenset(row.name for row in SET_REGISTERS.values())
 
 

@@ -18,8 +18,6 @@ from .. import nodes as ir
 from .. import walk
 from .thread_values import instances
 
-__all__ = ["Visit", "check_steps"]
-
 #: the call that arrives once per step -> the parameter of rings with its count
 _PARAMETERS = {"commit": "producers", "release": "consumers"}
 

@@ -9,8 +9,6 @@ from ...dataclass import field, lean, replace
 from ...source import Span
 from .register_pool import Gates
 
-__all__ = ["CTA", "ALL_ACTIVE", "THREAD", "Active", "ThreadState", "lowest", "with_levels"]
-
 #: the levels of values that all threads of a CTA share, and of values that differ between threads
 CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 

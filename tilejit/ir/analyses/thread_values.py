@@ -21,8 +21,6 @@ from ..names import sources
 from ..walk import Block
 from .bitsets import flagged
 
-__all__ = ["ThreadValues", "comers", "instances"]
-
 
 class ThreadValues:
     """The values that the threads of a CTA compute; variables are defined in program order."""

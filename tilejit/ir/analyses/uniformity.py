@@ -39,8 +39,6 @@ from .register_pool import Gate
 from .thread_states import ALL_ACTIVE, CTA, THREAD, Active, ThreadState, lowest, with_levels
 from .thread_values import ThreadValues, comers
 
-__all__ = ["Uniformity", "repeated_additions"]
-
 #: the ids that differ between threads of a warp
 _LANE_IDS = frozenset(name for name, thread in scopes.THREAD_IDS.items() if thread.divisor < WARP)
 

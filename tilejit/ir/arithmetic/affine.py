@@ -15,8 +15,6 @@ from ..nodes import Cast, Const, Expr, Op
 from .facts import Bounds, bounds, fits, is_data, is_large, keeps_value, multiple_of
 from .intern import integer, operation
 
-__all__ = ["Affine", "affine", "affine_sum", "product"]
-
 #: number of terms up to which a sum is built as a chain of additions
 _LONGEST_CHAIN = 64
 

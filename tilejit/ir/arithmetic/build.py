@@ -25,13 +25,6 @@ from .decide import decided, ordered
 from .facts import bounds, full_range, multiple_of
 from .intern import integer, operation, wrap
 
-__all__ = [
-    "ExprLike", "add", "apart", "apply", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
-    "const", "difference", "equal", "floordiv", "greater", "greater_equal", "left_shift", "less", "less_equal",
-    "logical_and", "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op",
-    "right_shift", "sub", "total", "weighted_sum", "where",
-]
-
 #: includes bool, a subclass of int
 _NUMBER = (int, float)
 ExprLike = Expr | bool | int | float

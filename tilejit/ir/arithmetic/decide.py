@@ -7,8 +7,6 @@ from ..walk import LEAVES
 from .affine import affine
 from .facts import Bounds, bounds
 
-__all__ = ["COMPARISONS", "by_gap", "decided", "ordered"]
-
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 
 

@@ -8,8 +8,6 @@ from ...dataclass import replace
 from ..nodes import Buffer, Expr
 from .facts import multiple_of
 
-__all__ = ["root_offset_divisor", "displaced"]
-
 
 def displaced(base: Buffer, offset: Expr, name: str) -> Buffer:
     """Return the view of a buffer that starts `offset` elements after it."""

@@ -11,8 +11,6 @@ from ...ops.elementwise import ELEMENTWISE
 from ...ops.elementwise.division import DIVISIONS
 from ..nodes import Cast, Const, Expr, Load, Op, Special, Var
 
-__all__ = ["evaluate", "number"]
-
 Array = np.ndarray
 
 

@@ -16,11 +16,6 @@ from ...dtypes import DType, bool_, int64
 from ...remember import remembered
 from ..nodes import SPECIALS, Cast, Const, Expr, Load, Op, Special, Var
 
-__all__ = [
-    "Bounds", "bounds", "dtype_range", "fits", "flagged", "full_range", "is_data", "is_large", "keeps_value",
-    "multiple_of", "room",
-]
-
 Bounds = tuple[int | None, int | None]
 
 UNKNOWN: Bounds = (None, None)

@@ -11,8 +11,6 @@ from .affine import affine
 from .facts import bounds, fits, full_range
 from .intern import integer, wrap
 
-__all__ = ["Fold", "IntegerFolding"]
-
 #: returns the value of an integer expression, modulo its type's range
 Fold = Callable[[], int]
 

@@ -9,8 +9,6 @@ from ...remember import LIMIT, forgotten
 from ..nodes import Const, Expr, Op
 from .facts import full_range
 
-__all__ = ["integer", "operation", "wrap"]
-
 
 def wrap(value: int, dtype: DType) -> int:
     """Return `value` modulo 2**bits, in the range of an integer type."""

@@ -6,8 +6,6 @@ from ...scopes import THREAD_IDS
 from ..nodes import Cast, Expr, For, Special
 from . import facts
 
-__all__ = ["ends", "is_descending", "step_may_be_zero", "is_ascending", "surely_iterates"]
-
 
 def is_descending(loop: For) -> bool:
     """True if the step is provably not positive."""

@@ -17,8 +17,6 @@ from . import build
 from .affine import affine
 from .facts import keeps_value
 
-__all__ = ["at", "by_ends", "has", "throughout"]
-
 
 def at(expr: Expr, var: Var, value: Expr) -> Expr:
     """Return `expr` with `value` substituted for `var`."""

@@ -21,8 +21,6 @@ from .facts import room
 from .folding import Fold, IntegerFolding
 from .intern import integer, operation
 
-__all__ = ["Substitution"]
-
 #: returns an instance of an expression for the current values of the variables
 Make = Callable[[], Expr]
 

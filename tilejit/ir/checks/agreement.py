@@ -19,8 +19,6 @@ from ...scopes import SCOPES
 from .. import nodes as ir
 from ..arithmetic import build
 
-__all__ = ["Agreements"]
-
 #: bits of a cell for the value
 _VALUE_BITS = 32
 

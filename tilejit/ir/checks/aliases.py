@@ -19,8 +19,6 @@ from ..arithmetic import build
 from ..params import AddressParam, PointerParam
 from .in_place import named_starts, overlap_text, pairs, shown
 
-__all__ = ["Aliases"]
-
 
 class Aliases:
     """The arrays of one kernel that may overlap others.

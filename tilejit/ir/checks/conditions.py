@@ -12,8 +12,6 @@ from ..arithmetic import build, facts
 from ..nodes import FALSE, TRUE, Break, Cast, Const, Continue, Element, Expr, For, Let, Load, Op, Store, Var
 from ..walk import Place, subexpressions
 
-__all__ = ["Conditions"]
-
 
 class Conditions:
     """The conditions that hold, by block, innermost last.

@@ -19,7 +19,6 @@ from ..nodes import TRUE, Assert, Cast, Const, Expr, Load, Op, Stmt
 from ..walk import subexpressions
 from .conditions import Conditions
 
-__all__ = ["by_zero"]
 
 def by_zero(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
     """Yield an assertion for each division in a statement whose divisor may be zero."""

@@ -19,8 +19,6 @@ from ..watched import WatchedRegion
 from .conditions import Conditions
 from .in_place import shown
 
-__all__ = ["WatchedRegions"]
-
 #: limit of the event numbers in the instruction's 16-bit operand, used as a number instead of a bit mask
 _MOST_EVENTS = (1 << 16) - 1
 

@@ -8,8 +8,6 @@ from .divisions import by_zero
 from .in_place import overlapping
 from .indices import outside
 
-__all__ = ["failing"]
-
 
 def failing(stmt: Stmt, conditions: Conditions) -> tuple[Assert, ...]:
     """Return the assertions to insert before a statement."""

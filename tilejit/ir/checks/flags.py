@@ -25,8 +25,6 @@ from ..analyses.local_registers import LocalRegisters, span
 from ..arithmetic import build
 from ..params import AssertionsParam
 
-__all__ = ["WrittenFlags"]
-
 #: returns the statements for one register, given its number
 _Body = Callable[[ir.Expr], Iterable[ir.Stmt]]
 

@@ -19,8 +19,6 @@ from ..text.printer import expr_text
 from .conditions import Conditions
 from .indices import title
 
-__all__ = ["named_starts", "overlapping", "pairs", "refuse_overlaps", "shown", "overlap_text"]
-
 
 def refuse_overlaps(kernel: Kernel) -> None:
     """Raise KernelTypeError for operands that certainly overlap partly or in a different order."""

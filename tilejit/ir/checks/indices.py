@@ -15,8 +15,6 @@ from ..arithmetic import build, facts
 from ..nodes import Arrive, Assert, Buffer, Element, Expect, Expr, Region, Stmt, TileOp, WaitPhase
 from .conditions import Conditions
 
-__all__ = ["outside", "title"]
-
 
 def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
     """Yield an assertion for each index of a statement's places that isn't proved to be inside."""

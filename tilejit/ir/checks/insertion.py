@@ -16,8 +16,6 @@ from .edges import WatchedRegions
 from .failing import failing
 from .flags import WrittenFlags
 
-__all__ = ["Insertion"]
-
 
 class Insertion:
     """The assertions of one kernel.

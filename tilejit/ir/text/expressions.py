@@ -13,8 +13,6 @@ from .. import nodes as ir
 from .grammar import INFIX, NOT, default_dtype, derived_dtype, literal_dtypes
 from .tokens import Line
 
-__all__ = ["Names", "dtype_name", "ends_after_place", "expression", "looked_up", "place", "region"]
-
 T = TypeVar("T")
 
 

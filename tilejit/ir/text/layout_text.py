@@ -7,8 +7,6 @@ import ast
 from ...errors import KernelSyntaxError
 from ...layout import Axis, R, Replica, S, Swizzle, Term, TileLayout
 
-__all__ = ["layout_from_text", "swizzle_from_text"]
-
 _Parsed = int | tuple[object, ...] | slice | Axis | Term | Replica | TileLayout | Swizzle
 
 

@@ -20,8 +20,6 @@ from .expressions import Names, dtype_name, ends_after_place, expression, looked
 from .layout_text import layout_from_text
 from .tokens import Line, lines_of
 
-__all__ = ["from_text"]
-
 T = TypeVar("T")
 
 

@@ -60,8 +60,6 @@ from ..combine import Combine
 from ..placements import MemoryPlacement
 from .grammar import ATOM, COMPARISON, INFIX, INVERT, NAME, NOT, RESERVED, default_dtype, literal_dtypes, says_its_type
 
-__all__ = ["buffer_text", "expr_text", "place_text", "stmt_text", "to_text"]
-
 INDENT = "  "
 
 

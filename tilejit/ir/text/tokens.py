@@ -12,8 +12,6 @@ from ...errors import KernelSyntaxError
 from ...source import Span
 from .grammar import NAME
 
-__all__ = ["Line", "Token", "lines_of"]
-
 T = TypeVar("T")
 
 _TOKEN = re.compile(

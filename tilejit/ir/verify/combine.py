@@ -8,8 +8,6 @@ from .. import nodes as ir
 from ..combine import Combine
 from .operations import const_fault, dtype_of, op_fault
 
-__all__ = ["combine_faults"]
-
 
 def combine_faults(combine: Combine) -> Iterator[str]:
     """Yield the faults of a combine function."""

@@ -9,8 +9,6 @@ from ...isa import Kind, Operand, Row, nearest
 from ...target import TARGETS
 from .. import nodes as ir
 
-__all__ = ["cut_inputs", "instruction_faults"]
-
 Item = ir.Input
 
 #: keys of instructions without faults; a key has everything that the faults depend on

@@ -5,8 +5,6 @@ from __future__ import annotations
 from ...layout.swizzle import SWIZZLE_BITS
 from ..params import TensorMapParam
 
-__all__ = ["map_faults"]
-
 
 def map_faults(param: TensorMapParam) -> list[str]:
     """Return the faults of a tensor map's boxes."""

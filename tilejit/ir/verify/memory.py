@@ -15,11 +15,6 @@ from .. import walk
 from ..arithmetic.facts import bounds
 from ..values import SPACES
 
-__all__ = [
-    "access_fault", "arrivals_fault", "buffer_faults", "displaced_faults", "element_faults", "is_whole",
-    "region_faults", "vector_faults",
-]
-
 #: possible sizes of one memory access in bytes
 ACCESS_BYTES = (1, 2, 4, 8, 16, 32)
 

@@ -18,8 +18,6 @@ from ...scopes import SCOPES
 from .. import nodes as ir
 from ..arithmetic.facts import full_range
 
-__all__ = ["const_fault", "dtype_of", "is_known_sound", "op_fault", "shape_and_type_faults", "tile_op_faults"]
-
 
 def const_fault(const: ir.Const) -> str | None:
     """Return the fault of a constant, or None."""

@@ -11,8 +11,6 @@ from ...target import STATIC_SHARED_BYTES, TARGETS, TMEM_COLUMNS
 from .. import nodes as ir
 from ..placements import BARRIER, DYNAMIC, PLACES, SHARED, STATIC, TMEM, MemoryPlacement, total, within
 
-__all__ = ["placement_faults"]
-
 #: groups of places that share one memory
 _MEMORIES: tuple[tuple[str, ...], ...] = (SHARED, (TMEM,), (BARRIER,))
 

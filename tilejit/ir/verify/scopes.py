@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from .. import nodes as ir
 
-__all__ = ["OUTERMOST", "Scopes"]
-
 #: the scope of the parameters, and of expressions without variables
 OUTERMOST = 0
 

@@ -14,8 +14,6 @@ from .operations import const_fault, dtype_of, op_fault
 from .scopes import OUTERMOST, Scopes
 from .violation import Violations
 
-__all__ = ["Values"]
-
 
 class Values:
     """The names that the kernel has defined and used so far."""

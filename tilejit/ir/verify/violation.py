@@ -5,8 +5,6 @@ from __future__ import annotations
 from ...dataclass import dataclass
 from ...source import Span
 
-__all__ = ["Violation", "Violations"]
-
 
 @dataclass(frozen=True, slots=True)
 class Violation:

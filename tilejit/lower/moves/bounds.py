@@ -12,8 +12,6 @@ from ...ir.nodes import Assert, Assign, Declare, Expr, Region, Var
 from ..builder import Builder
 from ..schedule.placement import extent_of
 
-__all__ = ["each_inside"]
-
 
 @contextmanager
 def each_inside(b: Builder, region: Region, dim: int) -> Iterator[Callable[[Expr, Expr], None]]:

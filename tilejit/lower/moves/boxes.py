@@ -41,8 +41,6 @@ from ..schedule.placement import element_offset, extent_of, global_strides, insi
 from ..schedule.swizzle_atoms import ATOM_ROWS, Atoms, atoms_of
 from ..variant import DispatchContext
 
-__all__ = ["BoxCopy", "barrier_of", "box_copy"]
-
 #: alignment of a box in shared memory, in bytes
 _SHARED_ALIGN = 128
 

@@ -14,8 +14,6 @@ from ...ir.nodes import TRUE, Expr
 from ...ops.reduction import Reduction
 from ..builder import Builder
 
-__all__ = ["Combining", "Partial"]
-
 #: a partial result: one expression for each of `Combining.types`
 Partial = tuple[Expr, ...]
 

@@ -17,8 +17,6 @@ from ..schedule.owners import need_own_registers, need_thread_axes
 from ..schedule.placement import owned
 from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, from_to
 
-__all__ = ["BETWEEN_TILES", "CONVERSION_CONDITIONS", "EXCHANGE_CONDITIONS", "partial_write_fault", "held"]
-
 #: size of the cache of `Holding`s; one of 64 x 64 elements takes 64 KiB
 _REMEMBERED = 64
 

@@ -18,8 +18,6 @@ from ...target import WARP as LANES
 from ..builder import Builder, instances_of
 from .combining import Combining, Partial
 
-__all__ = ["LaneReduction", "SharedPartials", "Shuffles", "by_redux", "by_vote", "exchanged", "gathered"]
-
 _WORD_BITS = 32
 
 #: cycles of a multiprocessor per shuffle; a selection takes 1

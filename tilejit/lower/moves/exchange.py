@@ -16,8 +16,6 @@ from ..schedule.iterations import Iterations
 from ..weights import BARRIER
 from .wavefronts import WORD_BYTES, SharedAccesses
 
-__all__ = ["ExchangeMemory", "RoundCosts", "cheapest", "dense"]
-
 Array = np.ndarray
 
 #: wavefronts are counted for the first threads and iterations only

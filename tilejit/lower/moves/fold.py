@@ -25,8 +25,6 @@ from ..variant import DispatchContext
 from .combining import Partial
 from .cross_thread import LaneReduction, SharedPartials, gathered
 
-__all__ = ["Folding", "plan_fold"]
-
 Array = np.ndarray
 
 #: the thread index in conditions that are evaluated for all threads

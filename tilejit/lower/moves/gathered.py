@@ -22,8 +22,6 @@ from ..schedule.placement import gathered_offsets
 from ..schedule.strides import total_along
 from .bounds import each_inside
 
-__all__ = ["Index"]
-
 
 @dataclass(frozen=True, slots=True)
 class Index:

@@ -18,8 +18,6 @@ from ..schedule.views import View
 from ..schedule.windows import Edges, Mask
 from .masks import VectorMask
 
-__all__ = ["MaskedVector", "Selection", "at_edges"]
-
 #: the vectors that one pass over all of them moves: all; those that move in one access; those that move by element
 Selection = Literal["each", "whole", "cut"]
 

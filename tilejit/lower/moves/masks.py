@@ -12,8 +12,6 @@ from ...ir.nodes import TRUE, Buffer, Expr, Load, TileOp, Var, Vector
 from ..builder import Builder
 from ..rematerialized import Recomputed, along
 
-__all__ = ["ComputedMask", "IndexCondition", "ReadMask", "VectorMask"]
-
 
 class VectorMask(ABC):
     """The elements of one vector that an operation's mask includes."""

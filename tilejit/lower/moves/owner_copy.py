@@ -17,8 +17,6 @@ from ..schedule.windows import Edges
 from ..variant import local_side
 from .register_copy import fill_value
 
-__all__ = ["OwnerCopy"]
-
 #: name of the operand in the schedules of an owner copy: the whole local tile
 _TILE = "tile"
 

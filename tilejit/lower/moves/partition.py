@@ -28,8 +28,6 @@ from .masked import MaskedVector, at_edges
 from .register_copy import fill_value
 from .vectors import pieces
 
-__all__ = ["Partition", "PartitionCopy", "each_vector"]
-
 P = TypeVar("P", bound="Partition")
 
 

@@ -32,8 +32,6 @@ from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, outside
 from .combining import Combining, Partial
 from .cross_thread import SharedPartials, Shuffles, by_redux, by_vote, exchanged
 
-__all__ = ["REDUCTIONS", "REDUCTION_CONDITIONS", "REDUCTION_OPERANDS", "Reducing", "plan_reduction"]
-
 Array = np.ndarray
 
 #: the thread index in conditions that are evaluated for all threads

@@ -13,8 +13,6 @@ from ..schedule.placement import Placement, need_slice, place
 from ..schedule.views import DigitSchedule, broadcast_along
 from ..variant import local_side
 
-__all__ = ["fill_value", "register_copy"]
-
 
 def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
     """Return the digits of a copy between "registers" and "memory", and whether registers are the destination.

@@ -12,8 +12,6 @@ from ..schedule.owners import need_all_threads, need_same_threads
 from ..schedule.placement import Placement, need_slice, place
 from ..schedule.views import DigitSchedule, broadcast_along
 
-__all__ = ["update_forms", "update_schedule"]
-
 #: operands that may have the shape of "place"; the first that has it becomes "registers"
 _OWNERS = ("before", "value", "desired")
 

@@ -41,8 +41,6 @@ from .gathered import Index
 from .masked import MaskedVector, Selection, at_edges
 from .masks import IndexCondition, ReadMask, VectorMask
 
-__all__ = ["OwnedVectors", "RegisterVectors", "VectorRegisters", "pieces"]
-
 
 @lean(frozen=True, slots=True)
 class OwnedVectors:

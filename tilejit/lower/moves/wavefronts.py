@@ -16,8 +16,6 @@ from ...fast_unique import fast_unique
 from ...layout import Swizzle
 from ..weights import ACCESS, WAVEFRONT
 
-__all__ = ["LaneDigit", "SharedAccesses", "WORD_BYTES", "wavefronts"]
-
 Array = np.ndarray
 
 _BANKS, WORD_BYTES, _LANES = 32, 4, 32

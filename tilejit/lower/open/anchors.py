@@ -20,8 +20,6 @@ from ...scopes import SCOPES
 from .axes import AxisJoin, Survey, TileUse, Use
 from .products import ProductLayouts
 
-__all__ = ["anchored", "part_of"]
-
 
 def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[TileUse, Projection]:
     """Return the fixed layouts and those of the tiles that they reach; without `products`, only the user's layouts."""

@@ -20,8 +20,6 @@ from ...ir.walk import Block, each, inventory
 from ...ops.axes import REDUCTION, Labels
 from .parts import needs_conversion
 
-__all__ = ["Component", "AxisJoin", "Survey", "TileUse", "Use", "base_of", "fits", "survey"]
-
 #: assumed for loops whose trip count isn't constant
 _UNKNOWN_TRIP_COUNT = 8
 

@@ -12,8 +12,6 @@ from ...remember import LIMIT
 from .axes import Component
 from .cost import Counts, Demand, Prices
 
-__all__ = ["Chosen", "candidates", "choose", "order_axes"]
-
 #: number of the cheapest grids of which other distributions of warps are tried
 _VARIED = 4
 

@@ -20,11 +20,6 @@ from ...target import LINE_BYTES, MAX_REGISTERS, SECTOR_BYTES, WARP
 from ..moves.wavefronts import LaneDigit, wavefronts
 from ..weights import ACCESS, BARRIER, ELEMENT, FREE_REGISTERS, LINE, PARTIAL, SECTOR, SHUFFLE, SPILL, WAVEFRONT
 
-__all__ = [
-    "AccessCost", "Counts", "Demand", "Extents", "Prices", "Reduced", "TilePart", "lines", "shuffles", "touched",
-]
-
-
 #: testing a vector's mask: two comparisons of its ends, and a branch
 _VECTOR_TEST = 4 * ELEMENT
 

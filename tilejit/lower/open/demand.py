@@ -20,8 +20,6 @@ from ..schedule.width import misaligned
 from .axes import AxisJoin, Component, Survey, TileUse, Use
 from .cost import AccessCost, Demand, Extents, Reduced, TilePart
 
-__all__ = ["access", "demands"]
-
 Key = TypeVar("Key")
 
 

@@ -35,8 +35,6 @@ from ...ops.copies import COPY, FILL, INDEX
 from ...ops.reduce import AXIS, REDUCTIONS, axes_of
 from ...target import WARP
 
-__all__ = ["flattened"]
-
 #: extents other than 1
 _Extents = tuple[int, ...]
 

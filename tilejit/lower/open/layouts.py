@@ -18,8 +18,6 @@ from .repair import LayoutSource, Rewriter
 from .same_threads import on_one_scope
 from .staging import staged
 
-__all__ = ["LaidOut", "LayoutChoice", "lay_out"]
-
 
 @dataclass(frozen=True, slots=True)
 class LayoutChoice:

@@ -16,8 +16,6 @@ from ..schedule.owners import need_all_threads
 from ..schedule.placement import place
 from ..schedule.strides import Folded
 
-__all__ = ["by_all_threads", "needs_conversion", "suits"]
-
 
 def needs_conversion(op: TileOp, threads: int) -> bool:
     """True if an operation whose tiles all have the user's layouts needs a conversion. threads: of the CTA."""

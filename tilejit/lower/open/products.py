@@ -21,8 +21,6 @@ from ...target import WARP, target
 from ..weights import ACCESS, BARRIER, WAVEFRONT
 from .axes import AxisJoin, Survey, TileUse, Use
 
-__all__ = ["ProductLayouts", "has_products"]
-
 #: cost of a warp's instruction in quarter cycles of a multiprocessor: 2,048 products of 16 bits, at 1,024 per cycle
 _MMA = 8
 

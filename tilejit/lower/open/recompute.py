@@ -28,8 +28,6 @@ from ...ops.elementwise.arithmetic import ADD
 from ..weights import ELEMENT
 from .axes import AxisJoin, Survey, TileUse, Use, base_of
 
-__all__ = ["Rematerializer"]
-
 #: the most elementwise operations that are repeated, and their highest issue weight
 _MOST_STEPS, _CHEAP = 2, ELEMENT
 

@@ -22,8 +22,6 @@ from ...ir.nodes import Alloc, Buffer, BufferView, Kernel, Open, Region, Stmt, T
 from ...ops.copies import COPY
 from .axes import AxisJoin, Survey, TileUse, Use, base_of
 
-__all__ = ["reload_operands"]
-
 #: size in bytes above which a tile may be evicted from the caches before the second load
 _MOST_BYTES = 64 * 1024
 

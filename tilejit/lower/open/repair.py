@@ -31,8 +31,6 @@ from .parts import by_all_threads, suits
 from .products import ProductLayouts
 from .recompute import Rematerializer
 
-__all__ = ["LayoutSource", "Rewriter"]
-
 
 @dataclass(frozen=True, slots=True)
 class LayoutSource:

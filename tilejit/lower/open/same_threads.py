@@ -7,8 +7,6 @@ from ...ir import walk
 from ...ir.nodes import Alloc, Buffer, Kernel, Open, TileOp
 from ...scopes import SCOPES
 
-__all__ = ["on_one_scope"]
-
 
 def on_one_scope(kernel: Kernel) -> Kernel:
     """Give such tiles the narrowest scope, whose thread axes are valid in all of them."""

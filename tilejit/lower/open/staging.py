@@ -24,8 +24,6 @@ from .choose import choose
 from .cost import AccessCost, Demand, touched
 from .demand import access
 
-__all__ = ["staged"]
-
 
 def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) -> dict[int, Projection]:
     """Map the id of a copy to the layout in which it accesses memory instead, if that is cheaper by a quarter."""

@@ -9,8 +9,6 @@ from ...target import WARP
 from ..plans import Passes
 from .places import elements_of_threads, need_no_stray_write
 
-__all__ = ["prove_passes"]
-
 
 def prove_passes(passes: Passes, op: TileOp) -> None:
     """Raise AssertionError unless each place of the destination receives its element, from a lane of the same warp."""

@@ -16,8 +16,6 @@ from ...target import TMEM_LANE
 from ..plans import Moves
 from ..schedule.launch_values import launch_values
 
-__all__ = ["Contents", "addresses", "each_element", "elements_of_threads", "need_no_stray_write", "owners_of"]
-
 Array = np.ndarray
 
 #: distance between threads in the keys of registers, which are less than it

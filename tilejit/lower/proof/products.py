@@ -12,8 +12,6 @@ from ...ir.nodes import TileOp
 from ..plans import Products
 from .places import elements_of_threads
 
-__all__ = ["prove_products"]
-
 Array = np.ndarray
 
 _WARP = 32

@@ -20,8 +20,6 @@ from .products import prove_products
 from .reductions import prove_folds, prove_reductions
 from .warpgroup_products import prove_warpgroup_products
 
-__all__ = ["prove"]
-
 Array = np.ndarray
 
 

@@ -13,8 +13,6 @@ from ...ops.reduce import axes_of
 from ..plans import Folds, Reductions
 from .places import elements_of_threads, need_no_stray_write
 
-__all__ = ["prove_folds", "prove_reductions"]
-
 Array = np.ndarray
 
 

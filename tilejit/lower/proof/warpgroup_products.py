@@ -14,8 +14,6 @@ from ..plans import SharedFactor, WarpgroupProducts
 from ..schedule.launch_values import launch_values
 from .places import addresses, elements_of_threads
 
-__all__ = ["prove_warpgroup_products", "read_at"]
-
 Array = np.ndarray
 
 _ROWS, _THREADS = 64, 128

@@ -17,8 +17,6 @@ from ...remember import LIMIT
 from .placement import DigitStep, Placement
 from .strides import Folded, Scaled, Stride, Thread, goes_on, times
 
-__all__ = ["Digit", "common_digits", "counting", "digits_of", "folded_digit", "joined_digits"]
-
 
 @lean(frozen=True, slots=True)
 class Digit:

@@ -37,8 +37,6 @@ from .shares import at_warp, is_binary, numbered, reduced_tiles
 from .strides import Thread
 from .views import DigitSchedule
 
-__all__ = ["FoldOrder", "FoldStep", "FoldSteps", "Gathering", "Key"]
-
 T = TypeVar("T")
 
 #: values of the register digits that aren't combined yet, slowest first

@@ -26,8 +26,6 @@ from .placement import DigitStep, Placement, need_slice, place
 from .strides import Stride, Thread
 from .views import DigitSchedule
 
-__all__ = ["Fragments", "fragment", "nearest", "share"]
-
 #: dimensions of the space (m, n, k)
 _M, _N, _K = range(3)
 

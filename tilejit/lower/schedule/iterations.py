@@ -12,8 +12,6 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Expr, Region, Var
 from .launch_values import launch_values
 
-__all__ = ["Iterations"]
-
 Array = np.ndarray
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from ...ir.nodes import Region, Strided, Var
 
-__all__ = ["launch_values"]
-
 
 def launch_values(regions: Sequence[Region]) -> dict[str, int]:
     """Return the run-time strides by name: those of row-major tensors whose rows are padded to the alignment."""

@@ -25,8 +25,6 @@ from .placement import Placement
 from .views import DigitSchedule, View
 from .width import misaligned
 
-__all__ = ["ROW", "Tiles", "split_tiles"]
-
 #: elements of one row of a tile: 16 contiguous bytes in shared memory
 ROW = 8
 

@@ -8,8 +8,6 @@ from .placement import Placement
 from .strides import Thread
 from .views import DigitSchedule
 
-__all__ = ["need_all_threads", "need_own_registers", "need_same_threads", "need_thread_axes"]
-
 
 def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
     """Raise LayoutError unless the threads that own a tile, replicas included, are exactly those of the scope."""

@@ -26,11 +26,6 @@ from ...target import TMEM_LANE
 from .strides import Folded, Scaled, Stride, Term, Thread, multiple_of, total_along
 from .swizzles import swizzled
 
-__all__ = [
-    "Offset", "Placement", "DigitStep", "edges", "element_offset", "extent_of", "gathered_offsets", "global_strides",
-    "inside", "need_slice", "owned", "place",
-]
-
 
 class DigitStep(NamedTuple):
     """One digit of an index: `extent` values, `stride` apart."""

@@ -16,8 +16,6 @@ from ...ir.arithmetic import build, facts
 from ...ir.nodes import Buffer, Const, Expr
 from ..builder import Builder
 
-__all__ = ["Choice", "RegisterRun", "choice", "each_start"]
-
 #: Largest number of copies of an operation's code, one for each start. With 8 starts a read takes 26 instructions
 #: (25 through local memory), a write 35 (40), and a copy of a row of 16 elements 100 (79), of which 33 are executed; it
 #: compiles in 10 ms (8), and with 16 starts in 25 ms (12). (`compile` of `r[n]`, `r[n] = x` and

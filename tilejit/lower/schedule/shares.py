@@ -35,8 +35,6 @@ from .placement import DigitStep, Placement, place
 from .strides import Thread
 from .views import DigitSchedule
 
-__all__ = ["ResultShares", "Slot", "at_warp", "is_binary", "numbered", "reduced_tiles"]
-
 Array = np.ndarray
 
 

@@ -9,8 +9,6 @@ from ...dtypes import DType
 from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Var
 
-__all__ = ["Folded", "Scaled", "Stride", "Term", "Thread", "goes_on", "multiple_of", "shown", "times", "total_along"]
-
 
 @dataclass(frozen=True, slots=True)
 class Thread:

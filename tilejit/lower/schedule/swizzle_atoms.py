@@ -27,8 +27,6 @@ from ...layout.swizzle import SWIZZLE_BITS
 from ...scopes import CTA
 from .placement import DigitStep, Offset, Placement, need_slice, place
 
-__all__ = ["ATOM_ROWS", "MODES", "Atoms", "atoms_of"]
-
 #: rows of an atom
 ATOM_ROWS = 8
 

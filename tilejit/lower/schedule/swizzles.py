@@ -16,8 +16,6 @@ from ...ir.nodes import Cast, Const, Expr, Op
 from ...layout import Swizzle
 from ...remember import remembered
 
-__all__ = ["advanced", "possible_bits", "swizzled"]
-
 
 def swizzled(address: Expr, swizzle: Swizzle | None) -> Expr:
     """Apply a swizzle to an address; terms that are multiples of its period are added afterwards."""

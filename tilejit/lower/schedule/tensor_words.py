@@ -18,8 +18,6 @@ from ...target import TMEM_LANE, WARP, WARPGROUP
 from .placement import DigitStep, Placement, need_slice, place
 from .strides import Thread, total_along
 
-__all__ = ["Elements", "Words", "first_place", "lane_fault", "words"]
-
 _BITS = 32
 
 Array = np.ndarray

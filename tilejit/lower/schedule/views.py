@@ -29,8 +29,6 @@ from .registers import RegisterRun
 from .strides import Folded, Stride, Term, Thread, goes_on, total_along
 from .swizzles import advanced, swizzled
 
-__all__ = ["DigitSchedule", "Space", "View", "broadcast_along"]
-
 
 @lean(frozen=True, slots=True)
 class Space:

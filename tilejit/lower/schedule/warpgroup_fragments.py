@@ -21,8 +21,6 @@ from ...scopes import WARPGROUP
 from .placement import need_slice, place
 from .tensor_words import Elements, first_place
 
-__all__ = ["FragmentRun", "registers_of_a", "registers_of_sums", "runs"]
-
 Array = np.ndarray
 
 

@@ -19,9 +19,6 @@ from .placement import Placement, gathered_offsets
 from .strides import Folded, Stride, Thread, multiple_of, shown
 from .views import DigitSchedule
 
-__all__ = ["Width", "misaligned", "widest_vector"]
-
-
 #: an index without known facts
 _ANY = Var("any", int64)
 

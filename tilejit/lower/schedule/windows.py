@@ -27,9 +27,6 @@ from ..builder import Builder
 from .placement import ends_inside, extent_of, inside
 from .views import View
 
-__all__ = ["Edges", "Mask"]
-
-
 
 @lean(frozen=True, slots=True)
 class Edges:

@@ -11,8 +11,6 @@ from ...dtypes import DType, bool_, float32, int32, mixes_signs, promote, unsign
 from ...errors import KernelTypeError
 from ..scalar import Code
 
-__all__ = ["INF", "NAN", "RULES", "Accuracy", "Approximation", "Elementwise", "Formula", "in_double"]
-
 Array = np.ndarray
 Formula = Callable[..., Array]
 Range = tuple[float, float]
