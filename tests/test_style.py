@@ -181,6 +181,7 @@ GLOSSARY = {
 EXCEPTIONS = {
     ("tests/test_style.py", "*"): "the table itself",
     ("README.md", "who want"): "of engineers, not of code",
+    ("tilejit/ir/checks/aliases.py", "met"): "part of a name in tile IR",
 }
 
 #: what separates the words of a phrase, in names and across the lines of a comment

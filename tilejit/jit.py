@@ -434,7 +434,7 @@ def simulate(
     Races can be missed in two cases. Of the threads that read a location since the CTA's last barrier, the first and
     the last are recorded, and in kernels with named barriers, fences or releases the last of each of eight groups of
     warps; a write that is ordered after all of these, but not after another reader, passes. If threads stored equal
-    values to a location, an access to it compares at most 16 million pairs of such a thread and an accessing thread.
+    values to a location, an access to it compares at most 16 million pairs of a storing and an accessing thread.
 
     Example:
         @tj.kernel(threads=32)

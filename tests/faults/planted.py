@@ -211,8 +211,8 @@ FAULTS = (
     Fault(
         "the first parameter of a tuning key is ignored",
         "tuning/kernel.py",
-        "key = tuple([_key_value(by_name[name], name) for name in self.choices.key])",
-        "key = tuple([_key_value(by_name[name], name) for name in self.choices.key[1:]])",
+        "named = [(name, by_name[name]) for name in self.choices.key]",
+        "named = [(name, by_name[name]) for name in self.choices.key[1:]]",
     ),
     # top level
     Fault(

@@ -49,7 +49,7 @@ FAULTS = (
         provoked_by=(
             "neg.s16 or abs.s16 of -32768 whose result, also packed and unpacked, is compared, shifted, multiplied or "
             "converted as a signed number: ptxas takes it for an extended number, so that it is +32768. Not affected: "
-            "numbers of 8 bits, conversions to floats, -1 * x, and the sum of such a result with another number."
+            "numbers of 8 bits, conversions to floats, -1 * x, and the sum of the result with another number."
         ),
         versions="wrong: 12.6 to 13.2; right: 13.3 to 13.5",
         evidence="sm_90: IADD3 R5, RZ, -R0, RZ or IABS R5, R0 without the PRMT R5, R5, 0x9910, RZ after it",

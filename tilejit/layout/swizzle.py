@@ -88,7 +88,7 @@ class Swizzle:
         if width not in (4, 8, 16, 32, 64, 128):
             raise LayoutError(
                 f"no swizzle for elements of {shown(width)} bits; a 16-byte chunk needs 4, 8, 16, 32, 64 or 128",
-                hint="give a type of such a width",
+                hint="use a type of one of these widths",
             )
         return cls(SWIZZLE_BITS[mode], (128 // width).bit_length() - 1, 3)
 

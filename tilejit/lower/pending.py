@@ -99,7 +99,7 @@ def add_wait_registers(kernel: Kernel) -> Kernel:
 class _Pending:
     """Registers that the work of one instruction fills or reads.
 
-    groups: number of groups of such work committed since, including that of this instruction.
+    groups: number of groups of this kind of work committed since, including that of this instruction.
     settled: True after a wait that the compiler inserted.
     least: lower bounds of variables that hold if the work is pending. A loop that left it pending ran at least once,
     so its stop has a lower bound.

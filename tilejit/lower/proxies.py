@@ -78,7 +78,7 @@ def with_fences(kernel: Kernel) -> Kernel:
 def check_multicast(tile: Kernel, lane: Kernel) -> None:
     """Raise DispatchError if threads access memory that other CTAs of the cluster write.
 
-    The release of such memory to the other CTAs orders only asynchronous accesses that have been waited for. Parts of a
+    The release of this memory to the other CTAs orders only asynchronous accesses that have been waited for. Parts of a
     buffer that no multicast copy fills belong to the CTA.
     """
     copies = [op for op in walk.each(tile.body, TileOp) if op.attr(MULTICAST.name) is not None]

@@ -95,7 +95,7 @@ def do_bench(
     if not works or not all(map(callable, works)):
         raise LaunchError(
             "do_bench times functions without arguments, and none was passed",
-            hint="write do_bench(lambda: k[grid](...)), or a list of such functions",
+            hint="write do_bench(lambda: k[grid](...)), or a list of functions",
         )
     contenders = [Contender(each) for each in works]
     with devices.default().bench(None, None, ()) as bench:

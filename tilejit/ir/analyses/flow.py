@@ -28,7 +28,7 @@ State = TypeVar("State")
 
 @lean(frozen=True, slots=True)
 class LoopStates(Generic[State]):
-    """The states around a loop; None where no path leads.
+    """The states around a loop; None for unreachable points.
 
         before ──▶ head ──▶ body ──▶ end of the iteration, `continue`
                     ▲        │                │
@@ -101,7 +101,7 @@ class Analysis(ABC, Generic[State]):
 
 
 def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | None]:
-    """Return the state before each of `walk.statements(body)`, in that order; None where no path leads."""
+    """Return the state before each of `walk.statements(body)`, in that order; None if it is unreachable."""
     course = _course(analysis, analysis.kinds.union(walk.UNBOUNDED), body, 0)
     solver = _Solver(analysis, course.end)
     solver.block(course, start)

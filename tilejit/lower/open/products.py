@@ -27,7 +27,7 @@ _MMA = 8
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """warps: along M and N. copies: the number of groups of such warps, which compute the same."""
+    """warps: along M and N. copies: the number of groups of warps that compute the same."""
 
     warps: tuple[int, int]
     copies: int
