@@ -21,7 +21,7 @@ from tilejit import pipeline
 from tilejit.remember import forget
 
 #: hypothesis's profiles by the examples of a property: "few" to see that tests run, "sample" for the default tier
-PROFILES = {"few": 6, "sample": 15, "default": 30, "long": 2000}
+PROFILES = {"few": 6, "sample": 10, "default": 30, "long": 2000}
 for name, examples in PROFILES.items():
     settings.register_profile(
         name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]

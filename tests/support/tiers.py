@@ -1,7 +1,7 @@
 """The tiers of the tests: which tests a run of pytest leaves out unless it is asked for them.
 
 The default tier leaves out the tests with a marker of `MARKED`. Of each test function with more than `FEW` cases it
-runs the first, the middle and the last case, and a quarter of the others, which changes daily: within four days every
+runs the first, the middle and the last case, and an eighth of the others, which changes daily: within eight days every
 case runs.
 """
 
@@ -22,7 +22,7 @@ MARKED = ("long", "integration")
 FEW = 12
 
 #: one of this many cases runs on a given date
-ONE_OF = 4
+ONE_OF = 8
 
 #: the environment variables on which the tests depend
 _VARIABLES = ("HYPOTHESIS_PROFILE", "TILEJIT_DEVICE")
@@ -91,8 +91,8 @@ def sampled(cases: Sequence[str], day: str) -> set[str]:
     if len(cases) <= FEW:
         return set(cases)
     number = date.fromisoformat(day).toordinal()
-    quarter = {case for case in cases if (zlib.crc32(case.encode()) + number) % ONE_OF == 0}
-    return quarter | {cases[0], cases[len(cases) // 2], cases[-1]}
+    drawn = {case for case in cases if (zlib.crc32(case.encode()) + number) % ONE_OF == 0}
+    return drawn | {cases[0], cases[len(cases) // 2], cases[-1]}
 
 
 def header(config: pytest.Config) -> str:
