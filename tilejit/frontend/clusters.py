@@ -27,7 +27,7 @@ _AXES = range(3)
 
 
 def _axis(ctx: Context, arguments: Arguments, name: str) -> int | None:
-    """Return the axis of the cluster that a call names; None if it names none."""
+    """Return the axis of the cluster that the argument `name` gives; None if it is missing or None."""
     argument = arguments.get(name)
     value = optional(ctx, argument)
     if value is None or argument is None:

@@ -80,7 +80,7 @@ def _is_view_of_phi(ctx: Context, binding: Binding) -> bool:
 
 
 def _sources(ctx: Context, binding: Binding) -> tuple[Source, ...]:
-    """Return the buffers that a name bound to memory may be."""
+    """Return the buffers that a name bound to memory may refer to."""
     assert isinstance(binding.value, Memory)
     root = binding.value.buffer.root
     choice = ctx.buffer_choices.get(root.name)
@@ -90,7 +90,7 @@ def _sources(ctx: Context, binding: Binding) -> tuple[Source, ...]:
 def kind_outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
     """Return the kind of a value for use after the loop or block that created it. last: one of its bindings.
 
-    Its parts may change when the next iteration begins, or when the loop ends.
+    The parts of a region may change when the next iteration begins, or when the loop ends.
     """
     if isinstance(kind, ItemsKind):
         assert isinstance(last.value, Items)

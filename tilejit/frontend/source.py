@@ -28,7 +28,7 @@ class KernelSource:
     #: the lines of the whole file
     lines: tuple[str, ...] = field(repr=False)
     node: ast.FunctionDef = field(repr=False)
-    #: the names that it reads from outside, as chains (name, *attributes) in order
+    #: the names that it reads from outside, as chains (name, *attributes) in source order
     references: tuple[tuple[str, ...], ...] = field(repr=False)
     #: True if its text is ASCII, so that columns in bytes are columns in characters
     is_ascii: bool = field(init=False, repr=False)
