@@ -97,7 +97,7 @@ TYPE_CASES = [
     ("x = tj.uniform(«A[0, 0]», tj.cta)", "tj.uniform takes an integer or a bool_", "tj.uniform(x > 0"),
     ("«tj.grid_sync()»", "would wait for CTAs that can't start until others have ended", "cooperative=True"),
     ("x = «tj.cta.coppy»(A, B)", "tj.cta has no attribute coppy", "did you mean copy?"),
-    ("x = «tj.cta_id(5)»", "axis 5 of the grid", "three axes"),
+    ("x = «tj.cta_id(5)»", "a grid has no axis 5", "three axes"),
     ("x = «helper(1, 2)»", "helper takes at most 1 argument; got 2", "its parameters: x"),
     ("x = «helper()»", "helper needs x", "its parameters: x"),
     ("x = helper(«y=2»)", "helper has no parameter y", "its parameters: x"),

@@ -86,7 +86,7 @@ REFUSED = [
     ("tj.warp.release(«ring»)", "release takes a step of a ring; this is a ring of 3 stages", "ring[i]"),
     ("tj.warp.arrive(«ring[0]»)", "a step has two barriers", "commit(t)"),
     ("tj.warp.arrive(b, «cta=0»)", "arrive with cta= is not available in this version", "this CTA"),
-    ("tj.alloc_ring(2, multicast=«3»)", "axis 3 of the cluster", "three axes"),
+    ("tj.alloc_ring(2, multicast=«3»)", "a cluster has no axis 3", "three axes"),
     ("tj.alloc_ring(2, multicast=«n»)", "the axis must be known at compile time", ""),
     ("b.wait(«1.5»)", "1.5 is not an integer", ""),
 ]

@@ -79,7 +79,7 @@ def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
     if isinstance(value, np.dtype):
         return type(value).__qualname__, repr(value)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        # `repr` of a number shows all digits, but that of its array only eight
+        # `repr` shows all digits of a number, but only eight digits of an array
         number = value.item()
         exact = token(number) if isinstance(number, (bool, int, float)) else repr(number)
         return type(value).__qualname__, str(value.dtype), exact

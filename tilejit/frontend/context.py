@@ -196,7 +196,7 @@ class Context:
     definitions: dict[str, Expr] = field(default_factory=dict)
     #: the slots and phis of buffers, by buffer name (see `buffer_choices.check`)
     buffer_choices: dict[str, BufferChoice] = field(default_factory=dict)
-    #: the buffers that phis can be, by name, in the order of their numbers (see `places`)
+    #: the possible buffers of phis, by name, in the order of their numbers (see `places`)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
     #: allocated buffer -> the loops around the allocation
     allocated_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)

@@ -31,7 +31,7 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """A place where an enclosure is left."""
+    """A point where an enclosure is left."""
 
     way: Way
     env: Mapping[str, Binding]

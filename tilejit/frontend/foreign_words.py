@@ -170,7 +170,7 @@ _CUDA = {
     "atomicCAS compare_and_swap": "tj.atomic.cas(place, value, value)",
     "mbarrier": "tj.alloc_barrier()",
     "elect_one elect_sync": "tj.elect()",
-    "tma": ("tj.cta.copy_async(s, A[0:16, 0:16], barrier=full)", "a TMA copy to shared memory"),
+    "tma": ("tj.cta.copy_async(s, A[0:16, 0:16], barrier=full)", "into shared memory; a copy back takes no barrier="),
     "wgmma.commit wgmma.commit_group": ("tj.wgmma.wait(0)", _PRODUCTS),
     "wgmma.wait_group": "tj.wgmma.wait(0)",
     "wgmma.fence": ("tj.wgmma.wait(0)", "the compiler inserts the fences before products"),

@@ -108,7 +108,7 @@ def kind_outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
         return kind_of(value)
     known = all(e is None or isinstance(e, int) or e in value.buffer.shape for e in value.extents)
     if value.constant_indices or not known or _is_view_of_phi(ctx, Binding(value, last.span)):
-        problem = "is a region whose place is known only inside the loop or helper that created it"
+        problem = "is a region whose location is known only inside the loop or helper that created it"
         return Same(Unset(name, problem, "take the region again where it is used"))
     is_phi = ctx.phi(value.buffer) is not None
     place = place_kind((value,), _sources(ctx, Binding(value, last.span)), is_phi=is_phi).moving()

@@ -34,7 +34,7 @@ class LoopTrial:
     carried: Mapping[str, Carried]
 
     def changes(self, name: str) -> list[Binding]:
-        """Return the bindings of a name on the paths where an iteration ends with a value other than its first."""
+        """Return a name's bindings on the paths where an iteration ends with a value other than that at the head."""
         head = value_of(self.slots[name])
         # the value at the head isn't a change, unless it is Unset: then the name remains unset
         kept = None if isinstance(head, Unset) else head
@@ -52,7 +52,7 @@ class LoopTrial:
         return kind
 
     def _grows(self, name: str, changes: Sequence[Binding]) -> bool:
-        """True if iterations multiply or double the value of a name, so that it may exceed all indices and wrap."""
+        """True if iterations multiply or double a name's value, which may then exceed the range of indices and wrap."""
         slot = self.slots[name]
         if not isinstance(slot, ScalarSlot):
             return False

@@ -181,7 +181,7 @@ def _compiled(text: str, file: str, flags: int) -> CodeType:
 
 @lru_cache(maxsize=64)
 def _compiled_alone(text: str, file: str, flags: int, line: int) -> CodeType:
-    """Compile the statement at a line as a module of its own, as IPython compiles the statements of a cell.
+    """Compile the statement at a line as a separate module, as IPython compiles the statements of a cell.
 
     CPython 3.11 compiles the call of a name differently if the same module imports that name.
     """

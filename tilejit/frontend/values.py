@@ -376,7 +376,7 @@ def unsuitable(what: str, value: Value, *, is_constant: bool = False) -> tuple[s
     elif isinstance(value, (Barrier, RingStep)):
         hint = "pass a barrier by keyword: barrier=..."
     elif isinstance(value, Constant) and value.value is None:
-        hint = "a function without return gives None, as does an omitted argument: return a value, or pass one"
+        hint = "a function without return returns None, and an omitted argument is None: return or pass a value"
     return f"{what} is needed here; this is {describe(value)}", hint
 
 

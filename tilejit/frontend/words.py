@@ -30,7 +30,7 @@ _SCOPES = 'Literal["cta", "cluster", "gpu", "sys"]'
 _CACHES = 'Literal["evict_first", "evict_last", "streaming"] | None'
 _SWIZZLES = 'Literal["32B", "64B", "128B"] | Swizzle | None'
 
-#: name -> the parameter of that name in every call that has it; operands of tile operations have records of their own
+#: name -> the parameter of that name in every call that has it; operands of tile operations have separate records
 _PARAMETERS: dict[str, CallParameter] = {
     p.name: p
     for p in (
