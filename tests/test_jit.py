@@ -296,22 +296,22 @@ def test_no_recompile_names_the_captured_value_with_its_old_and_its_new_value(mo
         return caught.value.message
 
     unit = "cm"
-    assert refusal().endswith("captured unit 'cm', compiled was 'mm'")
+    assert refusal().endswith("captured unit 'cm', compiled with 'mm'")
     unit = "mm"
     factors = (2.5, 3)
-    assert refusal().endswith("captured factors (2.5, 3), compiled was (2.0, 3) (in helper)")
+    assert refusal().endswith("captured factors (2.5, 3), compiled with (2.0, 3) (in helper)")
     factors = (2.0, 3)
     monkeypatch.setitem(globals(), "STEP", 7)
-    assert refusal().endswith("captured STEP 7, compiled was 1 (in helper)")
+    assert refusal().endswith("captured STEP 7, compiled with 1 (in helper)")
     monkeypatch.delitem(globals(), "STEP")
-    assert refusal().endswith("captured STEP without a value, compiled was 1 (in helper)")
+    assert refusal().endswith("captured STEP without a value, compiled with 1 (in helper)")
 
     @tj.function
     def doubled(y):
         return y * 2
 
     helper = doubled
-    assert refusal().endswith("captured helper def doubled(y), compiled was def scaled(x)")
+    assert refusal().endswith("captured helper def doubled(y), compiled with def scaled(x)")
 
 
 def test_a_closure_and_what_a_helper_captures_are_followed():

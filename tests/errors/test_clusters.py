@@ -37,14 +37,14 @@ class Mistake:
 
 RING0 = "tj.alloc_ring(..., multicast=0)"
 MISTAKES = (
-    Mistake("x = tj.cluster.rank(3)", KernelTypeError, "axis 3 of the cluster", "3", "three axes"),
+    Mistake("x = tj.cluster.rank(3)", KernelTypeError, "a cluster has no axis 3", "3", "three axes"),
     Mistake("x = tj.cluster.size(axis=n)", KernelTypeError, "the axis must be known at compile time", "n", "constexpr"),
     Mistake("x = tj.cluster.count()", KernelTypeError, "tj.cluster has no attribute count", "tj.cluster.count",
             "id, rank, size"),
     Mistake("x = a.in_cta(1)", KernelTypeError, "no attribute in_cta", "a.in_cta", RING0),
     Mistake("tj.warp.arrive(full, cta=1)", KernelTypeError, "arrive with cta= is not available", "cta=1",
             "a release reaches the other CTAs"),
-    Mistake("r = tj.alloc_ring(2, multicast=4)", KernelTypeError, "axis 4 of the cluster", "4", "three axes"),
+    Mistake("r = tj.alloc_ring(2, multicast=4)", KernelTypeError, "a cluster has no axis 4", "4", "three axes"),
     Mistake(f"{COPY}, barrier=ring[0], multicast=1)", KernelTypeError,
             "multicast=1, but ring has multicast=0: a stage must be free in all", "1", "multicast=1)"),
     Mistake(f"{COPY}, barrier=plain[0], multicast=0)", KernelTypeError, "but plain has no multicast=", "0", RING0),

@@ -12,10 +12,10 @@ VALUE = "x = tj.cta.load(V[0:8])\n"
 
 # the statements of a kernel, and what the message says
 BAD = [
-    (INDEX + "tj.cta.load(X.at(i.astype(tj.float32)))", "the index of .at must be a local tile or a scalar"),
+    (INDEX + "tj.cta.load(X.at(i.astype(tj.float32)))", "the index of .at must be an integer or a local tile"),
     ("tj.cta.load(X.at(1.5))", "an index must be an integer; this is the constant 1.5"),
     ("tj.cta.load(X.at(I[0:8]))", "this is a global region of shape (8) and int32"),
-    ("tj.cta.load(X.at(-1)[0:4])", "index -1 is outside: indices don't count from the end"),
+    ("tj.cta.load(X.at(-1)[0:4])", "index -1 is negative: indices don't count from the end"),
     (INDEX + "tj.cta.load(X.at(i, axis=2))", "axis 2 is outside a tile of 2 dimensions"),
     (INDEX + "tj.cta.load(X[2:6].at(i)[:, 0:4])", "this region has a part of dimension 0 of X"),
     (INDEX + "tj.cta.load(X.at(i)[0:4, 0:4])", "dimension 0 of a gathered region of shape (8, ?)"),
@@ -36,7 +36,7 @@ BAD = [
     (VALUE + "tj.atomic.add(P[0:8], x, mask=x)", "the mask is float32; it must be bool_"),
     (VALUE + "tj.atomic.add(P[0:8], tj.warp.load(V[0:8]), mask=x > 0)", "of a tile of a"),
     (VALUE + "tj.atomic.cas(P[0:8], x, x)", "atomic cas does not support float32"),
-    (VALUE + "tj.atomic.add(P.at(x), x)", "the index of .at must be a local tile or a scalar"),
+    (VALUE + "tj.atomic.add(P.at(x), x)", "the index of .at must be an integer or a local tile"),
 ]
 
 

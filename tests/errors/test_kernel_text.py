@@ -93,11 +93,11 @@ TYPE_CASES = [
     ("«tj.atomic.add(A[0, 0], 1.0, order='strong')»", "'strong' is not a memory order", "acq_rel"),
     ("x = tj.shuffle(«A[0]», 3)", "tj.shuffle takes a scalar of the thread", "x.registers"),
     ("x = tj.shuffle(n, «A[0, 0]»)", "lane must be an integer", "int(x)"),
-    ("x = tj.uniform(n, «tj.thread»)", "tj.thread is no scope of several threads", "tj.warp"),
+    ("x = tj.uniform(n, «tj.thread»)", "tj.thread is not a scope of several threads", "tj.warp"),
     ("x = tj.uniform(«A[0, 0]», tj.cta)", "tj.uniform takes an integer or a bool_", "tj.uniform(x > 0"),
     ("«tj.grid_sync()»", "would wait for CTAs that can't start until others have ended", "cooperative=True"),
     ("x = «tj.cta.coppy»(A, B)", "tj.cta has no attribute coppy", "did you mean copy?"),
-    ("x = «tj.cta_id(5)»", "axis 5 of the grid", "three axes"),
+    ("x = «tj.cta_id(5)»", "a grid has no axis 5", "three axes"),
     ("x = «helper(1, 2)»", "helper takes at most 1 argument; got 2", "its parameters: x"),
     ("x = «helper()»", "helper needs x", "its parameters: x"),
     ("x = helper(«y=2»)", "helper has no parameter y", "its parameters: x"),
@@ -146,7 +146,7 @@ TYPE_CASES = [
         "dimension 0 of s has 8 elements; accessing 1 from 8 or more is out", "only regions of global tensors",
     ),
     ("A[«-1», 0] = 0", "index -1", "A.shape[0] - 1"),
-    ("x = tj.cta.load(A[0, «-2»:])", "index -2 is outside: indices don't count from the end", "A.shape[1] - 2"),
+    ("x = tj.cta.load(A[0, «-2»:])", "index -2 is negative: indices don't count from the end", "A.shape[1] - 2"),
     ("tj.cta.copy(B[«-8»:-4, 0:8], A[0:4, 0:8])", "index -8 is outside", "write B.shape[0] - 8"),
     ("s = tj.alloc_shared((8, 8), tj.float32)\ntj.cta.fill(s[«-2»:, 0:8], 0)", "index -2 is outside", "s.shape[0] - 2"),
     ("x = A[0:8, 0:8][«-1», 0]", "index -1 is outside", "write 7"),
@@ -256,7 +256,7 @@ TYPE_CASES = [
     ("if n > 0:\n    x = n\ny = «x»", "x has a value on one path only…line {1}", "before the branch, or on both sides"),
     (
         "for i in range(n):\n    x = n\ny = «x»",
-        "x may have no value here…only the loop of line {0} assigns it", "before the loop",
+        "x may have no value here…only the loop on line {0} assigns it", "before the loop",
     ),
     ("for i in «tj.static_range(n)»:\n    pass", "must be known at compile time", "tj.constexpr"),
     ("for i in «tj.static_range(100000)»:\n    pass", "unrolls 100000 iterations; the limit is 4096", "range(...)"),
@@ -268,11 +268,11 @@ TYPE_CASES = [
 LAYOUT_CASES = [
     (
         "s = tj.alloc_shared((8, 8), tj.float32, layout=«S[(8, 8) : (1, 1)]»)",
-        "S[(8, 8) : (1, 1)] maps several elements of shape (8, 8) to one place", "a place of its own",
+        "S[(8, 8) : (1, 1)] maps several elements of shape (8, 8) to one location", "a different location",
     ),
     (
         "r = tj.alloc_local((32, 8), tj.float32, layout=«S[(32, 8) : (1 @ laneid, 0)]»)",
-        "maps several elements of shape (32, 8) to one place", "a place of its own",
+        "maps several elements of shape (32, 8) to one location", "a different location",
     ),
     (
         "s = tj.alloc_shared((32, 8), tj.float32, layout=«LANES»)",
@@ -518,7 +518,7 @@ def test_a_tile_of_each_thread_beside_one_of_many_isn_t_sent_from_scope_to_scope
     error, marked = refused(
         kernel_text(f"{PRIVATE}y = {spread}\n«tj.{scope}.copy(r, y)»"), default_arguments()
     )
-    words = f"{scope}.copy of r, a tile of a thread, and y, one of a cta"
+    words = f"{scope}.copy of r, a tile of a thread, and y, a tile of a cta"
     check(error, marked, TYPE, words, "allocate r with a layout= that has thread axes")
     through = "s = tj.alloc_shared((4, 8), tj.float32)\ntj.cta.store(s, y)\ntj.cta_sync()\nr = tj.thread.load(s)"
     namespace, _ = execute(kernel_text(f"y = {spread}\n{through}"))

@@ -136,7 +136,7 @@ def test_a_captured_member_and_class_that_change_recompile(monkeypatch: pytest.M
     assert ran(k)[:2] == [1, 1]
     monkeypatch.setattr(here, "Act", enum.Enum("Act", {"relu": 7}))
     assert ran(k)[:2] == [1, 7]
-    with tj.no_recompile(), pytest.raises(tj.LaunchError, match=r"MODE.value Flags\.a, compiled was Act\."):
+    with tj.no_recompile(), pytest.raises(tj.LaunchError, match=r"MODE.value Flags\.a, compiled with Act\."):
         monkeypatch.setattr(here, "MODE", Flags.a)
         ran(k)
 

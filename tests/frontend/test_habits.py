@@ -139,7 +139,7 @@ WRITTEN = [
     ("x = tj.cta.load(X[0:64])\n    y = x.view(tj.int16)", "tj.cta.load(A.view(tj.int16)[...])"),
     ("y = X[0].view(tj.int16)", ".astype(dtype) converts the value"),
     (f"{LOADED}y = tj.max(x, 0.5)", "tj.maximum(a, b)"),
-    ("def f(x):\n        y = x\n    X[0] = f(1.0)", "a function without return gives None"),
+    ("def f(x):\n        y = x\n    X[0] = f(1.0)", "a function without return returns None"),
     ("def f(x):\n        if x > 0:\n            return x\n    X[0] = f(X[1])", "on every path"),
     ("acc = tj.cta.zeros((16, 8), tj.float32)\n    tj.cta.fill(acc, 1)", "acc += a @ b"),
     ("y = X[n : n + 64].view((8, 8))", "X: tj.Tensor = tj.spec(shape, dtype)"),

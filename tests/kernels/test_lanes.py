@@ -214,8 +214,8 @@ def test_a_value_is_said_to_agree_over_a_scope_that_comes_there():
         X[0, 0] = tj.int32(tj.uniform(tj.float32(X[1, 1]), tj.cta))
 
     refused("tj.uniform.*needs all threads of its warp", in_a_branch, tj.DispatchError)
-    refused("tj.thread is no scope of several threads", one_thread)
-    refused("'block' is no scope of several threads", misspelt)
+    refused("tj.thread is not a scope of several threads", one_thread)
+    refused("'block' is not a scope of several threads", misspelt)
     refused("takes an integer or a bool_; this is float32", of_floats)
 
 

@@ -327,11 +327,11 @@ def refused(text: str, error: type[tj.TilejitError] = KernelTypeError) -> tj.Til
 def test_a_name_of_two_buffers_is_not_written(use: str) -> None:
     for given in ("q = s if n > 0 else t\n", "q = s\nif n > 0:\n    q = t\n"):
         error = refused(f"{given}{use}  # here")
-        assert "q is s of line 2 on one path, t of line 3 on another" in error.message or (
-            "q is t of line 3 on one path, s of line 2 on another" in error.message
+        assert "q is s (line 2) on one path, t (line 3) on another" in error.message or (
+            "q is t (line 3) on one path, s (line 2) on another" in error.message
         )
     error = refused(f"q = s\nfor i in range(n):\n    {use}  # here\n    q = t")
-    assert "q is s of line 2 on one path, t of line 3 on another" in error.message
+    assert "q is s (line 2) on one path, t (line 3) on another" in error.message
 
 
 def test_it_is_not_read_once_a_buffer_is_written() -> None:

@@ -141,7 +141,7 @@ def test_changes_are_reported_by_value(monkeypatch):
     old = captured.number()
     for value, text in ((np.array(0.1), "0.1"), (Fraction(1, 3), "Fraction(1, 3)"), (np.float32(0.5), "0.5")):
         monkeypatch.setattr(HERE, "NUMBER", value)
-        assert captured.changes(old, captured.number()) == [f"NUMBER {text}, compiled was 1"]
+        assert captured.changes(old, captured.number()) == [f"NUMBER {text}, compiled with 1"]
 
 
 def test_what_does_not_change_is_read_once(monkeypatch):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..layout import TileLayout
 
     class ElementType(type, DType):
-        """The type of `tj.float32` and the others: an element type, an annotation of scalars, and a conversion."""
+        """The type of `tj.float32` and the other element types, which are also scalar annotations and conversions."""
 
         # Any, because a variable that starts with this value may hold any scalar later
         @overload
@@ -54,7 +54,7 @@ class Scalar(_Number):
         """Return the value converted to `dtype`; fp8 saturates unless `saturate` is False."""
 
     def view(self, dtype: DType | DTypeLike) -> Scalar:
-        """Return the same bits as another type of the same width."""
+        """Return the same bits reinterpreted as another type of the same width."""
 
     if TYPE_CHECKING:
         def __index__(self) -> int: ...
@@ -97,7 +97,7 @@ class Scalar(_Number):
 if TYPE_CHECKING:
 
     class TypedScalar(Scalar, metaclass=ElementType):
-        """The base of the classes of `tj.float32` and the others: numbers of a known type."""
+        """Base class of `tj.float32` and the other element types, for scalars of a known type."""
 
         # some checkers take the type of a call from the metaclass, others from here
         @overload
@@ -163,7 +163,7 @@ class Region:
         """Return the tile at `index` in a grid of tiles of `shape`; elements past a tensor's edge are masked."""
 
     def at(self, index: Tile | int, axis: int = 0) -> Gather:
-        """Return the rows that a tile of indices names along `axis`, for load, store and `tj.atomic`."""
+        """Return the rows that a tile of indices selects along `axis`, for load, store and `tj.atomic`."""
 
     def permute(self, *axes: int) -> Region:
         """Return the region with its dimensions reordered; no data is moved."""
@@ -198,18 +198,18 @@ class Tensor(Region):
 
 
 class RegionElement(Scalar, Region):
-    """The result of an index of integers: an element as a value or a place, or a region of fewer dimensions."""
+    """The result of indexing a region with integers: an element to read or assign, or a region of lower rank."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
         """Return the element converted to `dtype`; fp8 saturates unless `saturate` is False."""
 
 
 class Gather:
-    """The result of `.at`: rows of memory that a tile of indices names."""
+    """The result of `.at`: rows of memory that a tile of indices selects."""
 
     @property
     def shape(self) -> tuple[Scalar, ...]:
-        """The extents: those of the index, then those of the other dimensions."""
+        """The extents of the index, followed by those of the other dimensions."""
 
     @property
     def size(self) -> Scalar:
@@ -252,7 +252,7 @@ class Tile:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The strides in elements; a KernelTypeError for a tile that is spread over threads."""
+        """The strides in elements; raises KernelTypeError for a tile that is distributed over threads."""
 
     @property
     def dtype(self) -> ElementType:
@@ -272,7 +272,7 @@ class Tile:
 
     @property
     def registers(self) -> Tile:
-        """The calling thread's elements, as a tile of one dimension; indices must be known at compile time."""
+        """The calling thread's elements, as a one-dimensional tile; indices must be known at compile time."""
 
     @property
     def T(self) -> Tile:
@@ -351,11 +351,11 @@ class Tile:
 
 
 class TileElement(Scalar, Tile):
-    """The result of an index of integers into a tile: an element, or a part of fewer dimensions."""
+    """The result of indexing a tile with integers: an element, or a part of lower rank."""
 
 
 class Barrier:
-    """The result of `tj.alloc_barrier`: one or several barriers in shared memory."""
+    """The result of `tj.alloc_barrier`: one or more barriers in shared memory."""
 
     def __getitem__(self, index: int, /) -> Barrier:
         """Return one of several barriers."""
@@ -367,11 +367,11 @@ class Barrier:
         """Return True if phase n is complete."""
 
     def expect(self, bytes: int) -> None:
-        """Add bytes of copies that the current phase waits for; every thread that calls this adds them."""
+        """Add to the number of copied bytes that complete the current phase; each calling thread adds `bytes`."""
 
 
 class NamedBarrier:
-    """The result of `tj.named_barrier`: a barrier of the CTA by its number."""
+    """The result of `tj.named_barrier`: one of the numbered barriers of the CTA."""
 
     def sync(self) -> None:
         """Wait for all threads of the barrier, and order their memory accesses."""

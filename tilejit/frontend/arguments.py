@@ -12,17 +12,17 @@ from .values import Constant, Value
 #: parameter name -> the expression that the call passes for it
 Arguments = dict[str, ast.expr]
 
-#: translates a call of an intrinsic, from its arguments
+#: translates a call of an intrinsic, given its arguments
 Handler = Callable[[Context, ast.Call, Arguments], Value]
 
 #: parameter that is not implemented yet -> the hint
 NOT_YET = {
-    "cta": "arrive at a barrier of this CTA; of a ring with multicast= a release reaches the other CTAs",
-    "cache": "copy, load and store take it: asynchronous copies have no cache hints",
+    "cta": "arrive at a barrier of this CTA; with a ring that has multicast=, a release reaches the other CTAs",
+    "cache": "copy, load and store take cache=; asynchronous copies have no cache hints",
     "reduce": "add a tile in registers with tj.atomic.add(place, tile)",
 }
 
-#: parameter of Triton or PyTorch -> the one here
+#: parameter name in Triton or PyTorch -> its name in tilejit
 ELSEWHERE = {
     "other": "fill",
     "count": "arrivals",
@@ -45,7 +45,7 @@ def bind(
 ) -> Arguments:
     """Return the argument expressions by parameter name; a parameter without an argument is left out.
 
-    required: how many of the leading parameters have no default. value: the function that returns what `what` writes.
+    required: the number of leading parameters without a default. value: the function that returns the result of `what`.
     """
     for argument in node.args:
         if type(argument) is ast.Starred:

@@ -136,7 +136,7 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
 
 
 def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value | ast.AugAssign) -> None:
-    """Refuse to assign to anything but an element. value: the assigned value, or the augmented assignment."""
+    """Raise an error unless the target is an element. value: the assigned value, or the augmented assignment."""
     if isinstance(memory, Items):
         raise ctx.type_error(node, "a tuple can't be changed", "make a new tuple, or use tj.alloc_local")
     if not isinstance(memory, Memory):

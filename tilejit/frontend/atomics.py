@@ -46,7 +46,7 @@ def _atomic(name: str) -> Handler:
 
 
 def _need_indexed(ctx: Context, node: ast.Call, name: str, arguments: Arguments) -> None:
-    """Refuse an array and an index as separate arguments, as in Numba, where a number would be the memory order."""
+    """Reject an array and an index as separate arguments, as in Numba, which would bind a number to `order`."""
     order = arguments.get("order")
     value = optional(ctx, order)
     if order not in node.args or (isinstance(value, Constant) and isinstance(value.value, str)):

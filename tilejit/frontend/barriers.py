@@ -1,11 +1,11 @@
 """Barriers and rings: `tj.alloc_barrier`, `tj.alloc_ring`, ring steps, arrivals and waits.
 
 A ring has a `full` and an `empty` barrier per stage. Step i is use number i // stages of stage i % stages, so producers
-wait for phase i // stages - 1 of `empty`, and consumers for phase i // stages of `full`. A ring's step is its counter,
-which producers and consumers both increment and never reset.
+wait for phase i // stages - 1 of `empty`, and consumers for phase i // stages of `full`. The step number is
+the only counter; producers and consumers both increment it and never reset it.
 
-A wait takes the number of a phase, which counts up, and not its parity: code that tracks parity by hand eventually
-starts from the wrong one and hangs.
+A wait takes the number of a phase, which only increases, rather than its parity: parity that is tracked by hand is
+easily off by one phase, which causes a hang.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ OF_NAMED = ("arrive", "sync")
 OF_RING: tuple[str, ...] = ()
 _NAMES = {Barrier: OF_BARRIER, NamedBarrier: OF_NAMED, Ring: OF_RING, RingStep: OF_STEP}
 
-#: the kinds of values here that have attributes, and those that can be indexed
+#: the kinds of values in this module that have attributes, and those that can be indexed
 WITH_ATTRIBUTES = (Barrier, NamedBarrier, Ring, RingStep)
 INDEXED = (Barrier, Ring)
 
@@ -123,7 +123,7 @@ def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     if (low is not None and low > last) or (high is not None and high < first):
         which = str(number.value) if isinstance(number, Const) else f"{low} or more" if low else f"{high} or less"
         raise ResourceError(
-            f"barrier {which} by its number; named barriers are {first} to {last}: tj.cta_sync() uses 0, and "
+            f"named barrier {which} is out of range; named barriers are {first} to {last}: tj.cta_sync() uses 0, and "
             f"tj.warpgroup_sync() uses those from {OF_WARPGROUPS} on", span=ctx.span(arguments["id"]),
             hint="use a barrier in shared memory, tj.alloc_barrier()",
         )
@@ -131,7 +131,7 @@ def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         is_one = build.logical_and(
             build.greater_equal(number, build.const(first, int32)), build.less_equal(number, build.const(last, int32))
         )
-        message = f"barrier {{0}} by its number; named barriers are {first} to {last}"
+        message = f"named barrier {{0}} is out of range; named barriers are {first} to {last}"
         ctx.emit(Assert(is_one, message, "bounds", (build.cast(number, int64),), ctx.span(arguments["id"])))
     return NamedBarrier(number, count)
 
@@ -175,7 +175,7 @@ def _step(ctx: Context, node: ast.Subscript, ring: Ring, number: Expr) -> RingSt
 
 
 def ring_number_hint(value: Value) -> str | None:
-    """Return the hint for a ring or a step where a number is needed; None for other values."""
+    """Return the hint for a ring or a step that is used as a number; None for other values."""
     if isinstance(value, Ring):
         return f"take the stage of a step: {value.name}[i].stage"
     if isinstance(value, RingStep):
@@ -191,7 +191,7 @@ def ring_loop_hint(value: Value) -> str | None:
 
 
 def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
-    """Return the step; an error if a name in its number has been assigned since the step was taken."""
+    """Return the step; raise KernelTypeError if a name in its number has been assigned since the step was created."""
     for counter in step.counters:
         binding = counter.frame.env.get(counter.name)
         if binding is None or binding.value != counter.value:
@@ -241,7 +241,7 @@ def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep
 
 
 def named(ctx: Context, node: ast.expr, what: str, value: Value) -> Barrier:
-    """Return the one barrier that a call names; `full` of a step."""
+    """Return the barrier that a call names; for a ring step, its `full` barrier."""
     if isinstance(value, RingStep):
         return _current(ctx, node, value).full
     if not isinstance(value, Barrier):
@@ -367,7 +367,7 @@ def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr) -> Ri
         having = " or ".join(TENSOR_MEMORY_TARGETS)
         raise ctx.type_error(
             argument, f"commit takes a step of a ring; products on {having} report to a barrier, and they are "
-            "not available in this version", f"arrive at a barrier by tj.{operation.scope}.arrive(b)",
+            "not available in this version", f"arrive at a barrier with tj.{operation.scope}.arrive(b)",
         )
     raise ctx.type_error(
         argument, f"{operation.name} takes a step of a ring; this is {describe(value)}", "write t = ring[i], or ring[i]"
@@ -379,7 +379,7 @@ def _arrived(ctx: Context, node: ast.Call, operation: ScopedOperation, value: Ba
     return Constant(None)
 
 
-#: name -> the handler of a call on a scope
+#: operation -> the handler of its calls on a scope
 CALLS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], Value]] = {
     "arrive": _arrive, "commit": _commit, "release": _release,
 }

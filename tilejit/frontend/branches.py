@@ -51,9 +51,9 @@ def _emit_if(ctx: Context, cond: Expr, yes: Draft, no: Draft, span: Span) -> Non
 
 
 def _one_side(ctx: Context, cond: Expr, ends: Draft, goes_on: Draft, span: Span) -> None:
-    """Emit a branch of which only the side `goes_on` continues.
+    """Emit a branch whose side `ends` never reaches the code after it.
 
-    Its statements follow the branch instead of being nested in it, so that later code can use their names.
+    The statements of `goes_on` follow the branch instead of being nested in it, so that later code can use their names.
     """
     ctx.emit(Nest((ends,), lambda then: If(cond, then, (), span)))
     ctx.block.extend(goes_on)
@@ -97,7 +97,7 @@ def choose(
 def chosen(
     ctx: Context, node: ast.AST, cond: Expr, then: tuple[Draft, Value], orelse: tuple[Draft, Value], name: str
 ) -> Value:
-    """As `choose`, for two values that come with the statements of their evaluation."""
+    """As `choose`, for two values that are given with the statements that compute them."""
     span = ctx.span(node)
     (yes, a), (no, b) = then, orelse
     kind = settled(merge(ctx, "the value", (Binding(a, span), Binding(b, span))))

@@ -1,7 +1,7 @@
 """Names that hold different buffers on different paths: they can be read until one of the buffers is written.
 
-Local tiles are copied into a slot (see `slots`) on each path. The copy shows what Python would show until its source is
-written; a later read is refused. Regions of shared or global memory become a buffer phi (see `places`), to which the
+Local tiles are copied into a slot (see `slots`) on each path. The copy acts as a Python reference until its source is
+written; a later read is an error. Regions of shared or global memory become a buffer phi (see `places`), to which the
 same rule applies.
 """
 
@@ -31,7 +31,7 @@ class BufferChoice:
     is_phi: bool = False
 
     def __str__(self) -> str:
-        listed = [f"{name} of line {span.line}" if span else name for name, span in self.sources]
+        listed = [f"{name} (line {span.line})" if span else name for name, span in self.sources]
         return f"{self.name} is {' on one path, '.join(listed)} on {'another' if len(listed) > 1 else 'one path only'}"
 
 
@@ -42,7 +42,7 @@ _Pair = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class _Choices:
     holds: frozenset[_Pair] = frozenset()
-    #: (slot, buffer, line): line wrote the buffer after it was put into the slot
+    #: (slot, buffer, line): the line wrote the buffer after the slot was assigned
     stale: frozenset[tuple[str, str, int]] = frozenset()
 
 
@@ -50,13 +50,13 @@ def check(
     kernel: Kernel, buffer_choices: Mapping[str, BufferChoice], allocated_in: Mapping[str, tuple[Span, ...]],
     alternatives: Sequence[Buffer],
 ) -> None:
-    """Refuse reads of slots whose buffer has been written since it was put into the slot.
+    """Reject reads of slots whose buffer has been written since the slot was assigned.
 
-    This needs the finished tile IR: during the translation of a loop's body its later writes are still unknown.
+    This needs the complete tile IR: while a loop body is translated, the writes later in the body are unknown.
     buffer_choices: the slots, by buffer name.
-    allocated_in: the allocations of the kernel, each with the loops around it: every iteration makes a new buffer.
+    allocated_in: the loops around each allocation, by buffer name; each iteration creates a new buffer.
     alternatives: the buffers of phis, by number.
-    raises: KernelTypeError.
+    raises: KernelTypeError for the first such read.
     """
     if not buffer_choices:
         return
@@ -117,7 +117,7 @@ class _Copies(Analysis[_Choices]):
         return slot in self.buffer_choices and not self.buffer_choices[slot].is_phi
 
     def repeat(self, loop: For | Loop, head: _Choices, ends: _Choices) -> _Choices:
-        # a copy holds the buffer of the last iteration, a phi the current one
+        # a copy has the contents of a buffer of an earlier iteration; a phi refers to the current buffer
         holds = {
             (slot, buffer) for slot, buffer in ends.holds
             if not self.is_copy(slot) or loop.span not in self.allocated_in.get(buffer, ())

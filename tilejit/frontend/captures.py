@@ -34,7 +34,7 @@ def _captures(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
 
 
 def _referenced(source: KernelSource) -> dict[tuple[str, ...], Any]:
-    """Return the values that a function reads from outside, by the name chains that it reads them through."""
+    """Return the values that a function reads from outside, by the chain of names that it reads them through."""
     values: dict[tuple[str, ...], Any] = {}
     for chain in source.references:
         exists, head = source.lookup(chain[0])
@@ -79,7 +79,7 @@ def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
     if isinstance(value, np.dtype):
         return type(value).__qualname__, repr(value)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        # `repr` of a number shows all digits, but that of its array only eight
+        # `repr` shows all digits of a number, but only eight digits of an array
         number = value.item()
         exact = token(number) if isinstance(number, (bool, int, float)) else repr(number)
         return type(value).__qualname__, str(value.dtype), exact
@@ -140,7 +140,7 @@ def _changed(name: str, was: Any, now: Any) -> list[str]:
         # the same helper with other captured values
         return [f"{change} (in {name})" for change in changes(was[3], now[3])]
     before, after = _described(was), _described(now)
-    return [f"{name}, whose text has changed" if before == after else f"{name} {after}, compiled was {before}"]
+    return [f"{name}, whose text has changed" if before == after else f"{name} {after}, compiled with {before}"]
 
 
 def _described(token: Any) -> str:

@@ -19,18 +19,18 @@ from .values import Scalar, Value, is_number, weak_type
 class Carried:
     """A loop-carried name that starts as a literal, while the loop's body is translated."""
 
-    #: its type in the loop; None while only literals have been assigned
+    #: the type in the loop; None while only literals have been assigned
     dtype: DType | None
     assigned: set[DType] = field(default_factory=set)
 
 
 def is_literal(value: Value) -> bool:
-    """True if the value has no type yet."""
+    """True if the value is a number that has no type yet."""
     return value.weak if isinstance(value, Scalar) else is_number(value)
 
 
 def loop_type(literals: Sequence[Value], types: Iterable[DType]) -> DType | None:
-    """Return the type of a name that takes these literals and types; None if there is no such type."""
+    """Return the type of a name that is assigned these literals and types; None if no type fits."""
     kinds = {weak_type(literal).kind for literal in literals}
     listed = sorted(set(types), key=lambda t: t.name)
     if "bool" in kinds:

@@ -27,14 +27,14 @@ _AXES = range(3)
 
 
 def _axis(ctx: Context, arguments: Arguments, name: str) -> int | None:
-    """Return the axis of the cluster that a call names; None if it names none."""
+    """Return the axis of the cluster that the argument `name` gives; None if it is missing or None."""
     argument = arguments.get(name)
     value = optional(ctx, argument)
     if value is None or argument is None:
         return None
     axis = ctx.integer(value, argument, "the axis")
     if axis not in _AXES:
-        raise ctx.type_error(argument, f"axis {axis} of the cluster", "write 0, 1 or 2: a cluster has three axes")
+        raise ctx.type_error(argument, f"a cluster has no axis {axis}", "write 0, 1 or 2: a cluster has three axes")
     return axis
 
 
@@ -128,7 +128,7 @@ def _check_block(body: Block, rings: Mapping[str, int]) -> None:
         elif isinstance(stmt, Arrive) and stmt.place.buffer.name in rings:
             name = stmt.place.buffer.name
             raise KernelTypeError(
-                f"a step of {name.rpartition('.')[0]} without a multicast= copy right before its commit; {rings[name]} "
+                f"a step of {name.rpartition('.')[0]} has no multicast= copy right before its commit; {rings[name]} "
                 "CTAs release it, and only such a copy keeps more than two CTAs together", span=stmt.span,
                 hint="copy with multicast= before it, in the same block, or allocate the ring without multicast=",
             )

@@ -1,7 +1,7 @@
 """Coalescing of tiles: a tile that a join copies into a slot is written to the slot's buffer directly.
 
 Every assignment creates a tile. Tiles whose lifetimes don't overlap share a buffer, so that `x = x + 1` or
-`acc += a @ b` in a loop works in place. `explain` omits the moves that remain, if they only rename registers.
+`acc += a @ b` in a loop works in place. `explain` omits remaining moves that only rename registers.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def _moves_by_depth(block: Block, depth: int) -> list[tuple[int, TileOp]]:
 
 @dataclass(slots=True)
 class _Classes:
-    """Union of tiles that share a buffer, by number."""
+    """Disjoint sets of tiles that share a buffer, by number."""
 
     numbers: dict[str, int]
-    #: see `Interference`; that of a class is at the index of its least tile
+    #: see `Interference`; the mask of a class is at the index of its least tile
     apart: list[int]
     members: list[int]
     least: list[int]
@@ -95,7 +95,7 @@ class _Classes:
 
 
 def _shared(body: Block, classes: _Classes, unread: Collection[int]) -> Block:
-    """Replace the buffers of each class by its first one. unread: the ids of moves to drop."""
+    """Replace the buffers of each class with its first buffer. unread: the ids of moves to drop."""
     first: dict[int, Buffer] = {}
     others: dict[str, Buffer] = {}
     dropped: dict[int, tuple[Stmt, ...]] = {}

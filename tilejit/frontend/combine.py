@@ -31,7 +31,7 @@ _HINT = "it can only compute with its two arguments; do this before or after the
 def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DType], *, is_tuple: bool) -> Combine:
     """Return a function of two values, or of two tuples of values, of these types as expressions.
 
-    raises: KernelTypeError if it isn't a function, or if it is more than scalar code.
+    raises: KernelTypeError if it isn't a function, or if it contains anything but scalar code.
     """
     closure = _closure(ctx, node, value)
     names = _parameters(ctx, node, closure)
@@ -116,7 +116,7 @@ class _Reading:
 
     ctx: Context
     name: str
-    #: the argument `combine` of the call
+    #: the location of the argument `combine`
     span: Span
     #: the variables that never change, by name
     known: dict[str, ir.Var]
@@ -152,7 +152,7 @@ class _Reading:
             case ir.If():
                 return self.branch(stmt, holds)
             case ir.Loop(body) if self.block(body, holds) == ir.FALSE:
-                # every path leaves it in the first iteration: these are returns inside branches
+                # every path leaves the loop in the first iteration, so it comes from `return` inside branches
                 pass
             case ir.Break():
                 return ir.FALSE

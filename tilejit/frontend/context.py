@@ -1,4 +1,4 @@
-"""The state of translating one kernel: emitted statements, the call stack, names and errors."""
+"""The state of the translation of one kernel: emitted statements, the call stack, names and errors."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ class Tentative:
 
 @dataclass(slots=True)
 class Located:
-    """Context manager that gives errors from code that doesn't know the source the location of `node`.
+    """Context manager that sets the location of errors raised without one to that of `node`.
 
-    It is needed only if that differs from the node in translation, which `evaluate` and `execute` add.
+    It is needed only if `node` isn't the node being translated, whose location `evaluate` and `execute` add.
     """
 
     ctx: Context
@@ -120,7 +120,7 @@ class Located:
 class EmitInto:
     """Context manager of `Context.into` and `Context.nested`. deeper: the number of run-time branches it adds.
 
-    A class takes 0.6 µs to enter and leave, a generator 2.0.
+    A class takes 0.6 µs to enter and exit, a generator-based context manager 2.0 µs.
     """
 
     ctx: Context
@@ -160,11 +160,10 @@ class Context:
     """The state that all translation functions share.
 
     The first group of fields is the current position, and every construct restores it. The second is the output, which
-    only the journal modifies, so that a speculative translation can be rolled back. The third is knowledge that
-    outlives a rollback.
+    only the journal modifies, so that a speculative translation can be rolled back. The third is not rolled back.
     """
 
-    #: node kind -> translator; both tables have every kind of node
+    #: node type -> translator; both tables cover every node type
     expressions: Mapping[type[ast.expr], Callable[[Context, Any], Value]]
     statements: Mapping[type[ast.stmt], Callable[[Context, Any], bool]]
     target: Target
@@ -179,38 +178,38 @@ class Context:
     block: Draft = field(default_factory=list)
     #: the number of run-time branches and loops around the current position
     depth: int = 0
-    #: the constructs that can be left from here, innermost last (see `exits`)
+    #: the constructs that can be exited from the current position, innermost last (see `exits`)
     enclosures: list[Enclosure] = field(default_factory=list)
     #: the functions that are being inlined
     calls: list[ast.FunctionDef] = field(default_factory=list)
     #: the variable that new memory is named after
     hint: str | None = None
-    #: the iterations translated so far in the outermost unrolled loop, nested ones included; None outside such loops
+    #: the number of iterations translated so far in the outermost unrolled loop and the loops in it; None outside
     unrolled: int | None = None
 
     journal: Journal = field(default_factory=Journal)
     #: buffers and views, which come first in the kernel
     allocations: list[Stmt] = field(default_factory=list)
-    #: the names that are taken, each with the last suffix that `unique` gave it
+    #: the names in use, each with the last suffix that `unique` appended to it
     used: dict[str, int] = field(default_factory=dict)
     #: the values of integer `Let`s
     definitions: dict[str, Expr] = field(default_factory=dict)
     #: the slots and phis of buffers, by buffer name (see `buffer_choices.check`)
     buffer_choices: dict[str, BufferChoice] = field(default_factory=dict)
-    #: the buffers that phis can be, by name, in the order of their numbers (see `places`)
+    #: the possible buffers of phis, by name, in the order of their numbers (see `places`)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
     #: allocated buffer -> the loops around the allocation
     allocated_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
-    #: the layouts of open tiles that the kernel has asked for, by buffer name
+    #: the layouts chosen for open tiles whose layout the kernel reads, by buffer name (see `fixing`)
     fixed: dict[str, Projection] = field(default_factory=dict)
 
     #: the kinds of loop-carried names, by the path to the loop (see `loops`)
     loop_kinds: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
-    #: the number of times that a variable of literals took another type than its default
+    #: the number of literals that took a type other than their default (see `takes_type`)
     converted_literals: int = 0
     #: the values of names from outside the kernel
     outside: dict[tuple[KernelSource, str], Value] = field(default_factory=dict)
-    #: (id of a constant, attribute) -> the constant and the value; a name from outside is one object in a kernel
+    #: (id of a constant, attribute) -> the constant, which is kept alive so that its id stays valid, and the value
     attributes: dict[tuple[int, str], tuple[Constant, Value]] = field(default_factory=dict)
     #: True if the kernel needs `ELECTED`
     elects: bool = False
@@ -238,7 +237,7 @@ class Context:
             raise
 
     def evaluate_for(self, name: str | None, node: ast.expr) -> Value:
-        """As `evaluate`; memory that the expression allocates is named after the variable it is assigned to."""
+        """As `evaluate`, but name memory that the expression allocates after the variable `name`."""
         outer, self.hint = self.hint, name
         try:
             return self.evaluate(node)
@@ -257,7 +256,7 @@ class Context:
         return True
 
     def refuse(self, node: ast.AST) -> NoReturn:
-        """Refuse a kind of syntax that kernels don't support."""
+        """Raise the KernelSyntaxError for syntax that kernels don't support."""
         raise self.syntax_error(node, *unsupported(node))
 
     def _locate(self, error: TilejitError, node: ast.AST) -> None:
@@ -293,7 +292,7 @@ class Context:
 
     @contextmanager
     def trial(self) -> Iterator[Tentative]:
-        """Translate speculatively, into a block of its own."""
+        """Translate speculatively into a separate block; discard the block and undo all changes unless kept."""
         reading, changes, block = Tentative(), len(self.journal.undo), Draft()
         with self.into(block):
             yield reading
@@ -357,7 +356,7 @@ class Context:
         return choice if choice is not None and choice.is_phi else None
 
     def takes_type(self, value: Value, dtype: DType, *, matters: bool = False) -> None:
-        """Count a literal that takes `dtype`: any one if `matters`, else a variable of literals of another type."""
+        """Count a literal that takes `dtype`: always if `matters`, otherwise only a weak scalar of another type."""
         if matters or (isinstance(value, Scalar) and value.weak and value.dtype != dtype):
             self.converted_literals += 1
 
@@ -454,7 +453,7 @@ _INSTEAD: dict[str, tuple[str, str]] = {
 
 
 def unsupported(node: ast.AST) -> tuple[str, str]:
-    """Return the message and the hint for a kind of syntax that kernels don't support."""
+    """Return the message and the hint for syntax that kernels don't support."""
     name = type(node).__name__
     what, instead = _INSTEAD.get(name, (f"this syntax ({name})", "use the Python that kernels support: see the README"))
     return f"{what} can't be used in a kernel", instead

@@ -27,7 +27,7 @@ Draft = list[Stmt | Late | Nest]
 
 
 def drafted(block: Draft) -> Iterator[Stmt]:
-    """Yield the statements so far, including nested ones, but not the enclosing branches and loops."""
+    """Yield the simple statements emitted so far, including nested ones, but not the branches and loops around them."""
     for item in block:
         if not isinstance(item, (Late, Nest)):
             yield item

@@ -37,7 +37,7 @@ def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
 def remaining(op: TileOp) -> TileOp:
     """Return the operation; a reduction of no elements becomes a fill with its identity, as in NumPy.
 
-    raises: KernelTypeError if the reduction has no value for no elements.
+    raises: KernelTypeError if the reduction has no identity.
     """
     reduction = op.record.reduction
     if reduction is None and op.record is not REDUCE:

@@ -13,7 +13,7 @@ from .values import Binding
 
 
 class Construct(Enum):
-    """The kinds of constructs that can be left."""
+    """The kinds of constructs that can be left early."""
 
     LOOP = "a run-time loop"
     STATIC = "an unrolled loop"
@@ -31,15 +31,15 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """A place where an enclosure is left."""
+    """A point where an enclosure is left."""
 
     way: Way
     env: Mapping[str, Binding]
-    #: the placeholder for the statements that leave
+    #: the placeholder for the statements of the exit
     late: Late
-    #: `Context.depth` there
+    #: `Context.depth` at the exit
     depth: int
-    #: the enclosures around the place, up to the one that is left
+    #: the enclosures around the exit, up to the enclosure that is left
     between: tuple[Enclosure, ...]
     span: Span
 
@@ -49,7 +49,7 @@ class Enclosure:
     """Statements that can be left early."""
 
     construct: Construct
-    #: distinguishes it from its siblings within one translation of the surrounding code
+    #: distinguishes the enclosure from its siblings within one translation of the surrounding code
     step: ast.AST | int
     span: Span
     #: `Context.depth` outside it
@@ -57,7 +57,7 @@ class Enclosure:
     #: True if it becomes a loop of the IR
     is_loop: bool = False
     exits: list[Exit] = field(default_factory=list)
-    #: outer enclosures that are left from inside -> the statements after this one that leave them in turn
+    #: outer enclosure that is left from inside this one -> the statements after this one that continue the exit
     passing: dict[Enclosure, Late] = field(default_factory=dict)
 
     def by(self, *ways: Way) -> list[Exit]:

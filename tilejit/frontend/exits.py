@@ -1,7 +1,7 @@
-"""Exits, `break`, `continue` and `return`, and blocks that run once and may be left early.
+"""Exits (`break`, `continue` and `return`), and blocks that run once and may be left early.
 
-Translation continues after an exit. The statements that leave (moves into slots, flags for the loops in between, the
-`Break` itself) are written once the whole enclosure has been translated, when all its exits are known.
+Translation continues after an exit. The statements of an exit (moves into slots, flags for the loops in between, the
+`Break` itself) are emitted after the whole enclosure has been translated, when all its exits are known.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def innermost(ctx: Context, *constructs: Construct) -> Enclosure | None:
 
 @dataclass(slots=True)
 class Inside:
-    """Context manager that translates the content of an enclosure into a block of its own."""
+    """Context manager that translates the contents of an enclosure into a separate block."""
 
     ctx: Context
     enclosure: Enclosure
@@ -40,7 +40,7 @@ class Inside:
         ctx = self.ctx
         ctx.enclosures.append(self.enclosure)
         self.outer, ctx.block = ctx.block, []
-        # only the body of a loop may be skipped
+        # only the body of a run-time loop is conditional
         ctx.depth = self.enclosure.depth + self.enclosure.is_loop
         return ctx.block
 
@@ -50,7 +50,7 @@ class Inside:
 
 
 def leave(ctx: Context, enclosure: Enclosure, way: Way, span: Span) -> None:
-    """End the current path by leaving an enclosure."""
+    """End the current path with an exit from an enclosure."""
     between = tuple(ctx.enclosures[ctx.enclosures.index(enclosure) + 1 :])
     for inner in between:
         if enclosure not in inner.passing:
@@ -64,9 +64,9 @@ def close(
     ctx: Context, enclosure: Enclosure, block: Draft, make: Callable[[tuple[Stmt, ...]], Stmt], names: Sequence[str],
     before: Mapping[str, Binding], kinds: Mapping[str, Kind], kept: Mapping[str, Slot] | None = None,
 ) -> None:
-    """Emit a translated enclosure as a loop of the IR, write its exits, and bind names for the code after it.
+    """Emit a translated enclosure as an IR loop, fill in its exits, and bind names for the code after it.
 
-    names: the names that it assigns. before: the bindings at its head. kinds: the result of `exit_kinds`.
+    names: the names that the enclosure assigns. before: the bindings at its head. kinds: the result of `exit_kinds`.
     kept: the slots of the loop-carried names.
     """
     span = enclosure.span
@@ -97,7 +97,7 @@ def close(
         if name in slots:
             env[name] = Binding(value_of(slots[name], typed=True), before[name].span if name in before else span)
         elif name not in before:
-            problem = f"may have no value here: only the loop of line {span.line} assigns it"
+            problem = f"may have no value here: only the loop on line {span.line} assigns it"
             env[name] = Binding(Unset(name, problem, "assign it before the loop"), span)
     ctx.rebind(env)
 

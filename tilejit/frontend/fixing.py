@@ -1,4 +1,4 @@
-"""Open tiles whose layout a kernel asks for: they get the layout that they would have in isolation."""
+"""Open tiles whose layout a kernel reads: they get the layout that they would have in isolation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .values import Memory
 
 
 def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
-    """Return the layout of the buffer; an open one is fixed first. Errors get the location `span`."""
+    """Return the layout of the buffer, after fixing it if it is open. Errors get the location `span`."""
     root = memory.buffer.root
     if is_empty(root.shape):
         raise LayoutError(

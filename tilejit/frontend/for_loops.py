@@ -88,7 +88,7 @@ def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
 
 
 def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: bool) -> Expr:
-    """Return a limit or the step in the type of the index; a negative step of an unsigned index is signed."""
+    """Return a limit or the step in the type of the index; a negative constant step of an unsigned index is signed."""
     if isinstance(value, Constant):
         return ctx.literal(value.value, signed(dtype) if down and value.value < 0 else dtype, node)
     assert isinstance(value, Scalar)
@@ -104,7 +104,7 @@ def _need_step(ctx: Context, node: ast.Call, step: Expr) -> None:
 
 def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) -> bool:
     if not isinstance(node.target, ast.Name):
-        raise ctx.syntax_error(node.target, "the variable of a range loop is one name", "write for i in range(...)")
+        raise ctx.syntax_error(node.target, "the variable of a range loop must be a name", "write for i in range(...)")
     span, name = ctx.span(node), node.target.id
     start, stop, step = (ctx.let(f"{name}.{what}", e, span) for what, e in zip(_ENDS, limits, strict=True))
     constants = [int(e.value) for e in limits if isinstance(e, Const)]

@@ -1,4 +1,4 @@
-"""Names from other languages and libraries, and their equivalents here; a test compiles each of these."""
+"""Names from other languages and libraries, and their equivalents in tilejit; a test compiles every equivalent."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ..dataclass import dataclass, replace
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.tile import TILE_OPERATIONS
 
-#: origins: functions that Python can also run outside kernels, and names that only exist in kernels
+#: origins: functions that Python can also run outside kernels (NumPy), and names that exist only in kernels
 HOST, CUDA, TRITON = "NumPy", "CUDA", "Triton"
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignWord:
-    """A name from elsewhere and its equivalent."""
+    """A name from another language or library, and its equivalent."""
 
-    #: without the library; with its parent where it is ambiguous alone, as in `shared.array`
+    #: without the library; with its parent if it is ambiguous alone, as in `shared.array`
     name: str
     of: str
     #: an expression or a statement; x and y are values, a and b matrices, A an array
@@ -47,7 +47,7 @@ _KNOWN = "the launch determines the alignment of addresses and strides"
 _FAST = "the approximate instruction"
 _BITS = "the same bits, of a scalar or a tile"
 
-# names, separated by spaces -> the equivalent, or (equivalent, note)
+# names, separated by spaces -> equivalent, or (equivalent, note)
 _HOST = {
     "absolute fabs": "tj.abs(x)",
     "add": "x + y",
@@ -170,7 +170,7 @@ _CUDA = {
     "atomicCAS compare_and_swap": "tj.atomic.cas(place, value, value)",
     "mbarrier": "tj.alloc_barrier()",
     "elect_one elect_sync": "tj.elect()",
-    "tma": ("tj.cta.copy_async(s, A[0:16, 0:16], barrier=full)", "to shared memory by TMA; back without barrier="),
+    "tma": ("tj.cta.copy_async(s, A[0:16, 0:16], barrier=full)", "into shared memory; a copy back takes no barrier="),
     "wgmma.commit wgmma.commit_group": ("tj.wgmma.wait(0)", _PRODUCTS),
     "wgmma.wait_group": "tj.wgmma.wait(0)",
     "wgmma.fence": ("tj.wgmma.wait(0)", "the compiler inserts the fences before products"),
@@ -261,7 +261,7 @@ _TRITON = {
     "program_id": "tj.cta_id(axis)",
     "num_programs": "tj.num_ctas(axis)",
     "make_block_ptr make_tensor_descriptor": ("A.tile(shape, (i, j))", _REGION),
-    "advance": ("A.tile(shape, (i, j + 1))", "regions are named by their index"),
+    "advance": ("A.tile(shape, (i, j + 1))", "a region is selected by its index"),
     "trans": "x.T",
     "permute": "x.permute(1, 0)",
     "view": "x.reshape(shape)",
@@ -296,7 +296,7 @@ def _table() -> Mapping[str, ForeignWord]:
 
 
 def foreign_word(name: str) -> ForeignWord | None:
-    """Return the equivalent of a name without its library, also of the C spellings of tilejit's functions."""
+    """Return the equivalent of a name without its library, or of a C spelling of a tilejit function."""
     word = _table().get(name)
     if word is not None:
         return word

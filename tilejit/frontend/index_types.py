@@ -1,4 +1,4 @@
-"""Conversion of integers to the index type of a buffer, where an outside index must not wrap to an inside one."""
+"""Conversion of integers to a buffer's index type; an index that is out of bounds must not wrap to a valid one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .context import Context
 def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
     """Return an integer in the buffer's index type; checked builds test that 64-bit data fits in 32 bits.
 
-    A uint64 above the range of int64 becomes negative, which is outside as well.
+    A uint64 above the range of int64 becomes negative, which is also out of bounds.
     """
     dtype = buffer.index_dtype
     if dtype is int32 and number.dtype.bits == 64 and is_data(number):
@@ -25,7 +25,7 @@ def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
 def as_start(ctx: Context, node: ast.AST, start: Expr, taken: int | Expr, buffer: Buffer) -> Expr:
     """Return the start of a slice of `taken` elements in the buffer's index type.
 
-    A start above the range of int64 becomes the greatest int64: a slice from a negative start could reach the elements.
+    A start above the range of int64 becomes the greatest int64: a slice with a negative start could reach elements.
     """
     if start.dtype is uint64 and buffer.index_dtype is int64 and taken != 1:
         start = build.minimum(start, full_range(int64)[1])
@@ -35,7 +35,7 @@ def as_start(ctx: Context, node: ast.AST, start: Expr, taken: int | Expr, buffer
 def check_index_fits(ctx: Context, node: ast.AST, number: Expr, limits: tuple[int, int], buffer: Buffer) -> None:
     """In checked builds, emit a test that an index is within limits beyond which it would wrap."""
     if not ctx.is_checked:
-        # in the plain build the test would keep its operands alive
+        # in an unchecked build the test would keep its operands alive
         return
     least, most = limits
     cond = build.less_equal(number, most)

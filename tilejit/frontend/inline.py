@@ -25,7 +25,7 @@ def closure_of(ctx: Context, function: Function) -> Closure:
 
 
 def make_closure(ctx: Context, node: ast.FunctionDef) -> Closure:
-    """Return a nested function as a value, with defaults evaluated now."""
+    """Return a nested function as a value; its defaults are evaluated at the definition."""
     a = node.args
     if a.vararg is not None or a.kwarg is not None:
         raise ctx.syntax_error(node, "*args and **kwargs can't be used in a kernel", "name the parameters")

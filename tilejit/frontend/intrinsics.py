@@ -45,7 +45,7 @@ def _axis(name: str) -> Handler:
         axis = optional(ctx, arguments.get("axis"))
         number = 0 if axis is None else ctx.integer(axis, node, "the axis")
         if number not in (0, 1, 2):
-            raise ctx.type_error(node, f"axis {number} of the grid", "write 0, 1 or 2: a grid has three axes")
+            raise ctx.type_error(node, f"a grid has no axis {number}", "write 0, 1 or 2: a grid has three axes")
         return Scalar(Special(f"{name}.{number}", ctx.span(node)))
 
     return handler

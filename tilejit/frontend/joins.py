@@ -53,7 +53,7 @@ def _written(number: float) -> str:
 
 
 def _numbers(bindings: Sequence[Binding]) -> Sequence[Binding]:
-    """Return the bindings; if one is a number, read-only rank-0 tiles count as scalars."""
+    """Return the bindings, with read-only rank-0 tiles replaced by scalars if one binding is a number."""
     if not any(isinstance(b.value, Scalar) or is_number(b.value) for b in bindings):
         return bindings
     return [
@@ -76,7 +76,7 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
     dtype = weak_type(first.value)
     for other in typed[1:]:
         if weak_type(other.value) != dtype:
-            # in a loop that will convert assignments, whose type isn't known yet
+            # the loop will convert assignments to the name, to a type that isn't known yet
             common = loop_type([], [dtype, weak_type(other.value)]) if name in ctx.frame.carried else None
             if common is not None:
                 dtype = common

@@ -35,7 +35,7 @@ def build(
 ) -> Kernel:
     """Return the verified tile IR of a kernel, for one signature.
 
-    It is also checked for collective operations that some of their threads don't reach.
+    The kernel is also checked for collective operations that some of the participating threads don't reach.
 
     raises: KernelSyntaxError, KernelTypeError, LayoutError, ResourceError, DispatchError, each with its location.
     """
@@ -62,8 +62,8 @@ def build(
     for violation in verify.verify(kernel, "open"):
         raise KernelTypeError(
             violation.message, span=violation.span,
-            hint="only regions of global tensors may extend past the edge: where they are copied, loaded or stored, "
-            "and not assumed in bounds",
+            hint="only regions of global tensors may extend past the edge, and only in copies, loads and stores of "
+            "regions that aren't assumed in bounds",
         )
     collectives.check(kernel)
     clusters.check_steps(kernel)
@@ -86,7 +86,7 @@ def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span)
 
 
 def _without_unread(body: Block) -> Block:
-    """Return the statements; an atomic update whose old values are unused doesn't return them."""
+    """Return the statements, without the results of atomic updates whose old values are never read."""
     if not walk.each(body, Atomic) and ATOMIC.name not in [op.name for op in walk.each(body, TileOp)]:
         return body
     every = walk.statements(body)
@@ -104,7 +104,7 @@ def _without_unread(body: Block) -> Block:
         if isinstance(stmt, TileOp) and stmt.name == ATOMIC.name
         and stmt.region("before").buffer.root.name not in read_tiles
     }
-    # values of the place's shape determine the owner of each update, so the tile of old values isn't needed
+    # a tile of values in the shape of the place determines the owner of each update, so no tile of old values is needed
     needless = {unread[id(s)] for s in every if isinstance(s, TileOp) and id(s) in unread and _is_by_element(s)}
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
@@ -130,7 +130,7 @@ _WRITING: frozenset[type[Stmt]] = frozenset(walk.WRITING)
 
 
 def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
-    """Return the parameters with the pointers marked that the kernel may write through."""
+    """Return the parameters, with `written` set on the pointers that the kernel may write through."""
     writing = [stmt for stmt in walk.statements(body) if type(stmt) in _WRITING]
     written = {place.buffer.root.name for stmt in writing for place in walk.writes(stmt)}
     return tuple([replace(p, written=True) if isinstance(p, PointerParam) and p.of in written else p for p in params])

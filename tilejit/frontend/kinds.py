@@ -76,16 +76,16 @@ def settled(kind: Kind) -> Kind:
 class Heads:
     """The kinds of loop-carried names at the head of a loop."""
 
-    #: before the loop
+    #: the kinds before the loop
     entry: Mapping[str, Kind]
-    #: at its head, as far as is known
+    #: the kinds at its head, as far as they are known
     kinds: Mapping[str, Kind]
     #: names that were expected to keep one value, but that the body changed
     changing: frozenset[str] = frozenset()
 
     @staticmethod
     def expected(entry: Mapping[str, Value], last: Heads | None) -> Heads:
-        """Return the first guess: the final kinds of the last translation for names that entered it the same way."""
+        """Return the first guess: the final kinds of the last translation, for names with the same kinds on entry."""
         kinds = {name: kind_of(value) for name, value in entry.items()}
         if last is None:
             return Heads(kinds, kinds)
@@ -96,20 +96,20 @@ class Heads:
         return Heads(kinds, resumed)
 
     def agrees(self, shown: Mapping[str, Kind], *, literals_matter: bool) -> bool:
-        """True if the body showed the kinds it was translated with. literals_matter: no kind may then be weak."""
+        """True if the observed kinds are the kinds of this guess. literals_matter: if True, no kind may be weak."""
         if literals_matter and any(kind != settled(kind) for kind in self.kinds.values()):
             return False
         return all(settled(kind) == settled(self._held(name, shown)) for name, kind in self.kinds.items())
 
     def corrected(self, shown: Mapping[str, Kind]) -> Heads:
-        """Return the next guess: the kinds that the body showed, with default types for literals that kept theirs."""
+        """Return the next guess: the observed kinds, with default types for literals whose kind didn't change."""
         held = {name: self._held(name, shown) for name in shown}
         kinds = {name: settled(kind) if kind == self.kinds[name] else kind for name, kind in held.items()}
         changing = {name for name, kind in kinds.items() if _is_one(self.kinds[name]) and not _is_one(kind)}
         return Heads(self.entry, kinds, self.changing | changing)
 
     def _held(self, name: str, shown: Mapping[str, Kind]) -> Kind:
-        """Return the kind shown for a name; a name in `changing` that now keeps one value retains its guess."""
+        """Return the kind observed for a name; a name in `changing` that now has one value keeps its guessed kind."""
         return self.kinds[name] if name in self.changing and _is_one(shown[name]) else shown[name]
 
 

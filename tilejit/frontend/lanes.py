@@ -47,7 +47,7 @@ def _vote(name: str) -> Handler:
 
 
 def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """Return True in the leader of the warp, the lane that copies, waits and arrives for it.
+    """Return True in the leader of the warp, the lane that copies, waits and arrives on behalf of the warp.
 
     The leader is elected at the kernel's entry, where all lanes are active, so the call may be in any branch.
     """
@@ -64,7 +64,7 @@ def _uniform(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     scope = named.scope if isinstance(named, ScopeNamespace) else SCOPES.get(named) if isinstance(named, str) else None
     if scope is None or scope is THREAD:
         scopes = ", ".join(f"tj.{name}" for name in SCOPES if name != THREAD.name)
-        raise ctx.type_error(arguments["scope"], f"{named!r} is no scope of several threads", f"write one of {scopes}")
+        raise ctx.type_error(arguments["scope"], f"{named!r} is not a scope of several threads", f"use one of {scopes}")
     if not value.dtype.is_integer and value.dtype != bool_:
         raise ctx.type_error(
             arguments["x"], f"tj.uniform takes an integer or a bool_; this is {value.dtype}",

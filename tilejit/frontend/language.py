@@ -36,9 +36,9 @@ class CallParameter:
     """One parameter of a call that exists inside kernels."""
 
     name: str
-    #: the accepted type, as a type checker writes it
+    #: the accepted type, as a Python annotation
     type: str
-    #: one line; empty if the name says enough
+    #: one line; empty if the name is self-explanatory
     meaning: str = ""
     default: object = REQUIRED
     #: keyword-only
@@ -47,14 +47,14 @@ class CallParameter:
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic(LanguageName):
-    # `help` shows each object's `__doc__`: a function that exists only inside kernels
+    # a function that exists only inside kernels; no docstring, because `help` shows the `__doc__` of each instance
 
     #: as users write it after `tj.`
     name: str
     #: one line, without a final period
     meaning: str
     parameters: tuple[CallParameter, ...] = ()
-    #: the type of the result, as a type checker writes it, or how the arguments decide it
+    #: the type of the result, as a Python annotation, or how the arguments determine it
     gives: str = "None"
     #: two lines of a kernel
     example: str = ""
@@ -129,7 +129,7 @@ class Spec:
 if TYPE_CHECKING:
 
     class PinnedTensor(Spec, Tensor):  # type: ignore[misc]
-        """The type of a parameter's default for type checkers: it has the type of the parameter."""
+        """The type of `tj.spec(...)` for type checkers, which must accept it as the default of a `Tensor` parameter."""
 else:
     PinnedTensor = Spec
 
@@ -139,7 +139,7 @@ def spec(shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence
 
     shape: the extents, an integer or a tuple of integers.
     strides: in elements; C-contiguous if None.
-    raises: KernelTypeError for a shape, an element type or strides that no array has.
+    raises: KernelTypeError for an invalid shape, element type or strides.
 
     Example:
         @tj.kernel(threads=32)
@@ -225,7 +225,7 @@ def cdiv(a: int, b: int) -> int:
 
 
 def tile_order(t: int, shape: Sequence[int], group: int = 8) -> tuple[int, int]:
-    """Return the (row, column) of tile `t` in an order where tiles with close numbers are close in the grid.
+    """Return the (row, column) of tile `t` in an order that keeps tiles with close numbers close in the grid.
 
     Tiles are numbered column by column within a group of rows, then in the next group; the last group may have fewer
     rows. CTAs that run at the same time therefore share rows and columns in the cache.
@@ -256,7 +256,7 @@ def next_power_of_2(n: int) -> int:
 
 
 def static_assert(condition: object, message: str = "") -> None:
-    """Raise KernelTypeError unless the condition holds; in a kernel, when it is compiled.
+    """Raise KernelTypeError unless the condition holds; in a kernel, it is evaluated at compile time.
 
     Example:
         tj.static_assert(32 % 8 == 0, "rows must divide into vectors")

@@ -3,8 +3,8 @@
 The code of a body depends on the kinds of its names at the head, which are known only after the body has been
 translated. So a body is translated speculatively, on the guess that no literal takes another type and that no other
 name changes its kind. If the guess is wrong, the result is discarded and the body is translated again with the kinds
-that it showed. An inner loop then starts with its final kinds, so every further translation follows from the change of
-a kind.
+that were observed. An inner loop then starts with its final kinds, so every retranslation is caused by the change of a
+kind.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def run_loop(
     """Translate a run-time loop.
 
     names: the names that the body assigns.
-    body: translates it; returns True if control reaches its end.
-    make: builds the loop statement from its body. only_breaks: the loop ends only by `break`.
+    body: translates the body; returns True if control reaches its end.
+    make: builds the loop statement from its body. only_breaks: True if only `break` ends the loop.
     returns: True if control can reach the statement after the loop.
     """
     entry = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}

@@ -37,7 +37,7 @@ def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
 
 
 def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
-    """Return an element type, such as tj.float32."""
+    """Return the value as an element type, such as tj.float32."""
     name = ctx.constant(value, node, "the element type")
     dtype = as_dtype(name)
     if dtype is None:
@@ -47,7 +47,7 @@ def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
 
 
 def buffer_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
-    """Return a layout that the user passed, checked against the shape and the memory space."""
+    """Return the layout that the user passed, checked against the shape and the memory space."""
     memory_hint = "load one region with x = tj.cta.load(region); copy memory with copy(dst, src)"
     layout = ctx.constant(value, node, "a layout", memory_hint if isinstance(value, Memory) else "")
     with Located(ctx, node):
@@ -60,12 +60,12 @@ def _is_injective(layout: TileLayout) -> bool:
 
 
 def injective_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
-    """As `buffer_layout`, for an allocation, where no two elements may share a place."""
+    """As `buffer_layout`, for an allocation: the layout must not map two elements to one location."""
     layout = buffer_layout(ctx, node, value, shape, space)
     if not _is_injective(layout):
         raise LayoutError(
-            f"{layout!r} maps several elements of shape {shape} to one place", span=ctx.span(node),
-            hint="give strides that map each element to a place of its own",
+            f"{layout!r} maps several elements of shape {shape} to one location", span=ctx.span(node),
+            hint="give strides that map each element to a different location",
         )
     return layout
 
@@ -197,7 +197,7 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
 
 
 def view_along(ctx: Context, node: ast.AST, tile: Memory, dims: Sequence[int | None]) -> Memory:
-    """Return a view of an open tile along these dimensions of its buffer; None is a new one of extent 1."""
+    """Return a view of an open tile along these dimensions of its buffer; None adds a dimension of extent 1."""
     layout = tile.buffer.layout
     assert isinstance(layout, Open) and tile.buffer.space == "local"
     shape = tuple(1 if d is None else tile.buffer.shape[d] for d in dims)
@@ -205,7 +205,7 @@ def view_along(ctx: Context, node: ast.AST, tile: Memory, dims: Sequence[int | N
 
 
 def axes_of(ctx: Context, node: ast.AST, value: Value, rank: int) -> tuple[int, ...]:
-    """Return axes that a call names, as an integer or a tuple, in ascending order; -1 is the last."""
+    """Return the axes in an integer or a tuple, in ascending order; negative axes count from the last."""
     items = value.items if isinstance(value, Items) else (value,)
     if any(isinstance(item, Constant) and isinstance(item.value, float) for item in items):
         hint = "for two values, element by element, write tj.maximum(a, b) or tj.minimum(a, b)"
@@ -290,7 +290,7 @@ def shape_of(ctx: Context, given: ast.expr, size: int) -> tuple[int, ...]:
 
 
 def _known_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout:
-    """As `_sliced_layout`; an error if the strides are run-time values."""
+    """As `_sliced_layout`, but raise KernelTypeError if the strides are run-time values."""
     if isinstance(memory.buffer.layout, Strided):
         raise ctx.type_error(
             node, f"{memory.buffer.name} has run-time strides: it can't take another shape",
@@ -360,7 +360,7 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
 
 
 def _seen_as(ctx: Context, node: ast.AST, tile: Memory, dtype: DType) -> Memory:
-    """Return a local tile as another type of the same width; its layout is unchanged and stays open."""
+    """Return a local tile reinterpreted as another type of the same width; an open layout stays open."""
     shape, layout = tile.buffer.shape, tile.buffer.layout
     if isinstance(layout, Open):
         layout = Open(layout.scope, tuple(range(len(shape))))

@@ -80,7 +80,7 @@ def _is_view_of_phi(ctx: Context, binding: Binding) -> bool:
 
 
 def _sources(ctx: Context, binding: Binding) -> tuple[Source, ...]:
-    """Return the buffers that a name bound to memory may be."""
+    """Return the buffers that a name bound to memory may refer to."""
     assert isinstance(binding.value, Memory)
     root = binding.value.buffer.root
     choice = ctx.buffer_choices.get(root.name)
@@ -90,7 +90,7 @@ def _sources(ctx: Context, binding: Binding) -> tuple[Source, ...]:
 def kind_outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
     """Return the kind of a value for use after the loop or block that created it. last: one of its bindings.
 
-    Its parts may change when the next iteration begins, or when the loop ends.
+    The parts of a region may change when the next iteration begins, or when the loop ends.
     """
     if isinstance(kind, ItemsKind):
         assert isinstance(last.value, Items)
@@ -108,7 +108,7 @@ def kind_outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
         return kind_of(value)
     known = all(e is None or isinstance(e, int) or e in value.buffer.shape for e in value.extents)
     if value.constant_indices or not known or _is_view_of_phi(ctx, Binding(value, last.span)):
-        problem = "is a region whose place is known only inside the loop or helper that created it"
+        problem = "is a region whose location is known only inside the loop or helper that created it"
         return Same(Unset(name, problem, "take the region again where it is used"))
     is_phi = ctx.phi(value.buffer) is not None
     place = place_kind((value,), _sources(ctx, Binding(value, last.span)), is_phi=is_phi).moving()

@@ -18,13 +18,13 @@ from .language import Function, LanguageName
 from .sizes import check_elements
 from .values import Constant, Items, Unset, Value, from_python
 
-#: types whose values are all usable; checking whether a value is an array takes longer
+#: types whose values are all usable; testing for them is faster than checking whether a value is an array
 _USABLE = frozenset((bool, float, NoneType, ModuleType, BuiltinFunctionType, FunctionType, DType, TileLayout, Function))
 
 #: types whose values may be too large
 _SIZED = (int, str)
 
-#: immutable containers; a change of any other would go unnoticed between launches
+#: immutable containers; a change to any other container would go unnoticed between launches
 _FIXED = (tuple, frozenset, range, bytes, str, type)
 
 
@@ -60,7 +60,7 @@ def _from_outside(ctx: Context, frame: Frame, node: ast.Name) -> Value:
 
 
 def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str = "") -> Value:
-    """Return a value from outside the kernel, if kernels can use its kind.
+    """Return a value from outside the kernel, if kernels can use values of its type.
 
     name: the name in errors; by default the text of the node. item: the subscript of a part of it, such as `[0]`.
     """

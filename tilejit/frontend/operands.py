@@ -26,11 +26,11 @@ def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
 
 def assume_in_bounds(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.assume_in_bounds(region)`."""
-    return replace(memory_operand(ctx, arguments["region"], "what is assumed in bounds"), in_bounds=True)
+    return replace(memory_operand(ctx, arguments["region"], "the argument of tj.assume_in_bounds"), in_bounds=True)
 
 
 def as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
-    """Return the value as memory; KernelTypeError for anything else."""
+    """Return the value as memory; raise KernelTypeError for anything else."""
     if isinstance(value, Rows):
         raise ctx.type_error(
             node, f"{what} can't be {describe(value)}", "load it first: only load, store and tj.atomic take it"
@@ -63,7 +63,7 @@ def destination(ctx: Context, node: ast.expr) -> Region:
 def attributes(
     ctx: Context, arguments: dict[str, ast.expr], record: TileOperation, operands: Mapping[str, Region | Expr]
 ) -> Attributes:
-    """Return the attributes that are given, as compile-time values. operands: by name."""
+    """Return the attributes passed in a call, as compile-time values. operands: the operands by name."""
     attrs: list[tuple[str, AttributeValue]] = []
     for attribute in record.attrs:
         argument = arguments.get(attribute.name)

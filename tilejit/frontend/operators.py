@@ -1,4 +1,4 @@
-"""Python's operators: folded on compile-time values, else elementwise operations."""
+"""Python's operators: folded on compile-time values, otherwise elementwise operations."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class ParameterKind(Enum):
     ARRAY = "array"
     SCALAR = "scalar"
     CONSTEXPR = "constexpr"
-    #: decided by the argument
+    #: determined by the argument
     ANY = "any"
 
 
@@ -40,7 +40,7 @@ class Parameter:
 
     name: str
     kind: ParameterKind
-    #: the type of a scalar; None if the argument decides, also between int32 and int64 for `int`
+    #: the type of a scalar; None if the argument determines it, as for `int`, which is int32 or int64
     dtype: DType | None = None
     #: the type that an array is pinned to
     spec: Spec | None = None
@@ -98,7 +98,7 @@ def _parameter(source: KernelSource, arg: ast.arg, default: Any, annotation: Any
     raise _error(source, arg, f"the annotation of {arg.arg} is {annotation!r}, which tilejit doesn't support")
 
 
-#: Python annotation -> the type of a scalar; that of an `int` depends on its value
+#: Python annotation -> the type of a scalar; None for `int`, whose type depends on the value
 _PYTHON_TYPES = {int: None, float: float32, bool: bool_}
 
 _KINDS = "write tj.Tensor, tj.constexpr, or a type such as tj.int32"

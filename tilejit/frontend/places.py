@@ -1,4 +1,4 @@
-"""Regions that a name holds on several paths, at places that differ.
+"""Names that hold different regions on different paths.
 
 Regions of one buffer differ in their starts, which are kept in variables; the name is still a region. Regions of
 several buffers of one memory space, dtype, shape and layout also differ in the buffer. Such a name is a *buffer phi*: a
@@ -19,15 +19,15 @@ from ..ir.nodes import Buffer, Const, Expr, Strided, Var
 from ..source import Span
 from .values import Memory, describe
 
-#: the memory spaces of a phi's buffers: loads from them happen at the use, not where the name is bound
+#: the memory spaces of a phi's buffers, from which values are loaded at the use, not where the name is bound
 _SPACES = ("global", "shared")
 
-#: the name of a buffer that a name may hold, and where it is allocated
+#: the name of a buffer, and the location of its allocation
 Source = tuple[str, Span | None]
 
 
 class PlacePart(Enum):
-    """The parts of a place that may vary."""
+    """The parts of a region that may vary."""
 
     START = "start"
     EXTENT = "extent"
@@ -41,7 +41,7 @@ Varying = tuple[PlacePart, int]
 
 @dataclass(frozen=True, slots=True)
 class PlaceKind:
-    """Regions that differ only in `varying`."""
+    """Regions that differ only in the parts `varying`."""
 
     like: Memory
     varying: tuple[Varying, ...]
@@ -56,14 +56,14 @@ class PlaceKind:
         return (PlacePart.BUFFER, 0) in self.varying
 
     def moving(self) -> PlaceKind:
-        """Return the kind in which everything that isn't constant varies."""
+        """Return the kind in which every part that isn't constant varies."""
         parts = (*_parts(self.like, self.is_phi), (PlacePart.BUFFER, 0))
         changing = {part for part in parts[:-1] if not isinstance(_held(self.like, part), (int, Const))}
         return replace(self, varying=tuple(part for part in parts if part in changing or part in self.varying))
 
 
 def difference(a: Memory, b: Memory) -> tuple[str, str] | None:
-    """Describe why no name can hold both regions; None if one can."""
+    """Return descriptions of the regions if no name can hold both; None if a name can."""
     if a.constant_indices or b.constant_indices:
         return describe(a), describe(b)
     if a.buffer == b.buffer:
@@ -92,7 +92,7 @@ def _laid_out(buffer: Buffer) -> str:
 
 
 def place_kind(places: Sequence[Memory], sources: Sequence[Source], *, is_phi: bool) -> PlaceKind:
-    """Return the kind of regions that have no `difference`. is_phi: they are in several buffers."""
+    """Return the kind of regions without a `difference`. is_phi: True if they are in several buffers."""
     like = places[0]
     varying = [part for part in _parts(like, is_phi) if len({_held(place, part) for place in places}) > 1]
     in_bounds = all(place.in_bounds for place in places)
@@ -129,7 +129,7 @@ def part_of(place: Memory, varying: Varying) -> Expr:
 
 
 def with_parts(kind: PlaceKind, name: str, held: dict[Varying, Var], span: Span) -> Memory:
-    """Return the region whose varying parts are held in variables. name: of the phi, if it is one."""
+    """Return the region whose varying parts are held in variables. name: the name of the phi, if any."""
     like, starts, shape = kind.like, list(kind.like.starts), list(kind.like.buffer.shape)
     layout = like.buffer.layout
     strides = list(layout.strides) if isinstance(layout, Strided) else []

@@ -28,7 +28,7 @@ def product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
 
 
 def accumulated(ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Value) -> Memory:
-    """Translate `acc + left @ right`, accumulated in a copy of acc; a product that broadcasts is simply added."""
+    """Translate `acc + left @ right`, accumulated in a copy of acc; a product of another shape is just added."""
     a, b = _factors(ctx, node, left, right)
     if acc.shape != _shape(a, b):
         return tiles.elementwise(ctx, node, "add", (acc, product(ctx, node, a, b)))

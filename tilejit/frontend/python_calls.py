@@ -104,7 +104,7 @@ def _of_two(
 def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
     """Return a / b, rounded up.
 
-    For a positive constant b, a + b - 1 is cheap to divide. Neither a + b - 1 nor -a is computed if it may overflow.
+    For a positive constant b, (a + b - 1) // b is cheapest. Neither a + b - 1 nor -a is computed if it may overflow.
     """
     a, b = values
     if isinstance(b, Constant) and isinstance(b.value, int) and b.value > 0:
@@ -175,10 +175,10 @@ _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def tile_of(ctx: Context, node: ast.Call) -> Value:
-    """Return the row and the column that the host function returns.
+    """Translate `tj.tile_order(t, shape, group)`.
 
-    With `q = t // columns`, no intermediate value leaves the range of t and the shape. `group * columns` may, and is
-    used only if it provably fits.
+    The formula of the host function uses `group * columns`, which may overflow. Unless it provably fits, t is divided
+    by columns first, which keeps every intermediate value within the range of t and the shape.
     """
     arguments = bind(ctx, node, "tile_order", ("t", "shape", "group"), 2)
     shape = ctx.evaluate(arguments["shape"])

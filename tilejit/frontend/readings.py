@@ -1,4 +1,4 @@
-"""The result of one trial translation of a loop body: types of the loop-carried variables."""
+"""The result of one trial translation of a loop body: the kinds of the loop-carried names."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class LoopTrial:
     slots: Mapping[str, Slot]
     #: the bindings at the head of the loop
     before: Mapping[str, Binding]
-    #: the bindings wherever the code after the loop is reached
+    #: the bindings on each path to the code after the loop
     ends: Sequence[Mapping[str, Binding]]
-    #: the bindings wherever the next iteration is reached
+    #: the bindings on each path to the next iteration
     continues: Sequence[Mapping[str, Binding]]
     carried: Mapping[str, Carried]
 
     def changes(self, name: str) -> list[Binding]:
-        """Return the bindings of a name wherever an iteration ends with another value than it began with."""
+        """Return a name's bindings on the paths where an iteration ends with a value other than that at the head."""
         head = value_of(self.slots[name])
-        # the value at the head is no change, except for a name without a value, which remains without one
+        # the value at the head isn't a change, unless it is Unset: then the name remains unset
         kept = None if isinstance(head, Unset) else head
         return [env[name] for env in (*self.continues, *self.ends) if env[name].value != kept]
 
     def shown(self, ctx: Context, entry: Mapping[str, Binding]) -> dict[str, Kind]:
-        """Return the kinds of the names that enter the loop, as the body shows them."""
+        """Return the kinds of the names that enter the loop, as observed in this translation of the body."""
         return {name: self.kind(ctx, name, entry[name], self.changes(name)) for name in entry}
 
     def kind(self, ctx: Context, name: str, entry: Binding, changes: Sequence[Binding]) -> Kind:
@@ -52,7 +52,7 @@ class LoopTrial:
         return kind
 
     def _grows(self, name: str, changes: Sequence[Binding]) -> bool:
-        """True if iterations multiply the value of a name or double it, so that it outgrows indices and wraps."""
+        """True if iterations multiply or double a name's value, which may then exceed the range of indices and wrap."""
         slot = self.slots[name]
         if not isinstance(slot, ScalarSlot):
             return False
@@ -65,7 +65,7 @@ class LoopTrial:
         return any(isinstance(b.value, Scalar) and _degree(b.value.expr, degrees) > 1 for b in changes)
 
     def _definitions(self) -> Iterator[tuple[Var, Expr]]:
-        """Yield the scalars that the body defines or carries, with each of their values."""
+        """Yield a (variable, value) pair for each value of each scalar that the body defines or carries."""
         for stmt in drafted(self.block):
             if isinstance(stmt, (Let, Assign)) or isinstance(stmt, Declare) and stmt.init is not None:
                 value = stmt.init if isinstance(stmt, Declare) else stmt.value
@@ -91,7 +91,7 @@ class LoopTrial:
 def through_copies(
     ctx: Context, shown: Mapping[str, Kind], entry: Mapping[str, Binding], result: LoopTrial
 ) -> dict[str, Kind]:
-    """Propagate the shown kinds through copies: a name that takes another's value also takes its type.
+    """Propagate the observed kinds through copies: a name that is assigned another name also takes its type.
 
     Without this, a chain `a = b`, `b = c`, ... would need one translation per name.
     """
@@ -121,7 +121,7 @@ def through_copies(
 
 
 def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
-    """Return a binding to another name's value at the head, in the type that the body showed for that name."""
+    """Return a binding to another name's value at the head, with the type that was observed for that name."""
     value = binding.value
     if not isinstance(kind, ScalarKind) or not isinstance(value, Scalar) or not isinstance(value.expr, Var):
         return binding
@@ -130,14 +130,14 @@ def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
     return Binding(Scalar(Var(value.expr.name, kind.dtype, data=kind.data), kind.weak), binding.span)
 
 
-#: operations whose result is no further from zero than one of their operands
+#: operations whose result is no farther from zero than one of their operands
 _SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "bitwise_and")
 
 
 def _degree(expr: Expr, degrees: Mapping[str, int]) -> int:
     """Return the degree of a value in one variable: 0 if independent, 1 if at most a term of a sum, else 2.
 
-    degrees: those of variables.
+    degrees: the degrees of the variables, by name.
     """
     if isinstance(expr, Var):
         return degrees.get(expr.name, 0)

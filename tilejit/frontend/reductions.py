@@ -27,7 +27,7 @@ def reduced(ctx: Context, node: ast.Call, arguments: Arguments, record: TileOper
 
 
 def reduce(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """Translate `tj.reduce(x, axis, combine, keepdims=False)`; a tuple of tiles gives a tuple."""
+    """Translate `tj.reduce(x, axis, combine, keepdims=False)`; for a tuple of tiles, return a tuple."""
     value = ctx.evaluate(arguments["x"])
     values = value.items if isinstance(value, Items) else (value,)
     if not 1 <= len(values) <= len(PAIRS):

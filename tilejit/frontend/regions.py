@@ -40,7 +40,7 @@ from .foreign import is_kernel, launched
 from .scalars import held
 from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe, owner_scope
 
-#: the number of nodes that `expanded` visits
+#: the maximum number of nodes that `expanded` visits
 _BUDGET = 400
 
 #: the hint for an assignment to a part of a value
@@ -49,9 +49,9 @@ REBIND = "rebind the name: x = tj.where(condition, value, x), acc += a @ b; or a
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """A slice with its ends in their own types, because their difference is taken before the conversion.
+    """A slice whose ends keep their own types, because the extent is computed before they are converted.
 
-    extent: None if it follows from the ends; otherwise `upper` is unused.
+    extent: None if the ends determine it; otherwise `upper` is unused.
     """
 
     lower: Expr | None
@@ -162,7 +162,7 @@ def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -
     if isinstance(value, Memory):
         if not value.is_local or not value.dtype.is_integer:
             raise ctx.type_error(
-                node, f"the index of .at must be a local tile or a scalar of integers; this is {describe(value)}",
+                node, f"the index of .at must be an integer or a local tile of integers; this is {describe(value)}",
                 "convert it: x.astype(tj.int32)" if value.is_local else "load it first: i = tj.cta.load(region)",
             )
         number: Memory | Expr = value
@@ -224,7 +224,7 @@ def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
 
 
 def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
-    """Return the ends of a slice; rank-0 tiles in two computed ends are loaded once."""
+    """Return the ends of a slice; a rank-0 tile that both ends use is loaded once."""
     lower = None if node.lower is None else ctx.evaluate(node.lower)
     if node.upper is None:
         return lower, None
@@ -355,7 +355,7 @@ def _check_index(
 
 
 def _check_start(ctx: Context, part: _Slice, memory: Memory, dim: int, node: ast.AST) -> None:
-    """Refuse `X[-2:]` and `X[-4:-2]`, which count from the end in Python; a computed start is outside instead."""
+    """Reject `X[-2:]` and `X[-4:-2]`, which count from the end in Python; a computed start is just out of bounds."""
     start, stop = part.lower, part.upper
     written = part.node.lower if isinstance(part.node, ast.Slice) else None
     is_literal = isinstance(written, ast.UnaryOp) and isinstance(written.operand, ast.Constant)
@@ -374,7 +374,7 @@ def _from_the_end(
         meant = str(max(extent + index, 0))
     else:
         meant = f"{memory.buffer.root.name}.shape[{dim}] - {-index}"
-    return ctx.type_error(part, f"index {index} is outside: indices don't count from the end", f"write {meant}")
+    return ctx.type_error(part, f"index {index} is negative: indices don't count from the end", f"write {meant}")
 
 
 def _check_slice(
@@ -396,7 +396,7 @@ def _check_slice(
 
 
 def _covers(memory: Memory, dim: int) -> bool:
-    """True if the region spans its buffer in one dimension."""
+    """True if the region covers the full extent of its buffer in one dimension."""
     start, extent, full = memory.starts[dim], memory.extents[dim], memory.buffer.shape[dim]
     return isinstance(start, Const) and start.value == 0 and (extent is full or extent == full)
 
@@ -414,7 +414,7 @@ def _title(memory: Memory, dim: int) -> str:
 def _assert_inside(
     ctx: Context, node: ast.AST, memory: Memory, dim: int, start: Expr, taken: int | Expr | None
 ) -> None:
-    """In checked builds, test that a part is inside a region that doesn't span its buffer in this dimension.
+    """In checked builds, test that a part is inside a region that doesn't cover its buffer in this dimension.
 
     taken: the extent of the part; None for an index.
     """
@@ -422,7 +422,7 @@ def _assert_inside(
     if not isinstance(extent, int) or not isinstance(taken, (int, NoneType)):
         return
     end = build.add(start, 1 if taken is None else taken)
-    # the end may overflow
+    # the start is compared because the end may overflow
     below = build.less_equal(build.cast(start, int64), extent - (1 if taken is None else taken))
     cond = build.logical_and(build.greater_equal(start, 0), below)
     if cond == TRUE:
@@ -463,7 +463,7 @@ def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: 
     for extent, coordinate in zip(shape, at, strict=True):
         start = build.mul(coordinate, extent)
         if is_data(coordinate):
-            # the start of an outside tile must not wrap to an inside one
+            # the start of an out-of-bounds tile must not wrap to one that is in bounds
             most = (1 << start.dtype.bits - 2) // max(extent, 1)
             if start.dtype is int32:
                 index_types.check_index_fits(ctx, node, coordinate, (-most, most), memory.buffer)
@@ -533,7 +533,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
 
 
 def element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
-    """Return the place of a single element."""
+    """Return a single element as an operand of a load or store."""
     scope = owner_scope(memory.buffer) if memory.is_local else THREAD.name
     if scope != THREAD.name:
         raise ctx.type_error(

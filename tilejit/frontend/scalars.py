@@ -96,7 +96,7 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
 
 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
-    """Return the operands as expressions, literals in the type of the others, and True if none has a type yet."""
+    """Return the operands as expressions, literals in the type of the others, and True if the result is weak."""
     leading = ELEMENTWISE[name].conditions
     operands: list[Expr] = []
     for value in values[:leading]:
@@ -115,7 +115,7 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
 
 
 def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
-    """Return the common type of an operation's typed values, or of its literals, and True for literals only.
+    """Return the type of an operation's typed values, or else of its literals, and True if the result is weak.
 
     raises: KernelTypeError, without a location, if the types have no common type.
     """
@@ -129,7 +129,7 @@ def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool
 
 
 def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
-    """Return a typed value as it is, and a literal in `common`, or in its own type if that is of a higher kind."""
+    """Return a typed value as it is, and a literal in `common`, or in its default type if that is of a higher kind."""
     if isinstance(value, Scalar) and not value.weak:
         return value.expr
     default = weak_type(value)

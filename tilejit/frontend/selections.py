@@ -1,4 +1,4 @@
-"""Resolution of buffer phis (see `places`): each read of one becomes a branch per buffer that it can be."""
+"""Resolution of buffer phis (see `places`): each read of a phi becomes one branch for each possible buffer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .context import Context
 
 
 def selected(ctx: Context, body: Block) -> Block:
-    """Return the statements of a kernel without phis. Its buffers and views come first."""
+    """Return the statements of a kernel, with phis resolved. body: begins with the buffers and views."""
     phis = {name for name, choice in ctx.buffer_choices.items() if choice.is_phi}
     if not phis:
         return body
@@ -41,7 +41,7 @@ def _possible(body: Block, phis: Iterable[str], alternatives: tuple[Buffer, ...]
             onward = sources.get(waiting.pop(), set()) - reached
             reached |= onward
             waiting.extend(onward)
-        # sets that have grown already contain only numbers that are reachable from here as well
+        # sets that were extended by earlier iterations contain only numbers that are reachable from here as well
         possible[name] |= {number for other in reached & set(possible) for number in possible[other]}
     return {name: sorted(numbers) for name, numbers in possible.items()}
 
@@ -57,7 +57,7 @@ class _Selection:
     replaced: dict[tuple[str, int], Buffer] = field(default_factory=dict)
 
     def rewritten(self, stmt: Stmt) -> tuple[Stmt, ...]:
-        """Return the statement, or a branch per buffer if it reads a phi."""
+        """Return the statement, or one branch for each possible buffer if it reads a phi."""
         if isinstance(stmt, BufferView):
             return () if stmt.buffer.root.name in self.possible else (stmt,)
         phi = next((p.buffer.root for p in walk.reads(stmt) if p.buffer.root.name in self.possible), None)
@@ -98,7 +98,7 @@ class _Selection:
             base = self._instead(old.base, phi, number)
             extents = _pairs(phi, alternative)
             shape = tuple(extents.get(e, e) for e in old.shape)
-            # layouts that are equal as functions may be spelled differently
+            # layouts that are equal as functions may have different representations
             layout = base.layout if old.layout == old.base.layout else old.layout
             if isinstance(layout, Strided):
                 layout = replace(layout, strides=tuple(extents.get(s, s) for s in layout.strides))

@@ -59,7 +59,7 @@ def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
         return None
     following = iter(kept)
     dims = [None if n == 1 else next(following) for n in shape]
-    # a dimension where the part takes one of several elements remains in the view, as a leading dropped dimension
+    # a dimension from which an index selected one of several elements remains in the view, as a leading dropped one
     dropped = [d for d, n in enumerate(tile.buffer.shape) if d not in kept and n != 1]
     view = view_along(ctx, node, tile, [*dropped, *dims])
     zero = Const(0, tile.buffer.index_dtype)

@@ -1,7 +1,7 @@
-"""Rank-0 tiles, as reductions over all axes produce: each thread has a copy, which serves as a scalar.
+"""Rank-0 tiles, the results of reductions over all axes: each thread has a copy, which can be used as a scalar.
 
-It does so where a scalar is needed (`if tj.max(x) > 0`), and if another path has a number (`total = 0.0` before
-`total += tj.sum(x)`). It promotes as scalars do.
+A rank-0 tile becomes a scalar where a scalar is needed (`if tj.max(x) > 0`), and where it joins a number from another
+path (`total = 0.0` before `total += tj.sum(x)`). Its type is promoted like that of a scalar.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .context import Context
 from .fixing import fixed_layout
 from .values import Binding, Memory, Scalar, Value
 
-#: the nodes of arithmetic on names and numbers
+#: the node types of arithmetic on names and numbers
 _ARITHMETIC = (ast.BinOp, ast.operator, ast.UnaryOp, ast.unaryop, ast.Name, ast.expr_context, ast.Constant)
 
 
@@ -37,7 +37,7 @@ def as_scalar(ctx: Context, node: ast.AST, value: Value) -> Value:
 
 @contextmanager
 def as_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> Iterator[None]:
-    """Bind names of rank-0 tiles to scalars inside, so that each is loaded once.
+    """Context manager that binds names of rank-0 tiles to scalars, so that each tile is loaded once.
 
     It has no effect unless the expressions are arithmetic on names and numbers, which treats tiles and scalars the same
     way.

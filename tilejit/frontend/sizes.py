@@ -21,7 +21,7 @@ _HINT = "use smaller numbers, or compute the value outside the kernel and captur
 
 
 def check_elements(count: int, what: str = "tuple") -> None:
-    """Raise KernelTypeError for a string or tuple of too many elements."""
+    """Raise KernelTypeError for a string or a tuple with too many elements."""
     if count > MAX_ELEMENTS:
         raise KernelTypeError(
             f"a {what} of {_shown(count)} elements at compile time; the limit is {MAX_ELEMENTS:,}", hint=_HINT
@@ -37,9 +37,9 @@ def check_value(value: Any) -> None:
 
 
 def check_call(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Raise KernelTypeError if the result of a function would be too large, as far as the arguments show.
+    """Raise KernelTypeError if the arguments imply that the result of a function would be too large.
 
-    The estimate is a lower bound, so a result may exceed the limits by a factor of some hundreds.
+    The estimate is a lower bound, so an accepted result may exceed the limits by a factor of a few hundred.
     """
     check = _CHECKS.get(compute) if isinstance(compute, BuiltinFunctionType) else None
     if check is not None:

@@ -37,7 +37,7 @@ class TileSlot:
 class PlaceSlot:
 
     memory: Memory
-    #: the varying parts of the place, and the variables that hold them
+    #: the varying parts of the region, and the variables that hold them
     held: tuple[tuple[Varying, Var], ...]
 
 
@@ -50,7 +50,7 @@ Slot = ScalarSlot | TileSlot | PlaceSlot | ItemsSlot | Same
 
 
 def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -> Slot:
-    """Declare a slot for values of a kind, initialized with `init`."""
+    """Declare a slot for values of a kind, initialized with `init` unless it is None."""
     if isinstance(kind, Same):
         return kind
     name = name.strip("<>")
@@ -89,7 +89,7 @@ def _place_slot(ctx: Context, name: str, kind: PlaceKind, init: Value | None, sp
 
 
 def _held(ctx: Context, place: Memory, varying: Varying) -> Expr:
-    """Return what a slot stores of a place; for the buffer, its number or the variable that holds the number."""
+    """Return the expression that a slot stores for a part of a region; a buffer is stored as its number."""
     if varying[0] is not PlacePart.BUFFER:
         return part_of(place, varying)
     name = place.buffer.name
@@ -112,7 +112,7 @@ def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
 
 
 def value_of(slot: Slot, *, typed: bool = False) -> Value:
-    """Return the value of a name that is kept in a slot. typed: a literal keeps its type from here on."""
+    """Return the value of a name that is kept in a slot. typed: the value is never weak."""
     if isinstance(slot, ScalarSlot):
         return Scalar(slot.var, slot.weak and not typed)
     if isinstance(slot, (TileSlot, PlaceSlot)):

@@ -28,7 +28,7 @@ class KernelSource:
     #: the lines of the whole file
     lines: tuple[str, ...] = field(repr=False)
     node: ast.FunctionDef = field(repr=False)
-    #: the names that it reads from outside, as chains (name, *attributes) in order
+    #: the names that it reads from outside, as chains (name, *attributes) in source order
     references: tuple[tuple[str, ...], ...] = field(repr=False)
     #: True if its text is ASCII, so that columns in bytes are columns in characters
     is_ascii: bool = field(init=False, repr=False)
@@ -181,7 +181,7 @@ def _compiled(text: str, file: str, flags: int) -> CodeType:
 
 @lru_cache(maxsize=64)
 def _compiled_alone(text: str, file: str, flags: int, line: int) -> CodeType:
-    """Compile the statement at a line as a module of its own, as IPython compiles the statements of a cell.
+    """Compile the statement at a line as a separate module, as IPython compiles the statements of a cell.
 
     CPython 3.11 compiles the call of a name differently if the same module imports that name.
     """

@@ -69,7 +69,7 @@ def _operands(
 def _elementwise(
     ctx: Context, node: ast.AST, record: TileOperation, arguments: dict[str, ast.expr]
 ) -> dict[str, Region | Expr]:
-    """Return the operands, by name; any input may be a scalar, whose type the operation decides."""
+    """Return the operands, by name; any input may be a scalar, whose type the operation determines."""
     to, *inputs = record.operands
     dst = destination(ctx, arguments[to.name])
     values = [ctx.evaluate(arguments[rule.name]) for rule in inputs]

@@ -1,4 +1,4 @@
-"""Expressions on local tiles, each of which creates a new tile."""
+"""Expressions on local tiles; every expression creates a new tile."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
 
 
 def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
-    """Emit an operation; KernelTypeError if the shapes, types or scopes of its operands don't agree."""
+    """Emit an operation; raise KernelTypeError if the shapes, types or scopes of its operands don't agree."""
     for fault in () if is_known_sound(op) else shape_and_type_faults(op):
         raise ctx.type_error(node, fault.message, fault.hint)
     op = _with_narrow_singles(ctx, node, op)
@@ -80,7 +80,7 @@ def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
 
 
 def _with_narrow_singles(ctx: Context, node: ast.AST, op: TileOp) -> TileOp:
-    """Replace rank-0 inputs that belong to wider scopes by copies in the scope of the operation."""
+    """Replace rank-0 inputs of wider scopes with copies in the scope of the operation."""
     operands, inputs = list(op.operands), op.inputs.values()
     for k, operand in enumerate(op.operands):
         if not isinstance(operand, Region) or operand.buffer.shape or all(operand is not given for given in inputs):
@@ -97,7 +97,7 @@ def _with_narrow_singles(ctx: Context, node: ast.AST, op: TileOp) -> TileOp:
 
 
 def _need_one_owner(ctx: Context, node: ast.AST, op: TileOp) -> None:
-    """Raise KernelTypeError if one tile is each thread's own and another is spread over threads."""
+    """Raise KernelTypeError if one tile is private to each thread and another is distributed over threads."""
     local = [tile.buffer for tile in op.tiles.values() if tile.buffer.space == "local"]
     if len(local) < 2:
         return
@@ -107,7 +107,7 @@ def _need_one_owner(ctx: Context, node: ast.AST, op: TileOp) -> None:
     if private and spread and ctx.threads > 1:
         one, other = private[0], spread[0]
         raise ctx.type_error(
-            node, f"{op.scope}.{op.name} of {one}, a tile of a thread, and {other}, one of a {owners[other]}",
+            node, f"{op.scope}.{op.name} of {one}, a tile of a thread, and {other}, a tile of a {owners[other]}",
                 f"allocate {one} with a layout= that has thread axes; or store {other} to shared memory, and load each "
                 "thread's part of it with tj.thread.load",
         )
@@ -136,22 +136,22 @@ def wide_singles(ctx: Context, tiles: Sequence[Memory]) -> list[Memory]:
 
 
 def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
-    """Return the value as a local tile; KernelTypeError for anything else."""
+    """Return the value as a local tile; raise KernelTypeError for anything else."""
     if isinstance(value, Memory) and value.is_local:
         return value
-    hint = "give it a tile, as x = tj.cta.load(region)"
+    hint = "pass a tile, such as x = tj.cta.load(region)"
     if isinstance(value, Memory):
         hint = how_to_load(value)
     raise ctx.type_error(node, f"{name} takes local tiles; got {describe(value)}", hint)
 
 
 def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory]) -> str:
-    """Return the scope of an operation on tiles: the widest one, if all have the same threads."""
+    """Return the scope of an operation on tiles: the widest of their scopes, which must have the same threads."""
     return widest_scope(ctx, node, name, [owner_scope(tile.buffer) for tile in tiles])
 
 
 def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]) -> str:
-    """As `common_scope`, for the scopes of the tiles."""
+    """As `common_scope`, but take the scopes of the tiles."""
     scope = shared_scope(ctx, owners)
     if scope is None:
         scopes = sorted(set(owners), key=lambda scope: SCOPES[scope].level)
@@ -192,7 +192,7 @@ def inputs(
 
 
 def _input(ctx: Context, node: ast.AST, value: Value, common: DType, *, narrows: bool) -> Region | Expr:
-    """Return an operand. narrows: a typed scalar is converted to the common type."""
+    """Return an operand. narrows: convert a typed scalar to the common type."""
     if isinstance(value, Memory):
         return value.region(ctx.span(node))
     if narrows and isinstance(value, Scalar) and not value.weak:

@@ -1,4 +1,4 @@
-"""Calls that Python evaluates at compile time, and its functions of tuples."""
+"""Calls that Python evaluates at compile time, and Python's functions of tuples."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def positional_values(ctx: Context, node: ast.Call, *, has_keywords: bool = Fals
             raise ctx.syntax_error(argument, "* can't be used in calls in a kernel", "write the arguments out")
     if node.keywords and not has_keywords:
         name = node.keywords[0].arg
-        raise ctx.type_error(node, f"{ast.unparse(node.func)} takes no argument by name; got {name or '**'}",
-                             "give its arguments by position")
+        raise ctx.type_error(node, f"{ast.unparse(node.func)} takes no keyword arguments; got {name or '**'}",
+                             "pass its arguments by position")
     return [ctx.evaluate(argument) for argument in node.args]
 
 

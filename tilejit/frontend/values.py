@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _same(a: object, b: object) -> bool:
-    """True for values that a kernel can't tell apart, also in tuples; 0, False and -0.0 differ from 0.0."""
+    """True if a kernel can't distinguish the values or tuples of values; 0, False and -0.0 differ from 0.0."""
     if type(a) is not type(b):
         return False
     if isinstance(a, tuple) and isinstance(b, tuple):
@@ -62,7 +62,7 @@ class Scalar:
 class Items:
     """A tuple.
 
-    size: the number of values in it, nested ones included.
+    size: the number of values in the tuple, including nested ones.
     """
 
     items: tuple[Value, ...]
@@ -80,7 +80,7 @@ _STATIC = frozenset((int, NoneType))
 
 @lean(frozen=True, slots=True)
 class Memory:
-    """A buffer, or a box of one."""
+    """A buffer, or a rectangular part of one."""
 
     buffer: Buffer
     starts: tuple[Expr, ...]
@@ -89,7 +89,7 @@ class Memory:
     #: True for parameters and allocations, False for results of expressions
     writable: bool = True
     in_bounds: bool = False
-    #: True if its elements are registers, which need compile-time indices
+    #: True if the elements are registers, which need compile-time indices
     constant_indices: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
 
@@ -114,18 +114,18 @@ class Memory:
 
     @property
     def is_whole(self) -> bool:
-        """True if it is all of its buffer."""
+        """True if this is the entire buffer."""
         at_start = all(isinstance(s, Const) and s.value == 0 for s in self.starts)
         return at_start and self.extents == self.buffer.shape
 
     @property
     def is_value(self) -> bool:
-        """True if names can hold it as a value: a whole local tile, or a part of one that never changes."""
+        """True if a name can hold this as a value: a whole local tile, or a part of one that never changes."""
         return self.is_local and (self.is_whole or not self.writable and all(isinstance(s, Const) for s in self.starts))
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents of the remaining dimensions, which must be static."""
+        """The extents of the dimensions that no index dropped; they must be static."""
         return tuple([extent for extent in self._static_extents(self.span) if extent is not None])
 
     def region(self, span: Span | None = None) -> Region:
@@ -191,7 +191,7 @@ class Rows:
 
 @lean(frozen=True, slots=True)
 class Barrier:
-    """One or several barriers in shared memory. index: that of one barrier in the buffer; None for all of them."""
+    """One or more barriers in shared memory. index: the index of one barrier in the buffer; None for all of them."""
 
     buffer: Buffer
     index: Expr | None
@@ -220,7 +220,7 @@ class Ring:
 
 @lean(frozen=True, slots=True)
 class NamedBarrier:
-    """A barrier of the CTA by its number, for a number of threads."""
+    """A numbered barrier of the CTA, and the number of threads that use it."""
 
     number: Expr
     threads: int
@@ -228,7 +228,7 @@ class NamedBarrier:
 
 @lean(frozen=True, slots=True)
 class Counter:
-    """A name in the number of a ring step, with its value when the step was taken."""
+    """A name in the step number of a ring step, with its value when the step was created."""
 
     frame: Frame
     name: str
@@ -243,9 +243,9 @@ class RingStep:
     stage: Expr
     #: the number of earlier uses of the stage
     phase: Expr
-    #: the names in the number of the step
+    #: the names in the expression of the step number
     counters: tuple[Counter, ...]
-    #: the number of the step, as written
+    #: the expression of the step number
     number: ast.expr = field(compare=False, repr=False)
 
     @property
@@ -305,7 +305,7 @@ class Unset:
 class Conflict(Unset):
     """A name whose values on several paths don't agree."""
 
-    #: the predicate of a sentence that says what it is on which path
+    #: the predicate of a sentence that says what the name is on each path
     difference: str
     remedy: str
 
@@ -350,7 +350,7 @@ def is_number(value: Value) -> bool:
 
 
 def owner_scope(buffer: Buffer) -> str:
-    """Return the scope that owns a local tile: the outermost level of its layout, or thread without thread axes."""
+    """Return the scope that owns a local tile: the outermost level of its layout; thread if it has no thread axes."""
     if isinstance(buffer.layout, Open):
         return buffer.layout.scope
     layout = buffer.tile_layout
@@ -358,7 +358,7 @@ def owner_scope(buffer: Buffer) -> str:
 
 
 def how_to_load(memory: Memory) -> str:
-    """Return the hint for memory where a value is needed."""
+    """Return the hint for memory that is used as a value."""
     hint = "load it into registers first: x = tj.cta.load(region)"
     name = memory.buffer.root.name
     is_tensor = memory.buffer.space == "global" and memory.is_whole
@@ -366,7 +366,7 @@ def how_to_load(memory: Memory) -> str:
 
 
 def unsuitable(what: str, value: Value, *, is_constant: bool = False) -> tuple[str, str]:
-    """Return the message and the hint for a value that isn't a scalar or, if `is_constant`, not known in time."""
+    """Return the message and the hint for a value that isn't a scalar or, if `is_constant`, isn't a constant."""
     if is_constant:
         hint = "use a literal, a captured constant or a tj.constexpr parameter"
         return f"{what} must be known at compile time; this is {describe(value)}", hint
@@ -376,7 +376,7 @@ def unsuitable(what: str, value: Value, *, is_constant: bool = False) -> tuple[s
     elif isinstance(value, (Barrier, RingStep)):
         hint = "pass a barrier by keyword: barrier=..."
     elif isinstance(value, Constant) and value.value is None:
-        hint = "a function without return gives None, as does an omitted argument: return a value, or pass one"
+        hint = "a function without return returns None, and an omitted argument is None: return or pass a value"
     return f"{what} is needed here; this is {describe(value)}", hint
 
 

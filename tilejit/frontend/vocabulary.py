@@ -23,7 +23,7 @@ from .words import parameter, words
 
 @dataclass(frozen=True, slots=True)
 class ScopeNamespace(LanguageName):
-    # `help` shows each object's `__doc__`: the operations that can be called on the threads of one scope, as `tj.cta`
+    # the operations of one scope, such as `tj.cta`; no docstring, because `help` shows the `__doc__` of each instance
 
     scope: Scope
 
@@ -55,7 +55,7 @@ class ScopeNamespace(LanguageName):
 
     def __getattr__(self, operation: str) -> Intrinsic:
         if operation.startswith("__"):
-            # probes for array protocols need no suggestions, which take as long as reading a kernel
+            # probes for array protocols need no suggestions, which take as long to compute as reading a kernel
             raise AttributeError(operation)
         if operation in self.operations:
             return _operation(self.scope, operation)
@@ -76,10 +76,10 @@ def _operations(scope: Scope) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Namespace(LanguageName):
-    # `help` shows each object's `__doc__`: a group of intrinsics, such as `tj.cp_async`
+    # a group of intrinsics, such as `tj.cp_async`; no docstring, because `help` shows the `__doc__` of each instance
 
     name: str
-    #: calls that only kernels can make, and plain functions, which the host can call too
+    #: intrinsics, which only kernels can call, and plain functions, which the host can call too
     members: Mapping[str, Callable[..., Any]] = field(compare=False)
 
     @property
@@ -118,16 +118,16 @@ class NotYet:
 
 
 _ONE_STREAM = "leave it out: launches on one stream run in order"
-_OWN_MAPS = "write copy_async(shared, A[...], barrier=t): the launch makes the maps of its arrays"
+_OWN_MAPS = "write copy_async(shared, A[...], barrier=t): the launch creates the tensor maps of its arrays"
 _OWN_NUMBERS = "pass an array of random numbers"
 _REDUCE = "tj.reduce(x, axis, combine) gives the result over a whole axis"
 
-#: names that are not implemented yet; they get an error of their own, and `dir(tilejit)` doesn't list them
+#: names that are not implemented yet; they have a specific error, and `dir(tilejit)` doesn't list them
 NOT_YET = {
     "grid_trigger": NotYet("which lets the next kernel start", _ONE_STREAM),
     "grid_wait": NotYet("which waits for the previous kernel", _ONE_STREAM),
-    "TensorMap": NotYet("a tensor map that the caller made", _OWN_MAPS),
-    "tensor_map": NotYet("a tensor map that a kernel names", _OWN_MAPS),
+    "TensorMap": NotYet("a tensor map that the caller creates", _OWN_MAPS),
+    "tensor_map": NotYet("a tensor map that a kernel uses", _OWN_MAPS),
     "associative_scan": NotYet("the inclusive scan of a tile by a function", _REDUCE),
     "scan": NotYet("the inclusive scan of a tile by a function", _REDUCE),
     "cumsum": NotYet("the cumulative sum of a tile"),
@@ -173,7 +173,7 @@ def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     return table
 
 
-#: operand -> its meaning in every call, where its record only has its name
+#: operand -> its meaning in every call, for operands whose record only has a name
 _OPERANDS = {
     "acc": "the accumulator, of shape (M, N)",
     "a": "the left factor, of shape (M, K)",
@@ -188,7 +188,7 @@ _OPERANDS = {
 
 
 def _parameter(call: TileOperation | Shorthand, name: str) -> CallParameter:
-    """Return a parameter of a call on a scope: an operand, an attribute, or one shared by many calls."""
+    """Return a parameter of a call on a scope: an operand, an attribute, or a parameter shared by many calls."""
     if isinstance(call, Shorthand):
         shared = parameter(name, optional=name not in call.parameters[: call.required])
         return replace(shared, meaning=_OPERANDS[name]) if name in _OPERANDS else shared
@@ -217,7 +217,7 @@ def _type_of(attribute: Attribute) -> str:
     return f"{named} | None" if attribute.default is None else named
 
 
-#: examples whose registers belong to certain threads (a layout, a thread's tile), or to a ring, which counts producers
+#: examples that depend on their scope: a layout or a local tile belongs to certain threads, a ring counts producers
 _REGISTERS = re.compile(r"layout|alloc_local|alloc_ring")
 
 
@@ -230,7 +230,7 @@ def _operation(scope: Scope, name: str) -> Intrinsic:
 
 
 def _example(scope: Scope, call: TileOperation | Shorthand) -> str:
-    """Return the example of the record, called on `scope` unless its registers belong to other threads."""
+    """Return the example of the record, called on `scope` unless the example depends on its own scope."""
     if _REGISTERS.search(call.example):
         return call.example
     example = re.sub(r"tj\.(?:thread|warp|warpgroup|cta)\.", f"tj.{scope}.", call.example)

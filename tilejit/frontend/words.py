@@ -17,7 +17,7 @@ from ..ops.reduction import Reduction
 from ..target import TENSOR_MEMORY_TARGETS
 from .language import REQUIRED, CallParameter, Intrinsic
 
-# results whose type depends on the arguments
+# the types of results that depend on the arguments
 EACH = "Scalar for scalars, else Tile"
 REDUCED = "Scalar over all axes, else Tile"
 SAME = "the type of the first argument"
@@ -30,7 +30,7 @@ _SCOPES = 'Literal["cta", "cluster", "gpu", "sys"]'
 _CACHES = 'Literal["evict_first", "evict_last", "streaming"] | None'
 _SWIZZLES = 'Literal["32B", "64B", "128B"] | Swizzle | None'
 
-#: name -> the parameter of that name in every call that has it; operands of tile operations have records of their own
+#: name -> the parameter of that name in every call that has it; operands of tile operations have separate records
 _PARAMETERS: dict[str, CallParameter] = {
     p.name: p
     for p in (
@@ -67,7 +67,7 @@ _PARAMETERS: dict[str, CallParameter] = {
 
 
 def parameter(name: str, *, optional: bool = False) -> CallParameter:
-    """Return the shared parameter of this name; None is the default of an optional one that has no other."""
+    """Return the shared parameter of this name; None is the default if it is optional and has no other default."""
     shared = _PARAMETERS[name]
     if not optional:
         return CallParameter(name, shared.type, shared.meaning)
@@ -100,11 +100,11 @@ _BARRIERS = (
         CallParameter("consumers", "int", "the number of releases by each CTA that free the stage of a step", 1),
         CallParameter("multicast", "int | None", "the cluster axis whose CTAs fill each step together", None),
     ), "_Ring", "ring = tj.alloc_ring(2)\nring[0].acquire()"),
-    Intrinsic("named_barrier", "Return a barrier of the CTA by its number, for some of its warps", (
+    Intrinsic("named_barrier", "Return the barrier of the CTA with this number, for some of its warps", (
         CallParameter("id", "int", f"the number, from {USERS[0]} to {USERS[-1]}"),
         CallParameter("threads", "int", "the number of threads that synchronize, a multiple of 32"),
     ), "_NamedBarrier", "A[tj.thread_id(), 0] = 1.0\ntj.named_barrier(1, 128).sync()"),
-    Intrinsic("set_registers", "Set the number of registers that each thread of the warpgroup has from here on", (
+    Intrinsic("set_registers", "Set the number of registers of each thread of the warpgroup from here on", (
         CallParameter("n", "int", "the number of registers, a multiple of 8 from 24 to 256"),
     ), "None", "if tj.warpgroup_id() == 0:\n    tj.set_registers(24)"),
 )
@@ -168,7 +168,7 @@ _TILES = (
               (CallParameter("x", "Tile", "the tile"), parameter("parts"), parameter("axis")), "tuple[Tile, ...]",
               f"{_LOAD}left, right = tj.split(x, 2, axis=1)"),
     Intrinsic(
-        "reduce", "Combine the elements of a tile, or of a tuple of tiles, along axes by a function, in their order",
+        "reduce", "Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order",
         (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"),
          CallParameter("axis", "int | tuple[int, ...] | None", "the axes to reduce; all if None"),
          parameter("combine"), parameter("keepdims", optional=True)),
@@ -206,7 +206,7 @@ SHUFFLES = {
 VOTES = {"vote_any": "any", "vote_all": "all", "vote_ballot": "ballot"}
 _LANE_MEANINGS = {
     "shuffle": "Return the value of x in another lane of the warp",
-    "shuffle_xor": "Return the value of x in the lane whose index is this lane's XOR mask",
+    "shuffle_xor": "Return the value of x in the lane whose index is this lane's index XOR mask",
     "shuffle_up": "Return the value of x in the lane `distance` lower, or this lane's x if no such lane exists",
     "shuffle_down": "Return the value of x in the lane `distance` higher, or this lane's x if no such lane exists",
     "vote_any": "Return True if the condition holds in any lane of the warp",
@@ -266,7 +266,7 @@ _ASYNCHRONOUS = {
                   "tj.bulk.wait_read(1)\ntj.bulk.wait(0)"),
     "bulk.wait_read": ("Wait until at most n groups of bulk copies of this thread have yet to read their source",
                        "tj.bulk.wait_read(0)\ntj.cta_sync()"),
-    "cp_async.commit": ("Make the copies that this thread started since the last commit a group",
+    "cp_async.commit": ("Group the copies that this thread has started since the last commit",
                         "tj.cta.copy_async(tj.alloc_shared((32, 8), tj.float32), A[0:32, 0:8])\ntj.cp_async.commit()"),
     "cp_async.wait": ("Wait until at most n of the groups that this thread committed are unfinished",
                       "tj.cp_async.commit()\ntj.cp_async.wait(0)"),
@@ -295,8 +295,8 @@ def _elementwise(name: str, op: Elementwise) -> Intrinsic:
 
 def _reduction(reduction: Reduction) -> Intrinsic:
     axis = CallParameter("axis", "int | tuple[int, ...] | None", "the axes to reduce; all if None", None)
-    of_result = CallParameter("dtype", f"{_TYPES} | None", "the type of the result; elements are accumulated as those "
-                              "of this type are", None)
+    of_result = CallParameter("dtype", f"{_TYPES} | None", "the type of the result; elements are accumulated as in a "
+                              "reduction of elements of this type", None)
     dtype = (of_result,) if reduction.grows else ()
     parameters = (CallParameter("x", "Tile", "the tile"), axis, *dtype, parameter("keepdims", optional=True))
     meaning = f"over axes of a tile: {reduction.meaning}"
