@@ -8,8 +8,8 @@ resumes from that state, and skips the body if the incoming state adds nothing. 
 per state at the head of its innermost loop, however deeply loops are nested: the cost is linear in the size of the
 code times the height of the lattice.
 
-Most statements don't affect most analyses. An analysis says once which do; visits skip runs of the others, including
-whole branches and counted loops.
+Most statements don't affect most analyses. `concerns` is called once per statement; visits skip runs of statements for
+which it is false, including whole branches and counted loops.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Analysis(ABC, Generic[State]):
         return True
 
     def after_jump(self, jump: Jump, state: State) -> State | None:
-        """Return the state of the code after a jump that carries `state` away; None if no thread continues there."""
+        """Return the state of the code after a jump that leaves with `state`; None if no thread continues there."""
         return None
 
     def branch(self, stmt: If, state: State) -> tuple[State, State]:

@@ -1,4 +1,4 @@
-"""Interference of local tiles: those that are live where another one is written.
+"""Interference of local tiles: two tiles interfere if one is live where the other is written.
 
 Sets of tiles are integers with a bit per tile.
 """
@@ -33,7 +33,7 @@ class _Touched(NamedTuple):
     needed: int
 
 
-#: by the statement's id, without statements that access no tiles
+#: statement's id -> the tiles that it accesses; without statements that access none
 Touches = Mapping[int, _Touched]
 
 
@@ -111,7 +111,7 @@ class _Interfering(Backwards):
         return live & ~touched.whole | touched.needed
 
     def note(self, stmt: Stmt, number: int, live: int, read: list[_Touch]) -> None:
-        """Record a write: registers of the tile can't hold tiles that are live after it, or read in another order."""
+        """Record a write: the tile can't share registers with tiles that are live after it or read in another order."""
         others = live & ~(1 << number)
         if is_move(stmt):
             assert isinstance(stmt, TileOp)

@@ -66,7 +66,7 @@ def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
 
 
 def _steps(buffer: Buffer) -> list[object] | None:
-    """Return what all dimensions have in common, and then the steps of each; None if dimensions aren't independent."""
+    """Return what all dimensions share, then the extent and strides of each; None if they aren't independent."""
     layout = buffer.layout
     if isinstance(layout, Strided):
         return [None, *zip(buffer.shape, layout.strides, strict=True)]

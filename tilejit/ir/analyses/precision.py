@@ -79,7 +79,7 @@ def _origin(expr: ir.Expr, origins: Origins) -> frozenset[str] | None:
 
 
 def float64_arithmetic(kernel: ir.Kernel) -> Iterator[tuple[ir.Stmt, str]]:
-    """Yield the statements that compute in float64, with the operation; none if the kernel has a float64 array."""
+    """Yield each operation in float64, as statement and operation name; none if the kernel has a float64 array."""
     if any(isinstance(p.defines, ir.Buffer) and p.defines.dtype is float64 for p in kernel.params):
         return
     for stmt in walk.statements(kernel.body):

@@ -1,8 +1,8 @@
 """Checks that the numbers of commits and releases per step of a ring match its allocation.
 
-They are known if branches depend on thread ids and uniform values only. A statement arrives too often if more instances
-of its scope reach it than complete a phase, and all count the same steps. Arrivals are missing if fewer instances reach
-all statements together, each of them once per step.
+The numbers are known if branches depend only on thread ids and uniform values. A statement arrives too often if more
+instances of its scope reach it than complete a phase, all with the same step numbers. Arrivals are missing if fewer
+instances reach all statements together, each statement once per step.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Visits = Callable[[int], Visit | None]
 
 
 def check_steps(kernel: ir.Kernel, rings: Sequence[ir.Alloc], visits: Visits) -> None:
-    """Raise KernelTypeError if the arrivals of a step can't add up. rings: the barriers of the kernel's rings."""
+    """Raise KernelTypeError if a step has too many or too few arrivals. rings: the barriers of the kernel's rings."""
     named = {ring.buffer.name: ring for ring in rings}
     steps = _Steps(kernel, visits)
     sites: dict[str, list[Visit]] = {}
@@ -81,7 +81,7 @@ def _error(ring: ir.Alloc, stmt: ir.Stmt, count: int, reason: str) -> KernelType
 
 
 class _Steps:
-    """The dependences of step numbers, computed on demand: in most kernels all counts match."""
+    """The dependences of step numbers, computed on demand because in most kernels all counts match."""
 
     def __init__(self, kernel: ir.Kernel, visits: Visits) -> None:
         self.kernel, self.visits = kernel, visits
