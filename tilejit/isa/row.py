@@ -199,7 +199,7 @@ class Row(Capability):
     scope: Scope = THREAD
     #: the work that it starts; results are valid, and registers free, only after the wait
     starts: AsyncWork | None = None
-    #: the work whose instances since the last commit it makes a group
+    #: the work that it commits: instances since the last commit become a group
     commits: AsyncWork | None = None
     #: The work that it waits for. The operand `carries` has registers of that work; a constant operand is the number of
     #: latest groups that it leaves unfinished.
@@ -212,7 +212,7 @@ class Row(Capability):
     #: True if its result is uniform over the threads that execute it together
     agrees: bool = False
     #: True if it waits, or issues work that belongs to no thread, such as a copy or a product that completes later:
-    #: threads that did nothing else needn't synchronize before one arrives at a barrier for all of them
+    #: threads that did nothing else needn't synchronize before one thread arrives at a barrier for all of them
     elides_sync: bool = False
     #: True if it accesses memory by the asynchronous proxy, which needs a fence to be ordered with ordinary accesses
     asynchronous: bool = False
