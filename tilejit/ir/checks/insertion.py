@@ -20,7 +20,7 @@ from .flags import WrittenFlags
 class Insertion:
     """The assertions of one kernel.
 
-    unasked: local buffers of which no register's flag is asserted.
+    unasked: local buffers whose flags are never asserted.
     """
 
     def __init__(self, kernel: Kernel, unasked: frozenset[str] = frozenset()) -> None:

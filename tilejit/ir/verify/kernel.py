@@ -134,7 +134,7 @@ class _Statements:
                 assert_never(param)
 
     def block(self, body: tuple[ir.Stmt, ...], loop: ir.For | None = None) -> None:
-        """Verify a block, whose definitions are visible only in it. loop: a loop of which it is the body."""
+        """Verify a block, whose definitions are visible only in it. loop: the loop whose body it is."""
         self.scopes.begin()
         if loop is not None:
             self.values.define(loop.var, loop.span)

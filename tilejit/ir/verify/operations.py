@@ -1,4 +1,4 @@
-"""Invariants of operations: their operands and types, by the tables of `tilejit.ops`."""
+"""Invariants of operations: their operands and types, as in the tables of `tilejit.ops`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
     return None if result == expected else f"{name} of {compute} gives {expected}; its type is {result}"
 
 
-#: keys of operations without faults. A key has no names of tiles, so it covers others of these shapes and types, too
+#: keys of operations without faults. A key contains no names, so it covers all tiles of the same shapes and types
 _sound: set[Hashable] = set()
 
 
