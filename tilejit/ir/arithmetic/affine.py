@@ -67,7 +67,7 @@ class Affine:
         if not other.terms:
             return Affine(self.dtype, self.terms, self.constant - other.constant).bounds()
         if len(self.terms) == len(other.terms) == 1 and type(self.terms[0][0]) is not type(other.terms[0][0]):
-            # most have one term each and nothing in common; a dictionary would hash both, which is slow for large terms
+            # most pairs have one term each, not in common; a dictionary would hash both, which is slow for large terms
             ((term, factor),) = other.terms
             return Affine(self.dtype, (*self.terms, (term, -factor)), self.constant - other.constant).bounds()
         coefficients = dict(self.terms)

@@ -84,7 +84,7 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
         if folded is not None:
             return folded
     if args[0].dtype.is_float:
-        # float operations on other operands aren't simplified
+        # float operations are simplified only if all operands are constant
         return _plain(name, args)
     constructor = _CONSTRUCTORS.get(name)
     return constructor(*args) if constructor is not None else _plain(name, args)
@@ -95,7 +95,7 @@ def _plain(name: str, args: tuple[Expr, ...]) -> Op:
 
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
-    """Return the constant result of an operation; None if an argument isn't constant or targets may differ."""
+    """Return the constant result of an operation; None if an argument isn't constant or targets may disagree."""
     for a in args:
         if not isinstance(a, Const):
             return None

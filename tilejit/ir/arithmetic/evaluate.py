@@ -17,7 +17,7 @@ Array = np.ndarray
 def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
     """Return the value of an expression. A variable without a value is as close to 0 as its bounds allow.
 
-    It must respect its bounds, because they may have been used to simplify the expression.
+    Values must respect bounds, because these may have been used to simplify the expression.
     """
     if isinstance(expr, Const):
         return np.asarray(expr.value, dtype=expr.dtype.numpy)
