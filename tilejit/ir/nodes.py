@@ -252,7 +252,7 @@ RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "divisi
 class Assert:
     """Ends the thread if the condition is false, and records the failure.
 
-    rule: one of `RULES`, which a false condition breaks.
+    rule: the one of `RULES` that the assertion checks.
     values: int64 numbers for the record, at most `AssertionsParam.VALUES`. Unless the rule is "assert", the message
     refers to them as `{0}`, `{1}`, …
     """

@@ -121,7 +121,6 @@ def statements(body: Block) -> Block:
     return inventory(body).statements
 
 
-
 @remembered
 def _numbered_by_kind(body: Block) -> dict[type, list[tuple[int, Any]]]:
     made: dict[type, list[tuple[int, Any]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Instructions that hide values from optimizers: a constant that neither LLVM nor ptxas can prove, and operations."""
+"""Instructions that hide values from optimizers: a constant that LLVM and ptxas can't prove, and operations on it."""
 
 from __future__ import annotations
 

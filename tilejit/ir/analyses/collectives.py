@@ -28,7 +28,7 @@ def check(kernel: ir.Kernel) -> None:
     """Raise DispatchError for a collective operation or barrier that some threads of its scope may not reach.
 
     The error points to the branch or loop that diverges; its message names the operation. It is also raised if the
-    operands of a collective operation may differ between threads.
+    operands of a collective operation may differ between threads. `check_pool` and `check_steps` raise other errors.
     """
     if not _has_collectives(kernel.body):
         return
@@ -57,7 +57,6 @@ def check(kernel: ir.Kernel) -> None:
 
 
 def _has_collectives(body: walk.Block) -> bool:
-
     if not walk.inventory(body).kinds.isdisjoint(_COLLECTIVE):
         return True
     return any(let.var.uniform for let in walk.each(body, ir.Let))
@@ -70,7 +69,6 @@ class _Needs:
         self.kernel, self.uniformity = kernel, uniformity
 
     def check(self, stmt: ir.Stmt, state: ThreadState) -> None:
-
         match stmt:
             case ir.Let(var):
                 if var.uniform:
@@ -157,7 +155,7 @@ class _Needs:
     def agree(
         self, expr: ir.Expr, scope: str, state: ThreadState, one: tuple[str, str], span: Span | None, remedy: str = ""
     ) -> None:
-        """Raise if threads of a scope may disagree on an expression. one: the operation and its operand, in words."""
+        """Raise if threads of a scope may disagree on an expression. one: texts for the operation and its operand."""
         if not self.uniformity.agree(expr, scope, state):
             raise DispatchError(
                 f"{one[0]} for its whole {scope}, but {one[1]} may differ between threads", span=span,

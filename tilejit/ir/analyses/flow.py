@@ -222,7 +222,6 @@ class _Solver(Generic[State]):
             return second if first is None else first
         return self.analysis.join(first, second)
 
-
     def loop(self, stmt: For | Loop, visit: _Visit, before: State) -> State | None:
         solved, head = self.loops.get(visit.number), self.analysis.enter(stmt, before)
         if solved is not None:

@@ -81,7 +81,6 @@ def interference(body: Block, numbers: Mapping[str, int], touched: Touches) -> I
 
 
 def _is_whole(place: Place) -> bool:
-
     if not isinstance(place, Region) or place.buffer.base is not None:
         return False
     if place.extents != place.buffer.shape:

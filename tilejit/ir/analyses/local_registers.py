@@ -153,7 +153,6 @@ def _whole(buffer: ir.Buffer) -> int:
 
 
 def _of_box(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> int:
-
     steps = _steps(buffer, starts, counts)
     return set_of(offsets(buffer, starts, counts)) if steps is None else _reached(*steps)
 

@@ -65,7 +65,6 @@ class LoopDepths:
         return sorted(groups.items())
 
 
-
 class Sum(NamedTuple):
     """An integer sum."""
 

@@ -140,7 +140,6 @@ def _number(body: Block, number: int, numbered: list[tuple[int, Stmt]]) -> int:
 
 
 def _is_elementwise(stmt: Stmt) -> bool:
-
     if not isinstance(stmt, TileOp) or not (stmt.record.elementwise or stmt.name == CAST.name):
         return False
     for region in stmt.tiles.values():
@@ -269,7 +268,6 @@ class _Pressing(Backwards):
         count = sum(count for _, count in self.counts(live))
         if count > self.most:
             self.most, self.held, self.stmt = count, live, stmt
-
 
     def counts(self, live: int) -> list[tuple[Buffer, int]]:
         """Return the tiles with registers in a set, each with the number of words of these registers."""

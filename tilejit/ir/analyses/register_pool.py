@@ -53,7 +53,6 @@ class Setting:
 
 
 def _count(stmt: Instruction) -> int:
-
     (count,) = stmt.inputs
     assert isinstance(count, Const)
     return int(count.value)

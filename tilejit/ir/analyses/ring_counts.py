@@ -62,7 +62,6 @@ def _check(kernel: ir.Kernel, ring: ir.Alloc, arrivals: Sequence[Visit], steps: 
 
 
 def _instances(kernel: ir.Kernel, visit: Visit) -> int:
-
     assert isinstance(visit.stmt, ir.Arrive)
     size = SCOPES[visit.stmt.scope].threads(kernel.threads)
     return len(instances(visit.threads, size, kernel.threads))

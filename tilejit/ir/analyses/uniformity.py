@@ -9,7 +9,7 @@ threads has a level, too: the widest scope in every instance of which all or no 
     cta         all threads agree                     constants, parameters, cta_id
 
 A branch lowers the level of the active set to that of its condition, and a loop to that of its bounds. A `break`,
-`continue` or `return` in such a branch also lowers it for the statements after it. Expressions of thread ids and
+`continue` or `return` in such a branch also lowers the level for the statements after it. Expressions of thread ids and
 constants only are evaluated (see `thread_values`); any other has the lowest level of its parts. Loads from global and
 shared memory have the level of their address. A tile of one element that every thread of a scope has a copy of, and
 that no thread writes alone, has the level of the scope, or that of the numbers that the copies are computed from.
@@ -223,7 +223,7 @@ class Uniformity(Analysis[ThreadState]):
         return state if possible == state.possible else state.among(possible, self.by_ids(possible, state.by_ids, span))
 
     def by_ids(self, possible: int, before: Active, span: Span | None) -> Active:
-        """Return the level of a set of threads, thread i as bit i; its cause is the branch unless `before` has it."""
+        """Return the level of a set of threads, thread i as bit i; its cause is the branch unless `before` had it."""
         if possible not in self.sets:
             self.sets[possible] = self.level_of(np.array([possible >> int(i) & 1 for i in self.values.ids]))
         level = self.sets[possible]

@@ -478,7 +478,6 @@ def cast(x: Expr, dtype: DType, saturate: bool = True) -> Expr:
 
 @remembered_pair
 def _converted(x: Expr, dtype: DType) -> Expr:
-
     converted = Cast(x, dtype)
     return affine(converted).expr() if isinstance(x, (Op, Cast)) else converted
 

@@ -40,7 +40,6 @@ def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
 
 
 def _nearest_to_zero(var: Var) -> int:
-
     if var.bounds is None:
         return 0
     (low, high), multiple = var.bounds, max(var.multiple_of, 1)

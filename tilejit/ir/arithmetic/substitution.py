@@ -49,7 +49,6 @@ class _Sum(NamedTuple):
         return Affine(form.dtype, tuple([(term, factor) for term, factor in form.terms if term not in self.counted]))
 
     def number(self) -> int:
-
         total = self.constant
         for fold, factor in self.numbers:
             total += factor * fold()

@@ -1,7 +1,7 @@
 """Checked builds: tile IR with assertions for facts that PTX no longer contains.
 
 The extents of a dimension, the regions of operands and the initialization of registers are lost in PTX. They are
-checked in tile IR, unless facts prove them. So is integer division by zero, which a GPU ignores and Python doesn't.
+checked in tile IR, unless facts prove them. So is integer division by zero, an error in Python but not on a GPU.
 Accesses to regions that may lie entirely outside their tensor are counted.
 
 Launches on the simulator run the checked build, as do GPU launches with `debug=True`. `TILEJIT_SIM_CHECKS=0`,

@@ -1,7 +1,8 @@
 """Checks for overlap between operands of one operation that are in different arrays.
 
-The arrays' addresses are known only at launch, so checked builds receive them as numbers. If the byte ranges of both
-regions overlap and the regions aren't identical, every element of one is compared with the other.
+The caller may pass arrays that overlap. Their addresses are known only at launch, so checked builds receive them as
+numbers. If the byte ranges of both regions overlap and the regions aren't identical, every element of one is compared
+with the other.
 """
 
 from __future__ import annotations

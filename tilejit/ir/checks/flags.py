@@ -79,7 +79,6 @@ class WrittenFlags:
         elif place.buffer.dtype.bits == root.dtype.bits:
             yield from self._each(place, lambda at: self._is_set(place, at, stmt))
 
-
     def _is_set(self, place: ir.Region | ir.Element, at: ir.Expr, stmt: ir.Stmt) -> list[ir.Stmt]:
         reads, cond = self._flags[place.buffer.root.name].is_set(at, stmt.span)
         return [*reads, self._assertion(place, cond, stmt)]

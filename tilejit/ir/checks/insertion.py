@@ -83,7 +83,6 @@ class Insertion:
         return replace(stmt, then=then, orelse=orelse)
 
 
-
 def at_once(assertions: Sequence[Assert], stmt: Stmt) -> Iterator[Stmt]:
     """Yield assertions inside one branch, which costs less than a branch for each."""
     if len(assertions) < 2:

@@ -66,7 +66,6 @@ _sound: set[Hashable] = set()
 
 @remembered
 def _fault_key(op: ir.TileOp) -> Hashable:
-
     operands = [
         (o.shape, o.dtype, o.gathered, o.buffer.space) if isinstance(o, ir.Region) else o if o is None else o.dtype
         for o in op.operands
@@ -109,7 +108,6 @@ def _tile_op_faults(op: ir.TileOp) -> Iterator[str]:
         return
     wrong_kinds = [*_kind_faults(op, record), *_index_faults(op)]
     yield from wrong_kinds or [f"{op.name}: {fault.message}" for fault in shape_and_type_faults(op)]
-
 
 
 def _kind_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
