@@ -66,7 +66,7 @@ class Let:
 
 @lean(frozen=True, slots=True)
 class Declare:
-    """Defines a variable that `Assign` may change, so that no facts hold for it. init: None leaves it undefined."""
+    """Defines a variable that `Assign` may change, so it carries no facts. init: None leaves it undefined."""
 
     var: Var
     init: Expr | None
@@ -425,7 +425,7 @@ class Move:
 class Descriptor:
     """The 64-bit descriptor of a tile in shared memory for tensor cores (lane level).
 
-    Its value is the address of `place` in units of 16 bytes, without bits 18 and up, plus `constant`, the other fields.
+    Its value is the address of `place` in units of 16 bytes, without bits 18 and up, plus other fields (`constant`).
     In a cluster the omitted address bits hold the CTA's rank, and would change other fields.
     """
 

@@ -340,7 +340,7 @@ _WITHOUT_READS = (
 def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     """Return the places that a statement reads, without nested statements.
 
-    An instruction reads those inputs that are registers. It takes the address of the others; the instruction table says
+    An instruction reads the inputs that are registers. It takes the addresses of the others; the instruction table says
     whether it reads there.
     """
     places = [*_read_directly(stmt)]

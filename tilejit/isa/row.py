@@ -222,7 +222,7 @@ class Row(Capability):
 
     @cached_property
     def mnemonic(self) -> str:
-        """The PTX opcode with its modifiers; that of the last instruction of a block in braces."""
+        """The PTX opcode with its modifiers, for a block in braces of the last instruction."""
         text = re.sub(r"^@\$\w+ ", "", self.text)
         instructions = text.strip("{ };").split("; ") if text.startswith("{") else [text]
         return re.split("[ ;]", instructions[-1], maxsplit=1)[0]
@@ -268,12 +268,12 @@ class Row(Capability):
 
     @cached_property
     def results(self) -> tuple[Operand, ...]:
-        """The operand of each register that it writes, without those of `carries`."""
+        """The operand of each register that the instruction writes, without the registers of `carries`."""
         return tuple(o for o in self.operands if o.is_result for _ in range(o.count or 0))
 
     @cached_property
     def arguments(self) -> tuple[Operand, ...]:
-        """The operand of each register that it reads, without those of `carries`."""
+        """The operand of each register that the instruction reads, without the registers of `carries`."""
         return tuple(o for o in self.operands if o.is_argument for _ in range(o.count or 0))
 
     @cached_property

@@ -107,7 +107,7 @@ class Grid:
 
     @property
     def by_column(self) -> dict[int, Spread]:
-        """The spread of each column: the fast axis's first, then the others from the last."""
+        """The spread of each column: first the column of the fast axis, then the other columns in descending order."""
         first = self.columns[self.fast] if self.columns else 0
         order = sorted(set(self.columns), key=lambda column: (column != first, -column))
         return {column: self.spreads[self.columns.index(column)] for column in order}

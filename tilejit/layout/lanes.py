@@ -30,8 +30,8 @@ _LANE_BITS = WARP.bit_length() - 1
 class Group:
     """Words that are exchanged with each other.
 
-    sources: the source's words, by the exchanged bits of the receiving lane. results: the destination's words, by those
-    of the sending lane. offset: the xor distance to the sending lane.
+    sources: the source's words, by the exchanged bits of the receiving lane. results: the destination's words, by the
+    exchanged bits of the sending lane. offset: the xor distance to the sending lane.
     """
 
     sources: tuple[int, ...]

@@ -69,7 +69,7 @@ class Analysis(ABC, Generic[State]):
         """True if a statement of one of the `kinds` may change a state, regardless of nested statements.
 
         For all others `step` returns its argument, `branch` passes it to both blocks, and `merged`, `enter`, `repeat`
-        and `leave` are those of this class.
+        and `leave` return what they return in this class.
         """
         return True
 

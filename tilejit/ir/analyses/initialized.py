@@ -95,7 +95,7 @@ def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: Local
 class _RegisterState:
     """The registers that some path to a point leaves unwritten, and the registers that some path has written.
 
-    A register can be in both. One in neither is irrelevant: all paths have ended at a read of it.
+    A register can be in both sets. A register in neither is irrelevant: all paths have ended at a read of it.
     """
 
     unwritten: int = 0
@@ -106,7 +106,7 @@ class _RegisterState:
 class _Accessed:
     """The registers that a statement accesses, without nested statements.
 
-    surely_read, surely_written: those that it certainly reads or writes; read, written: possibly.
+    surely_read, surely_written: registers that it certainly reads or writes. read, written: registers that it may.
     """
 
     read: int = 0
@@ -137,7 +137,7 @@ class _Initialized(Analysis[_RegisterState]):
         return accessed
 
     def _touched(self, places: Iterable[Place]) -> tuple[int, int]:
-        """Return the registers that places may refer to, and those that they certainly do."""
+        """Return the registers that places may refer to, and the registers that they certainly refer to."""
         possibly = surely = 0
         for place in places:
             touched = self.registers.of(place)

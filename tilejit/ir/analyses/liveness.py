@@ -25,7 +25,7 @@ _Touch = tuple[Place, int]
 
 
 class _Touched(NamedTuple):
-    """The tiles that a statement accesses. whole: those that it overwrites entirely. needed: those that it reads."""
+    """A statement's tiles. whole: the set of tiles that it overwrites entirely. needed: the set that it reads."""
 
     read: list[_Touch]
     written: list[_Touch]
@@ -41,7 +41,7 @@ Touches = Mapping[int, _Touched]
 class Interference:
     """The interference graph of tiles, by their numbers.
 
-    apart: for each tile those that can't share its registers. unread: the moves whose result is never read.
+    apart: for each tile, the tiles that can't share its registers. unread: the moves whose result is never read.
     """
 
     apart: list[int]

@@ -30,7 +30,7 @@ _MOST_ITERATIONS = 4096
 
 @lean(frozen=True, slots=True)
 class RegisterAccesses:
-    """The registers that a place refers to. surely: those that it certainly covers. possibly: those that it may."""
+    """The registers that a place refers to. surely: it certainly covers them. possibly: it may cover them."""
 
     surely: int
     possibly: int

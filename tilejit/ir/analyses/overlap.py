@@ -78,7 +78,7 @@ def _steps(buffer: Buffer) -> list[object] | None:
 
 
 def _of_boxes(a: Region, b: Region, order: Sequence[int]) -> Expr:
-    """Return the condition for boxes of the same dimensions. order: for each dimension of `a` that of `b`."""
+    """Return the condition for boxes of the same dimensions. order: the dimension of `b` for each of `a`."""
     a_extents, b_extents = a.counts, b.counts
     apart = _apart(a, b, order)
     kept = [k for k, n in zip(order, a_extents, strict=True) if n != 1]

@@ -41,7 +41,7 @@ Origins = dict[str, frozenset[str] | None]
 
 
 def _origins(every: Block, origins: dict[str, frozenset[str]]) -> Origins:
-    """Return the origins of all float variables. origins: those of the parameters."""
+    """Return the origins of all float variables. origins: the origins of the parameters."""
     defined: list[tuple[str, ir.Expr]] = []
     for stmt in every:
         match stmt:

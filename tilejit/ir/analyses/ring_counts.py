@@ -24,7 +24,7 @@ _PARAMETERS = {"commit": "producers", "release": "consumers"}
 
 @lean(frozen=True, slots=True)
 class Visit:
-    """A statement, and the threads that reach it, thread i as bit i. is_exact: either all of them do, or none."""
+    """A statement, and the threads that reach it, thread i as bit i. is_exact: either all of them reach it, or none."""
 
     stmt: ir.Stmt
     threads: int
@@ -123,7 +123,7 @@ class _Steps:
         return True
 
     def _gives_all(self, visit: Visit, threads: int, names: set[str]) -> bool:
-        """True if a statement defines a variable equally for all these threads, or for none of them."""
+        """True if a statement defines a variable with one value for all these threads, or for none of them."""
         reached, stmt = visit.threads & threads, visit.stmt
         if not reached:
             return True
@@ -132,7 +132,7 @@ class _Steps:
         return all(self._is_common(expr, threads, names) for expr in walk.expressions(stmt))
 
     def is_once(self, stmt: ir.Stmt) -> bool:
-        """True if an instance reaches an arrival once per step: each iteration of its loop has another step."""
+        """True if an instance reaches an arrival once per step: each iteration of its loop has a different step."""
         loop = self.loops.get(id(stmt))
         if loop is None:
             return True

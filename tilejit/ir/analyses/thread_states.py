@@ -107,7 +107,7 @@ class ThreadState:
 
 
 def with_levels(levels: Mapping[str, int], changed: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the levels with those of some variables changed."""
+    """Return the levels with the changed levels of some variables."""
     made = dict(levels)
     for name, level in changed.items():
         if level != CTA:
@@ -118,7 +118,7 @@ def with_levels(levels: Mapping[str, int], changed: Mapping[str, int]) -> Mappin
 
 
 def lowest(first: Mapping[str, int], second: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the lower level of each variable; those that aren't listed have `CTA`, the highest."""
+    """Return the lower level of each variable; variables that aren't listed have `CTA`, the highest level."""
     if first == second:
         return first
     lowest = dict(first)

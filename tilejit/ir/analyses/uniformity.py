@@ -275,7 +275,7 @@ class Uniformity(Analysis[ThreadState]):
         )
 
     def narrowed(self, active: Active, level: int, threads: int, what: str, span: Span | None) -> Active:
-        """Return the active set after a condition that some of these threads may pass, and others not."""
+        """Return the active set after a condition that some of these threads may pass, and others may not."""
         return active if level == CTA else active.combine(Active(level, threads, what, span))
 
     def repeat(self, loop: ir.For | ir.Loop, head: ThreadState, ends: ThreadState) -> ThreadState:

@@ -101,7 +101,7 @@ class Affine:
     def apart(self, divisor: int) -> tuple[Affine, Affine]:
         """Split the terms into provable multiples of `divisor` and others.
 
-        The constant is split, too; that of the others is at least 0 and less than `divisor`.
+        The constant is split, too; the second sum's constant is at least 0 and less than `divisor`.
         """
         multiples: list[tuple[Expr, int]] = []
         others: list[tuple[Expr, int]] = []

@@ -63,7 +63,7 @@ def difference(a: ExprLike, b: ExprLike) -> int | None:
 def op(name: str, *args: Expr) -> Expr:
     """Return the operation on arguments of any types, which are converted by its type rule, as is the result.
 
-    raises: KernelTypeError if it doesn't accept these types.
+    raises: KernelTypeError if the operation doesn't accept these types.
     """
     dtypes = tuple([a.dtype for a in args])
     rule = result_type(name, dtypes)
@@ -148,8 +148,8 @@ def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, 
 def _of_two(function: Callable[[Expr, Expr], Expr], *, takes_bools: bool) -> Callable[[ExprLike, ExprLike], Expr]:
     """Return a memoized function of two expressions or numbers, from one of two expressions of one type.
 
-    Memoization is inlined, because calls are frequent and `remembered_pair` would add another to each. takes_bools:
-    otherwise bools are converted to int32.
+    Memoization is inlined, because calls are frequent and `remembered_pair` would add a call to each.
+    takes_bools: operands may be bool_; otherwise they are converted to int32.
     """
     kept: dict[tuple[int, int], tuple[Expr, Expr, Expr]] = forgotten({})
 

@@ -33,7 +33,7 @@ class _Sum(NamedTuple):
     constant: int
     #: the terms that are integers
     counted: tuple[Expr, ...]
-    #: evaluators of these, with their factors
+    #: evaluators of the `counted` terms, with their factors
     numbers: tuple[tuple[Fold, int], ...]
     #: products of an integer and an invariant sum: (integer, factor, sum)
     products: tuple[tuple[Fold, int, Affine], ...]
