@@ -345,7 +345,7 @@ MISTAKES: dict[str, Mistake] = {
     "more registers than there are": Mistake(
         "if tj.warpgroup_id() == 0:\n    tj.set_registers(32)\nelse:\n    tj.set_registers(240)", ResourceError,
         "32 + 240 + 240 registers are 512; a CTA of 384 threads starts with 3 × 168 = 504", "tj.set_registers(240)",
-        "give warpgroups that only copy 24", threads=384,
+        "request 24 in warpgroups that only copy", threads=384,
     ),
 }
 

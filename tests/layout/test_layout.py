@@ -293,7 +293,7 @@ def test_tiling_refuses_a_swizzled_outer_layout_and_ranks_that_differ() -> None:
 
 
 def test_a_permutation_must_name_each_group_once() -> None:
-    with refuses("(0, 0) is no permutation of 2 groups", help="name 0 to 1 once each"):
+    with refuses("(0, 0) is not a permutation of 2 groups", help="name 0 to 1 once each"):
         S[(8, 8)].permute_groups((0, 1, 2), (0, 0))
 
 

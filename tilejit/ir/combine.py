@@ -19,7 +19,7 @@ Array = np.ndarray
 class Combine(CombineFunction):
     """A function from two tuples of values to one, as expressions over its parameters `lower` and `higher`.
 
-    steps: intermediate values; each may use those before it.
+    steps: intermediate values; each may use the preceding ones.
     """
 
     lower: tuple[Var, ...]

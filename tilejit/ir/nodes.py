@@ -10,7 +10,7 @@ tiles without an explicit layout are `Open`.
 in local memory if `Alloc` says so.
 
 Nodes are frozen and compare structurally, without `span`. Operands are fields, in the order in which they print.
-Blocks are tuples of statements. A `Var` carries what is known about its value.
+Blocks are tuples of statements. A `Var` carries facts about its value.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Let:
 
 @lean(frozen=True, slots=True)
 class Declare:
-    """Defines a variable that `Assign` may change, so that no facts hold for it. init: None leaves it undefined."""
+    """Defines a variable that `Assign` may change, so it carries no facts. init: None leaves it undefined."""
 
     var: Var
     init: Expr | None
@@ -91,9 +91,9 @@ class Alloc:
     addressed: bool = False
     #: for a buffer of barriers, initialized before the first statement: number of arrivals that complete a phase
     arrivals: int = 0
-    #: for a ring's barriers the call that arrives there once per step: "commit" or "release"
+    #: for a ring's barriers, the call that arrives there once per step: "commit" or "release"
     call: str = ""
-    #: for a ring's barriers the multicast axis of the cluster: one copy may fill a stage of all CTAs along it. As a
+    #: for a ring's barriers, the multicast axis of the cluster: one copy may fill a stage of all CTAs along it. As a
     #: stage is free only when all of them have released it, "release" arrives in each, and `arrivals` counts per CTA
     along: int | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -154,7 +154,7 @@ class If:
 class For:
     """`var` from start to stop (exclusive) in steps, as in Python's range; a step of 0 gives no iterations.
 
-    All are of one type, except that the step of an unsigned variable may have the signed type of the same width.
+    Variable and bounds have one type, but the step of an unsigned variable may have the signed type of its width.
     unrolled: a pass expands the iterations, with a constant for `var` in each (constant bounds; lane level only).
     """
 
@@ -206,7 +206,7 @@ class Arrive:
 
     Everything that the instance's threads did before is ordered before what threads do after waiting for the phase.
     place: an `Element` at tile level, a `Vector` of width 1 at lane level.
-    bytes: number of bytes copied asynchronously that the phase waits for in addition, an int32, or None.
+    bytes: additional bytes of asynchronous copies that the phase waits for, an int32; or None.
     word: the operation's name in messages.
     """
 
@@ -233,7 +233,7 @@ class WaitPhase:
 
 @lean(frozen=True, slots=True)
 class Expect:
-    """Each instance of a scope adds bytes of asynchronous copies to what the current phase of a barrier waits for.
+    """Each instance of a scope adds to the bytes of asynchronous copies that a barrier's current phase waits for.
 
     place: as in `Arrive`. bytes: an int32. scope: its leader executes the statement.
     """
@@ -252,7 +252,7 @@ RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "divisi
 class Assert:
     """Ends the thread if the condition is false, and records the failure.
 
-    rule: the rule of `RULES` that is broken.
+    rule: the one of `RULES` that the assertion checks.
     values: int64 numbers for the record, at most `AssertionsParam.VALUES`. Unless the rule is "assert", the message
     refers to them as `{0}`, `{1}`, …
     """
@@ -290,7 +290,7 @@ class TileOp:
     tiles: Mapping[str, Region] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        # verification refuses a name without a record
+        # the verifier rejects a name without a record
         record, given = TILE_OPERATIONS.get(self.name), self.operands
         named = () if record is None else record.tiles
         tiles = {n: o for n, k in named if k < len(given) and isinstance(o := given[k], Region)}
@@ -425,7 +425,7 @@ class Move:
 class Descriptor:
     """The 64-bit descriptor of a tile in shared memory for tensor cores (lane level).
 
-    Its value is the address of `place` in units of 16 bytes, without bits 18 and up, plus `constant`, the other fields.
+    Its value is the address of `place` in units of 16 bytes, without bits 18 and up, plus other fields (`constant`).
     In a cluster the omitted address bits hold the CTA's rank, and would change other fields.
     """
 
@@ -441,7 +441,7 @@ Input = Expr | Vector | Descriptor
 class Instruction:
     """One instruction from the instruction table (`tilejit.isa`), by name.
 
-    At tile level it has only scalar operands and no outputs, as `cp.async.wait` and `vote.any`.
+    At tile level it has only scalar operands and no outputs, such as `cp.async.wait` and `vote.any`.
     outputs: local vectors. inputs: scalars, descriptors, or vectors, whose address (shared, global, tmem) or registers
     (local) it takes. Registers that are both read and written come first in outputs and in inputs.
     var: defined as the scalar result.

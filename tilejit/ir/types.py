@@ -44,12 +44,12 @@ class ScalarType:
 def compile_time(value: Any) -> Any:
     """Return the value that a kernel sees for a constexpr argument.
 
-    NumPy scalars become the equal Python numbers, and NumPy dtypes become ours. Every NaN becomes the same object, so
+    NumPy scalars become equal Python numbers, and NumPy dtypes become tilejit's. Every NaN becomes the same object, so
     that it equals itself.
     """
     if isinstance(value, np.generic):
         number = value.item()
-        # `item` of an ml_dtypes scalar returns no Python number
+        # `item` of an ml_dtypes scalar doesn't return a Python number
         value = float(value) if isinstance(number, np.generic) else number
     if isinstance(value, float) and math.isnan(value):
         return math.nan

@@ -18,7 +18,7 @@ SPACES = ("global", "shared", "local", "tmem")
 class SpecialRegister(NamedTuple):
     """A special register's type and inclusive range.
 
-    register: its name in PTX, for those of the grid and of clusters.
+    register: its name in PTX, if it belongs to the grid or to a cluster.
     """
 
     dtype: DType
@@ -85,7 +85,7 @@ class Var:
     #: inclusive bounds of its value, or None if unknown
     bounds: tuple[int, int] | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
-    #: name of the scope in which the user declared the value uniform, or ""
+    #: name of the scope over which the user declared the value uniform, or ""
     uniform: str = ""
     #: the variable may hold any value of an integer type, so that int64 arithmetic on it may overflow. Ids, extents,
     #: strides and ranges over them are not data. See `facts.is_data`
@@ -266,7 +266,7 @@ class Buffer:
 
 @lean(frozen=True, slots=True)
 class Gathered:
-    """A region's position in dimension `dim` is given by each number of the operation's operand `index`.
+    """A gathered dimension: each number of the operation's operand `index` is a position of the region's box in `dim`.
 
     shape: the operand's; () for a scalar.
     """
@@ -310,7 +310,7 @@ class Region:
 
     @property
     def box_dims(self) -> tuple[int, ...]:
-        """The buffer's dimensions that start and extent position."""
+        """The dimensions of the buffer in which `starts` positions the box."""
         dims = range(len(self.starts))
         return tuple(dims) if self.gathered is None else tuple([d for d in dims if d != self.gathered.dim])
 

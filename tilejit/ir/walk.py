@@ -1,7 +1,7 @@
 """Traversal of statements and expressions (their blocks, operands, reads and writes), and rewriting of blocks.
 
-Only this file of the compiler enumerates the classes of nodes. Each enumeration ends with `assert_never`, so type
-checking fails for a new class of statement or expression until every one lists it.
+Each enumeration of the classes of nodes ends with `assert_never`, so type checking fails for a new class of statement
+or expression until every enumeration lists it.
 """
 
 from __future__ import annotations
@@ -119,7 +119,6 @@ def within(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
 def statements(body: Block) -> Block:
     """Return all statements of a block, including nested ones, in program order."""
     return inventory(body).statements
-
 
 
 @remembered
@@ -341,7 +340,7 @@ _WITHOUT_READS = (
 def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     """Return the places that a statement reads, without nested statements.
 
-    An instruction reads those inputs that are registers. It takes the address of the others; the instruction table says
+    An instruction reads the inputs that are registers. It takes the addresses of the others; the instruction table says
     whether it reads there.
     """
     places = [*_read_directly(stmt)]
@@ -411,8 +410,8 @@ _NOWHERE: tuple[tuple[Place, ...], tuple[Place, ...]] = (), ()
 def accesses(stmt: ir.Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
     """Return the places that a statement reads, except by loads within expressions, and those that it writes.
 
-    Loads within expressions occur at lane level only and read registers. The result therefore has all places of tile
-    IR, and all places in memory of lane IR.
+    Loads within expressions occur at lane level only and read registers. The result therefore contains all places at
+    tile level, and all places in memory at lane level.
     """
     match stmt:
         case ir.Let():
@@ -433,7 +432,7 @@ ACCESSING = (ir.Let, ir.Store, ir.TileOp, ir.Move, ir.Atomic)
 
 
 def in_memory(stmt: ir.Stmt) -> Sequence[tuple[Place, bool]]:
-    """Return the memory that a statement reads or writes, registers excluded, each with whether it is written."""
+    """Return the places in memory that a statement reads or writes, each with True if it is written."""
     read, written = accesses(stmt)
     touched: list[tuple[Place, bool]] = []
     for place in read:

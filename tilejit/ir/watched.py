@@ -12,7 +12,7 @@ class WatchedRegion:
 
     text: the region's name in messages. threads: number of threads of one instance of the operation.
     instances, inside: numbers of the events that count all instances, and those whose region overlaps the tensor.
-    tensor: the argument that it is a region of if all regions of that argument are watched, else "".
+    tensor: the name of its tensor argument if all regions of that argument are watched, else "".
     """
 
     text: str

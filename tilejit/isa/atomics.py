@@ -89,7 +89,7 @@ def _row(form: AtomicForm, *, returns: bool) -> Row:
     name = f"{'atom' if returns else 'red'}.{form.modifiers}"
     listed = ", ".join(["[$place]", *(f"${name}" for name in operation.operands)])
     previous = "; $before is the previous one" if returns else ""
-    # PTX ISA: of float32 in global memory, "current implementation" flushes subnormal operands and results to zero
+    # PTX ISA: the "current implementation" of float32 in global memory flushes subnormal operands and results to zero
     return Row(
         name=name,
         text=f"{name} {'$before, ' if returns else ''}{listed};",
@@ -201,5 +201,5 @@ def row_of(form: AtomicForm, order: str, *, returns: bool) -> Row:
 
 
 def swap_of(form: AtomicForm, order: str) -> Row:
-    """Return the compare-and-swap for a loop that adds floats of 16 bits on targets without that instruction."""
+    """Return the compare-and-swap for a loop that adds floats of 16 bits on targets without such an addition."""
     return qualified(ATOM.row(AtomicForm("cas", "b16", form.space)), order)

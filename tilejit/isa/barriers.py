@@ -14,7 +14,7 @@ from .warp import VOTE
 #: number of numbered barriers per CTA
 OF_A_CTA = 16
 
-#: the numbers for users, and that of the first warpgroup
+#: the numbers for users, and the number of the first warpgroup's barrier
 USERS = range(1, 8)
 OF_WARPGROUPS = 8
 
@@ -82,7 +82,7 @@ def _vote(vote: str, scope: Scope) -> Row:
     how, of_warp = {"any": "or", "all": "and"}[vote], VOTE[vote]
     barrier = BARRIERS[scope]
     at, name = ("$barrier, 128", f"bar.{vote}.named") if barrier.arguments else ("0", f"bar.{vote}")
-    # ptxas doesn't know that the result is uniform. The additional vote of the warp makes it so, so that values after a
+    # ptxas doesn't know that the result is uniform. The warp's additional vote shows that, so that values after a
     # branch on the result stay in uniform registers.
     text = f"bar.red.{how}.pred $result, {at}, $predicate; vote.sync.{vote}.pred $result, $result, -1;"
     return Row(

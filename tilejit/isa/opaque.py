@@ -1,4 +1,4 @@
-"""Instructions that are opaque to LLVM and ptxas: a zero that they can't prove, and operations with it."""
+"""Instructions that hide values from optimizers: a constant that LLVM and ptxas can't prove, and operations on it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def _bitwise(opcode: str, meaning: str) -> Row:
     )
 
 
-#: unlike LLVM's xor it isn't moved, and treats a pair of 16 bits as one number
+#: unlike LLVM's xor, isn't moved, and treats a pair of 16-bit values as one number
 XOR = _bitwise("xor", "the bits in which $value and $mask differ")
 
-#: applied to a number and an opaque zero it gives a zero that isn't available before the number
+#: applied to a number and an opaque zero, gives a zero that depends on the number
 AND = _bitwise("and", "the bits of $value that $mask has too")
 
 #: keeps LLVM from hoisting computations with the result out of loops

@@ -199,7 +199,7 @@ class Row(Capability):
     scope: Scope = THREAD
     #: the work that it starts; results are valid, and registers free, only after the wait
     starts: AsyncWork | None = None
-    #: the work whose instances since the last commit it makes a group
+    #: the work that it commits: instances since the last commit become a group
     commits: AsyncWork | None = None
     #: The work that it waits for. The operand `carries` has registers of that work; a constant operand is the number of
     #: latest groups that it leaves unfinished.
@@ -212,7 +212,7 @@ class Row(Capability):
     #: True if its result is uniform over the threads that execute it together
     agrees: bool = False
     #: True if it waits, or issues work that belongs to no thread, such as a copy or a product that completes later:
-    #: threads that did nothing else needn't synchronize before one arrives at a barrier for all of them
+    #: threads that did nothing else needn't synchronize before one thread arrives at a barrier for all of them
     elides_sync: bool = False
     #: True if it accesses memory by the asynchronous proxy, which needs a fence to be ordered with ordinary accesses
     asynchronous: bool = False
@@ -222,7 +222,7 @@ class Row(Capability):
 
     @cached_property
     def mnemonic(self) -> str:
-        """The PTX opcode with its modifiers; that of the last instruction of a block in braces."""
+        """The PTX opcode with its modifiers, for a block in braces of the last instruction."""
         text = re.sub(r"^@\$\w+ ", "", self.text)
         instructions = text.strip("{ };").split("; ") if text.startswith("{") else [text]
         return re.split("[ ;]", instructions[-1], maxsplit=1)[0]
@@ -268,12 +268,12 @@ class Row(Capability):
 
     @cached_property
     def results(self) -> tuple[Operand, ...]:
-        """The operand of each register that it writes, without those of `carries`."""
+        """The operand of each register that the instruction writes, without the registers of `carries`."""
         return tuple(o for o in self.operands if o.is_result for _ in range(o.count or 0))
 
     @cached_property
     def arguments(self) -> tuple[Operand, ...]:
-        """The operand of each register that it reads, without those of `carries`."""
+        """The operand of each register that the instruction reads, without the registers of `carries`."""
         return tuple(o for o in self.operands if o.is_argument for _ in range(o.count or 0))
 
     @cached_property

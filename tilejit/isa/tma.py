@@ -5,10 +5,10 @@ A copy of a box reads a tensor map: 128 bytes with the tensor's address, extents
     map of A[m, k]    dims (k, m), stride of m in bytes, box (64, 128)
     copy              coordinates (c, r): elements A[r : r + 128, c : c + 64], with zeros outside the tensor
 
-    A multicast load writes to the same offset in several CTAs of a cluster, and its bytes count for the barrier at the
-    same offset in each.
+A multicast load writes to the same offset in several CTAs of a cluster, and its bytes count for the barrier at the same
+offset in each.
 
-    A load is complete when the phase of a barrier that expects its bytes is complete; stores are committed in groups.
+A load is complete when the phase of a barrier that expects its bytes is complete; stores are committed in groups.
 """
 
 from __future__ import annotations

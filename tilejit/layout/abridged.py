@@ -76,7 +76,7 @@ def _ends(extent: int, count: int) -> list[int]:
 
 
 def around(wanted: Sequence[int], extent: int, most: int) -> list[int]:
-    """Return at most `most` numbers below `extent`: those that are wanted first, then others.
+    """Return at most `most` numbers below `extent`: the wanted ones, then others.
 
         around([9], 12, 3)     [0, 1, 9]
     """

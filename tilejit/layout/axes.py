@@ -66,7 +66,9 @@ class Axis:
         return Term(integer(value, f"a multiple of axis {self.name}", "write 4 @ laneid"), self)
 
     def __matmul__(self, value: object) -> Term:
-        raise LayoutError(f"{self.name} @ {shown(value)} is no stride", hint=f"the number comes first: 4 @ {self.name}")
+        raise LayoutError(
+            f"{self.name} @ {shown(value)} is not a stride", hint=f"the number comes first: 4 @ {self.name}"
+        )
 
     def __repr__(self) -> str:
         return self.name

@@ -44,7 +44,7 @@ class Spread(NamedTuple):
 
     @property
     def period(self) -> int:
-        """Elements of a block."""
+        """The number of elements of a block."""
         return self.lanes * self.warps * self.vector
 
     def blocks(self, extent: int) -> int:
@@ -65,7 +65,7 @@ class Projection:
         return self.slots or tuple(shape)
 
     def along(self, shape: Sequence[int], dims: Sequence[int | None]) -> Projection:
-        """Return the layout of a tile whose dimension k is dimension `dims[k]` of this one, or None for an extent of 1.
+        """Return the layout of a tile whose dimension k is this one's `dims[k]`, or has extent 1 if that is None.
 
         shape: the shape of this tile. The result has slots even without padding; `concise` removes them.
         """
@@ -107,7 +107,7 @@ class Grid:
 
     @property
     def by_column(self) -> dict[int, Spread]:
-        """The spread of each column: the fast axis's first, then the others from the last."""
+        """The spread of each column: first the column of the fast axis, then the other columns in descending order."""
         first = self.columns[self.fast] if self.columns else 0
         order = sorted(set(self.columns), key=lambda column: (column != first, -column))
         return {column: self.spreads[self.columns.index(column)] for column in order}
@@ -177,7 +177,7 @@ def _joined(replica: Sequence[Iter]) -> tuple[Iter, ...]:
 
 
 def same_owners(one: TileLayout, one_shape: Sequence[int], other: TileLayout, other_shape: Sequence[int]) -> bool:
-    """Return whether two layouts give each element to the same threads. Shapes are padded, without extents of 1."""
+    """Return whether two layouts give each element to the same threads. Shapes include padding but no extents of 1."""
     return _owners(one, tuple(one_shape)) == _owners(other, tuple(other_shape))
 
 
@@ -201,7 +201,7 @@ def _owners(layout: TileLayout, shape: tuple[int, ...]) -> object:
 
 
 def projected(layout: TileLayout, shape: Sequence[int], dims: Sequence[int | None]) -> TileLayout:
-    """Return the layout of a tile whose dimension k is dimension `dims[k]` of another, or None for an extent of 1.
+    """Return the layout of a tile whose dimension k is another's `dims[k]`, or has extent 1 if that is None.
 
     shape: the padded extents of the other tile. Threads along the dropped dimensions hold replicas.
     raises: LayoutError if the layout doesn't split into dimensions.
@@ -320,7 +320,7 @@ def _splits(number: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def alone(shape: Sequence[int], scope: str, threads: int, bits: int) -> Projection:
-    """Return the layout of a tile without constraints: least padding, then widest vectors along the last axis.
+    """Return the layout of a tile without constraints: fewest registers, longest runs per warp, widest vectors.
 
     Threads are in row-major order of the elements if the extents allow it without padding.
     threads: of the scope. bits: of an element.

@@ -1,4 +1,4 @@
-"""Refining one layout for several shapes at once."""
+"""Refinement of one layout for several shapes at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """Return the coarsest common refinement of `shapes`, and for each shape where its dimensions start in it.
+    """Return the coarsest common refinement of `shapes`, and the positions in it of each shape's dimensions.
 
     The boundary of a dimension is the product of the extents to its right. The boundaries of all shapes are merged, and
     each must be a multiple of the next. A boundary that a shape repeats becomes an extent of 1.

@@ -30,8 +30,8 @@ _LANE_BITS = WARP.bit_length() - 1
 class Group:
     """Words that are exchanged with each other.
 
-    sources: the source's words, by the exchanged bits of the receiving lane. results: the destination's words, by those
-    of the sending lane. offset: the xor distance to the sending lane.
+    sources: the source's words, by the exchanged bits of the receiving lane. results: the destination's words, by the
+    exchanged bits of the sending lane. offset: the xor distance to the sending lane.
     """
 
     sources: tuple[int, ...]
@@ -106,7 +106,7 @@ def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, A
     warps = int(thread.max()) // WARP + 1
     tables = np.zeros((2, warps * WARP, len(results)), np.int64)
     if len(thread) != tables[0].size * per_word:
-        return "some lanes have 32-bit words that are only partly elements"
+        return "some lanes have 32-bit words that are only partly filled"
     tables[:, thread, column] = sender, origin // per_word
     if (tables[:, thread, column] != np.stack([sender, origin // per_word])).any():
         return f"the {per_word} elements of a 32-bit word don't stay together"
@@ -116,7 +116,7 @@ def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, A
     return lanes[0, 0], lanes[1, 0], results
 
 
-_IRREGULAR = "the exchange is no permutation of the bits of lanes and registers"
+_IRREGULAR = "the exchange isn't a permutation of the bits of lanes and registers"
 
 
 def _fitted(lane: Array, word: Array, results: Array) -> LaneSwap | str:

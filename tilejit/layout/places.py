@@ -50,7 +50,7 @@ def map_at(layout: TileLayout, flat: NDArray[np.int64]) -> Table:
 def _every(size: int) -> NDArray[np.int64]:
     if size > _MOST_PLACES:
         raise LayoutError(
-            f"a table of {size:,} places; the limit is {_MOST_PLACES:,}", hint="ask with apply(...) for single elements"
+            f"a table of {size:,} places; the limit is {_MOST_PLACES:,}", hint="use apply(...) for single elements"
         )
     return np.arange(size, dtype=np.int64)
 
@@ -84,7 +84,7 @@ def thread_axis(fused: TileLayout) -> Axis | None:
     if len(axes) > 1:
         raise LayoutError(
             f"{fused!r} spans {', '.join(a.name for a in axes)}; owners are threads of one CTA",
-            hint="ask a layout of one scope's threads",
+            hint="use a layout over the threads of one scope",
         )
     return axes[0] if axes else None
 

@@ -132,7 +132,7 @@ class Swizzle:
 
     def repacked(self, log2: int) -> Swizzle:
         """Return the same permutation of bytes for elements 2**log2 times narrower, or wider if negative."""
-        log2 = integer(log2, "log2", "the number of times that elements are halved")
+        log2 = integer(log2, "log2", "give the number of times that elements are halved")
         if self.base + log2 < 0:
             raise LayoutError(
                 f"{self!r} moves chunks of {self.chunk} elements; can't pack {1 << -log2} into one",

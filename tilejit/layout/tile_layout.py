@@ -29,7 +29,7 @@ _EXTENT_AND_STRIDE = operator.attrgetter("extent", "stride")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Replica:
-    """`R[extents : strides]`: the further places of every element."""
+    """`R[extents : strides]`: additional places of every element."""
 
     iters: tuple[Iter, ...]
 
@@ -42,8 +42,8 @@ class TileLayout:
     """A function from a logical index to a place: a coordinate on each axis.
 
     The index is decomposed over `shard`, last iterator fastest; each digit times its stride is added to the coordinate
-    of its axis. Then `offset` is added, `replica` gives every element further places, and `swizzle` permutes the memory
-    coordinate m.
+    of its axis. Then `offset` is added, `replica` gives every element additional places, and `swizzle` permutes the
+    memory coordinate m.
 
         S[(4, 8, 2) : (1 @ warpid, 4 @ laneid, 1)] at 37
         digits of 37     2      2      1
@@ -259,7 +259,7 @@ class TileLayout:
                 hint="pass what group(shape) gave",
             )
         if sorted(perm) != list(range(count)):
-            got, hint = f"{shown(perm)} is no permutation of {count} groups", f"name 0 to {count - 1} once each"
+            got, hint = f"{shown(perm)} is not a permutation of {count} groups", f"name 0 to {count - 1} once each"
             raise LayoutError(got, hint=hint)
         chosen = (self.shard[separators[k] : separators[k + 1]] for k in perm)
         return self.replace(shard=tuple(it for group in chosen for it in group))
@@ -457,7 +457,7 @@ class TileLayout:
         return draw(self).svg
 
     def _fitted(self, shape: Sequence[int] | None) -> TileLayout:
-        """Return the layout over `shape`, a bare swizzle adapted; raise LayoutError if sizes differ."""
+        """Return the layout, adapted to `shape` if it is a bare swizzle; raise LayoutError if sizes differ."""
         if shape is None:
             return self
         shape = arguments.extents(shape)

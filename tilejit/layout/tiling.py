@@ -1,4 +1,4 @@
-"""Composition of layouts: tiling, direct sums, their recognition, and packing of elements."""
+"""Composition of layouts: tiling, direct sums, the inverses of both, and packing of elements."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Sets are integers with a bit per item that may be live. A loop is iterated until
 This set depends on what is live after the loop and only grows, so it is kept: a nested loop is iterated again only if
 the set after it has grown.
 
-Each statement is tested once for whether it affects the sets; visits skip those that don't.
+Each statement is tested once whether it affects the sets; visits skip statements that don't.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..walk import Block
 class Backwards(ABC):
     """A backward walk over statements.
 
-    around: for each enclosing loop the sets after it and at its head, innermost last.
-    heads: the same for loops that have been walked, by the loop's id. is_final: the current set won't grow any more.
+    around: the sets after each enclosing loop and at its head, innermost last.
+    heads: these sets for loops already walked, by the loop's id. is_final: the current set won't grow any more.
     courses: the visited statements of each block, last one first, by the block's id.
     kinds: the classes of the statements without blocks that may affect the sets.
     """

@@ -1,4 +1,4 @@
-"""Refusal of collective operations that some threads of their scope may not reach, or reach with different operands."""
+"""Checks that all threads of a scope reach its collective operations, and with the same operands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .thread_states import ThreadState
 from .thread_values import comers
 from .uniformity import Uniformity
 
-#: the classes of statements that may be collective, without `Let`, of which only those of `tj.uniform` are
+#: the classes of statements that may be collective, except `Let`, which is collective only for `tj.uniform`
 _COLLECTIVE = (ir.Sync, ir.Arrive, ir.Instruction, ir.TileOp)
 _REPORTED: frozenset[type[ir.Stmt]] = frozenset((*_COLLECTIVE, ir.Let))
 
@@ -28,7 +28,7 @@ def check(kernel: ir.Kernel) -> None:
     """Raise DispatchError for a collective operation or barrier that some threads of its scope may not reach.
 
     The error points to the branch or loop that diverges; its message names the operation. It is also raised if the
-    operands of a collective operation may differ between threads.
+    operands of a collective operation may differ between threads. `check_pool` and `check_steps` raise other errors.
     """
     if not _has_collectives(kernel.body):
         return
@@ -57,7 +57,6 @@ def check(kernel: ir.Kernel) -> None:
 
 
 def _has_collectives(body: walk.Block) -> bool:
-
     if not walk.inventory(body).kinds.isdisjoint(_COLLECTIVE):
         return True
     return any(let.var.uniform for let in walk.each(body, ir.Let))
@@ -70,7 +69,6 @@ class _Needs:
         self.kernel, self.uniformity = kernel, uniformity
 
     def check(self, stmt: ir.Stmt, state: ThreadState) -> None:
-
         match stmt:
             case ir.Let(var):
                 if var.uniform:
@@ -148,7 +146,7 @@ class _Needs:
             self.agree(index, stmt.scope, state, one, stmt.span, ", or use the thread scope")
 
     def common(self, stmt: ir.Instruction, row: Row, state: ThreadState) -> None:
-        """Raise if an operand that threads of an instruction have in common may differ between them."""
+        """Raise if an operand that an instruction takes once for all its threads may differ between them."""
         for operand, item in zip(row.arguments, stmt.inputs, strict=False):
             if operand.is_common and not isinstance(item, (ir.Vector, ir.Descriptor)):
                 one = f"{row.spelling} takes one {operand.name}", "it"
@@ -157,7 +155,7 @@ class _Needs:
     def agree(
         self, expr: ir.Expr, scope: str, state: ThreadState, one: tuple[str, str], span: Span | None, remedy: str = ""
     ) -> None:
-        """Raise if an expression may differ between the threads of a scope. one: the operation, and its operand."""
+        """Raise if threads of a scope may disagree on an expression. one: texts for the operation and its operand."""
         if not self.uniformity.agree(expr, scope, state):
             raise DispatchError(
                 f"{one[0]} for its whole {scope}, but {one[1]} may differ between threads", span=span,

@@ -8,8 +8,8 @@ resumes from that state, and skips the body if the incoming state adds nothing. 
 per state at the head of its innermost loop, however deeply loops are nested: the cost is linear in the size of the
 code times the height of the lattice.
 
-Most statements don't affect most analyses. An analysis says once which do; visits skip runs of the others, including
-whole branches and counted loops.
+Most statements don't affect most analyses. `concerns` is called once per statement; visits skip runs of statements for
+which it is false, including whole branches and counted loops.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class Analysis(ABC, Generic[State]):
         """True if a statement of one of the `kinds` may change a state, regardless of nested statements.
 
         For all others `step` returns its argument, `branch` passes it to both blocks, and `merged`, `enter`, `repeat`
-        and `leave` are those of this class.
+        and `leave` return what they return in this class.
         """
         return True
 
     def after_jump(self, jump: Jump, state: State) -> State | None:
-        """Return the state of the code after a jump that carries `state` away; None if no thread continues there."""
+        """Return the state of the code after a jump that leaves with `state`; None if no thread continues there."""
         return None
 
     def branch(self, stmt: If, state: State) -> tuple[State, State]:
@@ -221,7 +221,6 @@ class _Solver(Generic[State]):
         if first is None or second is None:
             return second if first is None else first
         return self.analysis.join(first, second)
-
 
     def loop(self, stmt: For | Loop, visit: _Visit, before: State) -> State | None:
         solved, head = self.loops.get(visit.number), self.analysis.enter(stmt, before)

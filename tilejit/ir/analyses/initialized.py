@@ -20,11 +20,11 @@ from .local_registers import LocalRegisters
 
 
 def check(kernel: Kernel) -> None:
-    """Refuse a read of registers that no path to it has written.
+    """Raise KernelTypeError for a read of registers that no path to it has written.
 
     In a loop, an earlier iteration may have written the registers. A path ends at its first read of unwritten
-    registers, so a read that the first iteration always executes is refused, even if it writes the registers later.
-    raises: KernelTypeError at the read.
+    registers, so a read that the first iteration always executes is an error, even if the iteration writes the
+    registers later.
     """
     registers = LocalRegisters(kernel.body)
     if not registers.first:
@@ -42,7 +42,7 @@ def check(kernel: Kernel) -> None:
 
 @lean(frozen=True, slots=True)
 class Doubt:
-    """A place that a statement reads with registers that may be unwritten. numbers: these, as registers of the root."""
+    """A place that a statement reads, and those of its registers that may be unwritten, as numbers in its root."""
 
     place: Region | Element
     numbers: tuple[int, ...]
@@ -71,7 +71,7 @@ def _doubts_of(stmt: Stmt, state: _RegisterState, registers: LocalRegisters) -> 
 def _accesses(stmt: Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
     """Return the places that a statement always reads, and those that it writes, without nested statements.
 
-    The kernel's author is responsible for reads under a condition.
+    Conditional reads don't count: the kernel's author is responsible for them.
     """
     return (stmt.surely_read, walk.writes(stmt)) if isinstance(stmt, TileOp) else walk.accesses(stmt)
 
@@ -93,9 +93,9 @@ def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: Local
 
 @lean(frozen=True, slots=True)
 class _RegisterState:
-    """The registers that some path to a point leaves unwritten, and those that some path has written.
+    """The registers that some path to a point leaves unwritten, and the registers that some path has written.
 
-    A register can be in both. One in neither is irrelevant: all paths have ended at a read of it.
+    A register can be in both sets. A register in neither is irrelevant: all paths have ended at a read of it.
     """
 
     unwritten: int = 0
@@ -106,7 +106,7 @@ class _RegisterState:
 class _Accessed:
     """The registers that a statement accesses, without nested statements.
 
-    surely_read, surely_written: those that it certainly reads or writes; read, written: possibly.
+    surely_read, surely_written: registers that it certainly reads or writes. read, written: registers that it may.
     """
 
     read: int = 0
@@ -137,7 +137,7 @@ class _Initialized(Analysis[_RegisterState]):
         return accessed
 
     def _touched(self, places: Iterable[Place]) -> tuple[int, int]:
-        """Return the registers that places may refer to, and those that they certainly do."""
+        """Return the registers that places may refer to, and the registers that they certainly refer to."""
         possibly = surely = 0
         for place in places:
             touched = self.registers.of(place)

@@ -1,4 +1,4 @@
-"""Interference of local tiles: those that are live where another one is written.
+"""Interference of local tiles: two tiles interfere if one is live where the other is written.
 
 Sets of tiles are integers with a bit per tile.
 """
@@ -25,7 +25,7 @@ _Touch = tuple[Place, int]
 
 
 class _Touched(NamedTuple):
-    """The tiles that a statement accesses. whole: those that it overwrites entirely. needed: those that it reads."""
+    """A statement's tiles. whole: the set of tiles that it overwrites entirely. needed: the set that it reads."""
 
     read: list[_Touch]
     written: list[_Touch]
@@ -33,7 +33,7 @@ class _Touched(NamedTuple):
     needed: int
 
 
-#: by the statement's id, without statements that access no tiles
+#: statement's id -> the tiles that it accesses; without statements that access none
 Touches = Mapping[int, _Touched]
 
 
@@ -41,7 +41,7 @@ Touches = Mapping[int, _Touched]
 class Interference:
     """The interference graph of tiles, by their numbers.
 
-    apart: for each tile those that can't share its registers. unread: the moves whose result is never read.
+    apart: for each tile, the tiles that can't share its registers. unread: the moves whose result is never read.
     """
 
     apart: list[int]
@@ -81,7 +81,6 @@ def interference(body: Block, numbers: Mapping[str, int], touched: Touches) -> I
 
 
 def _is_whole(place: Place) -> bool:
-
     if not isinstance(place, Region) or place.buffer.base is not None:
         return False
     if place.extents != place.buffer.shape:
@@ -111,7 +110,7 @@ class _Interfering(Backwards):
         return live & ~touched.whole | touched.needed
 
     def note(self, stmt: Stmt, number: int, live: int, read: list[_Touch]) -> None:
-        """Record a write: registers of the tile can't hold tiles that are live after it, or read in another order."""
+        """Record a write: the tile can't share registers with tiles that are live after it or read in another order."""
         others = live & ~(1 << number)
         if is_move(stmt):
             assert isinstance(stmt, TileOp)

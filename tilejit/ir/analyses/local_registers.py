@@ -24,13 +24,13 @@ from ..walk import Block, Place, within, writes
 from .bitsets import flagged, members, set_of
 from .elements import offsets, slots_of
 
-#: limit of iterations of nested loops that are unrolled to determine their writes
+#: maximum number of loop iterations, including nested ones, that are enumerated to determine their writes
 _MOST_ITERATIONS = 4096
 
 
 @lean(frozen=True, slots=True)
 class RegisterAccesses:
-    """The registers that a place refers to. surely: those that it certainly covers. possibly: those that it may."""
+    """The registers that a place refers to. surely: it certainly covers them. possibly: it may cover them."""
 
     surely: int
     possibly: int
@@ -133,7 +133,7 @@ def _named_at(place: ir.Region | ir.Element, starts: Sequence[int]) -> RegisterA
     buffer, shape = place.buffer, place.buffer.fixed_shape
     if [start for start, n, count in zip(starts, shape, place.counts, strict=True) if not 0 <= start <= n - count]:
         return _NOTHING
-    # for most places and layouts the set follows without enumerating elements
+    # for most places and layouts, the set is computed without enumerating elements
     named = _whole(buffer) if place.counts == shape else _of_box(buffer, starts, place.counts)
     surely, possibly = in_root(named, buffer.dtype, buffer.root.dtype)
     return RegisterAccesses(surely, possibly)
@@ -153,7 +153,6 @@ def _whole(buffer: ir.Buffer) -> int:
 
 
 def _of_box(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> int:
-
     steps = _steps(buffer, starts, counts)
     return set_of(offsets(buffer, starts, counts)) if steps is None else _reached(*steps)
 
@@ -187,7 +186,7 @@ def _reached(steps: Iterable[Iter], first: int) -> int:
 
 @lasting
 def _dense(layout: TileLayout) -> int | None:
-    """Return the registers of a layout that uses each from the first to the last once; None for any other layout."""
+    """Return the registers of a layout that uses each of a contiguous range once; None for any other layout."""
     held = layout.storage()
     if held.replica or held.offset or held.swizzle is not None:
         return None
@@ -223,7 +222,7 @@ def _writes_of(
 ) -> Iterator[tuple[ir.Region | ir.Element, Mapping[str, int]]]:
     """Yield the places that a loop's iterations write, each with the values of the loop variables.
 
-    Invariant places are yielded once, without values. left: how many more iterations may be unrolled.
+    Invariant places are yielded once, without values. left: how many more iterations may be enumerated.
     """
     ends = [_value(end, at) for end in (loop.start, loop.stop, loop.step)]
     start, stop, step = ends
@@ -250,7 +249,7 @@ def _writes_of(
 
 
 def _before_a_jump(body: Block) -> tuple[Block, bool]:
-    """Return the statements of an iteration before the first one that may leave it, and whether there is such a one."""
+    """Return the statements of an iteration before the first one that may leave it, and whether any may leave it."""
     for k, stmt in enumerate(body):
         if not isinstance(stmt, ir.For) and any(isinstance(inner, ir.Jump) for inner in within(stmt)):
             return body[:k], True

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..arithmetic.intern import operation
 from ..nodes import Cast, Const, Expr, Op, Special, Var
 
-#: the depth of an expression that isn't hoisted: it reads what may change, isn't worth a register, or could trap
+#: the depth of an expression that isn't hoisted: it isn't invariant, isn't worth a register, or could trap
 STAYS = 1 << 30
 
 #: integer operations that are hoisted. Comparisons aren't: a thread has only seven predicate registers.
@@ -63,7 +63,6 @@ class LoopDepths:
         for term in terms:
             groups.setdefault(self.of(term), []).append(term)
         return sorted(groups.items())
-
 
 
 class Sum(NamedTuple):

@@ -66,7 +66,7 @@ def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
 
 
 def _steps(buffer: Buffer) -> list[object] | None:
-    """Return what all dimensions have in common, and then the steps of each; None if dimensions aren't independent."""
+    """Return what all dimensions share, then the extent and strides of each; None if they aren't independent."""
     layout = buffer.layout
     if isinstance(layout, Strided):
         return [None, *zip(buffer.shape, layout.strides, strict=True)]
@@ -78,7 +78,7 @@ def _steps(buffer: Buffer) -> list[object] | None:
 
 
 def _of_boxes(a: Region, b: Region, order: Sequence[int]) -> Expr:
-    """Return the condition for boxes of the same dimensions. order: for each dimension of `a` that of `b`."""
+    """Return the condition for boxes of the same dimensions. order: the dimension of `b` for each of `a`."""
     a_extents, b_extents = a.counts, b.counts
     apart = _apart(a, b, order)
     kept = [k for k, n in zip(order, a_extents, strict=True) if n != 1]

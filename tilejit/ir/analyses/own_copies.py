@@ -1,8 +1,8 @@
-"""Tiles of one element with a copy in each thread of a scope, which a thread may compute without the others.
+"""Tiles of one element with a copy in each thread of a scope; a thread may compute its copy without the others.
 
     cta.sum s[], x[0 +: 64]
     if %thread_id == 0
-      cta.mul t[], s[], 2.0        every thread has a copy of s; only thread 0 computes t, and no other reads it
+      cta.mul t[], s[], 2.0        every thread has a copy of s; only thread 0 computes t, and no other thread reads t
       let y: float32 = t[]
 """
 
@@ -61,12 +61,12 @@ def may_run_per_thread(op: ir.TileOp, body: walk.Block) -> bool:
 
 
 def numbers_of(op: ir.TileOp) -> list[ir.Expr]:
-    """Return the scalar operands of an operation that aren't constant, and so may differ between threads."""
+    """Return the scalar operands of an operation that aren't constant and thus may differ between threads."""
     return [given for given in op.operands if not isinstance(given, _UNIFORM)]
 
 
 def written_by_numbers(body: walk.Block) -> frozenset[str]:
-    """Return the local tiles, replicated in every thread, that are computed from such numbers, if only indirectly."""
+    """Return the replicated local tiles that depend on scalars which may differ between threads, even indirectly."""
     names: set[str] = set()
     operations = walk.each(body, ir.TileOp)
     if not [given for op in operations for given in op.operands if not isinstance(given, _UNIFORM)]:

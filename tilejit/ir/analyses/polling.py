@@ -1,8 +1,8 @@
 """Loops that wait for writes of other threads.
 
-Such a loop ends depending on a load of global or shared memory inside it. The load must access memory in every
-iteration, even if the kernel never writes the array: a plain one might be hoisted out of the loop, or become a load of
-constant data (ld.global.nc). Vectors may also decide, through registers or shared memory that they are copied to.
+Such a loop's exit depends on a load of global or shared memory in its body. The load must access memory in every
+iteration, even if the kernel never writes the array: a plain load might be hoisted out of the loop, or become a load of
+constant data (ld.global.nc). The exit may also depend on a vector, by the registers or shared memory it is copied to.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _polls(body: walk.Block) -> Iterator[int]:
     steps = [_Step(stmt, frozenset(_changed(stmt)), frozenset(_sources(stmt, conds))) for stmt, conds in under]
     settled = False
     while not settled:
-        # anything that a deciding variable or buffer depends on decides, too, including conditions of assignments
+        # everything that a deciding variable or buffer depends on is deciding, too, including conditions of assignments
         more = {name for step in steps if not deciding.isdisjoint(step.changed) for name in step.sources}
         settled = more <= deciding
         deciding |= more

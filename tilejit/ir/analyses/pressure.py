@@ -1,16 +1,16 @@
-"""Register pressure of local tiles: where they need most of a thread's registers.
+"""Register pressure of local tiles: the point at which they need the most registers per thread.
 
     cta.copy x[...], X[...]            x
     cta.max  m[...], x[...]            x, m
     cta.sub  y[...], x[...], m[...]    x, m before it; y after it, which reuses x's registers
 
 A tile is live, register by register, from where it may have been written to its last read, in program order: ptxas
-moves no load before a store, and measurements show that it spills if this order needs too many registers. An operation
-is done with a register of its operands when it writes the same one of its result, so the registers before it and those
-after it count separately.
+moves no load before a store, and measurements show that it spills if this order needs too many registers. When an
+operation writes a register of its result, it has read the same register of its operands, so the registers live before
+and after it count separately.
 
-Two kinds of tiles need no registers. One of constants or indices only is recomputed where it is read. And a tile that
-is only reduced is computed element by element:
+Two kinds of tiles need no registers. A tile of constants or indices only is recomputed where it is read. A tile that is
+only reduced is computed element by element:
 
     cta.exp  e[...], x[...]            x
     cta.sum  s[...], e[...]            x, not e: the sum reads `x` in place of `e`
@@ -86,7 +86,7 @@ def _generated(body: Block) -> set[str]:
 class _Readers:
     """The accesses to a buffer.
 
-    maker: the only operation that writes it, or None. stretch: the only stretch of statements that access it, or None.
+    maker: the only operation that writes it, or None. stretch: the only one (see `_number`) that accesses it, or None.
     """
 
     maker: TileOp | None
@@ -95,7 +95,7 @@ class _Readers:
 
 
 def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
-    """Return the tiles that are computed element by element for readers, with the places that are read instead."""
+    """Return the tiles that are computed element by element for their readers, with the places read instead."""
     touched: dict[str, _Readers] = {}
     numbered: list[tuple[int, Stmt]] = []
     _number(body, 0, numbered)
@@ -124,9 +124,9 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
 
 
 def _number(body: Block, number: int, numbered: list[tuple[int, Stmt]]) -> int:
-    """Append the statements of a block, each with its stretch, which can be computed element by element.
+    """Append the statements of a block with the numbers of their stretches; return the stretch in which it ends.
 
-    The block starts in stretch `number`; the stretch in which it ends is returned.
+    A stretch can be computed element by element. The block starts in stretch `number`.
     """
     for stmt in body:
         is_within = isinstance(stmt, (Alloc, BufferView, Let, Declare, Assign)) or _is_elementwise(stmt)
@@ -140,7 +140,6 @@ def _number(body: Block, number: int, numbered: list[tuple[int, Stmt]]) -> int:
 
 
 def _is_elementwise(stmt: Stmt) -> bool:
-
     if not isinstance(stmt, TileOp) or not (stmt.record.elementwise or stmt.name == CAST.name):
         return False
     for region in stmt.tiles.values():
@@ -269,7 +268,6 @@ class _Pressing(Backwards):
         count = sum(count for _, count in self.counts(live))
         if count > self.most:
             self.most, self.held, self.stmt = count, live, stmt
-
 
     def counts(self, live: int) -> list[tuple[Buffer, int]]:
         """Return the tiles with registers in a set, each with the number of words of these registers."""

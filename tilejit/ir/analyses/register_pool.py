@@ -1,7 +1,7 @@
 """Checks that a CTA has as many registers as its warpgroups request.
 
-All threads of a CTA start with the same number of registers. A warpgroup can take those that another has released. One
-that requests more than remain waits forever. Measured: with 3 x 168 registers, 32 + 240 + 240 hangs.
+All threads of a CTA start with the same number of registers. A warpgroup can take registers that another has released.
+A warpgroup that requests more than remain waits forever. Measured: with 3 x 168 registers, 32 + 240 + 240 hangs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Gates = frozenset[Gate]
 class Setting:
     """A statement that sets the number of registers, and the threads that may reach it, thread i as bit i.
 
-    is_certain: either all of them do, or none. gates: the run-time conditions for this.
+    is_certain: either all of these threads reach it, or none. gates: the run-time conditions for reaching it.
     """
 
     stmt: Instruction
@@ -53,7 +53,6 @@ class Setting:
 
 
 def _count(stmt: Instruction) -> int:
-
     (count,) = stmt.inputs
     assert isinstance(count, Const)
     return int(count.value)
@@ -92,7 +91,7 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
     greatest = max(set_them.values(), key=lambda setting: setting.registers)
     absent = [str(group) for group in asked if group not in set_them]
     where = f" if the branch of warpgroup{'s' * (len(absent) > 1)} {', '.join(absent)} isn't taken" if absent else ""
-    hint = "give warpgroups that only copy 24, or request fewer; one that requests none keeps its initial number"
+    hint = "request 24 in warpgroups that only copy, or fewer in others; without a request, the initial number is kept"
     if absent:
         hint = "branch only on tj.warpgroup_id() where registers are released, and on run-time values inside it"
     raise ResourceError(
@@ -170,7 +169,7 @@ def _most_at_once(asked: Mapping[int, Sequence[Setting]], conditions: _Condition
 
 
 def _ways(several: Sequence[_Facts], decided: _Facts) -> Iterator[_Facts]:
-    """Yield sets of run-time decisions that cover all ways in which the given sets of facts may hold or not."""
+    """Yield sets of run-time decisions that cover all combinations of the given sets of facts holding or not."""
     if not several:
         yield decided
         return

@@ -1,8 +1,8 @@
 """Checks that the numbers of commits and releases per step of a ring match its allocation.
 
-They are known if branches depend on thread ids and uniform values only. A statement arrives too often if more instances
-of its scope reach it than complete a phase, and all count the same steps. Arrivals are missing if fewer instances reach
-all statements together, each of them once per step.
+The numbers are known if branches depend only on thread ids and uniform values. A statement arrives too often if more
+instances of its scope reach it than complete a phase, all with the same step numbers. Arrivals are missing if fewer
+instances reach all statements together, each statement once per step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PARAMETERS = {"commit": "producers", "release": "consumers"}
 
 @lean(frozen=True, slots=True)
 class Visit:
-    """A statement, and the threads that reach it, thread i as bit i. is_exact: either all of them do, or none."""
+    """A statement, and the threads that reach it, thread i as bit i. is_exact: either all of them reach it, or none."""
 
     stmt: ir.Stmt
     threads: int
@@ -36,7 +36,7 @@ Visits = Callable[[int], Visit | None]
 
 
 def check_steps(kernel: ir.Kernel, rings: Sequence[ir.Alloc], visits: Visits) -> None:
-    """Raise KernelTypeError if the arrivals of a step can't add up. rings: the barriers of the kernel's rings."""
+    """Raise KernelTypeError if a step has too many or too few arrivals. rings: the barriers of the kernel's rings."""
     named = {ring.buffer.name: ring for ring in rings}
     steps = _Steps(kernel, visits)
     sites: dict[str, list[Visit]] = {}
@@ -62,7 +62,6 @@ def _check(kernel: ir.Kernel, ring: ir.Alloc, arrivals: Sequence[Visit], steps: 
 
 
 def _instances(kernel: ir.Kernel, visit: Visit) -> int:
-
     assert isinstance(visit.stmt, ir.Arrive)
     size = SCOPES[visit.stmt.scope].threads(kernel.threads)
     return len(instances(visit.threads, size, kernel.threads))
@@ -81,7 +80,7 @@ def _error(ring: ir.Alloc, stmt: ir.Stmt, count: int, reason: str) -> KernelType
 
 
 class _Steps:
-    """The dependences of step numbers, computed on demand: in most kernels all counts match."""
+    """The dependences of step numbers, computed on demand because in most kernels all counts match."""
 
     def __init__(self, kernel: ir.Kernel, visits: Visits) -> None:
         self.kernel, self.visits = kernel, visits
@@ -124,7 +123,7 @@ class _Steps:
         return True
 
     def _gives_all(self, visit: Visit, threads: int, names: set[str]) -> bool:
-        """True if a statement defines a variable equally for all these threads, or for none of them."""
+        """True if a statement defines a variable with one value for all these threads, or for none of them."""
         reached, stmt = visit.threads & threads, visit.stmt
         if not reached:
             return True
@@ -133,7 +132,7 @@ class _Steps:
         return all(self._is_common(expr, threads, names) for expr in walk.expressions(stmt))
 
     def is_once(self, stmt: ir.Stmt) -> bool:
-        """True if an instance reaches an arrival once per step: each iteration of its loop has another step."""
+        """True if an instance reaches an arrival once per step: each iteration of its loop has a different step."""
         loop = self.loops.get(id(stmt))
         if loop is None:
             return True

@@ -17,7 +17,7 @@ CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 class Active:
     """The level of the set of active threads, and the branch or loop that lowered it.
 
-    threads: threads that may be active or inactive by run-time values, thread i as bit i. Ids decide for all others.
+    threads: threads that run-time values may make active or inactive, thread i as bit i. Ids decide for all others.
     """
 
     level: int = CTA
@@ -56,7 +56,7 @@ class ThreadState:
     is_exact: bool = True
     #: the run-time conditions for reaching this point: enclosing branches, and those in which some threads have ended
     gates: Gates = frozenset()
-    #: some threads of the CTA may have ended by run-time values, while others haven't
+    #: depending on run-time values, some threads of the CTA may have ended, while others haven't
     has_parted: bool = False
     #: the threads that may be active here by their ids, thread i as bit i
     possible: int = -1
@@ -70,7 +70,7 @@ class ThreadState:
 
     @property
     def decided(self) -> Active:
-        """As `active`, but without conditions on ids."""
+        """As `active`, but ignoring conditions on ids."""
         if self.returned is self.broken is self.continued is ALL_ACTIVE:
             # the common case, without jumps
             return self.entered
@@ -107,7 +107,7 @@ class ThreadState:
 
 
 def with_levels(levels: Mapping[str, int], changed: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the levels with those of some variables changed."""
+    """Return the levels with the changed levels of some variables."""
     made = dict(levels)
     for name, level in changed.items():
         if level != CTA:
@@ -118,7 +118,7 @@ def with_levels(levels: Mapping[str, int], changed: Mapping[str, int]) -> Mappin
 
 
 def lowest(first: Mapping[str, int], second: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the lower level of each variable; those that aren't listed have `CTA`, the highest."""
+    """Return the lower level of each variable; variables that aren't listed have `CTA`, the highest level."""
     if first == second:
         return first
     lowest = dict(first)

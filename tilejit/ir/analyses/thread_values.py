@@ -31,7 +31,7 @@ class ThreadValues:
         self.everybody = (1 << threads) - 1
         #: the values per thread of each variable that depends on thread ids and constants only, by name
         self.numbers: dict[str, np.ndarray] = {}
-        #: the same for expressions, by id; None for all others
+        #: the values of expressions, by id; None if they depend on anything else
         self.evaluated: dict[int, np.ndarray | None] = {}
         #: the threads for which a condition may be true, and false, by id
         self.truths: dict[int, tuple[int, int]] = {}
@@ -104,7 +104,7 @@ def comers(body: Block, values: ThreadValues) -> list[int]:
     """Return the threads that may reach each of a kernel's statements, thread i as bit i; at either level.
 
     Those that reach a jump don't reach the rest of its block. All that reach a loop reach the statements after it.
-    values: those of the kernel's threads, at least of conditions.
+    values: the values that the kernel's threads compute, at least for conditions.
     """
     listed: list[int] = []
     _reach(body, values.everybody, values, listed)
@@ -121,7 +121,7 @@ def instances(comers: int, size: int, threads: int) -> list[int]:
 
 #: the classes of statements after which fewer threads may continue
 _NARROWING = (ir.If, *walk.JUMPS)
-#: these, and the others that contain blocks
+#: these classes, and the other classes of statements that contain blocks
 _CONTROL = frozenset((*_NARROWING, *walk.COMPOUND))
 
 

@@ -1,7 +1,7 @@
 """Uniformity analysis of tile IR: which threads are active, and on which values they agree.
 
 A value has a *level*: the widest scope in every instance of which all threads have the same value. The set of active
-threads has one, too: the widest scope in every instance of which either all or no threads are active.
+threads has a level, too: the widest scope in every instance of which all or no threads are active.
 
     thread      threads of a warp may differ          lane_id, loads from registers
     warp        a warp agrees, warps may differ       warp_id
@@ -9,7 +9,7 @@ threads has one, too: the widest scope in every instance of which either all or 
     cta         all threads agree                     constants, parameters, cta_id
 
 A branch lowers the level of the active set to that of its condition, and a loop to that of its bounds. A `break`,
-`continue` or `return` in such a branch does the same for the statements after it. Expressions of thread ids and
+`continue` or `return` in such a branch also lowers the level for the statements after it. Expressions of thread ids and
 constants only are evaluated (see `thread_values`); any other has the lowest level of its parts. Loads from global and
 shared memory have the level of their address. A tile of one element that every thread of a scope has a copy of, and
 that no thread writes alone, has the level of the scope, or that of the numbers that the copies are computed from.
@@ -73,7 +73,7 @@ class Uniformity(Analysis[ThreadState]):
 
     def __init__(self, threads: int, body: walk.Block = (), stored: frozenset[str] = frozenset()) -> None:
         self.threads = threads
-        #: names of the buffers of which threads store single elements
+        #: names of the buffers to which threads store single elements
         self.stored = stored
         self.values = ThreadValues(threads)
         #: level of the narrowest scope that contains all threads
@@ -82,7 +82,7 @@ class Uniformity(Analysis[ThreadState]):
         self.sources: dict[int, _Sources] = {}
         #: sources of the variables whose level doesn't change in their scope, by name; states don't list them
         self.derived: dict[str, _Sources] = {}
-        #: names of the tiles with a copy in every thread whose level changes, as that of a variable
+        #: names of the tiles with a copy in every thread whose level may change, like a variable's
         self.varying = written_by_numbers(body)
         #: kinds of jumps out of a branch or a loop, by its id
         self.jumps: dict[int, frozenset[type[ir.Jump]]] = {}
@@ -101,7 +101,7 @@ class Uniformity(Analysis[ThreadState]):
         """Record the values of `Let`s per thread, and the sources of their levels."""
         for instruction in walk.each(body, ir.Instruction):
             if instruction.name == ELECT.name and not _divides_warps(body):
-                # any one lane of each warp will do, as no other condition distinguishes lanes
+                # assume lane 0: any lane is equivalent, as no other condition distinguishes lanes
                 self.values.define_as_lane_0(instruction)
         changing = self.changed_in(body)
         for let in walk.each(body, ir.Let):
@@ -156,7 +156,7 @@ class Uniformity(Analysis[ThreadState]):
             case ir.WaitPhase(var=ir.Var() as var):
                 return state.with_level(var.name, THREAD)
             case ir.Atomic(var=ir.Var() as var):
-                # threads that update one element in turn see different values
+                # threads that update the same element one after another get different values
                 return state.with_level(var.name, THREAD)
             case ir.TileOp():
                 return self.with_copies(stmt, state)
@@ -223,7 +223,7 @@ class Uniformity(Analysis[ThreadState]):
         return state if possible == state.possible else state.among(possible, self.by_ids(possible, state.by_ids, span))
 
     def by_ids(self, possible: int, before: Active, span: Span | None) -> Active:
-        """Return the level of a set of threads, thread i as bit i, caused by the branch if it isn't that before it."""
+        """Return the level of a set of threads, thread i as bit i; its cause is the branch unless `before` had it."""
         if possible not in self.sets:
             self.sets[possible] = self.level_of(np.array([possible >> int(i) & 1 for i in self.values.ids]))
         level = self.sets[possible]
@@ -275,7 +275,7 @@ class Uniformity(Analysis[ThreadState]):
         )
 
     def narrowed(self, active: Active, level: int, threads: int, what: str, span: Span | None) -> Active:
-        """Return the active set after a condition that some of these threads may pass, and others not."""
+        """Return the active set after a condition that some of these threads may pass, and others may not."""
         return active if level == CTA else active.combine(Active(level, threads, what, span))
 
     def repeat(self, loop: ir.For | ir.Loop, head: ThreadState, ends: ThreadState) -> ThreadState:

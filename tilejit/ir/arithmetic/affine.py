@@ -67,7 +67,7 @@ class Affine:
         if not other.terms:
             return Affine(self.dtype, self.terms, self.constant - other.constant).bounds()
         if len(self.terms) == len(other.terms) == 1 and type(self.terms[0][0]) is not type(other.terms[0][0]):
-            # most have one term each and nothing in common; a dictionary would hash both, which is slow for large terms
+            # most pairs have one term each and share none; a dictionary would hash both, which is slow for large terms
             ((term, factor),) = other.terms
             return Affine(self.dtype, (*self.terms, (term, -factor)), self.constant - other.constant).bounds()
         coefficients = dict(self.terms)
@@ -101,7 +101,7 @@ class Affine:
     def apart(self, divisor: int) -> tuple[Affine, Affine]:
         """Split the terms into provable multiples of `divisor` and others.
 
-        The constant is split, too; that of the others is at least 0 and less than `divisor`.
+        The constant is split, too; the second sum's constant is at least 0 and less than `divisor`.
         """
         multiples: list[tuple[Expr, int]] = []
         others: list[tuple[Expr, int]] = []
@@ -144,7 +144,6 @@ def affine_sum(parts: Iterable[tuple[Affine, int]], dtype: DType) -> Affine:
 
 
 def _add(coefficients: dict[Expr, int], terms: Iterable[tuple[Expr, int]], factor: int) -> None:
-
     for term, coefficient in terms:
         # one lookup in the common case of a new term, as hashing is slow for large terms
         count, scaled = len(coefficients), factor * coefficient
@@ -204,7 +203,6 @@ def _tree(form: Affine) -> Expr:
 
 
 def _balanced(terms: list[Expr], dtype: DType) -> Expr:
-
     while len(terms) > 1:
         pairs, left_over = zip(terms[::2], terms[1::2], strict=False), terms[len(terms) & ~1 :]
         terms = [*[operation("add", pair, dtype) for pair in pairs], *left_over]

@@ -63,7 +63,7 @@ def difference(a: ExprLike, b: ExprLike) -> int | None:
 def op(name: str, *args: Expr) -> Expr:
     """Return the operation on arguments of any types, which are converted by its type rule, as is the result.
 
-    raises: KernelTypeError if it doesn't accept these types.
+    raises: KernelTypeError if the operation doesn't accept these types.
     """
     dtypes = tuple([a.dtype for a in args])
     rule = result_type(name, dtypes)
@@ -84,7 +84,7 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
         if folded is not None:
             return folded
     if args[0].dtype.is_float:
-        # float operations on other operands aren't simplified
+        # float operations are simplified only if all operands are constant
         return _plain(name, args)
     constructor = _CONSTRUCTORS.get(name)
     return constructor(*args) if constructor is not None else _plain(name, args)
@@ -95,7 +95,7 @@ def _plain(name: str, args: tuple[Expr, ...]) -> Op:
 
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
-    """Return the constant result of an operation; None if an argument isn't constant or targets may differ."""
+    """Return the constant result of an operation; None if an argument isn't constant or targets may disagree."""
     for a in args:
         if not isinstance(a, Const):
             return None
@@ -148,8 +148,8 @@ def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, 
 def _of_two(function: Callable[[Expr, Expr], Expr], *, takes_bools: bool) -> Callable[[ExprLike, ExprLike], Expr]:
     """Return a memoized function of two expressions or numbers, from one of two expressions of one type.
 
-    Memoization is inlined, because calls are frequent and `remembered_pair` would add another to each. takes_bools:
-    otherwise bools are converted to int32.
+    Memoization is inlined, because calls are frequent and `remembered_pair` would add a call to each.
+    takes_bools: operands may be bool_; otherwise they are converted to int32.
     """
     kept: dict[tuple[int, int], tuple[Expr, Expr, Expr]] = forgotten({})
 
@@ -478,7 +478,6 @@ def cast(x: Expr, dtype: DType, saturate: bool = True) -> Expr:
 
 @remembered_pair
 def _converted(x: Expr, dtype: DType) -> Expr:
-
     converted = Cast(x, dtype)
     return affine(converted).expr() if isinstance(x, (Op, Cast)) else converted
 

@@ -33,7 +33,7 @@ def ordered(x: Expr, y: Expr) -> bool | None:
 
 
 def _gap_of_bounds(x: Expr, y: Expr) -> Bounds:
-    """Return bounds of x - y, from those of x and of y."""
+    """Return bounds of x - y, from the bounds of x and of y."""
     (low_x, high_x), (low_y, high_y) = bounds(x), bounds(y)
     low = None if low_x is None or high_y is None else low_x - high_y
     high = None if high_x is None or low_y is None else high_x - low_y

@@ -17,7 +17,7 @@ Array = np.ndarray
 def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
     """Return the value of an expression. A variable without a value is as close to 0 as its bounds allow.
 
-    It must respect its bounds, because they may have been used to simplify the expression.
+    Values must respect bounds, because these may have been used to simplify the expression.
     """
     if isinstance(expr, Const):
         return np.asarray(expr.value, dtype=expr.dtype.numpy)
@@ -40,7 +40,6 @@ def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
 
 
 def _nearest_to_zero(var: Var) -> int:
-
     if var.bounds is None:
         return 0
     (low, high), multiple = var.bounds, max(var.multiple_of, 1)

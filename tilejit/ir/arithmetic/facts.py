@@ -353,7 +353,6 @@ def _floordiv_multiple(values: tuple[Expr, ...]) -> int:
     return number // by if number % by == 0 else 1
 
 
-
 def _shift_multiple(values: tuple[Expr, ...], left: bool) -> int:
     number, by = multiple_of(values[0]), values[1]
     if not isinstance(by, Const) or not 0 <= int(by.value) < values[0].dtype.bits:

@@ -31,7 +31,7 @@ def at(expr: Expr, var: Var, value: Expr) -> Expr:
 
 
 def throughout(cond: Expr, var: Var, count: int) -> Expr:
-    """Return whether `cond` holds for all values 0 .. count - 1 of `var`; False if a compared sum wraps around."""
+    """Return the condition that `cond` holds for the values 0 .. count - 1 of `var`; false if a compared sum wraps."""
     ends = by_ends(cond, var, count)
     if ends is not None:
         return ends

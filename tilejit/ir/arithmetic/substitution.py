@@ -33,7 +33,7 @@ class _Sum(NamedTuple):
     constant: int
     #: the terms that are integers
     counted: tuple[Expr, ...]
-    #: evaluators of these, with their factors
+    #: evaluators of the `counted` terms, with their factors
     numbers: tuple[tuple[Fold, int], ...]
     #: products of an integer and an invariant sum: (integer, factor, sum)
     products: tuple[tuple[Fold, int, Affine], ...]
@@ -49,7 +49,6 @@ class _Sum(NamedTuple):
         return Affine(form.dtype, tuple([(term, factor) for term, factor in form.terms if term not in self.counted]))
 
     def number(self) -> int:
-
         total = self.constant
         for fold, factor in self.numbers:
             total += factor * fold()

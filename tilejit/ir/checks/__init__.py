@@ -1,10 +1,10 @@
 """Checked builds: tile IR with assertions for facts that PTX no longer contains.
 
 The extents of a dimension, the regions of operands and the initialization of registers are lost in PTX. They are
-checked in tile IR, unless facts prove them. So is integer division by zero, which a GPU ignores and Python refuses.
+checked in tile IR, unless facts prove them. So is integer division by zero, an error in Python but not on a GPU.
 Accesses to regions that may lie entirely outside their tensor are counted.
 
-Launches on the simulator run the checked build, and launches on a GPU with `debug=True`. `TILEJIT_SIM_CHECKS=0`,
+Launches on the simulator run the checked build, as do GPU launches with `debug=True`. `TILEJIT_SIM_CHECKS=0`,
 `checks=False` and `profile=True` select the plain one, which `compile`, `explain`, golden files and profiles show. Both
 compute the same bits. If nothing needs an assertion, one build serves as both.
 """
@@ -33,7 +33,7 @@ def checked(kernel: Kernel) -> Checked:
     insertion = Insertion(kernel)
     body = insertion.block(kernel.body)
     if insertion.flags.asked != insertion.flags.doubtful:
-        # only now is it known of which buffers no flag is asserted
+        # only now is it known which buffers have flags that are never asserted
         insertion = Insertion(kernel, insertion.flags.doubtful - insertion.flags.asked)
         body = insertion.block(kernel.body)
     if body == kernel.body:

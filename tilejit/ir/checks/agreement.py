@@ -2,8 +2,8 @@
 
 A barrier would order accesses that the plain build leaves unordered, and so hide races. Instead, each such value has a
 cell of shared memory per instance of its scope. On its n-th visit a thread puts (n, value) into the cell by an atomic
-maximum, and compares its value with the old contents if they are from the n-th visit, too. A thread that is overtaken
-by others on their next visit compares nothing.
+maximum, and compares its value with the old contents if they are from the n-th visit, too. If another thread has
+already begun its next visit, the thread compares nothing.
 
     cell of 64 bits:   | visit | value, its halves combined |
                        63      31                           0

@@ -1,7 +1,8 @@
-"""Checks of operands of one operation in two arrays that the caller may let overlap.
+"""Checks for overlap between operands of one operation that are in different arrays.
 
-The arrays' addresses are known only at launch, so checked builds receive them as numbers. If the byte ranges of both
-regions overlap and the regions aren't identical, every element of one is compared with the other.
+The caller may pass arrays that overlap. Their addresses are known only at launch, so checked builds receive them as
+numbers. If the byte ranges of both regions overlap and the regions aren't identical, every element of one is compared
+with the other.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Aliases:
                 build.less_equal(build.add(address, build.const(first.bytes, int64)), other),
                 build.less_equal(build.add(other, build.const(second.bytes, int64)), address),
             )),))
-        # one dimension needs only a division instead of a loop
+        # along one dimension, a division replaces the loop
         last = len(second.counts) - 1
 
         def row(begin: ir.Expr) -> tuple[ir.Stmt, ...]:

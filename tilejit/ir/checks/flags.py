@@ -1,7 +1,7 @@
 """Flags of registers that a path may leave unwritten: writes set them, and uncertain reads assert them.
 
-Each register of a local buffer in doubt has a flag. Up to 64 flags are the bits of a variable; more are another local
-buffer. No flags are needed for elements that a loop has certainly written.
+Each register of a local buffer in doubt has a flag. Up to 64 flags are the bits of a variable; more are elements of
+another local buffer. No flags are needed for elements that a loop has certainly written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FLAG_TYPES = {8: int8, 16: int16}
 class WrittenFlags:
     """The flags of one kernel's local buffers.
 
-    doubtful: names of the buffers that have flags. asked: names of the buffers of which a flag has been asserted.
+    doubtful: names of the buffers that have flags. asked: names of the buffers with asserted flags.
     """
 
     def __init__(self, kernel: ir.Kernel, doubtful: frozenset[str]) -> None:
@@ -48,7 +48,7 @@ class WrittenFlags:
         self._flags = {b.name: _Bits(b) if span(b) <= uint64.bits else _Cells(b, self._numbers) for b in buffers}
 
     def after(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """Yield the statements that clear the flags of an allocated buffer, or set those of what a statement writes."""
+        """Yield statements that clear an allocated buffer's flags, or set the flags of registers that `stmt` writes."""
         if isinstance(stmt, ir.Alloc) and stmt.buffer.name in self._flags:
             yield from self._flags[stmt.buffer.name].cleared(stmt.span)
             return
@@ -78,7 +78,6 @@ class WrittenFlags:
             yield from (*reads, self._assertion(place, cond, stmt))
         elif place.buffer.dtype.bits == root.dtype.bits:
             yield from self._each(place, lambda at: self._is_set(place, at, stmt))
-
 
     def _is_set(self, place: ir.Region | ir.Element, at: ir.Expr, stmt: ir.Stmt) -> list[ir.Stmt]:
         reads, cond = self._flags[place.buffer.root.name].is_set(at, stmt.span)

@@ -1,6 +1,6 @@
 """Checks that indices and regions are inside their buffer, per dimension.
 
-Regions of global tensors may pass the edges, where accesses are masked; those of TMA stores may pass only the end.
+Regions of global tensors may pass the edges, where accesses are masked; regions of TMA stores may pass only the end.
 """
 
 from __future__ import annotations

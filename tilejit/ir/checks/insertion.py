@@ -20,7 +20,7 @@ from .flags import WrittenFlags
 class Insertion:
     """The assertions of one kernel.
 
-    unasked: local buffers of which no register's flag is asserted.
+    unasked: local buffers whose flags are never asserted.
     """
 
     def __init__(self, kernel: Kernel, unasked: frozenset[str] = frozenset()) -> None:
@@ -81,7 +81,6 @@ class Insertion:
         elif stmt.orelse and isinstance(stmt.orelse[-1], Jump):
             self.conditions.add(stmt.cond)
         return replace(stmt, then=then, orelse=orelse)
-
 
 
 def at_once(assertions: Sequence[Assert], stmt: Stmt) -> Iterator[Stmt]:

@@ -121,7 +121,6 @@ def _box(line: Line, names: Names) -> tuple[ir.Buffer, list[tuple[_Raw | tuple[i
     return buffer, dims
 
 
-
 def _climb(line: Line, names: Names, least: int) -> _Raw:
     """Parse operations of at least this precedence."""
     left = _prefixed(line, names)

@@ -55,7 +55,7 @@ def default_dtype(is_float: bool) -> DType:
 
 
 def literal_dtypes(name: str, args: Sequence[object]) -> list[DType | None]:
-    """Return the type of an untyped literal as each argument: bool_ for conditions, else that of a non-literal."""
+    """Return the type of an untyped literal as each argument: bool_ for conditions, else the type of a non-literal."""
     conditions = ELEMENTWISE[name].conditions if name in ELEMENTWISE else 0
     dtype = next((a.dtype for a in args[conditions:] if isinstance(a, TYPED)), None)
     return [bool_ if k < conditions else dtype for k in range(len(args))]

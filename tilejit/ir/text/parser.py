@@ -437,10 +437,8 @@ class _Reader:
         self.names.buffers[name] = buffer
         return buffer
 
-
     def _size(self, line: Line) -> int | ir.Var:
         return line.integer() if line.peek.kind == "int" or line.sees("-") else looked_up(line, self.names.vars)
-
 
     def _layout(self, line: Line) -> TileLayout | ir.Strided | ir.Open:
         if line.sees("strides", "("):

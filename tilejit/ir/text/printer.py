@@ -157,7 +157,6 @@ def _stmt(stmt: ir.Stmt, depth: int) -> Iterator[str]:
 
 
 def _line(stmt: ir.Simple | ir.Jump) -> str:
-
     match stmt:
         case ir.Let(var, value):
             return f"let {_definition(var)} = {expr_text(value, var.dtype)}"
@@ -327,7 +326,6 @@ def place_text(place: ir.Region | ir.Vector | ir.Element) -> str:
     return f"{name}[{', '.join(dims)}]" + (" inside" if place.in_bounds else "")
 
 
-
 def expr_text(expr: ir.Expr, wanted: DType | None = None) -> str:
     """Return the text of an expression. wanted: the type of an untyped literal in its context."""
     return _expr(expr, wanted)[0]
@@ -372,7 +370,6 @@ def _operation(op: ir.Op) -> tuple[str, int]:
 
 
 def _parenthesised(part: tuple[str, int], least: int) -> str:
-
     text, precedence = part
     return text if precedence >= least else f"({text})"
 

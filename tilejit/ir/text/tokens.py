@@ -31,7 +31,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """kind: "string", "name", "quoted" (a name without its backquotes), "float", "int", "special", "sign" or "end"."""
+    """A token. kind: "string", "name", "quoted" (backquotes removed), "float", "int", "special", "sign" or "end"."""
 
     kind: str
     text: str

@@ -1,4 +1,4 @@
-"""Invariants of instructions: number, kinds, sizes, types and memory of operands, by the instruction table."""
+"""Invariants of instructions: number, kinds, sizes, types and memory of operands, as in the instruction table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .. import nodes as ir
 
 Item = ir.Input
 
-#: keys of instructions without faults; a key has everything that the faults depend on
+#: keys of instructions without faults; a key contains everything that the faults depend on
 _SOUND: set[tuple[Hashable, ...]] = set()
 
 
@@ -37,7 +37,7 @@ def instruction_faults(row: Row | None, stmt: ir.Instruction, target: str | None
 
 
 def cut_inputs(row: Row, stmt: ir.Instruction) -> frozenset[int]:
-    """Return the indices of address inputs of which other operands may exclude bytes. row: the instruction's."""
+    """Return the indices of the address inputs whose bytes other operands may exclude. row: the instruction's row."""
     carried = len(stmt.outputs) if row.carries is not None else 0
     positions = _positions(row.arguments, stmt.inputs[carried:])
     return frozenset(

@@ -134,7 +134,7 @@ class _Statements:
                 assert_never(param)
 
     def block(self, body: tuple[ir.Stmt, ...], loop: ir.For | None = None) -> None:
-        """Verify a block, whose definitions are visible only in it. loop: a loop of which it is the body."""
+        """Verify a block, whose definitions are visible only in it. loop: the loop whose body it is."""
         self.scopes.begin()
         if loop is not None:
             self.values.define(loop.var, loop.span)
@@ -222,9 +222,9 @@ class _Statements:
         if (message := memory.arrivals_fault(buffer, stmt.arrivals)) is not None:
             self.fault(message, span)
         if stmt.call and not stmt.arrivals:
-            self.fault(f"{buffer.name} isn't a barrier, so nothing arrives by {stmt.call}", span)
+            self.fault(f"{buffer.name} isn't a barrier, so it can't have arrivals by {stmt.call}", span)
         if stmt.along is not None and (not stmt.call or stmt.along not in range(3)):
-            self.fault(f"{buffer.name} along axis {stmt.along} of the cluster: only rings can be, on 0 to 2", span)
+            self.fault(f"{buffer.name} along axis {stmt.along} of the cluster: only rings have an axis, 0 to 2", span)
         if buffer.space == "global" or buffer.base is not None:
             self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, and no views", span)
         if stmt.addressed:

@@ -1,4 +1,4 @@
-"""Invariants of operations: their operands and types, by the tables of `tilejit.ops`."""
+"""Invariants of operations: their operands and types, as in the tables of `tilejit.ops`."""
 
 from __future__ import annotations
 
@@ -60,13 +60,12 @@ def op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
     return None if result == expected else f"{name} of {compute} gives {expected}; its type is {result}"
 
 
-#: keys of operations without faults. A key has no names of tiles, so it covers others of these shapes and types, too
+#: keys of operations without faults. A key contains no names, so it covers all tiles of the same shapes and types
 _sound: set[Hashable] = set()
 
 
 @remembered
 def _fault_key(op: ir.TileOp) -> Hashable:
-
     operands = [
         (o.shape, o.dtype, o.gathered, o.buffer.space) if isinstance(o, ir.Region) else o if o is None else o.dtype
         for o in op.operands
@@ -109,7 +108,6 @@ def _tile_op_faults(op: ir.TileOp) -> Iterator[str]:
         return
     wrong_kinds = [*_kind_faults(op, record), *_index_faults(op)]
     yield from wrong_kinds or [f"{op.name}: {fault.message}" for fault in shape_and_type_faults(op)]
-
 
 
 def _kind_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:

@@ -22,9 +22,9 @@ class Scopes:
         self.of: dict[str, int] = {}
         #: the variables that may be assigned
         self.mutable: set[str] = set()
-        #: ids of expressions without violations -> index of the scope with which this ends
+        #: ids of expressions without violations -> index of the scope until whose end they remain valid
         self.sound: dict[int, int] = {}
-        #: per scope, the ids that end with it
+        #: per scope, the ids of the expressions that are valid until its end
         self.ending: list[list[int]] = [[]]
         #: names of views at an offset whose scopes have ended
         self.gone: set[str] = set()

@@ -54,7 +54,7 @@ class Values:
     def buffer(self, buffer: ir.Buffer, span: Span | None) -> None:
         if buffer.name in self.buffers:
             self.fault(f"buffer {buffer.name} is defined twice", span)
-        # lane IR accesses memory through vectors, so it needs only those extents and strides that it uses itself
+        # lane IR accesses memory through vectors, so it needs only the extents and strides that its expressions use
         if self.is_tile:
             strides = buffer.layout.strides if isinstance(buffer.layout, ir.Strided) else ()
             for size in (*buffer.shape, *strides):
@@ -197,7 +197,7 @@ class Values:
         return scope
 
     def order(self, what: str, order: str, buffer: ir.Buffer, span: Span | None) -> None:
-        """Verify the memory order of an access. what: its kind."""
+        """Verify the memory order of an access. what: the kind of access."""
         access = "an atomic update" if what == "atomic" else f"a {what}"
         if order not in ir.ORDERS[what]:
             self.fault(f"{access} has no order {order!r}", span)
