@@ -1,7 +1,7 @@
 """Register fragments of warp-level products: the digits that acc, a and b share along m, n and k.
 
-Lane 4g + t holds row g of A and of the accumulator, column g of B, and register t of k and n. Rows, columns and steps
-of k may be in any order, provided that the operands that share a dimension agree on it.
+Lane 4g + t holds register t, along k or n, of row g of A and of the accumulator, and of column g of B. Rows, columns
+and steps of k may be in any order, provided that the operands that share a dimension agree on it.
 
 A dimension of extent 1 has no digits: all lanes along it hold the same element.
 """
