@@ -1,4 +1,4 @@
-"""Conditions and register tables shared by the copies between local tiles of different layouts."""
+"""Conditions and register tables shared by the copies between local tiles with different layouts."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class OwnedVectors:
             common = index.number(b, None if numbers is None else numbers.first_of(build.const(0, int32)))
 
         def vector(iteration: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
-            """Return the vector of an iteration and the number that selects its box; 0 if nothing is gathered."""
+            """Return the vector of an iteration, and the number that selects its box or 0 if nothing is gathered."""
             values = _lazy(lambda: [*own, *self.vectors.digits_of(iteration)])
             allowed: VectorMask | None = None if tile is None else tile.mask(iteration)
             if condition is not None:

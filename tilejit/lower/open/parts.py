@@ -79,7 +79,7 @@ def _is_owned(region: Region, op: TileOp, threads: int) -> bool:
 
 
 def _wants_all_threads(op: TileOp) -> bool:
-    """True if all threads must own a part. A plain copy is the conversion, or runs on the owners."""
+    """True if all threads must own a part. A plain copy is itself the conversion, or runs on the owners."""
     if op.record.relation in (axes.PRODUCT, axes.RESHAPE):
         return False
     return op.name != COPY.name or MASK.name in op.options

@@ -27,7 +27,7 @@ _MMA = 8
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """warps: along M and N. copies: the number of groups of warps that compute the same."""
+    """warps: along M and N. copies: the number of groups of warps that compute the same sums."""
 
     warps: tuple[int, int]
     copies: int
@@ -131,7 +131,7 @@ def _splits(warps: int) -> list[_Split]:
 
 
 def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projection | None:
-    """Return an operand's layout over the dimensions of its tile; None if the tile has further ones."""
+    """Return an operand's layout over the dimensions of its tile; None if the tile has further dimensions."""
     labels = step.labels[use.name]
     if wanted is None or any(label is not None and label not in labels for label in use.labels):
         return None
