@@ -159,7 +159,7 @@ class OwnedVectors:
             address = memory.advanced(base, first, distance)
             return MaskedVector(every, mask, address, values, 0, self.width, allowed, order), number
 
-        # if a mask may cut each vector anyway, an edge is only one more test
+        # if a mask may cut any vector anyway, an edge is only one more test
         for masks in at_edges(b, [elements], self.width, self.rounds, twice=tile is None):
             if index is not None and b.has_checks:
                 with index.checks(b) as examine, b.rounds(self.rounds, registers.view.buffer) as iteration:

@@ -224,7 +224,7 @@ def _disagree(name: str, x: Placement, y: Placement, digit: tuple[int, Stride, S
     p, q = (_shown(DigitStep(extent, stride)) for stride in (first, second))
     if name == "k" and isinstance(first, Thread) and first.stride >= WARP:
         return f"k is spread over {p} in {x.buffer.name}: each warp has a part of every sum"
-    return f"{x.buffer.name} and {y.buffer.name} don't agree on {name}: it is over {p} in one, over {q} in the other"
+    return f"{x.buffer.name} and {y.buffer.name} distribute {name} differently: over {p} in one, over {q} in the other"
 
 
 def _without_pair(digits: list[Digit], product: DigitSchedule, form: Mma) -> tuple[Digit, list[Digit]]:
