@@ -221,7 +221,7 @@ NEAR_MISSES: dict[str, tuple[Callable[[], list[OperandSpec]], str]] = {
     ),
     "an accumulator whose columns 4 lanes share otherwise": (
         lambda: with_layout(0, (2, 2, "m"), (8, 4, "laneid"), (2, 1, "m"), (4, 1, "laneid")),
-        "acc and b don't agree on n",
+        "acc and b distribute n differently",
     ),
     "halves of a pair of float16 sums apart": (
         lambda: with_layout(0, (2, 1, "m"), (8, 4, "laneid"), (4, 1, "laneid"), (2, 2, "m"), form=SHORT),

@@ -13,7 +13,7 @@ LLVM leaves in place. Using registers of pending products is an error, and so is
 pending.
 
 Work that a loop leaves pending is pending only if the loop ran. If `if steps > 0` waits for the work of
-`for k in range(steps)`, its other side has nothing to wait for; nor has an `if steps == 0: continue` before the wait.
+`for k in range(steps)`, its other side has nothing to wait for; the same holds for `if steps == 0: continue` before it.
 But ptxas considers every path, and would insert a wait after each product (C7517, C7514). So that side gets a wait too,
 from an *absence* placeholder. Tests fail if ptxas reports that it inserted a wait (C7510 to C7520), except in
 checked builds, whose threads may end anywhere.

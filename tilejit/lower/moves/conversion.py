@@ -51,7 +51,7 @@ def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> H
     need_thread_axes(tile, scope, threads)
     slots = [int(n) for n in buffer.laid_out if isinstance(n, int)]
     if len(slots) != len(buffer.shape):
-        raise LayoutError(f"{buffer.name} is laid out flat")
+        raise LayoutError(f"{buffer.name} is laid out as one dimension")
     box = [
         (int(start.value), count)
         for start, count in zip(region.starts, region.counts, strict=True)

@@ -237,7 +237,7 @@ def _lazy(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
     return values
 
 
-#: Threads may store to the same element of a gathered region. One value wins; with weak stores it would be a race.
+#: Threads may store to the same element of a gathered region. One value wins; weak stores would race.
 _MAY_COLLIDE = "volatile"
 
 

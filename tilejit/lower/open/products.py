@@ -1,4 +1,4 @@
-"""Distribution of products over the warps of a scope, and the resulting layouts of their operands.
+"""Distribution of products over the warps of a scope, and the resulting layouts of the products' operands.
 
     64 x 40 of 4 warps    16 rows each          48 x 40 of 4 warps    the last has padding only
     16 x 8 of 4 warps     all of it in each     13 x 1 of 1 warp      3 rows of padding, columns are replicas
