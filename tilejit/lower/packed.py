@@ -146,7 +146,7 @@ def _inputs(stmt: Stmt) -> Iterator[Expr | Place]:
 
 
 def _depends_on_shared(part: Expr | Place, dependent: set[str]) -> bool:
-    """True if an input is in shared memory or computed from such data. dependent: variables and buffers that have it."""
+    """True if an input is in shared memory or computed from that. dependent: variables and buffers with such data."""
     if isinstance(part, Var):
         return part.name in dependent
     return isinstance(part, Vector) and (part.buffer.space == "shared" or part.buffer.root.name in dependent)
