@@ -252,7 +252,7 @@ MISTAKES: dict[str, Mistake] = {
     "a store with a barrier": Mistake(
         without(STORED, "D[0:64, 0:64], a[0]", "D[0:64, 0:64], a[0], barrier=full"), DispatchError,
         "tma_store: completes on tj.bulk.wait; needs no barrier, got full",
-        "tj.wg.copy_async(D[0:64, 0:64], a[0], barrier=full)", "leave barrier= out, and wait by tj.bulk.wait(0)",
+        "tj.wg.copy_async(D[0:64, 0:64], a[0], barrier=full)", "leave barrier= out, and wait with tj.bulk.wait(0)",
     ),
     # what other libraries and languages have
     "an arrival as a method": Mistake(

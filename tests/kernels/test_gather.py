@@ -164,7 +164,7 @@ def test_explain_says_how_rows_limit_vectors() -> None:
     index, y = tj.spec((8,), tj.int32), tj.spec((8, 64), tj.float16)
     odd = laid_out.compile(tj.spec((9, 66), tj.float16), index, y, target="sm_90a")
     (load,) = [row for row in odd.explain().rows if "E.at" in row.source]
-    assert load.limit == "row of E by its number is a multiple of 4 bytes; needs a multiple of 16"
+    assert load.limit == "the offset of the selected row of E is a multiple of 4 bytes; needs a multiple of 16"
 
 
 @tj.kernel(threads=64)

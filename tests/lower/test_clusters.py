@@ -132,7 +132,7 @@ def _inner(text: str) -> str:
 
 @pytest.mark.parametrize("read", ["B[0, 0] = s[0, 0, 0]", "tj.warp.copy(B[0:64, 0:128], s[0])", "s[0, 0, 0] = 1.0"])
 def test_threads_touch_nothing_that_others_copy_to_them(read: str) -> None:
-    with pytest.raises(DispatchError, match="other CTAs copy to s, by multicast=: only products") as error:
+    with pytest.raises(DispatchError, match="other CTAs copy to s with multicast=: only products") as error:
         lane(LOAD, "ring[i].wait()", read, cluster=(2, 1, 1))
     assert error.value.span is not None and read in error.value.span.text
     lane(LOAD, "ring[i].wait()", read, cluster=(1, 2, 1))

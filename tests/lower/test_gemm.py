@@ -221,7 +221,7 @@ NEAR_MISSES: dict[str, tuple[Callable[[], list[OperandSpec]], str]] = {
     ),
     "an accumulator whose columns 4 lanes share otherwise": (
         lambda: with_layout(0, (2, 2, "m"), (8, 4, "laneid"), (2, 1, "m"), (4, 1, "laneid")),
-        "acc and b don't agree on n",
+        "acc and b distribute n differently",
     ),
     "halves of a pair of float16 sums apart": (
         lambda: with_layout(0, (2, 1, "m"), (8, 4, "laneid"), (4, 1, "laneid"), (2, 2, "m"), form=SHORT),
@@ -235,17 +235,17 @@ NEAR_MISSES: dict[str, tuple[Callable[[], list[OperandSpec]], str]] = {
         lambda: with_layout(
             1, (2, 2, "m"), (8, 4, "laneid"), (2, 4, "m"), (2, 1, "laneid"), (2, 2, "laneid"), (2, 1, "m")
         ),
-        "a and b don't agree on k: it is over 2:1@laneid in one, over 2:2@laneid in the other",
+        "a and b distribute k differently: over 2:1@laneid in one, over 2:2@laneid in the other",
     ),
     "rows over A's lanes in another order": (
         lambda: with_layout(
             1, (2, 2, "m"), (2, 4, "laneid"), (4, 8, "laneid"), (2, 4, "m"), (4, 1, "laneid"), (2, 1, "m")
         ),
-        "acc and a don't agree on m: it is over 2:16@laneid in one, over 2:4@laneid in the other",
+        "acc and a distribute m differently: over 2:16@laneid in one, over 2:4@laneid in the other",
     ),
     "columns over the accumulator's lanes in another order": (
         lambda: with_layout(0, (2, 2, "m"), (8, 4, "laneid"), (2, 1, "laneid"), (2, 2, "laneid"), (2, 1, "m")),
-        "acc and b don't agree on n: it is over 2:1@laneid in one, over 2:16@laneid in the other",
+        "acc and b distribute n differently: over 2:1@laneid in one, over 2:16@laneid in the other",
     ),
     "no lanes": (
         lambda: with_layout(1, (16, 16, "m"), (16, 1, "m")),

@@ -122,7 +122,7 @@ def test_each_warp_has_its_own_picture(warp: int) -> None:
 def test_a_warp_that_moves_nothing_has_a_picture_that_says_so() -> None:
     dst, src = (tj.operand(space, (8, 8), tj.float32) for space in ("shared", "global"))
     picture = tj.dispatch("copy", "cta", dst, src, threads=64).draw(0, 1)
-    assert "this warp moves nothing in it" in " ".join(lines(picture.svg))
+    assert "this warp moves nothing in this issue" in " ".join(lines(picture.svg))
     assert not any(cell.label for cell in cells(picture.svg))
 
 

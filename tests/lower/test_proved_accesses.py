@@ -56,7 +56,7 @@ def test_an_access_at_another_place_than_its_alignment_says_is_wrong() -> None:
 
 
 def test_the_base_must_be_as_aligned_as_the_access() -> None:
-    with pytest.raises(AssertionError, match="128 bytes of s at once, whose base is aligned to 64"):
+    with pytest.raises(AssertionError, match="128 bytes of s at once; its base is aligned to 64"):
         prove_moves(box(SHARED, GLOBAL), copy(shared_align=64))
 
 

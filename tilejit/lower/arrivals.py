@@ -1,4 +1,4 @@
-"""Lowering of arrivals at barriers: the instance synchronizes where it must, and its leader arrives.
+"""Lowering of arrivals at barriers: the instance synchronizes if it must, and its leader arrives.
 
 If a multicast copy fills a stage in several CTAs of a cluster, its release arrives at the barriers of all of them.
 """

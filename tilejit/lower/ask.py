@@ -190,7 +190,7 @@ def _attributes(record: TileOperation, attrs: Mapping[str, AttributeValue]) -> t
 
 
 def _scalar(value: Expr | bool | int | float, tile_types: Sequence[DType]) -> Expr:
-    """Convert a number as a weak literal: to the type of the last tile if the kind of number allows it."""
+    """Convert a number like a weak literal: to the type of the last tile if its kind allows that."""
     if isinstance(value, (Var, Const, Special, Op, Cast)):
         return value
     if not isinstance(value, (bool, int, float)):

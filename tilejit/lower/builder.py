@@ -46,7 +46,7 @@ _UNROLLED = 32
 #: Exchange buffers per kind (scope, type and shape). Further operations of the kind reuse them after a barrier.
 _OWN_BUFFERS = 8
 
-#: If exchange buffers take more bytes than this, new kinds share pools, whose sizes are powers of two up to this one.
+#: If exchange buffers take more bytes than this, new kinds share pools. Up to this size, pools are powers of two.
 #: A tile that grows in a chain of `tj.cat` is a new kind each time.
 _OWN_BYTES = 16 * 1024
 
@@ -266,9 +266,9 @@ class Builder:
             self.append(Sync(scope, span=self.span))
 
     def passage(self, stem: str, dtype: DType, count: int, via: Buffer) -> Buffer:
-        """Return a per-thread buffer for elements on their way to `via`: registers, or local memory if loops stay.
+        """Return a per-thread buffer for elements on their way to `via`: registers, or local memory if a loop remains.
 
-        Operations share the local memory; none keeps values in it.
+        Operations share the local memory; none of them keeps values in it.
         """
         if self.unrolls(count, via):
             return self.scratch(stem, dtype, count)
@@ -312,7 +312,7 @@ class Builder:
         return self.loop("round", trips, unrolled=self.unrolls(trips, *buffers))
 
     def each_round(self, trips: int, *buffers: Buffer) -> Iterator[Expr]:
-        """Like `rounds`, but yield each index as a constant if a short loop would be unrolled."""
+        """Like `rounds`, but write a very short loop out: yield each index as a constant."""
         if trips <= WRITTEN_OUT and self.unrolls(trips, *buffers):
             for iteration in range(trips):
                 yield build.const(iteration, int32)
@@ -321,12 +321,12 @@ class Builder:
                 yield each
 
     def unrolls(self, trips: int, *buffers: Buffer) -> bool:
-        """True if a loop is unrolled: it is short, or a buffer is in registers, which need constant indices."""
+        """True if a loop is unrolled, because it is short or a buffer is in registers, which need constant indices."""
         return trips <= _UNROLLED or any(b.space == "local" and not self.is_addressed(b) for b in buffers)
 
     @contextmanager
     def when(self, cond: Expr) -> Iterator[None]:
-        """Run the statements inside if `cond` holds. A constant condition emits no branch."""
+        """Emit the statements of the context so that they run if `cond` holds. A constant condition emits no branch."""
         if isinstance(cond, Const) and cond.value:
             yield
             return
@@ -337,7 +337,7 @@ class Builder:
 
     @contextmanager
     def either(self, cond: Expr) -> Iterator[AbstractContextManager[None]]:
-        """Run the statements inside if `cond` holds, and those inside the context that it yields otherwise."""
+        """Emit a branch: the statements inside for a true `cond`, those inside the yielded context for a false one."""
         with self.block() as then:
             orelse: list[Stmt] = []
             yield self._orelse(orelse)

@@ -71,7 +71,7 @@ _REACHING = frozenset({ARRIVE_AT_PEER.name, *(row.name for row in MULTICAST_LOAD
 
 
 def synchronize_clusters(kernel: Kernel) -> Kernel:
-    """Make the CTAs of a cluster start and end together where a kernel at lane level, after `arrivals`, needs it."""
+    """Make the CTAs of a cluster start and end together if a kernel at lane level, after `arrivals`, needs that."""
     if kernel.cluster is None or not any(s.name in _REACHING for s in walk.each(kernel.body, Instruction)):
         return kernel
     values = ThreadValues(kernel.threads)
@@ -87,7 +87,7 @@ def _leave_at_end(body: Block, values: ThreadValues, coming: int, arriving: int,
 
     If threads diverge there by their ids, a side whose threads never arrive at other CTAs doesn't wait: ptxas would
     treat the code of the copying warp as divergent (per-thread registers, every copy twice, 10 % more instructions).
-    coming: the threads that may get there, thread i as bit i. arriving: those that arrive at other CTAs, anywhere.
+    coming: the threads that may reach `body`, thread i as bit i. arriving: those that arrive at other CTAs anywhere.
     """
     last = body[-1] if body else None
     if isinstance(last, If) and values.of(last.cond) is not None:

@@ -35,7 +35,7 @@ ELEMENTWISE_CONDITIONS = (SCOPE, TYPES, Condition("broadcast", _broadcasts))
 def placed_tiles(op: TileOp) -> dict[str, Placed]:
     """Return each tile's placement, and which of its dimensions varies with each dimension of the destination.
 
-    That is None if the tile lacks the dimension or broadcasts it. Dimensions of extent 1 are left out.
+    It is None if the tile lacks the dimension or broadcasts it. Dimensions of extent 1 are left out.
     raises: LayoutError if a tile doesn't belong to the scope.
     """
     shape = op.region("dst").shape

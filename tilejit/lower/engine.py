@@ -23,7 +23,7 @@ P = TypeVar("P", bound=Plan)
 class Verdict(Generic[P]):
     """The variant chosen for an operation, and its plan.
 
-    list_declines, list_elsewhere: compute the properties of these names on demand.
+    list_declines, list_elsewhere: compute `declines` and `elsewhere` on demand.
     """
 
     op: TileOp
@@ -34,7 +34,7 @@ class Verdict(Generic[P]):
 
     @property
     def declines(self) -> dict[str, tuple[str, ...]]:
-        """The reasons of each other variant, by its name."""
+        """The reasons why the other variants decline, by variant name."""
         return self.list_declines()
 
     @property

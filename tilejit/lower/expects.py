@@ -116,7 +116,7 @@ class _Folding:
             self._forget(stmt.var.name)
         if not isinstance(stmt, walk.COMPOUND):
             return stmt
-        # The next iteration sees other values; so does the code after the loop. Nothing else has these fresh numbers.
+        # assigned variables differ in the next iteration and after the statement, so they get fresh numbers
         for block in walk.blocks(stmt):
             for name in walk.assigned(block):
                 self._forget(name)
@@ -159,8 +159,8 @@ def _indexing(body: Block) -> frozenset[str]:
 def _still_open(open: list[_OpenExpect], statements: Iterable[Stmt]) -> list[_OpenExpect]:
     """Return the expects that an arrival after these statements may still take over.
 
-    Not those that a jump may skip, nor those of a phase that may be complete: by another arrival here, or by one of
-    another thread, whose effects this thread may have observed.
+    This excludes expects that a jump may skip, and those whose phase may be complete: after another arrival in this
+    block, or after an arrival of another thread, whose effects this thread may have observed.
     """
     for stmt in statements:
         if isinstance(stmt, walk.JUMPS) or _may_observe_others(stmt):

@@ -52,9 +52,9 @@ def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[st
 def _needs_all_waiters(
     kernel: Kernel, at: Sequence[Arrive], arrivals: int, waiting: int, coming: Mapping[int, int]
 ) -> bool:
-    """True if a phase of a barrier needs an arrival of each waiter: its count is that of the instances that may arrive.
+    """True if a phase of a barrier needs an arrival of each waiter: it counts as many arrivals as instances may arrive.
 
-    at: the arrivals at it. waiting: the threads that may wait, thread i as bit i.
+    at: the arrivals at the barrier. waiting: the threads that may wait, thread i as bit i.
     """
     if len({stmt.scope for stmt in at}) != 1:
         return False
@@ -71,7 +71,7 @@ class _PassedWait:
 
     barrier: str
     other: str
-    # not hashed: that would walk the expression, and few entries differ only in it
+    # not hashed: a hash would walk the expression, and few entries differ only in it
     stage: Expr = field(hash=False)
 
 

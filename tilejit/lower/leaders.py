@@ -1,6 +1,6 @@
-"""Leaders: the thread of each instance of a scope that does what the instance does once.
+"""Leaders: in each instance of a scope, the thread that executes what the instance must do only once.
 
-A warp's leader is the lane that `elect.sync` returns; that of a warpgroup or a CTA is the leader of its first warp. It
+A warp's leader is the lane that `elect.sync` returns; the leader of a warpgroup or a CTA is that of its first warp. It
 is the same throughout a launch. ptxas emits a quarter fewer instructions for `elect.sync` than for a test of the lane.
 """
 
@@ -16,7 +16,7 @@ from .builder import Builder
 
 
 def leads(b: Builder, scope: str, threads: int) -> Expr:
-    """Return a condition that is true in the leader of each instance. All threads of the instance must get here.
+    """Return a condition that is true in the leader of each instance. All threads of the instance must execute it.
 
     threads: of the CTA.
     """

@@ -67,11 +67,11 @@ class Lowered:
 
 
 def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) -> Lowered:
-    """Lower a kernel with `variants`. In a debug kernel each plan is proved.
+    """Lower a kernel with `variants`. In a debug kernel each plan is proved correct.
 
     If an operation needs a local buffer in local memory, the whole kernel is lowered again, since earlier operations
-    accessed it as registers. It stays there for the whole kernel, like an array in C: moving it there and back at each
-    access would copy all of it in each iteration of a loop.
+    accessed it as registers. The buffer stays there for the whole kernel, like an array in C: moving it there and
+    back at each access would copy all of it in each iteration of a loop.
     """
     recomputed = Recomputed(kernel)
     context, taken = DispatchContext(target, kernel.threads, recomputed, kernel.cluster), defined_names(kernel.body)
@@ -230,7 +230,7 @@ class _Walk:
     def read(self, stmt: Let, place: Element) -> None:
         offset = self.offset(place)
         if place.buffer.space != "local":
-            assert isinstance(stmt.value, Load), "what is read is a load"
+            assert isinstance(stmt.value, Load), "elements are read by loads"
             self.builder.append(replace(stmt, value=replace(stmt.value, place=Vector(place.buffer, offset))))
             return
         if place.buffer.dtype.is_fp8 and not isinstance(offset, Const):

@@ -4,8 +4,8 @@ A row may be converted to float32 both before and after a barrier: for its maxim
 and ptxas merge the equal conversions and keep the float32 values across the barrier, in twice the registers: a softmax
 of 65,536 float16 in 1,024 threads then spills 224 bytes per thread. To prevent that, each packed word is XORed with an
 opaque zero after the barrier, at the cost of half an instruction per element, and the conversions are repeated. The
-zero depends on a value that crossed the barrier, such as the row's maximum. Otherwise ptxas computes ahead to hide the
-barrier's latency.
+zero depends on a value that crossed the barrier, such as the row's maximum. Otherwise ptxas would convert before
+the barrier, to hide its latency.
 
 This is done only if the float32 values don't fit in registers: a softmax of 4,096 in 256 threads would take 50
 instructions per element instead of 29.
@@ -75,7 +75,7 @@ def keep(kernel: Kernel) -> Kernel:
 
 
 def _fit(elements: Iterable[int], kernel: Kernel) -> bool:
-    """True if these numbers of elements fit in a thread's registers as float32."""
+    """True if tiles of these numbers of elements fit in a thread's registers as float32."""
     return sum(elements) + OTHER_REGISTERS <= most_of_a_thread(kernel)
 
 
@@ -116,9 +116,9 @@ def _last_barriers(barriers: list[int], reads: list[int]) -> Iterator[tuple[int,
 
 
 def _insertion_point(statements: Sequence[Stmt], block: Block) -> Stmt:
-    """Return the last definition that depends on data from across the barrier, or the barrier if there is none.
+    """Return the last definition that depends on data from other threads, or the barrier if there is none.
 
-    statements: the barrier and those after it. block: the one around the barrier; the definition is in it, too.
+    statements: the barrier and those after it. block: the block of the barrier, which also contains the definition.
     """
     barrier = statements[0]
     same_block = {id(stmt) for stmt in block}
@@ -146,7 +146,7 @@ def _inputs(stmt: Stmt) -> Iterator[Expr | Place]:
 
 
 def _depends_on_shared(part: Expr | Place, dependent: set[str]) -> bool:
-    """True if it is in shared memory or computed from that. dependent: names of variables and buffers that are."""
+    """True if an input is in shared memory or computed from that. dependent: variables and buffers with such data."""
     if isinstance(part, Var):
         return part.name in dependent
     return isinstance(part, Vector) and (part.buffer.space == "shared" or part.buffer.root.name in dependent)

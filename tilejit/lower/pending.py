@@ -13,10 +13,10 @@ LLVM leaves in place. Using registers of pending products is an error, and so is
 pending.
 
 Work that a loop leaves pending is pending only if the loop ran. If `if steps > 0` waits for the work of
-`for k in range(steps)`, its other side has nothing to wait for; nor has an `if steps == 0: continue` before the wait.
-But ptxas considers every path (C7517, C7514: it waits after each product itself), so that side gets a wait too, from an
-*absence* placeholder. Tests fail if ptxas reports such a wait of its own (C7510 to C7520), except in checked builds,
-whose threads may end anywhere.
+`for k in range(steps)`, its other side has nothing to wait for; the same holds for `if steps == 0: continue` before it.
+But ptxas considers every path, and would insert a wait after each product (C7517, C7514). So that side gets a wait too,
+from an *absence* placeholder. Tests fail if ptxas reports that it inserted a wait (C7510 to C7520), except in
+checked builds, whose threads may end anywhere.
 
 The instruction table defines the kinds of work and how they use registers.
 """
@@ -231,7 +231,7 @@ def _decided(cond: Expr, least: Mapping[str, int]) -> bool | None:
 
 
 def _raised(expr: Expr, least: Mapping[str, int]) -> Expr:
-    """Return the expression with the lower bound of its variable added."""
+    """Return the expression with the lower bound of its variable applied."""
     if isinstance(expr, Cast):
         return replace(expr, x=_raised(expr.x, least))
     if not isinstance(expr, Var) or expr.name not in least:
@@ -273,7 +273,7 @@ def unfinished(stmt: Instruction) -> int:
 def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = False) -> Block:
     """Insert joints where control flow joins or splits.
 
-    in_touched_loop: the enclosing loop has such work, or waits for it. closed: end the block with a joint.
+    in_touched_loop: the enclosing loop starts or awaits work that settles at joins. closed: end the block with a joint.
     """
     joined: list[Stmt] = []
     for stmt in body:
@@ -368,7 +368,7 @@ def _waits(state: _State, span: Span | None) -> list[Instruction]:
 
 
 def _refills(stmt: Instruction, pending: _Pending) -> bool:
-    """True if an instruction fills registers that are being filled: the first of two loads may complete last."""
+    """True if an instruction fills registers that pending work fills: the first of two loads may complete last."""
     if not pending.fills or ROWS[stmt.name].starts is not pending.work:
         return False
     return any(_may_overlap(vector, pending) for vector in stmt.outputs if vector not in stmt.inputs)
@@ -425,7 +425,7 @@ def _check_end(stmt: Return, state: _State) -> None:
         if pending.work.is_awaited:
             name = pending.vector.buffer.root.name
             raise KernelTypeError(
-                f"{name} is never waited for: the kernel may end while {_starter(pending)} goes on",
+                f"{name} is never waited for: the kernel may end while {_starter(pending)} is in flight",
                 span=stmt.span or pending.span,
                 hint=f"call {_wait(pending)} before the end, on every path",
             )

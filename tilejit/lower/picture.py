@@ -47,7 +47,7 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
     ]
     instructions = ", ".join(name for name, _ in inner.instructions)
     labels = "; ".join(dict.fromkeys(panel.legend for panel in panels))
-    borders = f"borders: all that thread {leader} moves" if leader >= 0 else "this warp moves nothing in it"
+    borders = f"borders: all that thread {leader} moves" if leader >= 0 else "this warp moves nothing in this issue"
     return side_by_side([panel.table() for panel in panels], [
         f"{op.scope}.{op.name} by {variant}: {instructions}, issue {issue} of {_issues(plan, moved)}, warp {warp}",
         f"labels: {labels}; {borders}",

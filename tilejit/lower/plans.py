@@ -24,7 +24,7 @@ Array = np.ndarray
 
 
 class Plan(ABC):
-    """A variant's way to carry out one operation; immutable and printable."""
+    """A variant's plan for one operation; immutable and printable."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class Plan(ABC):
 class VectorPlan(Plan):
     """A plan in which each thread moves or computes one vector per iteration.
 
-    vector_width: in elements. rounds: iterations, the most vectors of a thread. threads: of the scope.
+    vector_width: in elements. rounds: iterations, which is the most vectors that a thread has. threads: of the scope.
     limit: why vectors aren't wider, or "".
     A subclass that extends a method calls it as `VectorPlan.moves(self)`: until Python 3.14 `super()` in a dataclass
     with slots refers to the class before slots were added, and raises TypeError.
@@ -130,7 +130,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class JointAccess:
-    """Accesses to one tile's memory by several threads together, or by one for all.
+    """Accesses to one tile's memory by several threads together, or by one thread on behalf of all.
 
     side: the tile's index in the operation. starts: addresses in elements. width: elements of each access.
     align: divides each address, in elements.
@@ -162,7 +162,7 @@ class Moves:
     width: Array
     #: distance between a piece's elements on each side: 1, or 0 if one element is broadcast
     steps: tuple[int, ...]
-    #: memory accesses that aren't the rows themselves, at most one per side
+    #: memory accesses, where they differ from the rows; at most one per side
     accesses: tuple[JointAccess, ...] = ()
 
     def __post_init__(self) -> None:
@@ -189,7 +189,7 @@ class Products:
     acc: Array
     a: Array
     b: Array
-    #: elements that count as 0 whatever the register holds, of shape (threads, instructions, elements)
+    #: elements that count as 0, whatever the register holds, of shape (threads, instructions, elements)
     a_zeros: Array
     b_zeros: Array
 

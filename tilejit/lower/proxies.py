@@ -95,10 +95,10 @@ def check_multicast(tile: Kernel, lane: Kernel) -> None:
         fills = [region for region in filled if region.buffer.root.name == name]
         if name is not None and not (places and all(are_apart(a, b) for a in places for b in fills)):
             raise DispatchError(
-                f"other CTAs copy to {name}, by multicast=: only products of warpgroups and copies by TMA may read "
+                f"other CTAs copy to {name} with multicast=: only products of warpgroups and copies by TMA may read "
                 "what they fill, and no thread may write it",
                 span=stmt.span,
-                hint="read it by gemm_async, or copy it without multicast=; rows that no such copy fills are free",
+                hint="read it by gemm_async, or copy it without multicast=; rows that no such copy fills are exempt",
             )
 
 
@@ -158,7 +158,7 @@ class _Accesses:
         if isinstance(stmt, Instruction) and ROWS[stmt.name].completes is CP_ASYNC:
             dirty |= self.staged & self.touched
         if acquires(stmt):
-            # accesses of other threads, which precede the acquire
+            # accesses of other threads that precede the acquire
             dirty |= {memory for memory in self.touched if memory[0] == "global"}
         return frozenset(dirty)
 
@@ -175,7 +175,7 @@ class _Accesses:
         return dirty.intersection([memory for each in stmt.then for memory in self.issued.get(id(each), ())])
 
     def _issues(self, stmt: If) -> bool:
-        """True if a branch is a leader's, which starts asynchronous work for its instance."""
+        """True if only a leader takes the branch, to start asynchronous work for its instance."""
         return not stmt.orelse and all(
             isinstance(each, Instruction) and (ROWS[each.name].asynchronous or ROWS[each.name].commits is not None)
             for each in stmt.then

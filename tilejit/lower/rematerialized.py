@@ -4,7 +4,7 @@
     cta.less mask[…], at[…], n             ─▶ element i of mask: i < n
     cta.copy Y[…], y[…], None, mask[…]
 
-So a vector can be tested by its ends, and masks that nothing else reads need no registers.
+So testing the ends of a vector can decide for all of it, and masks that are read nowhere else need no registers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHEAP = frozenset((
     "not_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", CAST.name, FILL.name, INDICES.name,
 ))
 
-#: this many operations per element cost about as much as keeping it in a register
+#: this many operations per element cost about as much as keeping the element in a register
 _MOST_OPERATIONS = 16
 
 #: extents with one element: of a slice, and of an index, which removes the dimension
@@ -55,7 +55,7 @@ class Recomputed:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """Forget the tiles recorded inside the context after it."""
+        """On exit, forget the tiles that were recorded inside the context."""
         before = dict(self._definitions)
         yield
         self._definitions = before
@@ -128,7 +128,7 @@ class Recomputed:
         return walk.rewrite(body, partial(_without, unread)) if unread else body
 
     def _unread(self, body: Block) -> Set[str]:
-        """Return the recomputed tiles that are read at most to fill each other."""
+        """Return the recomputed tiles that are read only to fill each other, or not at all."""
         read: set[str] = set()
         to_fill: dict[str, set[str]] = {name: set() for name in self._asked}
         for stmt in walk.statements(body):

@@ -47,7 +47,7 @@ def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
 
 
 def _buffer_key(buffer: Buffer, roots: dict[str, int], b: Builder) -> Hashable:
-    """Return all properties of a buffer but its name. Tiles of one grid share one layout object."""
+    """Return all properties of a buffer except its name. Tiles of one grid share one layout object."""
     base = buffer.base
     storage = _buffer_key(base, roots, b) if base is not None else roots.setdefault(buffer.name, len(roots))
     layout = id(buffer.layout)

@@ -91,7 +91,7 @@ class _Splitting:
         for stmt in body:
             split = _SPLIT.get(type(stmt))
             if split is None or (type(stmt) is Store and stmt.place.buffer.space == "local"):
-                # most stores are to registers; in local memory each has an address of its own
+                # most stores are to registers; each store to local memory has an address of its own
                 self._made.append(stmt)
                 continue
             self._span = stmt.span

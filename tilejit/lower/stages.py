@@ -1,4 +1,4 @@
-"""Stages: which barrier of a buffer a statement names, for analyses that compare them.
+"""Stages: the index of the barrier that a statement names in its buffer, for analyses that compare stages.
 
 A stage such as `int32(uint32(i) % 4)` changes with `i`. So a comparison is given the *current* variables: those whose
 definitions still hold, because nothing that they depend on has been redefined since.
@@ -91,7 +91,7 @@ class Stages:
         return self._defined(first, current) == self._defined(second, current)
 
     def differ(self, first: Expr, second: Expr, current: frozenset[str]) -> bool:
-        """True if two stages certainly differ, as `step % stages` does for steps whose distance isn't a multiple."""
+        """True if two stages certainly differ, as `step % stages` does for steps not a multiple of `stages` apart."""
         x, y = self._defined(first, current), self._defined(second, current)
         match x, y:
             case Const(a), Const(b):

@@ -98,7 +98,7 @@ class _Wait:
 
     scope: Scope
     barrier: str
-    # not hashed: that would walk the expression, and few waits at a barrier differ in it
+    # not hashed: a hash would walk the expression, and few waits at a barrier differ in it
     stage: Expr | None = field(hash=False)
     products: int = 0
 
@@ -120,7 +120,7 @@ class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
     """The analysis for a CTA.
 
     guards: barrier -> guard, by buffer name. coming: the threads that may execute a statement, by its id. scopes: those
-    of arrivals; effects in others don't matter.
+    of arrivals; effects in other scopes don't matter.
     """
 
     kinds = frozenset({Sync, WaitPhase, Arrive, Instruction, Store, Move, *CHANGING})

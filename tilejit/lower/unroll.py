@@ -84,7 +84,7 @@ class _Unrolling(Rewriting):
                 # allocations live as long as the kernel, so they are emitted once
                 made += [each for each in walk.within(stmt) if isinstance(each, (Alloc, BufferView))]
                 made += self._prepared(stmt)()
-                # break the reference cycles between this object and its functions, for the garbage collector's sake
+                # break the reference cycles between this object and its functions, which would need garbage collection
                 self._writes.clear()
             else:
                 made.append(walk.with_blocks(stmt, self.outside))
@@ -94,7 +94,7 @@ class _Unrolling(Rewriting):
         return tuple([made for stmt in body for made in self._prepared(stmt)()])
 
     def _prepared(self, stmt: Stmt) -> Write:
-        """Return the function that emits a statement. Nested blocks are compiled after what they use is known."""
+        """Return the function that emits a statement. Definitions before a nested block are compiled before it."""
         write = self._writes.get(id(stmt))
         if write is None:
             write = self._writes[id(stmt)] = _PREPARE.get(type(stmt), _Unrolling._other)(self, stmt)

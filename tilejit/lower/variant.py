@@ -45,15 +45,15 @@ class Variant(Generic[P]):
     priority: int | None
     #: conditions on the kinds, number and memory spaces of operands
     operands: tuple[Condition, ...]
-    #: conditions that are tested if those hold, and may assume them
+    #: conditions that are tested if those of `operands` hold, and may rely on them
     when: tuple[Condition, ...]
     #: layout arithmetic, run if all conditions hold; LayoutError means a decline
     plan: Callable[[TileOp, DispatchContext], P | Decline]
     #: emits lane IR; it can't decline
     emit: Callable[[P, TileOp, Builder], None]
-    #: names of the optional operands that it supports; operations with others are declined
+    #: names of the optional operands that it supports; operations with other optional operands are declined
     honours: tuple[str, ...] = ()
-    #: asynchronous work that it starts, and that users wait for by a separate call
+    #: asynchronous work that it starts, and that users wait for with a separate call
     starts: tuple[AsyncWork, ...] = ()
 
     def accepts(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> bool:
@@ -304,7 +304,7 @@ def needs(
 ) -> Condition:
     """Require a target that has an instruction, which may depend on the operation.
 
-    what: the text for it in the reason, if not the instruction's name.
+    what: its description in the reason, if not the instruction's name.
     """
 
     def test(op: TileOp, context: DispatchContext) -> str | None:

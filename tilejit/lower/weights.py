@@ -1,6 +1,6 @@
 """Costs of instructions for comparing layouts and variants: integers, in quarter cycles of a multiprocessor.
 
-The weights are ratios of documented throughputs. `tests/bench/bench_layouts.py` measures them, by these names. On an
+The weights are ratios of documented throughputs. `tests/bench/bench_layouts.py` measures them under these names. On an
 otherwise idle H100, relative to an addition, a wavefront takes 3.7 (and the access nothing more), a shuffle with an
 addition 4.2, a barrier 8.5 for each of 8 warps, and a sector of global memory 5, which is the bandwidth of the whole
 GPU's memory. The weights were kept, because they choose well: for 8 kernels the three cheapest grids were timed, and
@@ -25,7 +25,7 @@ BARRIER = 40
 #: per warp: a result that is reduced across warps: its store, and loads of four partial results at once
 PARTIAL = 8
 
-#: registers of a thread kept for other purposes than tiles; and the cost per warp of each register that is lacking
+#: registers of a thread kept for purposes other than tiles; and the cost per warp of each missing register
 FREE_REGISTERS, SPILL = 32, 64
 
 #: memory is accessed in another layout, with a conversion, if that costs at most 3/4 of the direct access

@@ -166,9 +166,9 @@ class BoxCopy(Plan):
     def _rows(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield for each box its issue, the coordinates of its elements, and their addresses in shared memory.
 
-        Coordinates are innermost first. Run-time starts are as close to 0 as possible. CTAs that share a copy issue
-        their boxes at the same time.
-        source: PTX ISA, "Tensors": a box lies in shared memory without gaps, but for the swizzle.
+        Coordinates are innermost first. Run-time starts are as close to 0 as possible. CTAs that share a copy are
+        assumed to issue their boxes at the same time.
+        source: PTX ISA, "Tensors": a box lies in shared memory without gaps, apart from swizzling.
         """
         box, dtype = self.map.box, self.map.dtype
         within = [index.ravel() for index in np.indices(tuple(reversed(box)))][::-1]
@@ -182,7 +182,7 @@ class BoxCopy(Plan):
             yield number % len(self.issues), coordinates, swizzle.apply(base + issue.shared + linear)
 
     def moves(self) -> Moves:
-        """The moves of the instructions: chunks of 16 bytes, all by thread 0."""
+        """Return the moves of the instructions: chunks of 16 bytes, all by thread 0."""
         strides = self._strides()
         chunk = _CHUNK_BYTES // self.map.dtype.bytes
         issue, tensor, shared = [], [], []
@@ -202,7 +202,7 @@ class BoxCopy(Plan):
         return Moves(np.concatenate(issue), thread, np.stack(sides, axis=1), width, (1, 1), accesses)
 
     def schedule(self) -> np.ndarray:
-        """One row per element: (issue, row-major index in the region, address in shared memory)."""
+        """Return one row per element: (issue, row-major index in the region, address in shared memory)."""
         counts = self.tensor.counts
         weights = [prod(counts[d + 1 :]) for d in self.dims]
         starts = [int(evaluate(self.tensor.starts[d], {})) for d in self.dims]
@@ -377,7 +377,7 @@ def _need_whole_chunks(tensor: Region, major: int) -> None:
 
 
 def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_Issue, ...], _Issue]:
-    """Return a box's extents, the first CTA's boxes, and the step to the next CTA's. ones: trailing unit dimensions."""
+    """Return a box's extents, the first CTA's boxes, and the step to the next CTA's. ones: trailing extents of 1."""
     _need_aligned(atoms)
     width, parts = _columns(atoms)
     extents = [atoms.placement.shape[d] for d in reversed(atoms.row_dims)]
@@ -419,7 +419,7 @@ def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas
     rows = f"{' x '.join(map(str, reversed(extents)))} rows" if extents else "1 row"
     raise LayoutError(
         f"multicast: {counted(ctas, 'CTA')} can't share {rows} in {counted(atoms.blocks, 'block')} of columns "
-        f"evenly, by parts that begin at multiples of {_unit(atoms) * atoms.element_bits // 8} bytes",
+        f"evenly, in parts that begin at multiples of {_unit(atoms) * atoms.element_bits // 8} bytes",
         hint=f"copy {ctas * ATOM_ROWS} rows or a multiple, or leave multicast= out: each CTA copies what it needs",
     )
 

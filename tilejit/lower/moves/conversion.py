@@ -1,4 +1,4 @@
-"""Conditions and register tables shared by the copies between local tiles of different layouts."""
+"""Conditions and register tables shared by the copies between local tiles with different layouts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> H
     need_thread_axes(tile, scope, threads)
     slots = [int(n) for n in buffer.laid_out if isinstance(n, int)]
     if len(slots) != len(buffer.shape):
-        raise LayoutError(f"{buffer.name} is laid out flat")
+        raise LayoutError(f"{buffer.name} is laid out as one dimension")
     box = [
         (int(start.value), count)
         for start, count in zip(region.starts, region.counts, strict=True)

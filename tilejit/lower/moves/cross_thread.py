@@ -20,7 +20,7 @@ from .combining import Combining, Partial
 
 _WORD_BITS = 32
 
-#: cycles of a multiprocessor per shuffle; a selection takes 1
+#: cost of a shuffle; a selection costs 1
 #: source: CUDA C++ Programming Guide, "Arithmetic Instructions": 32 shuffles a cycle, 64 selections
 _SHUFFLE_COST = 2
 
@@ -185,12 +185,12 @@ class SharedPartials:
     #: number of thread groups that have separate results, and the thread's group
     groups: int
     group: Expr
-    #: partial results per result, and the index of the thread's one
+    #: partial results per result, and the index of the thread's own
     members: int
     member: Expr
     #: True if the thread writes its partial result
     is_leader: Expr
-    #: the thread's lane if all lanes of a warp share their results and can each read another partial; else None
+    #: the thread's lane if all lanes of a warp share results, so that each can read a different partial; else None
     lane: Expr | None
 
     @property

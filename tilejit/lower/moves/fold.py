@@ -79,7 +79,7 @@ class Folding(PlanBase):
         return np.array(self.order.each_result(operand)) + int(evaluate(self.order.tiles[operand].start, {}))
 
     def schedule(self) -> Array:
-        """One row per result: (its register, the source registers that it combines ...), of the first value."""
+        """Return one row per result: (its register, the source registers that it combines ...), of the first value."""
         moves = self.moves()
         return np.column_stack([moves.dst[0], moves.src[0]])
 

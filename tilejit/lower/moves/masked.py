@@ -1,4 +1,4 @@
-"""Vectors in memory of which the edge of a tensor or a mask may exclude some elements.
+"""Vectors in memory, some of whose elements may be excluded by the edge of a tensor or by a mask.
 
 A vector without excluded elements moves in one access. Any other vector moves element by element, in a branch that
 few threads take.
@@ -18,7 +18,7 @@ from ..schedule.views import View
 from ..schedule.windows import Edges, Mask
 from .masks import VectorMask
 
-#: the vectors that one pass over all of them moves: all; those that move in one access; those that move by element
+#: the vectors that one pass moves: all; those that move in one access; those that move element by element
 Selection = Literal["each", "whole", "cut"]
 
 
@@ -85,8 +85,8 @@ class MaskedVector:
     ) -> Iterator[tuple[Vector, Vector, Expr]]:
         """Yield (registers, memory, condition) for one access of all elements, or for each element of a partial vector.
 
-        apart: move single elements through separate registers. Elements that share a 32-bit register would have to wait
-        for each other's loads.
+        apart: move single elements through separate registers. Loads of elements that share a 32-bit register would
+        have to wait for each other.
         """
         whole = Vector(registers.buffer, _advanced(registers.offset, self.start), self.width)
         start = build.const(self.start, int32)

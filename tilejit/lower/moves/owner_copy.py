@@ -93,7 +93,7 @@ class OwnerCopy(VectorPlan):
         return is_active, coordinates
 
     def _values_of(self, thread: Expr) -> tuple[Expr, list[Expr]]:
-        """Return whether a thread moves the elements that it owns, and its values of the digits `spread`."""
+        """Return whether a thread moves the elements that it owns, and its values of the digits in `spread`."""
         left = build.sub(thread, self.spread[_TILE].placement.first_thread)
         is_active = build.greater_equal(left, 0)
         values: list[Expr] = []

@@ -118,7 +118,7 @@ class Partition(VectorPlan):
         return build.where(self.is_whole(values), *widths)
 
     def is_whole(self, values: Sequence[Expr]) -> Expr:
-        """Return whether the vector at these digits is whole: not the last one of its run."""
+        """Return whether the vector at these digits is whole, that is, not the last one of its run."""
         return build.less(values[-1], self.vectors.digits[-1].extent - 1)
 
 

@@ -59,7 +59,7 @@ class Reducing(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation and type if LLVM chooses; number per thread); a single row of 0 if there are none."""
+        """(mnemonic, or operation and type if LLVM chooses; number per thread); one row of 0 if there are none."""
         counted = self._counted()
         return tuple([(name, times) for name, times in counted if times]) or (counted[0],)
 
@@ -107,7 +107,7 @@ class Reducing(PlanBase):
         )
 
     def schedule(self) -> Array:
-        """One row per result: (its register, the source registers that it combines ...)."""
+        """Return one row per result: (its register, the source registers that it combines ...)."""
         moves = self.moves()
         return np.column_stack([moves.dst, moves.src])
 

@@ -17,11 +17,11 @@ from ..variant import local_side
 def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
     """Return the digits of a copy between "registers" and "memory", and whether registers are the destination.
 
-    A copy with a mask also has the operand "mask", and one with a tile as index "index", both owned by the threads that
-    own the registers.
+    A copy with a mask also has the operand "mask", and a copy with a tile as its index the operand "index". The threads
+    that own the registers own both.
     accepts: a copy with one local side. threads: of the scope.
     raises: LayoutError if no common digits exist, the registers aren't owned by exactly the threads of the scope, or a
-    region doesn't move along steps.
+    dimension of a region moves along several strides at once.
     """
     local, other, loads = local_side(op)
     registers, memory = place(local, op.scope), place(other, op.scope)

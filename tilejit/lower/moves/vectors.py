@@ -145,7 +145,7 @@ class OwnedVectors:
             common = index.number(b, None if numbers is None else numbers.first_of(build.const(0, int32)))
 
         def vector(iteration: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
-            """Return the vector of an iteration and the number that selects its box; 0 if nothing is gathered."""
+            """Return the vector of an iteration, and the number that selects its box or 0 if nothing is gathered."""
             values = _lazy(lambda: [*own, *self.vectors.digits_of(iteration)])
             allowed: VectorMask | None = None if tile is None else tile.mask(iteration)
             if condition is not None:
@@ -159,7 +159,7 @@ class OwnedVectors:
             address = memory.advanced(base, first, distance)
             return MaskedVector(every, mask, address, values, 0, self.width, allowed, order), number
 
-        # if a mask may cut each vector anyway, an edge is only one more test
+        # if a mask may cut any vector anyway, an edge is only one more test
         for masks in at_edges(b, [elements], self.width, self.rounds, twice=tile is None):
             if index is not None and b.has_checks:
                 with index.checks(b) as examine, b.rounds(self.rounds, registers.view.buffer) as iteration:
@@ -237,7 +237,7 @@ def _lazy(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
     return values
 
 
-#: Threads may store to the same element of a gathered region. One value wins; with weak stores it would be a race.
+#: Threads may store to the same element of a gathered region. One value wins; weak stores would race.
 _MAY_COLLIDE = "volatile"
 
 

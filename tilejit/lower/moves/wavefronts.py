@@ -23,7 +23,7 @@ _BANKS, WORD_BYTES, _LANES = 32, 4, 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedAccesses:
-    """The distinct pieces of shared memory that some warps access; a piece is an access, or the word that contains it.
+    """The distinct pieces of shared memory that warps access; a piece is an access, or the word around it.
 
     Lanes that access the same piece share it. Accesses of 8 bytes are served per half warp, those of 16 per quarter.
     """

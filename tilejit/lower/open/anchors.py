@@ -1,7 +1,7 @@
-"""Fixed layouts, which tiles have already or products require, and their propagation to other tiles.
+"""Fixed layouts, which tiles already have or which products require, and their propagation to other tiles.
 
 A fixed layout propagates along operations whose tiles should have equal layouts, to tiles without further axes. The
-first in program order takes precedence; where two conflict, one tile is converted.
+first layout in program order takes precedence; where two conflict, one tile is converted.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
 
 
 def part_of(layout: Projection, use: Use) -> Projection | None:
-    """Return the layout of the part of a tile that a use has; None if some threads have nothing of it."""
+    """Return the layout of the part of a tile that an operand uses; None if some threads own no element of it."""
     if not use.cuts:
         return layout
     extents, whole = use.extents, layout.padded(use.tile.shape)

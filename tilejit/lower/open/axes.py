@@ -5,7 +5,7 @@
     sub  y[...], x[...], c[0 +: 32, 0 +: 1]         c, a view of s, lacks axis 1; y has both
 
 An operation's record says which dimensions vary together. Two dimensions of one tile never become one axis: if an
-operation requires that (x + x.T), its operands disagree, and one is converted.
+operation would require it (x + x.T), its operands disagree, and one is converted.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Use:
     """A tile as an operand.
 
     labels: for each of the tile's dimensions, its name in the operation's record; None if the operand lacks it.
-    cuts: (dimension, start, extent) for each dimension of which the operand is a part; a run-time start is None.
+    cuts: (dimension, start, extent) for each dimension that the operand uses only in part; a run-time start is None.
     """
 
     name: str
@@ -290,7 +290,7 @@ def _join(made: Survey, step: AxisJoin) -> None:
     joined: dict[int, int] = {}
     for use in step.uses.values():
         nodes = made.labelled(use)
-        # in a chain of operations most are joined already
+        # in a chain of operations most dimensions are joined already
         apart = [(label, node) for label, node in nodes if joined.get(label, node) != node]
         if apart and not all(starmap(made.joins, [(joined[label], node) for label, node in apart])):
             made.refused.append((step, use))

@@ -12,7 +12,7 @@ from ...remember import LIMIT
 from .axes import Component
 from .cost import Counts, Demand, Prices
 
-#: number of the cheapest grids of which other distributions of warps are tried
+#: number of the cheapest grids for which other distributions of warps are tried
 _VARIED = 4
 
 
@@ -28,7 +28,7 @@ class Chosen:
 def order_axes(component: Component) -> tuple[list[int], list[int]]:
     """Return the component's axes, those of the largest tile first, and the grid column of each.
 
-    Axes that no tile has both of may share threads, and therefore a column.
+    Two axes may share threads, and therefore a column, if no tile has both.
     """
     tiles = sorted(component.tiles, key=lambda tile: -math.prod(tile.shape))
     shapes = list(dict.fromkeys([tuple([a for a in tile.axes if a is not None]) for tile in tiles]))

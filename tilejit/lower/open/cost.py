@@ -20,7 +20,7 @@ from ...target import LINE_BYTES, MAX_REGISTERS, SECTOR_BYTES, WARP
 from ..moves.wavefronts import LaneDigit, wavefronts
 from ..weights import ACCESS, BARRIER, ELEMENT, FREE_REGISTERS, LINE, PARTIAL, SECTOR, SHUFFLE, SPILL, WAVEFRONT
 
-#: testing a vector's mask: two comparisons of its ends, and a branch
+#: cost of testing a vector's mask: comparisons of its two ends, and a branch
 _VECTOR_TEST = 4 * ELEMENT
 
 #: (axis, extent) of each of a tile's dimensions, without those of extent 1
@@ -173,7 +173,7 @@ def shuffles(results: int, lanes: int) -> int:
 
 
 def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
-    """Return the cost for all warps. All holders of a value load it, but one stores it. once: caches costs per warp."""
+    """Return the cost for all warps. All owners of a value load it; one stores it. once: caches costs per warp."""
     pairs: list[tuple[int, int]] = []
     repeats = grid.warps
     for axis, _ in access.tile:
@@ -244,7 +244,7 @@ def lines(run: int, lanes: tuple[tuple[int, int | None], ...], size: int) -> int
     for count, stride in sorted(lanes, key=lambda digit: (digit[1] is None, digit[1] or 0)):
         if count == 1 or stride == 0:
             continue
-        # a lane that continues the run lengthens it, and strides shorter than a line skip none
+        # a lane that continues the run lengthens it, and strides shorter than a line skip no line
         if stride is not None and times == 1 and (stride <= run or stride < size):
             run += (count - 1) * stride
         else:

@@ -30,7 +30,7 @@ class _Counter:
         self.survey = survey
         self.axes = {axis: k for k, axis in enumerate(axes)}
         self.demand = Demand(limit=limit)
-        #: by axes and shape, of which a kernel's tiles have few
+        #: axes and shape of a tile -> its extents; cached, because a kernel's tiles have few different shapes
         self._wholes: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Extents] = {}
 
     def extents(self, use: Use) -> Extents:
@@ -93,7 +93,7 @@ class _Counter:
                 _add(self.demand.parts, TilePart(self.extents(use), self.axes[axis], start, extent), step.iterations)
 
     def live(self, tiles: Sequence[TileUse]) -> None:
-        """Add the tiles that are live where most bits are."""
+        """Add the tiles that are live where the live tiles have the most bits."""
         starts = sorted(tiles, key=lambda tile: tile.first)
         ends = sorted(tiles, key=lambda tile: tile.last)
         most = held = at = gone = 0

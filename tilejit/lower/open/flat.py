@@ -1,4 +1,4 @@
-"""Flattening of tiles whose dimensions are contiguous in memory and never distinguished.
+"""Flattening of tiles: dimensions that are contiguous in memory, and that no operation distinguishes, become one.
 
     param X: global float32[4096, 3] S[(4096, 3) : (3, 1)]
     cta.copy x[0 +: 1024, 0 +: 3], X[i +: 1024, 0 +: 3]
@@ -8,9 +8,9 @@
     cta.copy x[0 +: 3072], X.1[i * 3 +: 3072]
     cta.mul y[0 +: 3072], x[0 +: 3072], 2.0
 
-Vectors of a flat tile may cross the ends of rows, and all threads have equally many elements. Tiles connected by
+Vectors of a flat tile may cross the ends of rows, and all threads have the same number of elements. Tiles connected by
 operations are flattened together or not at all: all must be open, have the same extents, and be used as a whole and
-element by element. There is nothing to gain if each row is a whole number of warp-wide accesses.
+element by element. Flattening gains nothing if each row is a whole number of warp-wide accesses.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def needs_conversion(op: TileOp, threads: int) -> bool:
 def suits(op: TileOp, tile: Region, threads: int) -> bool:
     """True if an operation accepts a tile with the user's layout as it is, given that its other tiles follow.
 
-    tile: an operand of it. threads: of the CTA.
+    tile: one of its operands. threads: of the CTA.
     """
     if _is_gathered(op):
         return _is_moved(_without_index_and_mask(op), threads)
@@ -79,7 +79,7 @@ def _is_owned(region: Region, op: TileOp, threads: int) -> bool:
 
 
 def _wants_all_threads(op: TileOp) -> bool:
-    """True if all threads must own a part. A plain copy is the conversion, or runs on the owners."""
+    """True if all threads must own a part. A plain copy is itself the conversion, or runs on the owners."""
     if op.record.relation in (axes.PRODUCT, axes.RESHAPE):
         return False
     return op.name != COPY.name or MASK.name in op.options

@@ -1,4 +1,4 @@
-"""Distribution of products over the warps of a scope, and the resulting layouts of their operands.
+"""Distribution of products over the warps of a scope, and the resulting layouts of the products' operands.
 
     64 x 40 of 4 warps    16 rows each          48 x 40 of 4 warps    the last has padding only
     16 x 8 of 4 warps     all of it in each     13 x 1 of 1 warp      3 rows of padding, columns are replicas
@@ -27,7 +27,7 @@ _MMA = 8
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """warps: along M and N. copies: the number of groups of warps that compute the same."""
+    """warps: along M and N. copies: the number of groups of warps that compute the same sums."""
 
     warps: tuple[int, int]
     copies: int
@@ -131,7 +131,7 @@ def _splits(warps: int) -> list[_Split]:
 
 
 def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projection | None:
-    """Return an operand's layout over the dimensions of its tile; None if the tile has further ones."""
+    """Return an operand's layout over the dimensions of its tile; None if the tile has further dimensions."""
     labels = step.labels[use.name]
     if wanted is None or any(label is not None and label not in labels for label in use.labels):
         return None

@@ -76,7 +76,7 @@ class Rematerializer:
     ) -> list[TileOp] | None:
         """Return operations that fill `fresh` with the elements of an operand, or None if they can't be recomputed.
 
-        layout: that of `fresh`. make: allocates a further tile like its argument.
+        layout: that of `fresh`. make: allocates another tile like its argument.
         """
         if use.tile not in self._makers or _is_retyped(use) or not self._is_visible(use.tile, step):
             return None

@@ -6,7 +6,7 @@
                                         cta.add y[...], x[...], x.2[...]
 
 The second load follows the first directly, so nothing is written between them and both are in flight together. The axes
-of both count for the choice of the grid.
+of both are considered in the choice of the grid.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_BYTES = 64 * 1024
 
 
 def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
-    """Load operands whose axes were refused a second time; a kernel without such is returned unchanged."""
+    """Load operands whose axes were refused a second time; a kernel without such operands is returned unchanged."""
     if not survey.refused:
         return kernel
     loads = _loads(survey)

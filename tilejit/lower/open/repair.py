@@ -1,6 +1,6 @@
 """Rewrites a kernel with the chosen layouts. If an operation's tiles disagree, one is converted.
 
-    cta.add y[...], x[...], t[...]      t, a view of x, has other threads along the rows than y
+    cta.add y[...], x[...], t[...]      t, a view of x, distributes rows over other threads than y
     ---
     cta.copy t.1[...], t[...]
     cta.add y[...], x[...], t.1[...]
@@ -61,7 +61,7 @@ class _View:
             return None
 
     def over(self, labels: Labels) -> Projection:
-        """Return the layout of a tile with these labels. None is a dimension of extent 1."""
+        """Return the layout of a tile with these labels. The label of a dimension of extent 1 is None."""
         dims = [None if label is None else self.labels.index(label) for label in labels]
         return self.layout.along(self.layout.slots, dims)
 
@@ -85,7 +85,7 @@ class Rewriter:
         self._kernel, self._threads = kernel, kernel.threads
 
     def rewritten(self) -> Kernel:
-        """Return the kernel with layouts."""
+        """Return the kernel with the layouts of all tiles."""
         body = walk.edited(self._kernel.body, self.edits())
         return replace(self._kernel, body=(*self.head, *body))
 
@@ -177,7 +177,7 @@ class Rewriter:
         return Region(made, (Const(0, int32),) * len(made.shape), made.fixed_shape, span=span)
 
     def converted(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
-        """Yield (operand, required layout) of each operand with another layout."""
+        """Yield (operand, required layout) for each operand that has another layout."""
         kind, stage = step.op.record.relation, self.stages.get(id(step.op))
         if stage is not None:
             yield next(iter(step.uses)), stage
@@ -212,7 +212,7 @@ class Rewriter:
                 yield name, view.over(labels)
 
     def _agree(self, step: AxisJoin) -> bool:
-        """True if all tiles have one grid, the same axes, and parts of whole periods."""
+        """True if all tiles have one grid and the same axes, and parts consist of whole periods."""
         first = next(iter(step.uses.values()))
         source = self.sources[first.tile]
         for use in step.uses.values():
@@ -267,7 +267,7 @@ class Rewriter:
         return _View.of(part, shape, use.labels)
 
     def _seen(self, use: Use) -> _View | None:
-        """Return the layout of a use over its labels, or None for a part that isn't whole periods.
+        """Return the layout of a use over its labels, or None for a part that doesn't consist of whole periods.
 
         Equal uses share one object.
         """

@@ -9,7 +9,7 @@ from ...scopes import SCOPES
 
 
 def on_one_scope(kernel: Kernel) -> Kernel:
-    """Give such tiles the narrowest scope, whose thread axes are valid in all of them."""
+    """Give open tiles the narrowest of the scopes with the same threads. Its thread axes are valid in all of them."""
     same = [scope.name for scope in SCOPES.values() if scope.threads(kernel.threads) == kernel.threads]
     if len(same) == 1:
         return kernel

@@ -18,14 +18,14 @@ from ..schedule.launch_values import launch_values
 
 Array = np.ndarray
 
-#: distance between threads in the keys of registers, which are less than it
+#: distance between threads in the keys of registers; greater than every register
 _THREAD = 1 << 32
 
 
 def addresses(region: Region, values: Mapping[str, int] | None = None) -> Array:
     """Return the address of each element of a region of memory, in elements.
 
-    values: of variables, by default those of `launch_values`; `evaluate` defines those of other names.
+    values: of variables, by default those of `launch_values`; `evaluate` defines the values of other names.
     """
     names = launch_values((region,)) if values is None else values
     layout, at = region.buffer.layout, _coordinates(region, names)

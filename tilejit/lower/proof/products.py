@@ -17,7 +17,7 @@ Array = np.ndarray
 _WARP = 32
 
 
-#: marks of no element (as in `elements_of_threads`), and of an element that counts as 0
+#: marks for no element (as in `elements_of_threads`), and for an element that counts as 0
 _NONE, _ZERO = -1, -2
 
 

@@ -79,8 +79,8 @@ def prove_moves(moves: Moves, op: TileOp) -> None:
     values = launch_values(tuple(tiles.values()))
     sides = [Contents.of(r, op.scope, values) for r in tiles.values()]
     threads = SCOPES[op.scope].size
-    assert (moves.thread >= 0).all(), "a thread that the scope doesn't have"
-    assert threads is None or (moves.thread < threads).all(), "a thread that the scope doesn't have"
+    assert (moves.thread >= 0).all(), "a thread outside the scope moves elements"
+    assert threads is None or (moves.thread < threads).all(), "a thread outside the scope moves elements"
     if sides[0].region.buffer.space == "local":
         _, thread, places = each_element(moves)
         need_no_stray_write(sides[0].region, op.scope, thread, places[:, 0])
@@ -92,7 +92,7 @@ def prove_moves(moves: Moves, op: TileOp) -> None:
 
 
 def _each_once(moves: Moves, sides: list[Contents], index: Region | Expr | None) -> None:
-    """Each element of the destination is written once per place, from the right elements of the inputs."""
+    """Raise AssertionError unless each element is written once per place, from the right elements of the inputs."""
     dst, *inputs = sides
     thread, places = _without_padding(*each_element(moves)[1:], sides)
     moved = [dst.keys(thread, places[:, 0])]
@@ -112,7 +112,7 @@ def _each_once(moves: Moves, sides: list[Contents], index: Region | Expr | None)
 
 
 def _without_padding(thread: Array, places: Array, sides: list[Contents]) -> tuple[Array, Array]:
-    """Drop moves of padding, which has no meaning."""
+    """Drop moves of padding, whose contents have no meaning."""
     kept = np.ones(len(thread), bool)
     for k, side in enumerate(sides):
         if side.region.buffer.slots:
@@ -141,22 +141,22 @@ def _need_contents(side: Contents, elements: Array, thread: Array, place: Array)
 
 
 def _aligned(moves: Moves, number: int, region: Region) -> None:
-    """Accesses are aligned to their size, and the alignment of the buffer suffices for that."""
+    """Raise AssertionError unless accesses are aligned to their size, as the buffer's alignment guarantees."""
     for access in _accesses(moves, number):
         wrong = access.starts[access.starts % access.align != 0]
         assert len(wrong) == 0, f"{access.width} elements of {region.buffer.name} are accessed at {wrong[0]}"
         size, align = access.align * region.dtype.bytes, region.buffer.align
-        assert align % size == 0, f"{size} bytes of {region.buffer.name} at once, whose base is aligned to {align}"
+        assert align % size == 0, f"{size} bytes of {region.buffer.name} at once; its base is aligned to {align}"
 
 
 def _inside(moves: Moves, number: int, side: Contents) -> None:
-    """Joint accesses of lanes cover only elements of the region."""
+    """Raise AssertionError if joint accesses of lanes cover anything but elements of the region."""
     for access in moves.accesses:
         if access.side == number:
             covered = fast_unique(access.starts[:, None] + np.arange(access.width))
             outside = covered[side.held(covered) < 0]
             name = side.region.buffer.name
-            assert len(outside) == 0, f"place {outside[0]} of {name} is accessed, which holds no element of it"
+            assert len(outside) == 0, f"place {outside[0]} of {name} is accessed, but holds no element of the region"
 
 
 def _accesses(moves: Moves, number: int) -> list[JointAccess]:

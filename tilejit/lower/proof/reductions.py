@@ -63,7 +63,7 @@ def _need_written(registers: Array, held: Array, dst: Region, scope: str) -> Non
     All threads write it, so none may have an element outside the destination there.
     """
     written = fast_unique(registers)
-    assert len(written) == len(registers), "two results have one register"
+    assert len(written) == len(registers), "two results share a register"
     unwritten = np.setdiff1d(np.flatnonzero((held >= 0).any(axis=0)), written, assume_unique=True)
     assert len(unwritten) == 0, f"register {unwritten[0]} of {dst.buffer.name} isn't written"
     assert (written < held.shape[1]).all(), f"register {written[-1]} of {dst.buffer.name} doesn't exist"

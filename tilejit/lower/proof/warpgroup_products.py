@@ -58,7 +58,7 @@ def _sums(n: int) -> tuple[Array, Array]:
 
 
 def _a(k: int, bits: int) -> tuple[Array, Array]:
-    """Return the same for A in registers."""
+    """Like `_sums`, for A in registers."""
     pack = 32 // bits
     thread, i = np.indices((_THREADS, _ROWS * k // _THREADS))
     return _row(thread) + 8 * (i // pack % 2), thread % 4 * pack + i % pack + 4 * pack * (i // (2 * pack))
@@ -90,7 +90,7 @@ def _factor(
     held[places] = np.arange(len(places))
     size = region.dtype.bits // 8
     read = np.stack([read_at(int(each), taken.is_mn_major, shape, size) for each in taken.descriptors])
-    assert (read % size == 0).all(), "an element is read from its middle"
+    assert (read % size == 0).all(), "a read starts inside an element"
     inside = read // size < len(held)
     elements: Array = np.where(inside, held[np.where(inside, read // size, 0)], -1)
     return elements

@@ -14,7 +14,7 @@ the elements of the lower of two values precede those of the higher. A row of 10
     members     through shared memory: every thread reads all values of its results and combines them as a tree
 
 Padding is skipped. The valid values of a digit come first, so a value counts if its first slot does, and only the
-higher of two values needs a test.
+higher of two values must be tested.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FoldStep:
 class Gathering:
     """Threads whose values are combined through shared memory."""
 
-    #: values per result, and the index of the thread's one
+    #: values per result, and the index of the thread's own
     members: int
     member: Expr
     #: number of thread groups that have separate values, and the thread's group
@@ -213,7 +213,7 @@ class FoldOrder:
         return at
 
     def _counts(self, at: Mapping[int, int], done: int, thread: Expr) -> Expr:
-        """Return whether a value counts whose first element has index `at`, plus the thread's part from `done` on."""
+        """Return whether a value counts, whose first element's index is `at` plus the thread's part from `done` on."""
         cond: Expr = TRUE
         for dim in self.tiles.space.padded:
             if not self.weights[dim]:
@@ -251,7 +251,7 @@ def _is_reduced(digit: Digit, weights: Sequence[int]) -> bool:
 
 
 def _steps(digit: Digit, threads: int) -> Iterator[FoldStep]:
-    """Split a digit into steps that are combined at once."""
+    """Split a digit into parts, each of which is combined in one step."""
     assert digit.dim is not None
     if not digit.is_spread("src"):
         yield FoldStep(digit.extent, digit.dim, digit.weight, digit=digit)

@@ -1,7 +1,7 @@
 """Register fragments of warp-level products: the digits that acc, a and b share along m, n and k.
 
-Lane 4g + t holds row g of A and of the accumulator, column g of B, and register t of k and n. Rows, columns and steps
-of k may be in any order, provided that the operands that share a dimension agree on it.
+Lane 4g + t holds register t, along k or n, of row g of A and of the accumulator, and of column g of B. Rows, columns
+and steps of k may be in any order, provided that the operands that share a dimension agree on it.
 
 A dimension of extent 1 has no digits: all lanes along it hold the same element.
 """
@@ -224,7 +224,7 @@ def _disagree(name: str, x: Placement, y: Placement, digit: tuple[int, Stride, S
     p, q = (_shown(DigitStep(extent, stride)) for stride in (first, second))
     if name == "k" and isinstance(first, Thread) and first.stride >= WARP:
         return f"k is spread over {p} in {x.buffer.name}: each warp has a part of every sum"
-    return f"{x.buffer.name} and {y.buffer.name} don't agree on {name}: it is over {p} in one, over {q} in the other"
+    return f"{x.buffer.name} and {y.buffer.name} distribute {name} differently: over {p} in one, over {q} in the other"
 
 
 def _without_pair(digits: list[Digit], product: DigitSchedule, form: Mma) -> tuple[Digit, list[Digit]]:

@@ -207,8 +207,8 @@ def _need_pitch(what: str, pitch: int, name: str, bytes_each: int) -> None:
 def _instructions(words: Sequence[Digit], distance: Callable[[Digit], int]) -> tuple[list[Digit], list[Digit]]:
     """Split the digits over tiles into those within an instruction, as many as fit, and those over instructions.
 
-    An instruction gets the tiles that are nearest by `distance`, in the order of their registers. In the transposed
-    case these are consecutive in registers, so two tiles that form one operand of a product need no moves.
+    An instruction gets the tiles with the smallest `distance`, in the order of their registers. In the transposed case
+    these are consecutive in registers, so two tiles that form one operand of a product need no moves.
     """
     inner: list[Digit] = []
     outer: list[Digit] = []

@@ -188,7 +188,7 @@ def gathered_offsets(region: Region, number: Expr) -> tuple[Offset, ...]:
     if region.gathered is None:
         return ()
     buffer, dim = region.buffer, region.gathered.dim
-    what = f"row of {buffer.name} by its number"
+    what = f"the offset of the selected row of {buffer.name}"
     layout = buffer.layout
     strides = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
     if strides is None:
@@ -203,7 +203,7 @@ def extent_of(buffer: Buffer, d: int) -> Expr:
 
 
 def need_slice(placement: Placement) -> None:
-    """Raise LayoutError if a dimension of the region doesn't move along steps."""
+    """Raise LayoutError if a dimension of the region moves along several strides at once."""
     for dim, steps in zip(placement.places, placement.dims, strict=True):
         for step in steps:
             if isinstance(step.stride, Folded):
@@ -223,13 +223,13 @@ def _begin(folded: Folded) -> str:
 
 
 def global_strides(buffer: Buffer) -> tuple[int | Var, ...] | None:
-    """Return the strides of a global tensor, in elements; None for a view that hasn't one stride per dimension."""
+    """Return the strides of a global tensor, in elements; None for a view without a single stride per dimension."""
     layout = buffer.layout
     return layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
 
 
 def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None:
-    """Return the strides of a global tensor that has one per dimension, so that its regions may pass its edges."""
+    """Return the strides of a global tensor with one per dimension, whose regions may pass its edges; else None."""
     if buffer.space != "global" or layout.swizzle is not None or layout.replica or layout.offset:
         return None
     shape = tuple(n for n in buffer.shape if isinstance(n, int))
@@ -318,7 +318,7 @@ def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
 
 
 def _reach(buffer: Buffer, d: int, start: Expr, extent: int) -> int:
-    """Return the number of slots that a region covers in one dimension, with the padding if it reaches the end."""
+    """Return the number of slots that a region covers in one dimension, including padding if it reaches the end."""
     size = buffer.shape[d]
     if not buffer.slots or not isinstance(size, int) or not isinstance(start, Const) or start.value + extent != size:
         return extent
@@ -352,7 +352,7 @@ def _whole(group: tuple[Iter, ...], scope: str) -> tuple[DigitStep, ...]:
     return tuple([_scope_step(it, scope) for it in merged(group)])
 
 
-#: the iterators of a part of a dimension and the terms of its start; None if it doesn't move along steps
+#: the iterators of a part of a dimension and the terms of its start; None if it moves along several strides at once
 _Window = tuple[tuple[Iter, ...], list[Offset]] | None
 
 
@@ -366,8 +366,8 @@ def _constant_window(group: tuple[Iter, ...], start: int, extent: int, what: str
     for axis, value in moved.items():
         if axis.is_thread and value:
             raise LayoutError(
-                f"{what} begins inside the threads, at {axis} {value}",
-                hint="take all rows that the threads own, from the first on",
+                f"{what} is at {axis} {value}, not at the first thread",
+                hint="take all rows that the threads own, starting with the first",
             )
     return run, [Offset(_int(value), 1, what) for axis, value in moved.items() if not axis.is_thread]
 
@@ -388,7 +388,7 @@ def _moving_window(group: tuple[Iter, ...], start: Expr, extent: int, what: str)
     if _has_threads(outer) or not (len(outer) == 1 or is_one or stays_inside):
         if _has_threads(group):
             raise LayoutError(
-                f"{what} isn't known to move whole threads",
+                f"{what} isn't known to be a multiple of one thread's part",
                 hint="start at a multiple of what one thread holds along this dimension",
             )
         return None

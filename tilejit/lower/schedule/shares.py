@@ -46,7 +46,7 @@ class Slot:
     register: int
     #: the element's index in each dimension of the source, without the thread's part
     at: tuple[int, ...]
-    #: the same as one row-major index among the combined elements
+    #: the same as a row-major index among the combined elements
     index: int
 
 
@@ -95,7 +95,7 @@ class ResultShares:
 
     @property
     def partials(self) -> int:
-        """The partials per result that are combined through shared memory; 1 if none are."""
+        """The number of partials per result that are combined through shared memory; 1 if none are."""
         return prod(step.extent for step in self.members)
 
     @property
@@ -233,7 +233,7 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
         if regions[of].shape != shape:
             first, other = regions[pairs[0][1]].buffer.name, regions[of].buffer.name
             raise LayoutError(
-                f"of {first} and {other} only one is laid out as one dimension",
+                f"only one of {first} and {other} is laid out as one dimension",
                 hint="copy one to a tile with the other's layout first",
             )
         views |= {of: (placed[of], range(len(dims))), to: (placed[to], along)}
@@ -294,7 +294,7 @@ def _lanes_and_members(spread: Sequence[DigitStep], threads: int) -> tuple[tuple
 
 
 def at_warp(step: DigitStep) -> tuple[DigitStep, DigitStep | None]:
-    """Split a step into the part within a warp and the part over warps, or None if it can't be split so."""
+    """Split a step into the part within a warp and the part over warps, or None if it can't be split this way."""
     within = LANES // step.threads if LANES % step.threads == 0 else 0
     if within == 0 or step.extent <= within or step.extent % within:
         return step, None

@@ -22,7 +22,7 @@ class Folded:
     """A dimension that moves along several strides at once.
 
     Index i of the region goes to the sum over `parts` (divisor, extent, stride), slowest first, of
-    (start + i) // divisor % extent * stride; the first part, which may pass its extent, isn't taken modulo it.
+    (start + i) // divisor % extent * stride; the first part may exceed its extent and isn't taken modulo it.
     """
 
     start: Expr
@@ -96,4 +96,4 @@ def shown(stride: Stride, scale: int = 1) -> str:
         return str(stride * scale)
     if isinstance(stride, Scaled):
         return f"{stride.var.name} (a multiple of {stride.multiple * scale})"
-    return "an uneven number of"
+    return "a varying number of"

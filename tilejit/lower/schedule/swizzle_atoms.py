@@ -43,7 +43,7 @@ class Atoms:
 
     placement: Placement
     bits: int
-    #: elements of an atom's row, e; without a swizzle, the contiguous ones
+    #: elements of an atom's row, e; without a swizzle, the number of contiguous elements
     row_elements: int
     rows: int
     columns: int
@@ -99,8 +99,8 @@ class Atoms:
 def atoms_of(region: Region, k: int | None = None) -> Atoms:
     """Return a region of shared memory as atoms.
 
-    accepts: the layouts of `swizzled_atom_layout`, whole blocks of columns of them or a part of one, from a multiple
-        of 8 rows on; views of them; without a swizzle, contiguous rows of contiguous elements. If columns run along
+    accepts: the layouts of `swizzled_atom_layout` and their views: whole blocks of columns or a part of one, starting
+        at a multiple of 8 rows; without a swizzle, contiguous rows of contiguous elements. If columns run along
         dimension `k`, a part of a block may start at any step of a product along k.
     raises: LayoutError for anything else.
     """
@@ -136,7 +136,7 @@ def _swizzle_bits(placement: Placement) -> int:
             f"swizzle {swizzle!r} is for {bits}-bit elements; {dtype} needs base {wanted.base}",
             hint=f'what fits: swizzle="{_mode_of(swizzle)}", or {wanted!r}',
         )
-    raise LayoutError(f"swizzle {swizzle!r} is none of TMA's and wgmma's; {wanted!r} is", hint=f"use {wanted!r}")
+    raise LayoutError(f"swizzle {swizzle!r} is not one of TMA's and wgmma's; {wanted!r} is", hint=f"use {wanted!r}")
 
 
 def _mode_of(swizzle: Swizzle) -> str:
@@ -222,7 +222,7 @@ def _listed(steps: Iterable[DigitStep]) -> str:
 def _need_period(atoms: Atoms, column_step: int) -> None:
     """Raise LayoutError unless the tile, its blocks and its groups of 8 rows start at periods of the swizzle.
 
-    column_step: the columns of which a multiple may start a part of a block.
+    column_step: a part of a block may start at a multiple of this many columns.
     """
     placement, e = atoms.placement, atoms.row_elements
     buffer, region, period = placement.buffer, placement.region, ATOM_ROWS * e

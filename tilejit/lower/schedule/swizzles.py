@@ -6,7 +6,7 @@ A swizzle of 3 bits permutes the 8 chunks of a row by the row's number. With `ba
     becomes   ... r r r x x x e e e      x = c xor r
 
 A swizzle is linear over bits: if a and b share no bits, the address of a + b is the address of a xor that of b. So a
-loop that adds b to an address needs one xor, and none if b has no bits among r and c.
+loop that adds b to an address needs one xor, or none if b has no bits among r and c.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Words:
 class Elements:
     """The places of a region's elements; run-time starts count as 0.
 
-    threads: the owner in the warpgroup, 0 for memory. places: the element of the thread's tile, or of tensor memory.
+    threads: the owner in the warpgroup; 0 for memory. places: the index in the thread's tile, or in tensor memory.
     """
 
     threads: Array

@@ -38,12 +38,12 @@ def registers_of_sums(region: Region) -> Array:
 
 
 def registers_of_a(region: Region) -> Array:
-    """Return the registers of A's elements, as `registers_of_sums`."""
+    """Return the registers of A's elements, like `registers_of_sums`."""
     return _registers(region, "a", 32 // region.dtype.bits, f"tj.wgmma.layout_a({region.shape}, tj.{region.dtype})")
 
 
 def _registers(region: Region, name: str, pack: int, layout: str) -> Array:
-    """Return the registers of a fragment: sums over row and column. pack: neighbours in a row that one thread holds."""
+    """Return a fragment's registers: row offset plus column offset. pack: neighbours in a row that one thread holds."""
     hint, what = f"what fits: layout={layout}", region.buffer.name
     what = what if what == name else f"{name} ({what})"
     placement = place(region, WARPGROUP.name)
@@ -59,7 +59,7 @@ def _registers(region: Region, name: str, pack: int, layout: str) -> Array:
         owner = f" (thread {thread} has its element {r}, {c}; wgmma's is {wanted})" if wrong else ""
         raise LayoutError(f"{what} is not a wgmma fragment; needs {layout}{owner}", hint=hint)
     by_row, by_column = rows.places.reshape(-1, 4, 2, 8), columns.places.reshape(-1, 4, pack)
-    # registers in the first warp and the first of 8 rows, and in the first lane of a row
+    # offsets in the first warp and the first of 8 rows, and in the first lane of a row
     i, e = by_row[:, :1, :, :1], by_column[:, :1]
     if (by_row != i).any() or (by_column != e).any():
         raise LayoutError(f"threads hold {what} in different registers; needs {layout}", hint=hint)

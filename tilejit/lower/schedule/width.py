@@ -35,7 +35,7 @@ def widest_vector(schedule: DigitSchedule, *, ragged: bool) -> Width:
     """Return the widest vector along a schedule's last digit for which all accesses are provably aligned.
 
     It has at most `WIDEST_BITS`. Every term of every address must be a multiple of it: the strides of all other digits,
-    those over threads included, the offsets, and the base. A swizzle must keep it in one chunk, and it must be
+    including those over threads, the offsets, and the base. A swizzle must keep it in one chunk, and it must be
     contiguous in all operands.
     ragged: the last vector of a run may be partial; otherwise the width divides the run.
     source: PTX ISA, "State Spaces, Types, and Variables: vectors" on natural alignment.

@@ -193,14 +193,14 @@ class Mask:
 
 #: Smallest number of tests per thread for which a window is clamped. A test of 64 bits takes about 4 machine
 #: instructions (an addition and a comparison of two words each) and 2 registers; one of 32 bits takes 2 instructions
-#: and 1 register; clamping takes about 20 instructions. A softmax of 65,536 float16 in 1,024 threads (8 vectors) has 24
-#: instructions less with clamping and spills 8 registers less.
+#: and 1 register; clamping takes about 20 instructions. A softmax of 65,536 float16 in 1,024 threads (8 vectors) takes
+#: 24 fewer instructions with clamping and spills 8 fewer registers.
 _MANY_TESTS = 8
 
 
 _ZERO = build.const(0, int32)
 
-#: a start up to this bound plus an extent doesn't overflow
+#: the sum of a start up to this bound and an extent doesn't overflow
 _FAR = 1 << 62
 
 

@@ -3,8 +3,8 @@
 accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. One of them has
     the place's shape; the others broadcast to it.
 emits: for sums of floats without old values, the widest `red` that the target has and memory is aligned to; otherwise
-    one update per element. Of threads that hold the same elements the lowest updates. The old values reach the others
-    through shared memory.
+    one update per element. Of the threads that hold an element, the lowest updates it. The others get the old
+    value through shared memory.
 source: tilejit/lower/README.md, "Atomic updates".
 """
 

@@ -1,7 +1,7 @@
 """copy_async of contiguous bytes between global and shared memory, without a tensor map.
 
 accepts: two sides that are contiguous in the same order; sizes and addresses that are multiples of 16 bytes; regions
-    provably inside the tensor. Loads need a barrier, and stores have none.
+    provably inside the tensor. Loads need a barrier, and stores take none.
 emits: one instruction of the scope's leader. For a load, the barrier expects the bytes; stores form a group.
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk".
 """
@@ -53,7 +53,7 @@ class Plan(PlanBase):
         return Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
 
     def moves(self) -> Moves:
-        """Pieces of 16 bytes, moved by the first thread. Run-time starts are as near to 0 as possible."""
+        """Return pieces of 16 bytes, moved by the first thread. Run-time starts are as near to 0 as possible."""
         chunk = _UNIT_BYTES // self.dst.buffer.dtype.bytes
         steps = np.arange(0, self.count, chunk)
         names = launch_values((self.dst.region, self.src.region))
@@ -157,7 +157,7 @@ VARIANT = Variant(
     operands=(KINDS, between("global", "shared")),
     when=(
         *COPY_CONDITIONS, FILLS_ONE, needs(BULK_LOAD), Condition("barrier of a load", _load_has_barrier),
-        Condition("no barrier of a store", _store_has_none, "leave barrier= out, and wait by tj.bulk.wait(0)"),
+        Condition("no barrier of a store", _store_has_none, "leave barrier= out, and wait with tj.bulk.wait(0)"),
         Condition("inside", _is_inside),
     ),
     # a copy inside the tensor has nothing to fill

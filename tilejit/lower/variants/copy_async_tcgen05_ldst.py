@@ -1,7 +1,7 @@
 """copy_async between tensor memory and registers by tcgen05.ld and tcgen05.st, on a warpgroup.
 
 accepts: one side local, the other tmem; elements of 8, 16 or 32 bits, packed the same way on both sides; the same
-    registers in all 128 threads; words where one of the instruction's shapes moves them. Warp w accesses only lanes
+    registers in all 128 threads; words placed as in one of the instruction's shapes. Warp w accesses only lanes
     32w to 32w+31. Columns and registers may start at run-time values.
 emits: the widest shape that the registers match throughout, in as few instructions as powers of two allow; `.16x*b`
     shapes need two for each run of 128 rows, 16 lanes apart. The caller waits, except for a tile in local memory: its

@@ -1,9 +1,9 @@
-"""copy_async from shared to global memory by TMA, complete when the thread that started it has waited.
+"""copy_async from shared to global memory by TMA, complete once the thread that started it has waited.
 
 accepts: operands as for `tma_load`, in the other direction and without a barrier. A region may pass the tensor's end,
-    but not start before it. Elements outside aren't written. Rows are cut in chunks of 16 bytes, so they must end at a
-    multiple of that, unless the region is known to end inside them.
-emits: one box per block of columns, more for taller ones, by the scope's leader, and a group of them.
+    but not start before it. Elements outside aren't written. Rows are written in chunks of 16 bytes, so they must end
+    at a multiple of that, unless the region is known to end inside them.
+emits: by the scope's leader, one box per block of columns, or several per tall block, and the commit that groups them.
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
 """
 

@@ -30,7 +30,7 @@ from ..schedule.iterations import Iterations
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
 from ..variant import COPY_CONDITIONS, KINDS, WHOLE_WARPS, Condition, Decline, DispatchContext, Variant, between, needs
 
-#: first target that ignores addresses of lanes beyond an instruction's last row; before, they must be valid
+#: first target that ignores addresses of lanes beyond an instruction's last row; on earlier targets they must be valid
 _IGNORES_ADDRESSES = 80
 
 

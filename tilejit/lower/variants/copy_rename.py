@@ -31,7 +31,7 @@ Run = tuple[int, int, int]
 class RenamedRegisters(Plan):
     """Runs of registers that every thread moves.
 
-    threads: of the scope. idle: those that hold nothing of the destination.
+    threads: of the scope. idle: those that hold no element of the destination.
     """
 
     dtype: DType
@@ -41,7 +41,7 @@ class RenamedRegisters(Plan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """Renamed registers, for which ptxas emits no instruction."""
+        """The renamed registers, for which ptxas emits no instruction."""
         return ((f"copy.{self.dtype}", len(self.runs)),)
 
     def facts(self) -> Facts:

@@ -2,8 +2,8 @@
 
 accepts: two local tiles of equal dtypes, or parts at constant starts, where each warp holds the elements that its lanes
     need, and bits of the lane are exchanged with bits of the register or with each other. No thread may have an element
-    outside the destination's part in the written registers. 8- and 16-bit elements in words that both sides keep
-    together. The cost must be less than through shared memory.
+    outside the destination's part in the written registers. 8- and 16-bit elements must form words that both
+    sides keep together. The copy must cost less than one through shared memory.
 emits: a permutation of registers by each lane's bits, a shuffle for each word that changes lanes, and a second
     permutation; 64-bit elements as two words.
 source: tilejit/lower/README.md, "Copies"; PTX ISA, "shfl.sync".

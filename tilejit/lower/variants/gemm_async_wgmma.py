@@ -2,9 +2,9 @@
 
 accepts: on a warpgroup, sums in registers in the layout `tj.wgmma.layout_c`; b in shared memory; a in shared memory, or
     in registers in the layout `tj.wgmma.layout_a`. In shared memory, atoms of a swizzle: of 16-bit elements with either
-    dimension contiguous, of others with k contiguous. Types that wgmma multiplies; M in 64s, N in 8s, K in 32 bytes.
+    dimension contiguous, of others with k contiguous. Types of wgmma; multiples of 64 (M), 8 (N), 32 bytes (K).
 emits: one instruction of the table: a fence; for each 32 bytes of k, products of 64 rows by as many columns as
-    possible; and the commit that groups them. Descriptors are one base per factor, plus constants.
+    possible; and the commit that groups them. A descriptor is a base per factor plus a constant.
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions", "Matrix Descriptor Format".
 """
 
@@ -189,7 +189,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     acc, a, b = (op.region(name) for name in ("acc", "a", "b"))
     (rows, columns), depth = acc.shape, a.shape[1]
     n, step = _columns(columns, op), K_BYTES * 8 // a.dtype.bits
-    assert n is not None, "a condition asks for it"
+    assert n is not None, "a condition checks this"
     counts = rows // WGMMA_M, columns // n, depth // step
     right = _in_memory(b, "b", n, step, is_k_major=0)
     left = _in_registers(a, counts[2]) if a.buffer.space == "local" else _in_memory(a, "a", WGMMA_M, step, is_k_major=1)

@@ -111,7 +111,7 @@ class Plan(PlanBase):
         return next(partly, k)
 
     def within(self, step: int, half: int) -> tuple[Within, ...]:
-        """Return in which lanes each element of a factor's register isn't padding along k, or () without padding."""
+        """Return the lanes in which each element of a factor's register isn't padding along k; () without padding."""
         depth = self.fragments.depth
         every = tuple(
             Within.ALL if last < depth.count else Within.SOME if first < depth.count else Within.NONE

@@ -1,7 +1,7 @@
 """Indices along an axis, of each thread's own elements.
 
 accepts: a local tile, or a part of one, owned by exactly the threads of the scope.
-emits: one store per register of the sum of the digits of the thread and the iteration along the axis.
+emits: one store per register, of the thread's contribution to the index plus that of the iteration.
 source: tilejit/lower/README.md, "Elementwise operations and indices".
 """
 

@@ -4,7 +4,7 @@ accepts: local sources and destinations, all owned by exactly the threads of the
     index in the same threads; kept axes in the same threads in source and destination.
 emits: the function for each digit of the reduced index, fastest first, so that the left operand always comes from
     earlier elements than the right one: a balanced tree over registers, shuffles between lanes whose numbers differ in
-    single bits, and shared memory, which all threads read, otherwise. Padding is skipped: if the right operand holds no
+    single bits, and otherwise shared memory, which all threads read. Padding is skipped: if the right operand holds no
     element, the left one is kept.
 source: tilejit/lower/README.md, "Reductions"; PTX ISA, "shfl.sync".
 """
