@@ -69,15 +69,15 @@ class OneInstruction(NamedTuple):
 
     #: the instruction, with `{0}` and `{1}` for the arguments
     form: str
-    #: of the result
+    #: the type of the result
     dtype: DType
-    #: of the intrinsic that it calls, or ""
+    #: the declaration of the intrinsic that it calls, or ""
     declaration: str
 
 
 @cache
 def one_instruction(name: str, dtype: DType, proved: bool) -> OneInstruction | None:
-    """Return the single instruction that the operation `name` is in a type, or None."""
+    """Return the single instruction that computes the operation `name` in a type, or None if it needs several."""
     record = ELEMENTWISE.get(name)
     return None if record is None else _one_instruction(record, dtype, proved)
 
