@@ -67,7 +67,7 @@ class WgmmaGroups:
             self.agents.order.need_clocks().learn_products(here, np.array(events))
 
     def touched(self, touched: Touched) -> None:
-        """Record accesses of instructions other than wgmma to the registers of products."""
+        """Record accesses by other instructions than wgmma to the registers of products."""
         if self.agents is not None:
             self.registers.touched(touched)
 

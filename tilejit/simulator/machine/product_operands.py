@@ -34,7 +34,7 @@ class Operands:
     def load(
         self, descriptor: Any, what: str, element: str, extent: int, transposed: bool, number: int, pc: int
     ) -> Doubles:
-        """Return an operand in shared memory: warpgroups × M or N × k."""
+        """Return an operand in shared memory, as an array: warpgroups × (M or N) × K."""
         bits = self.uniform(descriptor, f"the descriptor of {what}", pc)
         ctas = self.lanes.get("chunk_cta").reshape(-1, WARPGROUP)[:, 0]
         leaders = self.lanes.positions().reshape(-1, WARPGROUP)[:, 0]
@@ -53,7 +53,7 @@ class Operands:
         return np.stack([from_chunks(run.read().reshape(shape), element, transposed) for run in runs])
 
     def read(self, runs: Sequence[AddressRun], ctas: Index, leaders: Index) -> None:
-        """Check and record the reads of products, whose operands all four warps must be able to see.
+        """Check and record the reads of products. Their operands must be visible to all four warps.
 
         The first and the last lane represent each warp.
         """
