@@ -49,7 +49,7 @@ class Emission:
     writer: Writer
     #: values of the immutable variables in scope
     scalars: dict[str, LLVMValue] = field(default_factory=dict)
-    #: the expression loads or reads a mutable variable, so it must not be cached
+    #: the current expression loads or reads a mutable variable, so it must not be cached
     is_impure: bool = False
     #: mutable variables
     slots: dict[str, Word] = field(default_factory=dict)

@@ -425,7 +425,7 @@ def as_bits(emission: Emission, value: LLVMValue) -> str:
 
 
 def regrouped(emission: Emission, values: list[str], source: tuple[str, int], target: tuple[str, int]) -> list[str]:
-    """Return the same bits in registers of another type and size; both are (LLVM type, bits)."""
+    """Return the same bits in registers of another type and size. source, target: (LLVM type, bits)."""
     w = emission.writer
     (kind, bits), (to, to_bits) = source, target
     if kind == to:

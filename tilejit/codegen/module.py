@@ -212,7 +212,7 @@ def _pointer_attributes(buffer: Buffer, constant: bool) -> str:
     columns it reached 0.87 of a copy's speed, and 0.94 with plain loads. `readonly` made no kernel faster.
     constant: the array doesn't change while the kernel runs, because the kernel never writes it, no other argument
     overlaps it, and no load of it is ordered. On a written array `noalias` would be wrong even without overlap: LLVM
-    assumes that no other thread writes it at a barrier, and reuses the value from before.
+    assumes that no other thread writes it, and reuses values that were loaded before a barrier.
     """
     align = f"align {buffer.align} "
     return f"noalias {align}" if constant else align

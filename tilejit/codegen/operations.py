@@ -26,7 +26,7 @@ def operation(
 ) -> LLVMValue:
     """Emit the operation `name` on values of type `dtype`, which is also the type it computes in.
 
-    args: LLVM values; those of conditions first. proved: see `ScalarBuilder`.
+    args: LLVM values, conditions first. proved: see `ScalarBuilder`.
     raises: KernelTypeError if the operation isn't defined for the type.
     """
     record = ELEMENTWISE.get(name)

@@ -118,7 +118,7 @@ class Writer:
         self._writes: list[tuple[Word, Held | None]] = []
         #: the block's first line, and the number of writes before it
         self._begin = self._writes_before = 0
-        #: pending phis by name, which is the number of the line reserved for it; the names of those that are read
+        #: pending phis by name (% and the number of the reserved line); the names of the phis that are read
         self._phis: dict[str, _Phi] = {}
         self._read: dict[str, None] = {}
         self._conditions: set[str] = set()

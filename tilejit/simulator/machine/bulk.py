@@ -57,8 +57,8 @@ class BulkCopies:
     """The TMA copies of a chunk's threads.
 
     committed: the number of groups of each thread; read: how many of them have surely read their sources.
-    stores: of each thread, those not yet waited for until completion.
-    landed: of each CTA of the chunk and each agent that loads into it, the last load.
+    stores: each thread's stores whose completion it hasn't waited for.
+    landed: the last load into each CTA of the chunk by each agent.
     """
 
     def __init__(

@@ -46,10 +46,10 @@ class Clusters:
         self.home = lanes.full["chunk_cta"] // lanes.ranks
         #: the phase of each cluster's barrier
         self.phase = np.zeros(lanes.ctas // lanes.ranks, np.int64)
-        #: of each thread: the phase of an arrival that it hasn't waited for, the instruction of its last arrival, and
+        #: for each thread: the phase of an arrival that it hasn't waited for, the instruction of its last arrival, and
         #: the wait at which it is blocked, -1 if none
         self.pending, self.arrived, self.blocked = np.full((3, lanes.total), -1)
-        #: the releases into the current phase, and those that a wait for the last one acquires
+        #: the releases into the current phase, and those that a wait for the last completed phase acquires
         self.coming: Message | None = None
         self.done: Message | None = None
 

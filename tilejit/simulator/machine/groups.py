@@ -40,7 +40,7 @@ class WgmmaGroups:
         self.registers = ProductRegisters(names, warps.count, lanes, places)
         self.agents = Agents(access.checker, operations) if access.checker is not None else None
         self.operands = Operands(access, lanes, warps.count, places, self.agents)
-        #: of each warp, the event of the last product of each group
+        #: for each warp, the event of the last product in each group
         self.events: list[list[int]] = [[] for _ in range(warps.count)]
 
 

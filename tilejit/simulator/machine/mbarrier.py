@@ -59,7 +59,7 @@ class Wide:
 class MBarrier:
     """The barriers at one shared address: each array has an element per CTA of the chunk.
 
-    used: of each thread of the chunk, the event at which it last used its CTA's barrier, 0 if never.
+    used: for each thread of the chunk, the event of its last use of its CTA's barrier, 0 if none.
     """
 
     def __init__(self, address: int, region: MemoryRegion, lanes: Lanes, name: str) -> None:

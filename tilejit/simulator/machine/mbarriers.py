@@ -429,7 +429,7 @@ class MBarriers:
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str
     ) -> None:
-        """Check that phase n is waited for in phase n or n + 1: states and parities don't distinguish others."""
+        """Check that a wait for phase n finds phase n or n + 1: states and parities don't distinguish other phases."""
         wrong = np.flatnonzero((now != awaited) & (now != awaited + 1))
         if wrong.size:
             n, phase = int(awaited[wrong[0]]), int(now[wrong[0]])

@@ -21,7 +21,7 @@ from .reach import AddressRun, Reach
 
 
 class Operands:
-    """The operands of a chunk's products. latest: of each warp, the event of the reads of its latest product."""
+    """The operands of a chunk's products. latest: the event of the reads of each warp's latest product."""
 
     def __init__(self, access: Access, lanes: Lanes, warps: int, places: PtxPlaces, agents: Agents | None) -> None:
         self.access = access

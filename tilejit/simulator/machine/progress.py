@@ -74,7 +74,7 @@ class Loops:
 def same_bits(a: Any, b: Any) -> bool:
     if a is b or np.array_equal(a, b):
         return True
-    # a uniform value may be an array of equal elements; NaN equals itself
+    # a uniform value may be an array of equal elements; a NaN counts as equal to itself
     return bool(a.dtype.kind == "f") and np.broadcast_to(b, np.shape(a)).tobytes() == a.tobytes()
 
 

@@ -1,4 +1,4 @@
-"""The units that instructions use: those shared by a chunk's threads, and per-thread operations.
+"""The units that execute instructions: units shared by a chunk's threads, and per-thread operations.
 
 `Machine` adds blocks, barriers and scheduling; generated code refers to the machine as `S`.
 """
@@ -129,7 +129,7 @@ class Units:
         return from_sort_keys(self.warps.redux(op, keys, members))
 
     def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
-        # it synchronizes its lanes, but orders none of their memory accesses
+        # elect synchronizes its lanes, but orders none of their memory accesses
         leader, leads = self.warps.elect(self.warps.require(mask, pc))
         if self.mbarriers.late_waiters is not None:
             self.mbarriers.late_waiters.note_led(leader, pc)

@@ -38,7 +38,7 @@ class Warps:
     """The executing threads as a table of warps × 32 lanes.
 
     alive: the chunk's threads that have not exited.
-    leader: of each warp of the chunk, the lane that `elect` prefers.
+    leader: the lane that `elect` prefers in each warp of the chunk.
     failed: the last incomplete warp instruction: (a thread of the warp, mask of the missing lanes).
     """
 
