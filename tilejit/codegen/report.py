@@ -93,7 +93,7 @@ def assertion(emission: Emission, stmt: Assert) -> None:
 
     A trap would instead destroy the CUDA context. Barriers of a CTA, warp or cluster don't wait for threads that have
     ended, and waiters at an mbarrier read the record (`barriers.wait`). But waiters at barriers of warpgroups or of the
-    grid, at named barriers and for flags wait forever: such a launch never ends, and its record is never read.
+    grid, at named barriers and for flags don't read it: such a launch may never end, and then no record is read.
     """
     if emission.record is None:
         return
