@@ -162,8 +162,8 @@ tj.cta.store(B[256:512, 0:64], y)
     ("options", "limit", "hint"),
     [
         ("threads=64", "255", "use more threads, make the tiles smaller"),
-        ("threads=64, max_registers=128", "128 by max_registers=128", "use more threads, raise max_registers, make"),
-        ("threads=256, max_registers=100", "100 by max_registers=100", "use more threads, raise max_registers, make"),
+        ("threads=64, max_registers=128", "128 (max_registers=128)", "use more threads, raise max_registers, make"),
+        ("threads=256, max_registers=100", "100 (max_registers=100)", "use more threads, raise max_registers, make"),
     ],
 )
 def test_the_error_names_tiles_sizes_lines_and_what_to_do(options, limit, hint):

@@ -206,7 +206,7 @@ def test_every_use_of_a_register_in_flight_is_a_hazard(use, apart):
     out = np.zeros(1, np.uint32)
     start = "ld.param.u64 %x9, [p0]; add.u32 %r9, %r5, 8;"
     between = "setp.eq.u32 %p6, %r1, 99999; @%p6 bra NEXT; NEXT:" if apart else ""
-    with pytest.raises(AsyncHazardError, match=r"%d100 before the load"):
+    with pytest.raises(AsyncHazardError, match=r"%d100 before its load"):
         attempt(start + fill() + t.ld("32x32b", 2, 100) + between + use + WAIT_LD, out)
     attempt(start + fill() + t.ld("32x32b", 2, 100) + WAIT_LD + between + use + WAIT_LD + WAIT_ST, out)
 

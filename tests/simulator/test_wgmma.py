@@ -116,7 +116,7 @@ def test_registers_may_not_be_written_before_the_wait():
 
 
 def test_a_product_needs_a_fence_after_accesses_to_its_registers():
-    assert "without any wgmma.fence" in reported(edited(FENCE, ""))
+    assert "no wgmma.fence precedes a product" in reported(edited(FENCE, ""))
     message = reported(edited(FENCE, FENCE + "mov.f32 %d2, 0f00000000;"))
     assert "register %d2" in message and "without a wgmma.fence since" in message
     product = Product("f16", "f16", "f32", 8, 16, a_registers=True)

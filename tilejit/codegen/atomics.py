@@ -1,7 +1,7 @@
 """Atomic updates of one element: one instruction, or a compare-and-swap loop.
 
-An instruction is inline assembly, since LLVM never emits `red` for its `atomicrmw`. A constant stays in the text: only
-for `red.shared.add.u32 [a], 1` does ptxas emit ATOMS.POPC.INC, which merges updates of equal addresses.
+Instructions are emitted as inline assembly, because LLVM never selects `red` for `atomicrmw`. Constants are immediates:
+only for `red.shared.add.u32 [a], 1` does ptxas emit ATOMS.POPC.INC, which merges updates of equal addresses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def atomic(emission: Emission, stmt: Atomic) -> None:
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     dtype = stmt.place.buffer.dtype
     form = form_of(stmt.op, dtype, stmt.place.buffer.space)
-    assert form is not None, "the verifier knows the types"
+    assert form is not None, "the verifier checks the types"
     values = [evaluate(emission, operand) for operand in stmt.operands]
     if emission.has(ATOM.row(form)):
         before = _instruction(emission, stmt, form, stmt.place, values)
@@ -64,7 +64,7 @@ def _address(emission: Emission, place: Vector) -> tuple[str, Mapping[int, int]]
 def _by_swaps(emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector, value: LLVMValue) -> str:
     """Emit a compare-and-swap loop, for sums of 16-bit floats that the target has no instruction for.
 
-    The comparison is of bits, so that a NaN doesn't make the loop endless.
+    The loop compares bits, so that a NaN can't make it endless.
     """
     w, dtype, kind = emission.writer, place.buffer.dtype, register_type(place.buffer.dtype)
     swap = swap_of(form, stmt.order)

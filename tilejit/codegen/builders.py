@@ -50,7 +50,7 @@ def _predicate(comparison: Comparison, letter: str) -> str:
 
 
 class _TextBuilder(ScalarBuilder):
-    """Base of the builders; subclasses say where `write` and `call` put an instruction."""
+    """Base class of the builders. Subclasses decide where `write` and `call` put an instruction."""
 
     def __init__(self, number_format: Format | None) -> None:
         self._format = number_format
@@ -198,7 +198,7 @@ class FunctionBuilder(_TextBuilder, BlockBuilder):
 
 
 class InlineBuilder(_TextBuilder):
-    """Builder of an operation at its use, within one block."""
+    """Builder that emits an operation inline, within one block."""
 
     def __init__(self, emission: Emission, dtype: DType, proved: bool = False) -> None:
         super().__init__(FORMATS.get(dtype.name))
@@ -217,7 +217,7 @@ class InlineBuilder(_TextBuilder):
 
 
 class FormBuilder(InlineBuilder):
-    """Builder that detects operations which are one instruction for all arguments."""
+    """Builder that detects operations that are a single instruction for all arguments."""
 
     def __init__(self, dtype: DType, proved: bool) -> None:
         _TextBuilder.__init__(self, FORMATS.get(dtype.name))
@@ -250,6 +250,6 @@ class FormBuilder(InlineBuilder):
         return None
 
     def form(self, result: Number) -> str | None:
-        """Return the instruction that computes `result`, or None if there are others."""
+        """Return the single instruction that computes `result`, or None if the operation may need others."""
         is_one = self._is_form and len(self._written) == 1 and self._written[0][0] is result
         return self._written[0][1] if is_one else None

@@ -15,7 +15,7 @@ def cast(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool = True) 
 
     Conversion to a float rounds once, to nearest even. Conversion to an integer rounds toward zero and saturates; NaN
     becomes 0.
-    saturate: of fp8 only: infinities and finite values that overflow become the greatest finite value.
+    saturate: for fp8 only; infinities and finite values that overflow become the greatest finite value.
     """
     source = x.dtype
     if source == dtype:
@@ -89,7 +89,7 @@ def _float_to_integer(emission: Emission, x: LLVMValue, dtype: DType) -> str:
 
 
 def _widened(emission: Emission, x: LLVMValue) -> LLVMValue:
-    """Widen to float32, except float64."""
+    """Widen `x` to float32, unless it is a float64."""
     w = emission.writer
     if x.dtype in (float32, float64):
         return x

@@ -20,7 +20,7 @@ class Changes(NamedTuple):
 # cached, because enclosing loops ask for the same body again
 @remembered
 def changed(body: Block) -> Changes:
-    """Return what the statements change, nested ones too."""
+    """Return the variables and local buffers that the statements change, including nested statements."""
     variables: dict[str, None] = {}
     buffers: dict[str, None] = {}
     places: list[Place] = []

@@ -19,22 +19,22 @@ class Counting:
     #: the test that there is a first iteration, "" if there always is
     has_one: str
     step: str
-    #: if the step's sign is known, the index to compare with; else the stride: the loop goes on while more is left
+    #: if the step's sign is known, the index to compare with; else the stride, which is compared with the distance left
     limit: str
     #: the comparison, "" if the step's sign is unknown
     before: str = ""
-    #: the index one step past the end fits its type, so that the test is of the next index, else of the present one
+    #: the index one step past the end fits its type, so the test can use the next index instead of the current one
     stays_inside: bool = False
-    #: of the addition that increments the index
+    #: LLVM flags of the addition that increments the index
     flags: str = ""
-    #: the distance left, which is carried with the index
+    #: the distance left, which is a loop-carried value like the index; empty if the step's sign is known
     words: tuple[Word, ...] = ()
 
     def goes_on(self, w: Writer, index: str) -> str:
         return w.value(f"icmp {self.before} {self.kind} {index}, {self.limit}")
 
     def advance(self, w: Writer, index: str) -> tuple[str, str]:
-        """Emit the next index and the test that another iteration follows."""
+        """Emit the next index, and the test for another iteration."""
         more = ""
         for word in self.words:
             left = w.read(word, self.kind)
@@ -60,8 +60,8 @@ def _stays_inside(stmt: For, dtype: DType) -> bool:
 def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str, threads: int) -> Counting:
     """Emit the loop control of a `for` in a CTA of `threads` threads.
 
-    If the index might leave its type, the test precedes the step and uses the distance left, which fits the unsigned
-    type of the same width. Otherwise the next index is compared with the end, which LLVM and ptxas understand better.
+    If the next index might overflow, the test precedes the increment and uses the distance left, which fits an unsigned
+    integer of the same width. Otherwise the next index is compared with the end, which LLVM and ptxas optimize better.
     """
     kind, sign = f"i{dtype.bits}", "u" if dtype.kind == "uint" else "s"
 

@@ -49,7 +49,7 @@ class Emission:
     writer: Writer
     #: values of the immutable variables in scope
     scalars: dict[str, LLVMValue] = field(default_factory=dict)
-    #: the expression loads or reads a mutable variable, so it must not be cached
+    #: the current expression loads or reads a mutable variable, so it must not be cached
     is_impure: bool = False
     #: mutable variables
     slots: dict[str, Word] = field(default_factory=dict)
@@ -146,8 +146,8 @@ TYPES = {"r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "n": "
 class _AsmCall(NamedTuple):
     """A row as a call of inline assembly, without its operands.
 
-    kinds: the operands' types. results: the number of result registers; result: their type together; definition: of
-    that type, if it is named.
+    kinds: the operands' types. results: the number of result registers. result: the LLVM type of all results.
+    definition: the definition of that type, "" if it isn't named.
     """
 
     before: str

@@ -113,8 +113,8 @@ def _compared(emission: Emission, op: Op, order: tuple[str, str]) -> LLVMValue |
     """Compare a sum with a constant term by moving that term to the other side, or return None.
 
     Unrolled iterations then compare one shared value with different constants. Returns None if a difference might wrap.
-    A 64-bit limit that isn't constant is the end of a window, which has few tests while several arrays test one sum; a
-    difference for each of them would cost more.
+    A 64-bit limit that isn't constant is the end of a window. Each window has few tests, but several arrays test the
+    same sum, so that a difference per limit would cost more.
     """
     left, right = op.args
     if left.dtype.kind != "int" or not _is_near(left) or not _is_near(right):
@@ -135,7 +135,7 @@ def _compared(emission: Emission, op: Op, order: tuple[str, str]) -> LLVMValue |
 
 @remembered
 def _is_near(expr: Expr) -> bool:
-    """True if its difference from another such value can't wrap."""
+    """True if the difference between `expr` and another near expression can't wrap."""
     far, (low, high) = _far(expr.dtype), facts.bounds(expr)
     return low is not None and high is not None and -far <= low and high <= far
 
@@ -151,7 +151,7 @@ _COMPUTED: dict[type, Callable[[Emission, Any], LLVMValue]] = {Op: _operation, C
 
 @lasting
 def constant(const: Const) -> LLVMValue:
-    """Return a constant that isn't an integer as a value.
+    """Return a non-integer constant as an LLVM value.
 
     Cached: unrolled loops repeat constants, and formatting the bits of a float takes 8 µs.
     """
@@ -160,7 +160,7 @@ def constant(const: Const) -> LLVMValue:
 
 @lru_cache(4096)
 def integer(value: int, dtype: DType) -> LLVMValue:
-    """Return an integer as a constant of a type, wrapped to its width."""
+    """Return an integer constant as an LLVM value, wrapped to the width of `dtype`."""
     wrapped = value & (2**dtype.bits - 1)
     if dtype.kind == "int" and wrapped >> (dtype.bits - 1):
         wrapped -= 2**dtype.bits
@@ -187,7 +187,7 @@ def _proved(op: Op) -> bool:
 
 @lru_cache(64)
 def specials_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
-    """Return the specials that tell a CTA its position along a grid axis, or the number of CTAs there."""
+    """Return the specials that hold a CTA's position along a grid axis, or the number of CTAs along it."""
     of_cluster = () if cluster is None or cluster[axis] == 1 else (rank_name(cluster),)
     return frozenset((*(name for name in SPECIALS if name.endswith(f".{axis}")), *of_cluster))
 

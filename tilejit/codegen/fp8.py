@@ -1,4 +1,4 @@
-"""Conversion of the two fp8 types: by instructions from sm_89 on, else by integer code with equal bits.
+"""Conversion of the two fp8 types: by instructions from sm_89 on, otherwise by code that gives the same bits.
 
 e4m3fn: sign, 4 exponent bits of bias 7, 3 mantissa bits; no infinity; NaN is 0x7f; greatest 448.
 e5m2: sign, 5 exponent bits of bias 15, 2 mantissa bits; like float16's upper byte; greatest 57344.
@@ -16,7 +16,7 @@ from .patterns import field, from_bits, rounded_off, to_bits
 
 @dataclass(frozen=True, slots=True)
 class _FP8Format:
-    #: the number of bits
+    #: the number of mantissa bits
     mantissa: int
     bias: int
     #: the pattern of the greatest finite value

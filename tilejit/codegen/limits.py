@@ -70,7 +70,7 @@ def _largest(placements: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -
 def check_local_memory(kernel: Kernel, buffers: Sequence[Buffer], addressed: Collection[str] = ()) -> None:
     """Raise an error if the local buffers exceed a thread's memory. addressed: those in local memory, by name.
 
-    A buffer larger than that memory counts too, because ptxas would spill it.
+    A buffer larger than the limit on local memory counts too, because ptxas would spill it.
     """
     local = [(b, b.size_bytes) for b in buffers if b.space == "local"]
     spilled = [b for b, size in local if b.name in addressed or size > _LOCAL_LIMIT]
@@ -133,9 +133,9 @@ def _cause(kernel: Kernel, limit: int) -> str:
     if limit == MAX_REGISTERS:
         return ""
     if limit > most_registers(kernel.threads, kernel.max_registers):
-        return " by tj.set_registers"
+        return " (set by tj.set_registers)"
     if limit == kernel.max_registers:
-        return f" by max_registers={limit}"
+        return f" (max_registers={limit})"
     return f": {kernel.threads} threads share {REGISTERS:,}"
 
 

@@ -97,7 +97,7 @@ def _descriptor(emission: Emission, descriptor: Descriptor, starts: dict[str, st
 
     starts: the bases of this instruction's descriptors. Each is copied opaquely, or LLVM would keep the sums live
     across iterations. wgmma takes descriptors from uniform registers, where an addition is free; a sum kept in ordinary
-    registers takes two of them, and moves. Attention's loop needs 16 registers less.
+    registers takes two of them, and moves. The loop of attention needs 16 fewer registers.
     """
     w = emission.writer
     address, past = shared_address(emission, descriptor.place)
@@ -161,7 +161,7 @@ def _add_offset(emission: Emission, buffer: Buffer, base: str, offset: LLVMValue
 
 
 def view(emission: Emission, stmt: BufferView) -> None:
-    """Emit the start of a view, unless it equals its base's."""
+    """Emit the start address of a view, unless it equals that of its base."""
     buffer, base = stmt.buffer, stmt.buffer.base
     if buffer.offset is None or base is None:
         return
@@ -209,7 +209,7 @@ def _store_results(
 
 
 def _words(emission: Emission, value: LLVMValue, operand: Operand) -> list[str]:
-    """Split the bits of a scalar into registers, zero-extended to fill one."""
+    """Split the bits of a scalar into registers, or zero-extend them if they don't fill one."""
     kind, width = _type_and_bits(operand.register)
     bits = value.dtype.bits
     if bits <= width:

@@ -1,7 +1,7 @@
 """Loads, stores and vector moves.
 
 Elements are accessed one by one (`load`, `store`), or as a vector in one access (`read`, `write`). A vector is moved as
-words, whose size doesn't depend on the type of the elements:
+words, whose size depends on the sizes of the elements and of the vector:
 
     elements of 8 bytes          words of 64 bits     16 bytes are ld.global.v2.b64
     smaller, 4 bytes or more     words of 32 bits     16 bytes are ld.global.v4.b32
@@ -60,7 +60,7 @@ def address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[st
     pointer = pointer_type(buffer.space)
     place, past = _place(emission, buffer, offset, pointer, emission.base(buffer))
     if buffer.space == "local" and past:
-        # next to its access LLVM folds the constant into it; shared from another block, it would remain an addition
+        # LLVM folds the constant into an access of the same block; shared between blocks it would remain an addition
         return pointer, emission.writer.fresh(f"getelementptr i8, {pointer} {place}, i64 {past}")
     return pointer, _past(emission, pointer, place, past)
 
@@ -166,7 +166,7 @@ def _write_registers(
 
 def _registers(buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat) -> list[Word] | None:
     """Return the registers that hold a vector's words, or None if a word isn't a whole register."""
-    assert offset.part is None, "verified: registers are named by constants"
+    assert offset.part is None, "verified: offsets in registers are constants"
     if words.bits != registers.bits:
         return None
     first, within = divmod(offset.past * buffer.dtype.bits, words.bits)
@@ -244,17 +244,17 @@ def _write_part(emission: Emission, registers: Registers, number: int, part: Wor
 
 
 class Guard(NamedTuple):
-    """The predicate of a global access, an LLVM value. otherwise: each word of a load if it is false."""
+    """The predicate of a global access, an LLVM value. otherwise: each loaded word if the predicate is false."""
 
     predicate: str
     otherwise: str = ""
 
 
 def takes_guard(emission: Emission, move: Move) -> bool:
-    """True if a move is a register access of global memory that should carry its predicate.
+    """True if a predicated move between registers and global memory should be a predicated access, not a branch.
 
-    Of loads, only those whose registers are moved on to memory: ptxas would delay loads whose values are computed with,
-    which makes `examples/bias_gelu.py` 3 % slower.
+    A load qualifies only if its registers are later copied to memory: ptxas would delay a load whose values are used in
+    computations, which makes `examples/bias_gelu.py` 3 % slower.
     """
     place = move.memory
     if place.buffer.space != "global" or move.order:
@@ -272,7 +272,7 @@ def read(
     """Return the words of a vector at `offset`, read by one memory access or from registers.
 
     order: one of `ORDERS["move"]`. cache: the cache policy of a global access; ordered accesses ignore it. guard: only
-    of moves for which `takes_guard` is true.
+    for moves for which `takes_guard` is true.
     """
     w, buffer = emission.writer, vector.buffer
     registers = emission.registers.get(buffer.root.name)
@@ -350,7 +350,7 @@ def _write_by_row(
 
 
 def _form(emission: Emission, words: WordFormat, cache: str, guard: Guard | None) -> GlobalAccess:
-    """Return the access of words: the widest, if it can't be one."""
+    """Return the format of one access: all of the words, or as many as the widest access takes."""
     widest = 2 * WIDEST_BITS if not cache and emission.has(GLOBAL_256) else WIDEST_BITS
     number = min(words.number, widest // words.bits)
     return GlobalAccess(words.bits, number, not words.word.startswith("i"), cache, guarded=guard is not None)
@@ -425,7 +425,7 @@ def as_bits(emission: Emission, value: LLVMValue) -> str:
 
 
 def regrouped(emission: Emission, values: list[str], source: tuple[str, int], target: tuple[str, int]) -> list[str]:
-    """Return the same bits in registers of another type and size; both are (LLVM type, bits)."""
+    """Return the same bits in registers of another type and size. source, target: (LLVM type, bits)."""
     w = emission.writer
     (kind, bits), (to, to_bits) = source, target
     if kind == to:

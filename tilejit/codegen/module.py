@@ -47,7 +47,7 @@ class Generated:
     spans: tuple[Span, ...]
     #: the layout of shared memory
     shared_map: tuple[SharedPlace, ...]
-    #: by code - 1 of an assertion record
+    #: code c of an assertion record refers to assertions[c - 1]
     assertions: tuple[Assert, ...]
     #: specials that the kernel reads
     specials: frozenset[str]
@@ -129,9 +129,9 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], entry: str) -> str:
 
 
 def _passes(emission: Emission) -> FrontPasses:
-    """Return the passes that would change the module.
+    """Return the passes that might change the module.
 
-    Of the 69 kernels of the examples, 39 need none and 18 only the inliner, with as much SASS as with all passes.
+    Of the examples' 69 kernels, 39 need no pass and 18 only the inliner; their SASS is as long as with all passes.
     """
     return FrontPasses(bool(emission.functions), emission.writer.foldable or emission.tests_first)
 
@@ -209,10 +209,10 @@ def _pointer_attributes(buffer: Buffer, constant: bool) -> str:
 
     `readonly` is omitted on purpose. With it LLVM emits `ld.global.nc`, and ptxas moves those loads past barriers to
     their uses. A row that layernorm's backward pass prefetches before its sums then arrived too late: with 8,192
-    columns it reached 0.87 of a copy's speed, and 0.94 with plain loads. No kernel was faster.
+    columns it reached 0.87 of a copy's speed, and 0.94 with plain loads. `readonly` made no kernel faster.
     constant: the array doesn't change while the kernel runs, because the kernel never writes it, no other argument
     overlaps it, and no load of it is ordered. On a written array `noalias` would be wrong even without overlap: LLVM
-    assumes that no other thread writes it at a barrier, and reuses the value from before.
+    assumes that no other thread writes it, and reuses values that were loaded before a barrier.
     """
     align = f"align {buffer.align} "
     return f"noalias {align}" if constant else align
@@ -225,7 +225,7 @@ def _registers(buffer: Buffer) -> Registers:
     bits = 16 if size == 2 else max(buffer.dtype.bits, 32)
     narrow = buffer.dtype.bits < bits
     words, kind = -(-size * 8 // bits), f"i{bits}" if narrow else register_type(buffer.dtype)
-    # padding may never be written, but is computed with like the other elements
+    # padding may never be written, but computations include it like the other elements
     return Registers(words, bits, kind, zeroed=bool(buffer.slots))
 
 

@@ -26,7 +26,7 @@ def operation(
 ) -> LLVMValue:
     """Emit the operation `name` on values of type `dtype`, which is also the type it computes in.
 
-    args: LLVM values; those of conditions first. proved: see `ScalarBuilder`.
+    args: LLVM values, conditions first. proved: see `ScalarBuilder`.
     raises: KernelTypeError if the operation isn't defined for the type.
     """
     record = ELEMENTWISE.get(name)
@@ -69,15 +69,15 @@ class OneInstruction(NamedTuple):
 
     #: the instruction, with `{0}` and `{1}` for the arguments
     form: str
-    #: of the result
+    #: the type of the result
     dtype: DType
-    #: of the intrinsic that it calls, or ""
+    #: the declaration of the intrinsic that it calls, or ""
     declaration: str
 
 
 @cache
 def one_instruction(name: str, dtype: DType, proved: bool) -> OneInstruction | None:
-    """Return the single instruction that the operation `name` is in a type, or None."""
+    """Return the single instruction that computes the operation `name` in a type, or None if it needs several."""
     record = ELEMENTWISE.get(name)
     return None if record is None else _one_instruction(record, dtype, proved)
 

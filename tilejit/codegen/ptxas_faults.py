@@ -1,6 +1,6 @@
 """Faults of ptxas, and PTX that avoids them.
 
-A driver contains its own version of ptxas, and saved PTX may be compiled by any. So emission always avoids all faults.
+A driver contains its own version of ptxas, and any version may compile saved PTX. So emission always avoids all faults.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ FAULTS = (
     PtxasFault(
         name="three_way_maximum",
         provoked_by=(
-            "max(max(a, -b), c) of s32 or s16, or the same of min, where nothing else uses the inner result. ptxas "
-            "loses the negation of what it takes for the second operand of the inner one: a uniform register, if one "
-            "of them is. -b may be a neg, a difference from zero or a product with -1. The zero, or the inner maximum, "
-            "may be of an earlier iteration of a loop that ptxas unrolls. Not affected: unsigned types, a maximum of a "
+            "max(max(a, -b), c) of s32 or s16, or the same with min, where nothing else uses the inner result. ptxas "
+            "drops the negation of the operand that it makes the inner one's second: a uniform register, if there is "
+            "one. -b may be a neg, a difference from zero or a product with -1. The zero, or the inner maximum, may "
+            "come from an earlier iteration of a loop that ptxas unrolls. Not affected: unsigned types, a maximum of a "
             "minimum, and operands such as a - b, ~b, |b| and int32(-b)."
         ),
         versions="wrong: 12.6 to 13.3; right: 13.4, 13.5",
@@ -48,24 +48,24 @@ FAULTS = (
         name="lost_extension",
         provoked_by=(
             "neg.s16 or abs.s16 of -32768 whose result, also packed and unpacked, is compared, shifted, multiplied or "
-            "converted as a signed number: ptxas takes it for an extended number, so that it is +32768. Not affected: "
+            "converted as a signed number: ptxas assumes that it is sign-extended, and reads +32768. Not affected: "
             "numbers of 8 bits, conversions to floats, -1 * x, and the sum of the result with another number."
         ),
         versions="wrong: 12.6 to 13.2; right: 13.3 to 13.5",
         evidence="sm_90: IADD3 R5, RZ, -R0, RZ or IABS R5, R0 without the PRMT R5, R5, 0x9910, RZ after it",
-        avoided_by="without_faults writes mul.lo.s16 by -1, and abs.s32 of the extended number",
-        cost="none, but 2 moves where the result is compared (of the code of ptxas 13.5)",
+        avoided_by="without_faults writes mul.lo.s16 by -1, and abs.s32 of the sign-extended number",
+        cost="none, except 2 moves where the result is compared (in the code of ptxas 13.5)",
     ),
     PtxasFault(
         name="half_of_joined_register",
         provoked_by=(
             "mov.b32 {lo, hi}, r where r, or a register that it copies, has several definitions because paths join, "
-            "and is equal in all threads. ptxas computes from the halves in uniform registers, and takes the register "
-            "after r for the upper half. Not affected: r computed or loaded by one instruction, and float16."
+            "and is equal in all threads. ptxas computes with the halves in uniform registers, and uses the register "
+            "after r as the upper half. Not affected: r computed or loaded by one instruction, and float16."
         ),
         versions="wrong: 12.6 to 13.5, for sm_90 at -O1 and above",
         evidence="of one unpacked register, R2: R2UR UR8, R2; R2UR UR9, R3; PRMT R25, R3, 0x5410, R3",
-        avoided_by="without_faults uses cvt.u16.u32 and shr.u32 if integers of 16 bits are computed from the halves",
+        avoided_by="without_faults uses cvt.u16.u32 and shr.u32 if the halves are operands of integer arithmetic",
         cost="none: 20 to 31 instructions fewer in five kernels of 270 to 690",
     ),
     PtxasFault(
@@ -96,7 +96,7 @@ _PREDICATE = re.compile(r"@!?%\w+\s+$")
 
 
 class _Instruction(NamedTuple):
-    """An instruction. operation: max or sub, say. kind: its type, as in s32. result: one of its results."""
+    """An instruction. operation: for example max. kind: its type, for example s32. result: one of its results."""
 
     operation: str
     kind: str
@@ -118,7 +118,7 @@ class _Instruction(NamedTuple):
 
 
 class _Program:
-    """The instructions through which values are followed. by_result: those that may define a register."""
+    """A kernel's instructions, for tracing values to their sources. by_result: those that may define a register."""
 
     def __init__(self, ptx: str) -> None:
         self.by_result: dict[str, list[_Instruction]] = defaultdict(list)
@@ -138,7 +138,7 @@ class _Program:
         return any(self._negates(i) for i in self.sources([operand], self._keeps_negation))
 
     def sources(self, registers: Iterable[str], passes: Callable[[_Instruction], bool]) -> Iterator[_Instruction]:
-        """Yield the instructions that may define values, also through those that `passes` accepts."""
+        """Yield the instructions that may define registers, directly or through those that `passes` accepts."""
         for register in self.origins(registers, passes):
             yield from self.by_result.get(register, ())
 
@@ -179,7 +179,7 @@ class _Program:
 
 
 def without_faults(ptx: str) -> str:
-    """Return PTX of one kernel that computes the same and provokes none of the faults that show in its text."""
+    """Return equivalent PTX of one kernel that provokes none of the faults that can be recognized in its text."""
     if _NEGATION.search(ptx) is not None:
         ptx = _with_extensions(ptx)
     if _EXTREMUM.search(ptx) is not None:
@@ -188,7 +188,7 @@ def without_faults(ptx: str) -> str:
 
 
 def _with_extensions(ptx: str) -> str:
-    """Return PTX in which every signed use of 16 bits reads an extended number."""
+    """Return PTX in which every signed use of a 16-bit register reads a sign-extended number."""
     program = _Program(ptx)
     changes: dict[tuple[int, int], list[str]] = {}
     for use in _SIGNED_USE.finditer(ptx):
@@ -222,7 +222,7 @@ def _with_separate_extrema(ptx: str) -> str:
 
 
 def _with_shifted_halves(ptx: str) -> str:
-    """Return PTX in which no mov takes halves from which integers are computed of a register with many definitions."""
+    """Return PTX in which no mov unpacks a register with several definitions into operands of integer arithmetic."""
     program = _Program(ptx)
     terms = (term for found in _INTEGER.finditer(ptx) for term in found[1].split(", "))
     used = set(program.origins(terms, _Instruction.is_copy))
@@ -240,7 +240,7 @@ def _with_shifted_halves(ptx: str) -> str:
 
 
 def _rewritten(ptx: str, changes: dict[tuple[int, int], list[str]], registers: dict[str, str]) -> str:
-    """Return PTX with other lines for the instructions at some spans, each under the predicate of the old one.
+    """Return PTX in which other lines replace the instructions at some spans, under the same predicates.
 
     registers: the new registers that these lines may use, and their types.
     """

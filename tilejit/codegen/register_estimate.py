@@ -8,8 +8,8 @@ from ..ir.nodes import Kernel
 from ..register_usage import Usage
 from .storage import local_memory, most_at_once
 
-#: registers for addresses, indices and temporaries; an elementwise kernel of one element takes 8 to 16, one of tiles 16
-#: to 32
+#: registers for addresses, indices and temporaries; an elementwise kernel takes 8 to 16 for one element per thread, and
+#: 16 to 32 for tiles
 OTHER_REGISTERS = 16
 
 
@@ -17,7 +17,7 @@ def estimate(kernel: Kernel, pressure: Pressure | None) -> Usage:
     """Estimate the register usage from the local tiles. pressure: None if all tiles fit.
 
     Registers: the peak of the tiles' live ranges at lane level, each from its first to its last use. This tends to
-    overestimate; ptxas uses about as many if available, to keep more in flight. Spills: the excess at the point of
+    overestimate; ptxas uses about as many if available, to keep loads in flight. Spills: the excess at the point of
     maximum pressure.
     """
     limit = most_of_a_thread(kernel)

@@ -79,7 +79,7 @@ def _string(emission: Emission, text: str) -> str:
 
 
 def some_thread_failed(emission: Emission) -> str:
-    """Emit the test that an assertion has failed, in this launch or in one whose failure is still unreported.
+    """Emit a test for a failed assertion, in this launch or in one whose failure is still unreported.
 
     The record begins with the assertion's code, which is 0 until one fails.
     """
@@ -93,7 +93,7 @@ def assertion(emission: Emission, stmt: Assert) -> None:
 
     A trap would instead destroy the CUDA context. Barriers of a CTA, warp or cluster don't wait for threads that have
     ended, and waiters at an mbarrier read the record (`barriers.wait`). But waiters at barriers of warpgroups or of the
-    grid, at named barriers and for flags don't: such a launch may never end, so that the record is never read.
+    grid, at named barriers and for flags don't read it: such a launch may never end, and then no record is read.
     """
     if emission.record is None:
         return

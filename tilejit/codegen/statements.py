@@ -106,7 +106,7 @@ def _if(emission: Emission, stmt: If) -> None:
 
 
 def _for(emission: Emission, stmt: For) -> None:
-    """Emit a counted loop: its test after each iteration, and one before the first if there may be none."""
+    """Emit a counted loop. The test follows each iteration; another precedes the loop if there may be no iteration."""
     assert not stmt.unrolled, "unrolled loops have been expanded"
     w = emission.writer
     # PTX computes in at least 32 bits

@@ -102,7 +102,7 @@ def shared_globals(memory: Iterable[MemoryPlacement]) -> tuple[list[str], dict[s
 def legal(name: str) -> str:
     """Escape a name as an identifier of both LLVM and PTX, injectively.
 
-    Other characters become their code points: two digits, or any number between underscores.
+    Other characters become `$` and their code points: two hexadecimal digits, or any number between underscores.
     """
     return re.sub(r"[^0-9A-Za-z_]", lambda found: _escaped(ord(found[0])), name)
 

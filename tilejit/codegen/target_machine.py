@@ -19,23 +19,23 @@ _LLVM, _PACKAGE = 22, "llvmlite>=0.50,<0.51"
 #: Options that turn off back-end passes which cost more than they gain. Their work on addresses is already done: passes
 #: on lane IR hoist them out of loops, and the writer shares equal values. LLVM silently ignores unknown options.
 #: Together these passes took half of the 52 ms that emission of the matmul kernel took. Without them the SASS of 316
-#: kernels is 1.4 % longer in all (of 33 kernels by more than 5 %), and that of all their loops 7 % shorter; rolled
+#: kernels is 1.4 % longer in all (for 33 kernels over 5 %), and that of all their loops 7 % shorter; rolled
 #: loops of copies have 22 instructions instead of 18. The attribute `optnone` instead made 40 of 159 kernels over 5 %
 #: longer.
 _OPTIONS = (
     "-opt-disable-enable-verbosity=0",
-    # Instructions that it moves lose their source lines. ptxas schedules anyway: with and without this pass, seven
-    # kernels need equal numbers of registers, and six of them have as many instructions (one has 58 for 57).
+    # Instructions that this pass moves lose their source lines. ptxas schedules anyway: of seven kernels, all need as
+    # many registers with as without it, and six have as many instructions (one has 58 instead of 57).
     "-disable-machine-sink",
     # Straight-line strength reduction took 11 of the 52 ms, and loop strength reduction 8.
     "-opt-disable=slsr",
     "-disable-lsr",
     "-opt-disable=nary-reassociate",
     "-disable-cgp",
-    # It ran three times, in 8 % to 14 % of all instructions that LLVM executes. The writer has already shared equal
-    # values.
+    # This pass ran three times and took 8 % to 14 % of the instructions that LLVM executes. The writer has already
+    # shared equal values.
     "-opt-disable=early-cse",
-    # These have nothing to do: PTX is unchanged without them, and emission is 4 % faster. Passes with an option of
+    # These passes do nothing: PTX is unchanged without them, and emission is 4 % faster. Passes with an option of
     # their own aren't even constructed; constructing all passes took 1.7 of the 7.7 million instructions executed to
     # emit vector_add.
     "-disable-constant-hoisting",
@@ -48,22 +48,22 @@ _OPTIONS = (
     "-disable-ssc",
     "-opt-disable=opt-phis",
     # Without these two, some operands are swapped and some blocks numbered differently. The SASS of the examples' 68
-    # kernels has as many instructions (2 differ by one) and registers; emission of attention takes 3 % less.
+    # kernels has as many instructions (2 differ by one) and registers; emission of attention takes 3 % less time.
     "-disable-branch-fold",
     "-disable-peephole",
     # The parser would verify each module with debug information, which took a fifth of its time; `compile_text`
     # verifies modules explicitly.
     "-disable-auto-upgrade-debug-info",
     # `-opt-disable` doesn't affect speculative execution. That pass hoists addresses of masked accesses above the
-    # branch with their constants, which become additions instead of parts of the accesses. Without it, and with
+    # branch with their constants, which become additions instead of offsets of the accesses. Without it, and with
     # addresses that the writer hoists without their constants, the PTX of the examples' 65 kernels is 1.8 % shorter,
     # and their SASS 0.3 %.
     "-spec-exec-max-not-hoisted=0",
 )
 
 
-#: of code generation. Level 3 would run another GVN pass, which costs 5 % of emission. Of 1,300 kernels 1,037 come out
-#: the same. Of the others 97 were compared: 88 need as many registers, 5 more and 4 fewer, with 0.2 % more SASS in all.
+#: The optimization level. Level 3 would run another GVN pass, which costs 5 % of emission. At level 2, 1,037 of 1,300
+#: kernels come out the same. Of 97 others, 88 need as many registers, 5 more and 4 fewer, with 0.2 % more SASS in all.
 _LEVEL = 2
 
 
@@ -82,9 +82,9 @@ def llvm_problem() -> str | None:
 def _c(name: str, *args: Any) -> Any:
     """Call a function of llvmlite's C interface; the caller holds the lock that `_prepare` returns.
 
-    llvmlite's Python objects aren't safe where an interrupt may arrive between any two calls: one that arrives while
-    their lock is acquired or released leaves it locked, and one that arrives while a string is freed makes it be freed
-    twice. Here each resource is freed in exactly one place; an interrupt may leak it, but never frees it twice.
+    llvmlite's Python objects aren't safe against interrupts: one that arrives while their lock is acquired or released
+    leaves it locked, and one that arrives while a string is freed causes a double free. Here each resource is freed in
+    exactly one place; an interrupt may leak it, but never frees it twice.
     """
     from llvmlite.binding import ffi
 
@@ -132,7 +132,7 @@ def _machine(cpu: str, ptx: tuple[int, int]) -> Any:
 
 
 class FrontPasses(NamedTuple):
-    """The passes to run before the back end: the inliner; branch folding and loop rotation."""
+    """The passes to run before the back end. inlines: the inliner. folds: branch folding and loop rotation."""
 
     inlines: bool
     folds: bool

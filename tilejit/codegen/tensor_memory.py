@@ -21,7 +21,7 @@ from .expressions import special
 
 _LEAST = 32
 
-#: a warp id shifted left by this is the lane field of the warp's first of 32 lanes
+#: a warp id shifted left by this is the lane field of the address of the warp's first lane
 _LANES_SHIFT = 16 + 5
 
 _ADDRESS = "@tmem_address"

@@ -36,7 +36,7 @@ def register_type(dtype: DType) -> str:
 
 @cache
 def memory_type(dtype: DType) -> str:
-    """Return the type of an element in memory: that in registers, but a whole byte for bool."""
+    """Return the type of an element in memory: `register_type`, but a whole byte for bool."""
     return "i8" if dtype.kind == "bool" else register_type(dtype)
 
 

@@ -19,7 +19,7 @@ _PURE = frozenset({
     "ptrtoint", "select", "sext", "shl", "sub", "trunc", "udiv", "urem", "xor", "zext",
 })
 
-#: the size of a block that LLVM still duplicates into its predecessors, if they decide the branch at its end
+#: the largest block, in lines, that LLVM duplicates into predecessors that decide the branch at its end
 _MOST_TWICE = 10
 
 K = TypeVar("K")
@@ -58,7 +58,7 @@ class Available(NamedTuple):
 
 
 class Path(NamedTuple):
-    """An edge into a block, by the predecessor and the line that ends it.
+    """An edge into a block: the label of the predecessor, and the number of the line that ends it.
 
     held: contents of the words written since the target's `available`. computes: the predecessor only computes words.
     """
@@ -78,7 +78,7 @@ _Phi = tuple[Word, str, list[Path], Held, bool]
 class Join:
     """A block that branches may target.
 
-    available: at the point that dominates it. is_last: no word is read from there on.
+    available: the values available where the block was created. is_last: no word is read in it or after it.
     """
 
     label: str
@@ -105,7 +105,7 @@ class Writer:
         self.foldable = False
         #: no instruction of the current block has side effects or reads memory
         self._computes = True
-        #: the target of a thread that ends, or None for a plain return
+        #: the block to which a thread branches at its end, or None for a plain return
         self.exit: Join | None = None
         #: values of pure expressions, by identity
         self.results: Table[int, LLVMValue] = Table()
@@ -118,7 +118,7 @@ class Writer:
         self._writes: list[tuple[Word, Held | None]] = []
         #: the block's first line, and the number of writes before it
         self._begin = self._writes_before = 0
-        #: pending phis by name, which is the number of the line reserved for it; the names of those that are read
+        #: pending phis by name (% and the number of the reserved line); the names of the phis that are read
         self._phis: dict[str, _Phi] = {}
         self._read: dict[str, None] = {}
         self._conditions: set[str] = set()
@@ -277,7 +277,7 @@ class Writer:
             held[word] = kind, value, location
 
     def _move(self, word: Word, value: str) -> None:
-        """Write a named register. Consecutive zeros, with which tiles start, become one call."""
+        """Write a named register. Consecutive writes of zero, which initialize tiles, become one call."""
         if value not in ZEROS:
             self.effect(word.moved_to(value))
             return

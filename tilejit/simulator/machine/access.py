@@ -230,7 +230,7 @@ class Access:
         return self.checker
 
     def subsets(self, number: int, address: NDArray[Any]) -> list[NDArray[np.int64]]:
-        """Return the threads that access each region, without those whose address is wrong."""
+        """Return the threads that access each region; omit threads whose address is wrong."""
         site = self.sites[number]
         actual = self.actual(site, address)
         regions = self.memory.find_each(site, actual)

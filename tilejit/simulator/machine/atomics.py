@@ -61,7 +61,7 @@ def step(op: str) -> Update:
 
 
 def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, ...], wanted: bool) -> Any:
-    """Apply `op` to view[index] and return what each thread found there if `wanted`."""
+    """Apply `op` to view[index] and return the old value for each thread if `wanted`."""
     name, _, t = op.partition(".")
     plain = name in _INTEGER and t not in ("f16x2", "bf16", "bf16x2")
     if plain and not wanted and index.size > 1:
@@ -185,9 +185,9 @@ def _exchange(view: Array, runs: _Runs, value: Array) -> Array:
 
 
 def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
-    """Update by inc or dec if all threads of a run have one bound: a count modulo bound + 1.
+    """Update by inc or dec if all threads of a run have the same bound: count modulo bound + 1.
 
-    A number beyond its bound is left by the first step: inc wraps to 0 and dec to the bound.
+    The first step takes a number beyond its bound back into range: inc wraps to 0 and dec to the bound.
     """
     begin, bound = view[runs.places].astype(np.int64), bounds.astype(np.int64)
     last = bound if name == "inc" else np.zeros_like(bound)
@@ -201,7 +201,7 @@ def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
 
 
 def _swap_once(view: Array, runs: _Runs, expected: Array, new: Array) -> Array:
-    """Update by cas if all threads of a run expect one value: the first to store another is the last to succeed."""
+    """Update by cas if all threads of a run expect one value: the first to store another one is the last to succeed."""
     new = new[runs.order].astype(view.dtype, copy=False)
     old = np.repeat(view[runs.places], runs.lengths)
     ends = runs.starts + runs.lengths

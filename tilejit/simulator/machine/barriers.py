@@ -1,4 +1,4 @@
-"""CTA barriers: the arrivals at each of the sixteen, and the release of their threads.
+"""The sixteen barriers of a CTA: arrivals, and the release of the waiting threads.
 
 Exited threads don't count (PTX ISA, "exit"). An aligned barrier needs all threads of a warp at the same instruction; it
 is an error if a part of the warp has exited or waits elsewhere.
@@ -46,7 +46,7 @@ class Arrival:
 
 
 class Barriers:
-    """All barriers of a chunk's CTAs. waiting, phase_orders: by barrier number, the arrivals and their check."""
+    """All barriers of a chunk's CTAs. waiting, phase_orders: the arrivals and the check of their order, by number."""
 
     def __init__(
         self, lanes: Lanes, alive: NDArray[np.bool_], order: HappensBefore | None, places: PtxPlaces, findings: Findings
@@ -216,7 +216,7 @@ class Barriers:
         return total, yes
 
     def synchronize(self, arrivals: list[Arrival], full: NDArray[np.bool_], count: int | None) -> None:
-        """Order the past of all threads of these CTAs before the future of the waiters."""
+        """Order all earlier events of these CTAs' threads before all later events of the waiting threads."""
         if self.order is None:
             return
         ctas = np.flatnonzero(full)
@@ -239,7 +239,7 @@ class Barriers:
             self.order.cta_barrier(ctas, all_of_chunk)
 
     def check_aligned(self, arrival: Arrival, full: NDArray[np.bool_]) -> None:
-        """Check that every thread of the warps that arrived here has arrived here.
+        """Check that the warps of an arrival have arrived with all their threads.
 
         If the others have exited, a run that collects findings records it and continues, as a GPU does.
         """
@@ -282,7 +282,7 @@ class Barriers:
         return lines
 
     def report(self, others: str) -> NoReturn:
-        """Raise the error of barriers that wait while no thread can run."""
+        """Raise the error for threads that wait at barriers while no thread can run."""
         lines = self.describe_waiting()
         if others:
             lines.append(others)

@@ -31,7 +31,7 @@ from .shares import SharedBox, Shares
 from .swizzle import CHUNK_BYTES
 from .tensor_map import EncodedMap
 
-# of shared memory addresses of boxes; source: PTX ISA, "Tensors: alignment"
+# alignment of boxes in shared memory, in bytes; source: PTX ISA, "Tensors: alignment"
 BOX_ALIGNMENT = 128
 
 
@@ -47,7 +47,7 @@ class BulkStore:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """A load that was delivered to shared memory, with the event."""
+    """A load that was delivered to shared memory, and the event of its delivery."""
 
     operation: Operation
     event: int
@@ -56,9 +56,9 @@ class Landed:
 class BulkCopies:
     """The TMA copies of a chunk's threads.
 
-    committed: groups of each thread; read: how many of them have been waited for, so that their sources are free.
-    stores: of each thread, those not yet waited for until completion.
-    landed: of each CTA of the chunk and each agent that loads into it, the last load.
+    committed: the number of groups of each thread; read: how many of them have surely read their sources.
+    stores: each thread's stores whose completion it hasn't waited for.
+    landed: the last load into each CTA of the chunk by each agent.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class BulkCopies:
     ) -> None:
         """cp.async.bulk.tensor from global to shared memory; each executing thread copies a box.
 
-        mask: of the receiving CTAs, by rank in the cluster; None for the thread's own.
+        mask: a bit for each receiving CTA, by rank in the cluster; None for the thread's own CTA.
         """
         site = self.access.sites[target]
         for i, position in enumerate(self.lanes.positions().tolist()):
@@ -171,7 +171,7 @@ class BulkCopies:
                 self.stores[position] = stores[len(complete) :]
 
     def check_map(self, where: Any, pc: int) -> None:
-        """prefetch.tensormap: the address must hold a map, or the zeros that replace one."""
+        """prefetch.tensormap: the address must hold a map, or the zeros passed for an array without elements."""
         for i, position in enumerate(self.lanes.positions().tolist()):
             if _of(where, i) not in self.memory.empty_maps:
                 self.map_at(_of(where, i), position, pc)
@@ -191,9 +191,9 @@ class BulkCopies:
                 )
 
     def unseen_loads(self, cta: int) -> list[Operation]:
-        """Return the loads into a CTA whose completion no thread of it has observed, even if they were delivered.
+        """Return the loads into a CTA whose completion none of its threads has observed, even if they were delivered.
 
-        Without checks, which track that knowledge, these are the loads in flight.
+        Without checks, which track these observations, return only the loads in flight.
         """
         flying = [x for x in self.operations.pending if any(s.cta == cta for s in x.signals)]
         agents, landed = self.agents, self.landed.get(cta, {}).items()
@@ -312,7 +312,7 @@ class BulkCopies:
     def box_in_global(
         self, encoded: EncodedMap, coordinates: tuple[int, ...], site: Site, position: int, *, stores: bool = False
     ) -> AddressRun:
-        """Return the elements of a box that are inside the tensor; if it is stored, whole chunks of 16 bytes.
+        """Return the elements of a box that are inside the tensor; for a store, in whole chunks of 16 bytes.
 
         source: measured on an H100, which writes past the end of rows that end within a chunk; loads read 0 there.
         """

@@ -44,12 +44,12 @@ class Clusters:
         self.places = places
         self.findings = findings
         self.home = lanes.full["chunk_cta"] // lanes.ranks
-        #: of each cluster's barrier
+        #: the phase of each cluster's barrier
         self.phase = np.zeros(lanes.ctas // lanes.ranks, np.int64)
-        #: of each thread: the phase of an arrival that it hasn't waited for, the instruction of its last arrival, and
+        #: for each thread: the phase of an arrival that it hasn't waited for, the instruction of its last arrival, and
         #: the wait at which it is blocked, -1 if none
         self.pending, self.arrived, self.blocked = np.full((3, lanes.total), -1)
-        #: the releases into the current phase, and those that a wait for the last one acquires
+        #: the releases into the current phase, and those that a wait for the last completed phase acquires
         self.coming: Message | None = None
         self.done: Message | None = None
 
@@ -62,7 +62,7 @@ class Clusters:
         return address - self.lanes.get("window").astype(address.dtype)
 
     def generic_offset(self, address: Any) -> Any:
-        """Like `offset`, for a generic address, if it is in shared memory."""
+        """Like `offset`, for a generic address; addresses outside shared memory are unchanged."""
         shared = address >> np.uint64(_SPACE_SHIFT) == np.uint64(1)
         return address - np.where(shared, self.lanes.get("window").astype(address.dtype), np.zeros((), address.dtype))
 
@@ -102,7 +102,7 @@ class Clusters:
     def wait(self, aligned: bool, pc: int) -> None:
         """barrier.cluster.wait, the first instruction of a block.
 
-        raises: Blocked with the threads whose cluster is incomplete; no thread has waited then.
+        raises: Blocked with the threads whose cluster is incomplete; then the wait has no effect for any thread.
         """
         if aligned:
             self.warps.whole(pc)
@@ -160,7 +160,7 @@ class Clusters:
         return [*lines, *([f"the same holds in {more} more clusters"] if more else [])]
 
     def by_cta(self, positions: Index, pcs: NDArray[np.int64]) -> list[tuple[Index, int]]:
-        """Return (threads of one CTA at one instruction, the instruction)."""
+        """Return pairs (threads of one CTA at one instruction, that instruction)."""
         ctas = self.lanes.full["chunk_cta"]
         keys = sorted(set(zip(ctas[positions].tolist(), pcs[positions].tolist(), strict=True)))
         return [(positions[(ctas[positions] == cta) & (pcs[positions] == pc)], pc) for cta, pc in keys]

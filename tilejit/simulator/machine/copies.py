@@ -39,9 +39,9 @@ class AsyncCopies:
             access.checker.report.in_flight = self.pending
 
     def issue(self, target: int, to: Any, source: int, at: Any, single: int, kept: Any) -> None:
-        """cp.async. `target`, `source` and `single` (byte by byte) are numbers of memory instructions.
+        """cp.async. `target`, `source` and `single` (for single bytes) are numbers of memory instructions.
 
-        kept: bytes of the source that each thread copies, padded with zeros; None for all.
+        kept: the number of bytes that each thread copies from the source, padded with zeros; None for all.
         """
         lanes = self.lanes
         site = self.access.sites[target]
@@ -160,7 +160,7 @@ class AsyncCopies:
 
 
 def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, data: NDArray[Any], site: Site) -> Index:
-    """Check the targets of copies of `data` against earlier accesses and close them until the wait.
+    """Check the targets of copies of `data` against earlier accesses, and mark them as in flight until the wait.
 
     returns: the cells of each executing thread's target, one row each.
     """

@@ -29,7 +29,7 @@ from .lanes import Index
 from .swizzle import BY_CODE, CHUNK_BYTES, AddressSwizzle
 
 CORE_ROWS = 8
-# bytes of one instruction's operand along K
+# size of an instruction's operand along K, in bytes
 STEP_BYTES = 32
 _UNUSED = (0b11 << 14) | (0b11 << 30) | (0b111 << 46) | (0x3FF << 52)
 
@@ -44,7 +44,7 @@ class MatrixDescriptor:
     mode: AddressSwizzle
 
     def chunks(self, extent: int, transposed: bool) -> Index:
-        """Return the chunk addresses: M or N × 2 for a K-major operand, else M or N div 8 × 16 rows of K."""
+        """Return the chunk addresses: (M or N) × 2 for a K-major operand, else (M or N) div 8 × 16 rows of K."""
         return self.mode.apply(self.start + _offsets(self.leading, self.stride, self.mode, extent, transposed))
 
 
@@ -67,7 +67,7 @@ def _offsets(leading: int, stride: int, mode: AddressSwizzle, extent: int, trans
 
 
 def decode(bits: int) -> MatrixDescriptor | str:
-    """Decode a descriptor, or return what is wrong with it."""
+    """Decode a descriptor, or return the reason why it is invalid."""
     if bits & _UNUSED:
         return f"bits that must be 0 are set: {bits & _UNUSED:#018x}"
     offset = bits >> 49 & 7

@@ -1,7 +1,7 @@
 """Arrivals at mbarriers of other CTAs of a cluster.
 
-At CTA scope, the default, an arrival releases to the other CTA the completed and awaited asynchronous operations on
-shared memory, but no ordinary accesses. At cluster scope it releases everything, to waiters at cluster scope.
+At CTA scope, the default, an arrival releases to the other CTA only asynchronous operations on shared memory that have
+been waited for, and no ordinary accesses. At cluster scope it releases everything, to waiters at cluster scope.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier.arrive"; "Memory Consistency Model:
 Morally strong operations".
@@ -28,7 +28,7 @@ EXIT_HINT = "synchronize all CTAs of the cluster before exiting, by barrier.clus
 
 
 class FarArrivals:
-    """The arrivals of a chunk's threads at barriers of other CTAs. alive: the threads that have not exited.
+    """The arrivals of a chunk's threads at barriers of other CTAs. alive: True for threads that have not exited.
 
     last: CTA → for each thread of its cluster, rank by rank, the event of its last arrival there, 0 if none.
     """
@@ -72,12 +72,12 @@ class FarArrivals:
                 yield barrier, rank, bool(is_far), threads
 
     def targets(self, threads: Index, rank: int) -> Index:
-        """Return the CTA of a rank in the cluster of each executing thread."""
+        """Return the CTA with this rank in the cluster of each thread."""
         ranks = self.lanes.ranks
         return self.lanes.get("chunk_cta")[threads] // ranks * ranks + rank
 
     def usable(self, site: Site, barrier: MBarrier, threads: Index, ctas: Index, far: bool) -> NDArray[np.bool_]:
-        """Return which threads can arrive at the barriers of these CTAs; report the others."""
+        """Return a mask of the threads that can arrive at the barriers of these CTAs; report the others."""
         live = barrier.live[ctas]
         gone = ~self.living()[ctas]
         if np.count_nonzero(~live & ~gone):
@@ -97,7 +97,7 @@ class FarArrivals:
         return good
 
     def living(self) -> NDArray[np.bool_]:
-        """Return which CTAs have threads that have not exited."""
+        """Return a mask of the CTAs with threads that have not exited."""
         cta = self.lanes.full["chunk_cta"]
         return np.bincount(cta[self.alive], minlength=self.lanes.ctas) > 0
 
@@ -120,7 +120,7 @@ class FarArrivals:
                 )
 
     def check_signalled(self, site: Site, address: int, thread: int, cta: int) -> None:
-        """Check that the barrier to which a copy reports in another CTA is initialized, before the copy is issued."""
+        """Check that the barrier to which a copy reports in another CTA was initialized before the copy is issued."""
         barrier, threads = self.mbarriers.at.get(address), np.array([thread])
         if barrier is None or not barrier.live[cta]:
             position = int(self.lanes.positions()[thread])
@@ -150,7 +150,7 @@ class FarArrivals:
             self.last[cta][inside[ctas == cta]] = event
 
     def release_to(self, rank: int, releases: str) -> Callable[[MBarrier, Index], None]:
-        """Return a function that releases into the current phases of barriers in the CTAs of a rank."""
+        """Return a function that releases into the current phases of barriers in the CTAs with this rank."""
         mbarriers, order = self.mbarriers, self.order
 
         def release(barrier: MBarrier, threads: Index) -> None:

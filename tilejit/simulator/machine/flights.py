@@ -18,7 +18,7 @@ class CopySide:
     """The source or target accesses of a batch in one region.
 
     at: numbers of the copies in the batch; index: the element of `view` that each accesses.
-    cells: its cells in the region's shadow, one row per copy; None if the region isn't checked.
+    cells: the accessed cells of the region's shadow, one row per copy; None if the region isn't checked.
     """
 
     at: Index
@@ -34,11 +34,11 @@ class Batch:
     """The copies that the threads of a group started by one instruction."""
 
     pc: int
-    #: of each copy's thread, in the chunk
+    #: the position of each copy's thread in the chunk
     positions: Index
-    #: of each copy's thread, in the grid, from 1
+    #: the number of each copy's thread in the grid, from 1
     threads: NDArray[np.uint64]
-    #: of each copy, the index of its async-group in its thread
+    #: the index of each copy's async-group in its thread
     groups: Index
     #: the values for the target
     data: NDArray[Any]

@@ -40,7 +40,7 @@ class WgmmaGroups:
         self.registers = ProductRegisters(names, warps.count, lanes, places)
         self.agents = Agents(access.checker, operations) if access.checker is not None else None
         self.operands = Operands(access, lanes, warps.count, places, self.agents)
-        #: of each warp, the event of the last product of each group
+        #: for each warp, the event of the last product in each group
         self.events: list[list[int]] = [[] for _ in range(warps.count)]
 
 
@@ -67,7 +67,7 @@ class WgmmaGroups:
             self.agents.order.need_clocks().learn_products(here, np.array(events))
 
     def touched(self, touched: Touched) -> None:
-        """Record accesses of instructions other than wgmma to the registers of products."""
+        """Record accesses by other instructions than wgmma to the registers of products."""
         if self.agents is not None:
             self.registers.touched(touched)
 

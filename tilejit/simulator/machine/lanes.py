@@ -44,7 +44,7 @@ def _template(threads: int, ctas: int) -> dict[str, NDArray[Any]]:
 
 @lru_cache(maxsize=32)
 def thread_coordinate(block: tuple[int, int, int], ctas: int, axis: int) -> Any:
-    """Return %tid along an axis for all threads of a chunk, or a scalar if the block is flat there."""
+    """Return %tid along an axis for all threads of a chunk, or a scalar if the block's extent there is 1."""
     if block[axis] == 1:
         return np.uint32(0)
     x, y, z = block
@@ -57,8 +57,8 @@ def thread_coordinate(block: tuple[int, int, int], ctas: int, axis: int) -> Any:
 class Lanes:
     """The threads of CTAs first … first+ctas-1, CTA by CTA.
 
-    CTAs are numbered cluster by cluster, and by rank within each; x is the fastest axis of both. A chunk has whole
-    clusters.
+    CTAs are numbered cluster by cluster, and by rank within a cluster; x varies fastest in both. A chunk consists of
+    whole clusters.
     group: positions in the chunk of the executing threads, ascending, or None for all of them.
     cluster: CTAs along x, y and z; ranks: their product.
     """
@@ -105,7 +105,7 @@ class Lanes:
         return self.cache[key]
 
     def offsets(self, owner: str, stride: int) -> Index:
-        """Return the first element of each executing thread's copy, with copies `stride` elements apart."""
+        """Return the index of the first element of each executing thread's copy; copies are `stride` elements apart."""
         key = (owner, stride)
         found = self.cache.get(key)
         if found is not None:
@@ -198,19 +198,19 @@ class Lanes:
         self, places: PtxPlaces, kind: type[SimulationError], positions: Index, what: str, pc: int,
         hint: str | None = None,
     ) -> SimulationError:
-        """Return an error about threads, of which the message names the first: '<thread> <what>' at an instruction."""
+        """Return an error about threads; its message names the first one: '<thread> <what>' at an instruction."""
         text = f"{self.describe_position(int(positions[0]))} {what}\n  {places.describe(pc)}"
         return kind(text, hint=hint, instructions=(pc,), threads=self.numbers(positions))
 
     def uniform(self, places: PtxPlaces, value: Any, size: int, what: str, pc: int) -> NDArray[Any]:
-        """Return one value per executing warp or warpgroup, which must be uniform. size: its threads."""
+        """Return one value per executing warp or warpgroup, whose threads must agree. size: 32 or 128 threads."""
         table = self.each(value).reshape(-1, size)
         wrong = np.argwhere(table != table[:, :1])
         if wrong.size:
             row, column = (int(x) for x in wrong[0])
             at = self.positions()[row * size + column]
             raise SimulationError(
-                f"all threads of a {'warp' if size == WARP else 'warpgroup'} must give the same value for {what}: "
+                f"all threads of a {'warp' if size == WARP else 'warpgroup'} must have the same value for {what}: "
                 f"{self.describe_position(int(at))} has {int(table[row, column]):#x}, the first "
                 f"{int(table[row, 0]):#x}\n  {places.describe(pc)}",
                 instructions=(pc,), threads=self.numbers(np.array([at])),
@@ -223,7 +223,7 @@ class Lanes:
         return f"{text} {'wait' if text.split()[0].endswith('s') or ' more' in text else 'waits'}"
 
     def numbers(self, positions: Index) -> list[int]:
-        """Return threads as findings name them: numbers in the grid, from 0."""
+        """Return the numbers of threads in the grid, from 0, as findings contain them."""
         if self.ranks == 1:
             return [int(x) - 1 for x in self.full["gid"][positions]]
         x, y, z = (self.along(self.full["cta"][positions], axis) for axis in range(3))
@@ -241,7 +241,7 @@ def _coordinate(numbers: Index, extents: tuple[int, int, int], axis: int) -> Ind
 
 
 def enumeration(numbers: list[int]) -> str:
-    """Return '1', '1 and 2', '0, 2 and 3', and '4 to 11' for a run of more than two."""
+    """Return '1', '1 and 2' or '0, 2 and 3'; '4 to 11' for more than two consecutive numbers."""
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]} to {numbers[-1]}"
     head = ", ".join(str(x) for x in numbers[:-1])

@@ -43,7 +43,7 @@ class Machine(Units):
         self, program: Program, lanes: Lanes, access: Access, order: HappensBefore | None, places: PtxPlaces,
         params: bytes, printer: Any, settings: Settings, limit: int,
     ) -> None:
-        """limit: of thread instructions."""
+        """limit: the maximum number of thread instructions."""
         super().__init__(program, lanes, access, order, places, printer, settings)
         self.barriers = Barriers(lanes, self.alive, order, places, access.findings)
         self.registers = Registers(program, lanes, params)
@@ -56,13 +56,13 @@ class Machine(Units):
         self.schedule = Schedule(settings.schedule, lanes, program.of_warpgroups)
         self.waiting = program.control_flow.waiting
         self.loops = Loops()
-        # of the values that decide whether loops go on, and of all registers and memory
+        # checks of the values that decide whether loops continue, and of all registers and memory
         self.stuck_checks = (Standstill(), Standstill())
-        # living threads when no group was ready the last time
+        # the number of living threads when no group was ready the last time
         self.living = -1
         self.left = limit
         self.limit = limit
-        # blocks that groups have completed, now and when held groups were last retried
+        # the number of blocks that groups have completed, now and when held groups were last retried
         self.advanced = 0
         self.advanced_at_retry = -1
         self.matched: set[int] = set()
@@ -94,7 +94,7 @@ class Machine(Units):
     def run_all(self, number: int) -> None:
         """Run all threads together, block by block, until they diverge, wait, take a back edge or exit.
 
-        No other group exists meanwhile. A random schedule chooses again after each block.
+        There is no other group in the meantime. A random schedule chooses again after each block.
         """
         self.select(None)
         registers = self.registers.of_all()
@@ -120,9 +120,9 @@ class Machine(Units):
             number = target
 
     def run_exits(self) -> None:
-        """After an error, let threads that are on their way out exit: their output may explain it.
+        """After an error, run the threads that can only exit: their output may explain the error.
 
-        Compilers' own checks end a thread like that, often in the last block of the text.
+        Checks that compilers insert end threads in such blocks, often in the last one of the text.
         """
         while numbers := self.program.control_flow.exit_only & self.ready.keys():
             number = min(numbers)
@@ -166,7 +166,7 @@ class Machine(Units):
         self.n = self.lanes.n
 
     def count(self, compiled: TranslatedBlock, group: Index | None) -> None:
-        """Account for a block that the executing threads have run."""
+        """Update the counters after the executing threads have run a block."""
         number = compiled.block.index
         self.block_lanes[number] += self.n
         self.advanced += 1
@@ -280,12 +280,12 @@ class Machine(Units):
                 self.merge(self.ready, target, group)
 
     def hold(self, number: int, group: Index) -> None:
-        """Hold a group whose warp instruction misses lanes until others have run."""
+        """Hold a group whose warp instruction lacks lanes, until other groups have run."""
         other = self.held.get(number)
         self.held[number] = group if other is None else fast_unique(np.concatenate((other, group)))
 
     def park(self, number: int, group: Index | None, blocked: Index) -> None:
-        """Park the threads of a group that are blocked at a block's first instruction; the others retry."""
+        """Park the threads of a group that are blocked at a block's first instruction; the others retry the block."""
         positions = self.all_positions if group is None else group
         going = positions[~np.isin(positions, blocked)]
         if going.size:
@@ -310,10 +310,10 @@ class Machine(Units):
         return True
 
     def is_stuck(self) -> bool:
-        """True if one retry of all groups has changed nothing that decides how their loops go on, or nothing at all."""
+        """True if retries of all groups change nothing that decides whether their loops continue, or nothing at all."""
         living = int(np.count_nonzero(self.alive))
         if living != self.living:
-            # some thread has exited, which bounds how often this happens: no need to watch memory yet
+            # a thread has exited, which can happen only a limited number of times: no need to watch memory yet
             self.living = living
             return False
         watched = self.access.watch(self.program.control_flow.loads)
@@ -338,7 +338,7 @@ class Machine(Units):
         return sorted(result)
 
     def deciding_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
-        """Return (slot, value) of a group's registers that decide how the loop around a block goes on."""
+        """Return (slot, value) of the group's registers that decide whether the loop around a block continues."""
         control_flow = self.program.control_flow
         slots = control_flow.deciding(number)
         return self.registers.values(control_flow.live_slots(number) if slots is None else slots, group)
@@ -352,7 +352,7 @@ class Machine(Units):
         self.held.clear()
 
     def retry_held(self) -> None:
-        """Let bar.warp.sync instructions at different places match, else report the missing lanes."""
+        """Retry held groups. If the last retry was in vain, match different bar.warp.sync, or report missing lanes."""
         if self.advanced == self.advanced_at_retry:
             barriers = {b for b in self.held if self.is_warp_barrier(b)}
             lanes = np.zeros(self.lanes.total, bool)
@@ -372,7 +372,7 @@ class Machine(Units):
         return first.root in ("bar", "barrier") and ".warp" in first.suffix
 
     def report_missing(self) -> NoReturn:
-        """Raise the error of a warp instruction that some of its lanes never reach."""
+        """Raise the error for a warp instruction that some of its lanes never reach."""
         lines = []
         for number, group in self.held.items():
             place = self.places.describe(self.program.blocks[number].block.pcs[0])
@@ -415,7 +415,7 @@ class Machine(Units):
         raise DeadlockError(message, hint=hint, **self.parties({**self.parked, **self.held}))
 
     def describes_waiters(self, number: int) -> bool:
-        """True if the first instruction of a block describes its own waiters: setmaxnreg or a cluster wait."""
+        """True if a block begins with setmaxnreg or a cluster wait, whose units describe the waiting threads."""
         pcs = self.program.blocks[number].block.pcs
         first = self.program.function.body[pcs[0]] if pcs else None
         return first is not None and (first.root == "setmaxnreg" or is_cluster_wait(first))
@@ -434,7 +434,7 @@ class Machine(Units):
         )
 
     def describe_groups(self, number: int, group: Index | None) -> list[str]:
-        """Describe where all groups are; the one at block `number` is running."""
+        """Describe the places of all groups; the one at block `number` is running."""
         lines = [self.describe_group(number, group, "run")]
         others = {b: g for b, g in self.ready.items() if b != number}
         for verb, groups in (("are ready", others), ("spin", self.parked), ("wait", self.held)):
@@ -442,7 +442,7 @@ class Machine(Units):
         return lines + self.barriers.describe_waiting()
 
     def parties(self, groups: Mapping[int, Index | None]) -> Parties:
-        """Return the instructions and threads of groups, as an error takes them."""
+        """Return the instructions and threads of groups, as keyword arguments of an error."""
         pcs = [self.first_pc(number) for number in groups]
         threads = [x for g in groups.values() for x in self.lanes.numbers(self.all_positions if g is None else g)]
         return {"instructions": pcs, "threads": threads}
@@ -457,7 +457,7 @@ class Machine(Units):
 
     def warp_sync(self, mask: Any, pc: int) -> None:
         if self.current in self.matched:
-            # the lanes are at several bar.warp.sync, and all of them have arrived
+            # the lanes are at different bar.warp.sync instructions, and all of them have arrived
             self.matched.discard(self.current)
             if self.order is not None:
                 self.order.warp_barrier(self.lanes.positions())

@@ -17,7 +17,7 @@ from .memory import MemoryRegion
 
 # source: PTX ISA, "Size and alignment of the mbarrier object"
 BYTES = 8
-#: a state is the phase of an arrival, with the number of arrivals pending before it in the low bits
+#: a state is the phase of an arrival, and in the low bits the number of arrivals that were pending before it
 PENDING_BITS = 20
 
 
@@ -33,9 +33,9 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Arriving:
-    """Executing threads that arrive at barriers of one address. ctas: of the barriers; each: the number of arrivals.
+    """Executing threads that arrive at barriers of one address. ctas: the barriers' CTAs. each: arrivals per thread.
 
-    drop: the threads leave the later phases. incomplete: they must not complete the phase.
+    drop: later phases expect fewer arrivals. incomplete: the arrivals must not complete the phase.
     """
 
     threads: Index
@@ -50,7 +50,7 @@ class Arriving:
 
 @dataclass(slots=True)
 class Wide:
-    """The releases of other CTAs at cluster scope into a barrier's phases. As in MBarrier."""
+    """The releases at cluster scope by other CTAs into a barrier's phases. coming, done: as in MBarrier."""
 
     coming: Message | None = None
     done: Message | None = None
@@ -59,7 +59,7 @@ class Wide:
 class MBarrier:
     """The barriers at one shared address: each array has an element per CTA of the chunk.
 
-    used: of each thread of the chunk, the event at which it last used its CTA's barrier, 0 if never.
+    used: for each thread of the chunk, the event of its last use of its CTA's barrier, 0 if none.
     """
 
     def __init__(self, address: int, region: MemoryRegion, lanes: Lanes, name: str) -> None:
@@ -72,12 +72,12 @@ class MBarrier:
         #: the releases into the current phase, and into completed ones
         self.coming: Message | None = None
         self.done: Message | None = None
-        #: the same for waits at cluster scope, in addition
+        #: additional releases, for waits at cluster scope
         self.wide = Wide()
         self.live = np.zeros(ctas, bool)
         #: the initializing thread has made the barrier visible to other agents
         self.fenced = np.zeros(ctas, bool)
-        #: pending: missing arrivals of the `expected` of a phase; tx: missing bytes, negative if some are early
+        #: expected: arrivals per phase; pending: missing arrivals; tx: missing bytes, negative if some are early
         self.phase, self.expected, self.pending, self.tx = np.zeros((4, ctas), np.int64)
         #: instruction, thread and event of the initialization, and the event of the fence.mbarrier_init after it, or 0
         self.init_pc, self.init_position, self.init_event, self.published = np.zeros((4, ctas), np.int64)
@@ -95,7 +95,7 @@ class MBarrier:
         return result
 
     def states_before(self, ctas: Index, each: Index) -> NDArray[np.uint64]:
-        """Return the state that each of several arrivals finds. ctas: ascending; each: the number of arrivals."""
+        """Return the state before each thread's arrivals. ctas: ascending; each: the number of arrivals per thread."""
         before = arrivals_before(ctas, each)
         phases, pending = self.phase[ctas], self.pending[ctas]
         late = before >= pending
@@ -111,7 +111,7 @@ class MBarrier:
             self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[x.ctas]).any()]
 
     def last_arrivals(self, cta: int) -> list[tuple[int, Index]]:
-        """Return (instruction, threads) of the last arrival at a CTA's barrier, in a list that may be empty."""
+        """Return a list with (instruction, threads) of the last arrival at a CTA's barrier, empty if there is none."""
         for x in reversed(self.arrivals):
             here = x.positions[x.ctas == cta]
             if here.size:

@@ -36,8 +36,8 @@ MOST = (1 << 20) - 1
 class MBarriers:
     """All mbarriers of a chunk, by shared address.
 
-    waits: the pending waits, once there is one. late_waiters: the check of late waiters.
-    operations: those in flight. finishes: a callback with a barrier and the CTAs in which its phase completes.
+    waits: the pending waits, None until there is one. late_waiters: the check for late waiters, if enabled.
+    operations: the operations in flight. finishes: called with a barrier and the CTAs in which its phase completes.
     """
 
     operations: Operations | None = None
@@ -111,9 +111,9 @@ class MBarriers:
         self, number: int, address: Any, count: Any, expected: Any, wanted: bool, drop: bool, incomplete: bool,
         releases: bool,
     ) -> Any:
-        """mbarrier.arrive: each thread arrives once, or `count` times, after expecting `expected` more bytes.
+        """mbarrier.arrive: each thread adds `expected` bytes to its phase, then arrives once, or `count` times.
 
-        drop: the thread leaves the later phases. incomplete: it must not complete the phase.
+        drop: later phases expect fewer arrivals. incomplete: the arrivals must not complete the phase.
         returns: the previous states, if `wanted`.
         """
         site = self.access.sites[number]
@@ -129,9 +129,9 @@ class MBarriers:
         self, site: Site, barrier: MBarrier, arriving: Arriving, expected: Any,
         release: Callable[[MBarrier, Index], None] | None,
     ) -> NDArray[np.uint64]:
-        """Arrive at barriers of one address, whose CTAs are ascending, and return the previous states.
+        """Arrive at barriers of one address, by ascending CTA, and return the previous states.
 
-        release: releases the executing threads' past into the current phases.
+        release: a function that releases earlier accesses of executing threads into the current phases.
         """
         threads, ctas, each = arriving.threads, arriving.ctas, arriving.each
         if expected is not None:
@@ -141,7 +141,7 @@ class MBarriers:
         barrier.note(Arrivals(site.pc, self.lanes.positions()[threads], ctas, arrived_in))
         if arriving.drop:
             barrier.expected -= np.bincount(ctas, each, barrier.live.size).astype(np.int64)
-        # a phase releases nothing of threads that arrive after its completion
+        # a phase releases no accesses of threads that arrive after its completion
         for later in fast_unique(arrived_in - phases).tolist():
             at = np.flatnonzero(arrived_in - phases == later)
             if barrier.phase_order is not None:
@@ -162,7 +162,7 @@ class MBarriers:
             self.access.memory_changed()
 
     def check_in_time(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Check that bytes are expected before all else of the phase has arrived or is in flight."""
+        """Check that a thread expects bytes before everything else in the phase has arrived or is in flight."""
         ctas = self.ctas(threads)
         for at in np.flatnonzero((barrier.pending[ctas] == 0) & (barrier.tx[ctas] > 0)):
             cta = int(ctas[at])
@@ -172,7 +172,7 @@ class MBarriers:
             if coming >= barrier.tx[cta]:
                 self.misuse(
                     site, barrier, threads[[at]],
-                    f"expects more bytes when all else of phase {int(barrier.phase[cta])} has arrived or is in "
+                    f"expects more bytes when everything else in phase {int(barrier.phase[cta])} has arrived or is in "
                     "flight, so the phase may complete first",
                     hint="start the copy before the last arrival of its phase",
                 )
@@ -212,7 +212,7 @@ class MBarriers:
         return complete
 
     def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
-        """Order executing threads after the releases into the completed phases."""
+        """Order the executing threads after the releases into completed phases."""
         for message in (barrier.done, barrier.wide.done if wide else None) if threads.size else ():
             if message is not None:
                 order.learn(self.lanes.positions()[threads], message)
@@ -224,7 +224,7 @@ class MBarriers:
     def check_visible(self, site: Site, address: int, position: int, cta: int) -> None:
         """Check that a barrier is fenced for an operation of another CTA that will report to it.
 
-        For an operation of the barrier's own CTA it is enough that its issuer is ordered after the initialization.
+        For an operation of the barrier's own CTA it is enough that the issuer is ordered after the initialization.
         """
         barrier = self.at.get(address)
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
@@ -275,7 +275,7 @@ class MBarriers:
                 yield barrier, threads
 
     def barrier(self, site: Site, actual: int, address: Any) -> MBarrier | None:
-        """Return the barriers at an address, which is checked at its first use."""
+        """Return the barriers at an address; report it and return None if it is wrong. First uses are checked."""
         shared = actual if site.space else actual - WINDOWS["shared"]
         barrier = self.at.get(shared)
         if barrier is not None:
@@ -342,7 +342,7 @@ class MBarriers:
         return self.lanes.get("chunk_cta")[threads]
 
     def of(self, value: Any, threads: Index) -> NDArray[Any]:
-        """Return the elements of executing threads, of an array or a scalar that all share."""
+        """Return the values of executing threads from an array, or from a scalar that all threads share."""
         return value[threads] if np.ndim(value) else np.full(threads.size, value)
 
     def expect(self, site: Site, barrier: MBarrier, threads: Index, ctas: Index, expected: NDArray[Any]) -> None:
@@ -354,7 +354,7 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], what)
 
     def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
-        """Count arrivals, phase by phase if one instruction makes more than are pending."""
+        """Count arrivals, phase by phase if one instruction makes more arrivals than are pending."""
         threads, ctas = arriving.threads, arriving.ctas
         left = np.bincount(ctas, arriving.each, barrier.live.size).astype(np.int64)
         while True:
@@ -397,7 +397,7 @@ class MBarriers:
             self.complete_releases(barrier, done)
 
     def release(self, barrier: MBarrier, threads: Index) -> None:
-        """Release the executing threads' past into the current phase."""
+        """Release earlier accesses of executing threads into the current phase."""
         if self.order is None:
             return
         self.add_release(barrier, self.order.release(self.lanes.positions()[threads]))
@@ -409,7 +409,7 @@ class MBarriers:
     def complete_releases(self, barrier: MBarrier, ctas: Index) -> None:
         """Make the releases into a completed phase available to its waiters.
 
-        They include those of earlier phases: all arrivals update one location, one after another.
+        Waiters also acquire the releases of earlier phases: all arrivals update one location, one after another.
         """
         if self.order is None or barrier.coming is None:
             return
@@ -419,7 +419,7 @@ class MBarriers:
         self.complete_release(barrier.wide, ctas)
 
     def complete_release(self, of: MBarrier | Wide, ctas: Index) -> None:
-        """Move the releases into the current phase of these CTAs to those that waits acquire."""
+        """Move the releases into these CTAs' current phases from `coming` to `done`, which waits acquire."""
         if of.coming is None or self.order is None:
             return
         fresh = of.coming.part(ctas)
@@ -429,11 +429,11 @@ class MBarriers:
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str
     ) -> None:
-        """Check that phase n is waited for in phase n or n + 1: states and parities don't distinguish others."""
+        """Check that a wait for phase n finds phase n or n + 1: states and parities don't distinguish other phases."""
         wrong = np.flatnonzero((now != awaited) & (now != awaited + 1))
         if wrong.size:
             n, phase = int(awaited[wrong[0]]), int(now[wrong[0]])
-            reason = f"a {'state' if kind == 'state' else 'parity'} only tells the current phase from the previous one"
+            reason = f"a {'state' if kind == 'state' else 'parity'} identifies only the current and the previous phase"
             self.misuse(
                 site, barrier, threads[wrong],
                 f"is waited for in phase {n}, but is in phase {phase}: {reason}",

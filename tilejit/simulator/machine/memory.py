@@ -7,8 +7,8 @@ bits 63 ... 44    0 global      1 shared     2 local      3 const     4 param
 bits 43 ... 0     the address in that state space
 ```
 
-Each CTA has a separate copy of a shared region, and each thread one of a local region. The copies are `stride` bytes
-apart in one NumPy array. In copy c, an address refers to the element (address - base + c * stride) / width.
+Each CTA has its own copy of a shared region, and each thread its own copy of a local region. The copies are `stride`
+bytes apart in one NumPy array. In copy c, an address refers to the element (address - base + c * stride) / width.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class MemoryPart:
 class MemoryRegion:
     """A run of addresses backed by one NumPy byte array.
 
-    base: address in its state space; a generic address adds the space's window.
+    base: address in its state space; generic addresses add the window of the space.
     owner: "" for one copy, "cta" or "lane" for a copy per CTA or thread, `stride` bytes apart.
     counted_base: the profile's replacement for `base`, which makes its counts independent of the host's memory.
     """
@@ -94,8 +94,8 @@ class MemoryRegion:
 class Bound:
     """A memory instruction bound to the region that it accessed last.
 
-    start: the address operand of element 0 of `view`. limit: the highest offset from there, in bytes, of a valid
-    access. shift: log2 of the access's bytes. lead: bytes of the region before element 0.
+    start: the address operand that accesses element 0 of `view`. limit: the highest valid offset from it, in bytes.
+    shift: log2 of the access size in bytes. lead: bytes of the region before element 0.
     """
 
     region: MemoryRegion
@@ -143,7 +143,7 @@ class AddressMap:
         return next((x for at, x in self.maps.items() if 0 <= generic - at < MAP_BYTES), None)
 
     def nearest(self, space: str, address: int) -> MemoryRegion | None:
-        """Return the region that an out-of-bounds address most likely meant: the closest in its space."""
+        """Return the region closest to an out-of-bounds address in its space: most likely the one that was meant."""
         generic = address + WINDOWS[space] if space else address
 
         def distance(region: MemoryRegion) -> int:
@@ -172,7 +172,7 @@ class AddressMap:
     def add_arrays(self, arrays: Sequence[tuple[Bytes, str, bool, int]]) -> list[int]:
         """Place host arrays (memory, name, writable, address for counts) in global memory and return their addresses.
 
-        Ranges that overlap on the host overlap on the device; others are far apart.
+        Arrays that overlap on the host overlap on the device; others are far apart.
         """
         starts = [_host_address(a[0]) for a in arrays]
         addresses = [0] * len(arrays)

@@ -1,7 +1,7 @@
 """Asynchronous operations in flight: copies and products that an instruction starts and another agent carries out.
 
-An operation accesses memory when it is delivered, at a time that the hardware chooses. The launch selects how the
-simulator chooses it: `late` as late as possible, `early` immediately, `random:7` at random.
+An operation accesses memory when it is delivered, at a time that the hardware chooses. In the simulator the launch
+decides: `late` delivers as late as possible, `early` immediately, and `random:7` at random, with seed 7.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .memory import MemoryRegion
 if TYPE_CHECKING:
     from ..checks.order import Message
 
-# probabilities in random mode: of a delivery at each issue, and after each block that runs
+# probabilities in random mode: of a delivery at each issue, and after each block
 AT_ISSUE, AFTER_A_BLOCK = 0.3, 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class ByteSpan:
-    """Cells of a region's shadow that an operation reads or writes, possibly of several CTAs."""
+    """Cells of a region's shadow that an operation reads or writes, possibly in several CTAs."""
 
     region: MemoryRegion
     cells: Index
@@ -49,7 +49,7 @@ class Operation:
     issuer: int
     #: its name in messages, such as "TMA load"
     what: str
-    #: accesses the memory; called once
+    #: called once, to access memory
     carry_out: Callable[[], None]
     #: the cells that it may access from its issue to its delivery
     reads: Sequence[ByteSpan] = ()
@@ -57,7 +57,7 @@ class Operation:
     signals: Sequence[Signal] = ()
     #: operations of one pipe are delivered in the order of their issue
     pipe: Hashable | None = None
-    #: released by its signals after delivery
+    #: the message that its signals release after delivery
     news: Message | None = None
 
 
@@ -107,7 +107,7 @@ class Operations:
         return True
 
     def after_block(self) -> None:
-        """In random mode, maybe deliver an operation after a block."""
+        """In random mode, deliver an operation after a block with some probability."""
         if self.pending and self.delivery.chance(AFTER_A_BLOCK):
             self.deliver_one()
 

@@ -14,7 +14,7 @@ NAMED_ARRIVALS = 4
 
 
 class Waits:
-    """The last incomplete wait of each thread of a chunk, by phase and its representation.
+    """The last incomplete wait of each thread of a chunk: its barrier, phase, kind of phase, and instruction.
 
     barriers: indexed by `barrier`, which is 0 for a thread that waits for nothing.
     """
@@ -56,7 +56,7 @@ class Waits:
         return lines, positions[~matches]
 
     def describe_one(self, positions: Index, operations: Operations) -> str:
-        """Describe the wait of threads of one CTA at one instruction, and what is missing."""
+        """Describe the wait of threads of one CTA at one instruction, and the missing arrivals and bytes."""
         at = int(positions[0])
         barrier = self.barriers[int(self.barrier[at])]
         assert barrier is not None, "a waiter has a barrier"

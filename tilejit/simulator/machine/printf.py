@@ -19,7 +19,7 @@ _SPEC = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([di
 
 
 class Printer:
-    """Printer of the threads' output, in ascending thread order for each print."""
+    """Printer of the threads' output. The threads of a call print in ascending order."""
 
     def __init__(self, memory: AddressMap, write: Callable[[str], object] | None = None) -> None:
         self.memory = memory

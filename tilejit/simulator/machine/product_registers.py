@@ -32,9 +32,9 @@ class ProductRegisters:
         table = (len(names), warps)
         #: the number (from 1) of the latest group that writes or reads a register, and its instruction
         self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)
-        #: the code of the product that writes it, and the instruction (plus 1) that accessed it since the last fence
+        #: the shape code of the product that writes it, and the instruction (plus 1) of an access since the last fence
         self.shapes, self.touches = np.zeros((2, *table), np.int64)
-        #: groups of each warp
+        #: the number of groups of each warp
         self.committed, self.complete = np.zeros((2, warps), np.int64)
         #: warps that have executed a fence
         self.fenced = np.zeros(warps, bool)
@@ -44,7 +44,7 @@ class ProductRegisters:
         self.touches[:, here] = 0
 
     def touched(self, touched: Touched) -> None:
-        """Record accesses of instructions other than wgmma to the registers of products."""
+        """Check and record accesses by other instructions than wgmma to the registers of products."""
         here = self.warps_here()
         rows = np.array(touched.read + touched.wrote, np.int64)[:, None]
         wrote = np.arange(rows.size)[:, None] >= len(touched.read)
@@ -59,7 +59,7 @@ class ProductRegisters:
     def take(self, form: ProductForm, here: Index, d_rows: Index, a_rows: Index, pc: int) -> None:
         """Check that the registers of a product are free and fenced, and mark them as used by it."""
         if not self.fenced[here].all():
-            self.fail(f"a product without any wgmma.fence before it\n  {self.places.describe(pc)}", pc)
+            self.fail(f"no wgmma.fence precedes a product\n  {self.places.describe(pc)}", pc)
         rows = np.concatenate((d_rows, a_rows))[:, None]
         stale = np.argwhere(self.touches[rows, here])
         if stale.size:
@@ -84,7 +84,7 @@ class ProductRegisters:
         self.shapes[at, here] = shape + np.arange(d_rows.size)[:, None]
 
     def check_free(self, rows: Index, here: Index, shape: int, pc: int) -> None:
-        """Check that products in flight fill these registers only as accumulators of the same layout."""
+        """Check that products in flight write these registers only as accumulators of the same layout."""
         busy = self.fills[rows, here] > self.complete[here]
         if shape >= 0:
             busy &= self.shapes[rows, here] != shape + np.arange(rows.size)[:, None]
@@ -129,5 +129,5 @@ class ProductRegisters:
 
 
 def _shape_code(form: ProductForm) -> int:
-    """Return a code for the shape and type of accumulators, with low digits left for the register."""
+    """Return a code for the shape and type of accumulators; its low digits are free for the number of the register."""
     return 1000 * (form.n * 3 + ("f32", "f16", "s32").index(form.d))

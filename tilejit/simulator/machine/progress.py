@@ -1,9 +1,9 @@
 """Detection of loops that can't end: a group returns to an earlier state that no other group can change.
 
-The state of a group is what decides whether its loop goes on (`decode/control_flow.py`). Most loops count something
-that does, so one register distinguishes an iteration from all earlier ones. A group's registers are saved at iterations
-1024, 2048, 4096, …, and compared with the last saved state at each iteration: this finds cycles of any length
-eventually, at the cost of one comparison per iteration.
+A group's state consists of the values that decide whether its loop continues (`decode/control_flow.py`). Most loops
+have a counter among them, so one register distinguishes an iteration from all earlier ones. The registers are saved at
+iterations 1024, 2048, 4096, …, and compared with the last saved state at each iteration: this eventually finds cycles
+of any length, at the cost of one comparison per iteration.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Loops:
     def repeats(self, head: int, group: Index | None, endless: bool, deciding: Deciding) -> bool:
         """True if a group returns to `head` with the same registers, or many times in an endless loop.
 
-        deciding: a parameter rather than an attribute, because its owner holds this object.
+        deciding: a parameter rather than an attribute, to avoid a reference cycle with its owner.
         """
         iteration = self.iterations.get(head, 0) + 1
         self.iterations[head] = iteration
@@ -74,7 +74,7 @@ class Loops:
 def same_bits(a: Any, b: Any) -> bool:
     if a is b or np.array_equal(a, b):
         return True
-    # a uniform value may be an array of equal elements; NaN equals itself
+    # a uniform value may be an array of equal elements; a NaN counts as equal to itself
     return bool(a.dtype.kind == "f") and np.broadcast_to(b, np.shape(a)).tobytes() == a.tobytes()
 
 
@@ -89,7 +89,7 @@ class Standstill:
     def reached(self, changes: int, state: Callable[[], Any]) -> bool:
         """True if the state equals that of an earlier retry and nothing has changed since.
 
-        It is saved at retries 1, 2, 4, …, and compared at the few that follow, so that long polling stays cheap.
+        The state is saved at retries 1, 2, 4, …, and compared at some retries after each, so long polling stays cheap.
         changes: a counter of changes. state: a function that returns the groups' state, or None if it can't be
         compared.
         """

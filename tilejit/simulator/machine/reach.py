@@ -28,7 +28,7 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class AddressRun:
-    """Elements that an operation reads or writes, in its order. Those without an address read as zeros.
+    """Elements that an operation reads or writes, in order. Elements without an address read as zeros.
 
     count: the number of elements. which: those with an address, None for all.
     """
@@ -51,13 +51,13 @@ class AddressRun:
             part.view[part.index] = values if part.which is None else values[part.which]
 
     def spans(self) -> tuple[ByteSpan, ...]:
-        """Return the cells in checked memory."""
+        """Return the shadow cells of the elements in checked memory."""
         return tuple(
             ByteSpan(x.region, cells_of(x.region, x.index, self.site.shift)) for x in self.parts if x.region.shadow
         )
 
     def part(self, which: Index | None) -> AddressRun:
-        """Select elements that all have addresses; None for all."""
+        """Select the elements `which`, which must have addresses; None for all."""
         if which is None:
             return self
         chosen = np.zeros(self.count, bool)
@@ -89,7 +89,7 @@ def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
 
 
 class Reach:
-    """Resolver of addresses to regions; it reports those that are outside."""
+    """Resolver of addresses to regions. It reports addresses outside all regions."""
 
     def __init__(self, access: Access, lanes: Lanes) -> None:
         self.access = access
@@ -98,7 +98,7 @@ class Reach:
     def run(
         self, site: Site, cta: int, addresses: Index, issuer: int, inside: NDArray[np.bool_] | None = None
     ) -> AddressRun:
-        """Return the elements at addresses of a CTA, only those `inside`. Reports name the issuer."""
+        """Return the elements at addresses of a CTA. inside: a mask of those to access. Reports name the issuer."""
         which = None if inside is None else np.flatnonzero(inside)
         chosen = addresses if which is None else addresses[which]
         if not chosen.size:
@@ -111,7 +111,7 @@ class Reach:
         return AddressRun(site, addresses.size, tuple(parts), which)
 
     def regions(self, site: Site, addresses: Index, issuer: int) -> list[tuple[MemoryRegion, Index | None]]:
-        """Return (region, indices of its addresses, None for all)."""
+        """Return pairs (region, indices of the addresses in it, None for all); report addresses outside all regions."""
         region = self.access.memory.find(site.space, int(addresses[0]))
         width = 1 << site.shift
         if region is not None and addresses.min() >= region.base \

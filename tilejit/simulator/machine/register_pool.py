@@ -13,14 +13,14 @@ from ..checks.places import PtxPlaces
 from ..decode.ptx import LaunchBounds
 from .lanes import WARPGROUP, Index, Lanes
 
-#: registers of an SM, and the maximum of a thread
+#: registers per SM, and the maximum per thread
 ALL_REGISTERS = 65536
 MOST_REGISTERS = 255
 STEP = 8
 
 
 class Blocked(Exception):
-    """Raised by an instruction that must wait: `positions` retry after a change, other threads immediately."""
+    """Raised by an instruction that must wait: threads at `positions` retry after a change, others immediately."""
 
     def __init__(self, positions: Index) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Blocked(Exception):
 
 
 def entry_registers(bounds: LaunchBounds) -> int:
-    """Return the registers per thread at kernel entry: as many as all CTAs of an SM can have."""
+    """Return the registers per thread at kernel entry: an equal share for the threads of all CTAs of an SM."""
     fair = ALL_REGISTERS // (bounds.threads * max(bounds.ctas, 1))
     most = min(fair, bounds.registers or MOST_REGISTERS, MOST_REGISTERS)
     return most // STEP * STEP
@@ -53,7 +53,7 @@ class RegisterPool:
     def set(self, how: str, count: int, pc: int) -> None:
         """Release registers ("dec") or acquire more ("inc") for the executing warpgroups, which are whole.
 
-        raises: Blocked with the warpgroups whose CTA has too few; no warpgroup has changed then.
+        raises: Blocked with the warpgroups whose CTA has too few free registers; then no warpgroup changes.
         """
         if not self.entry:
             self.findings.add(
@@ -102,7 +102,7 @@ class RegisterPool:
         return np.arange(first, min(first + WARPGROUP, (cta + 1) * self.lanes.threads))
 
     def describe_waits(self) -> list[str]:
-        """Describe each waiting warpgroup of the first CTA that has any, and the registers of the others."""
+        """Describe each waiting warpgroup of the first CTA that has any, and the registers of all its warpgroups."""
         ctas, groups = np.nonzero(self.wanted)
         lines = []
         for c, g in zip(ctas.tolist(), groups.tolist(), strict=True):

@@ -17,19 +17,19 @@ class Registers:
 
     def __init__(self, program: Program, lanes: Lanes, params: bytes) -> None:
         self.lanes = lanes
-        #: by slot, for all threads
+        #: the registers of all threads, by slot
         self.all: list[Any] = list(program.initial)
         for slot, value in initial_values(program, lanes, params):
             self.all[slot] = value
         #: slots whose array no other slot shares
         self.owned: set[int] = set()
-        #: the group with separate values, the values, and the slots that `all` lacks
+        #: the group with separate values, the values, and the slots that differ from `all`
         self.kept_group: Index | None = None
         self.kept: dict[int, Any] = {}
         self.changed: set[int] = set()
 
     def of_all(self) -> list[Any]:
-        """Return the registers of all threads, which run together from now on; the caller may replace them."""
+        """Return the registers of all threads, which run together from now on; the caller may replace elements."""
         self.write_back()
         self.owned.clear()
         return self.all

@@ -15,8 +15,8 @@ Groups = dict[int, Index | None]
 class Schedule:
     """The choice of the next ready group.
 
-    seed: 0 runs the group at the lowest block, whole, so that threads reconverge after a branch. Others run a random
-    group, and often only some of its warps: each seed is another legal order.
+    seed: 0 runs the whole group at the lowest block, so that threads reconverge after a branch. Others run a random
+    group, and often only some of its warps: each seed gives another legal order.
     together: blocks at which warpgroups aren't split.
     """
 

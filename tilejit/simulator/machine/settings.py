@@ -9,7 +9,7 @@ from .shared_names import SharedName
 
 
 class Settings:
-    """Settings of a launch. schedule: the seed of the thread order. shared_map: names of places in shared memory."""
+    """Settings of a launch. schedule: the seed of the thread order. shared_map: names of shared memory locations."""
 
     def __init__(self, schedule: int, delivery: str, shared_map: Sequence[SharedName]) -> None:
 

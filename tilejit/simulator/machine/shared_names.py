@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .memory import AddressMap, MemoryPart
 
-#: name, PTX variable, first byte in it, size in bytes
+#: (name, PTX variable, first byte in the variable, size in bytes)
 SharedName = tuple[str, str, int, int]
 
 

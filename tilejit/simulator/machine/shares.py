@@ -1,7 +1,7 @@
 """Checks of multicast copies that are split between CTAs: all must copy parts of one region to one place.
 
-Each box implies the region: its start, less the offset of its CTA's part from the first CTA's. If regions or places
-differ, every CTA receives a mixture, which a GPU doesn't report.
+Each box implies the region: the start of the box minus the offset of its CTA's part from the first CTA's. If regions or
+places differ, every CTA receives a mixture, which a GPU doesn't report.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ class SharedBox:
     coordinates: tuple[int, ...]
     #: its shared address
     to: int
-    #: of the thread
+    #: the position of the thread
     position: int
     site: Site
     #: False if a coordinate may be clamped
     is_exact: bool = True
 
     def by_first(self, rank: int, share: Share) -> SharedBox:
-        """Return the first CTA's box that corresponds to this one. rank: of this CTA among those that share it."""
+        """Return the corresponding box of the first CTA. rank: of this box's CTA among those that share the copy."""
         coordinates = [c - rank * step for c, step in zip(self.coordinates, share.coordinates, strict=True)]
         is_exact = all(c in _EXACT for c in self.coordinates)
         to = self.to - rank * share.bytes
         return replace(self, coordinates=tuple(coordinates), to=to, is_exact=is_exact)
 
     def differs(self, other: SharedBox) -> bool:
-        """True if the two surely begin at different global addresses."""
+        """True if the two boxes certainly begin at different global addresses."""
         here, there = (box.map.address + box.map.boxes.first(box.coordinates) for box in (self, other))
         return here != there and self.is_exact and other.is_exact
 
@@ -73,7 +73,7 @@ class Shares:
         self.copied: dict[tuple[int, int], dict[int, dict[int, SharedBox]]] = {}
 
     def note(self, box: SharedBox, barrier: int, ctas: Sequence[int]) -> None:
-        """Record a box that a thread copies to these CTAs, and check it against those of the others."""
+        """Record a box that a thread copies to these CTAs, and check it against the boxes of the other CTAs."""
         share, own = box.map.share, int(self.mbarriers.lanes.full["chunk_cta"][box.position])
         if share is None or own not in ctas:
             return
@@ -90,7 +90,7 @@ class Shares:
             self.report("regions", mine, other)
 
     def finish(self, barrier: MBarrier, ctas: Index) -> None:
-        """Check at the end of a phase that each CTA has copied a part to each place."""
+        """Check at the end of a phase that each sharing CTA has copied a part to each place."""
         for cta in ctas.tolist() if self.copied else ():
             copied = self.copied.pop((cta, barrier.address), {})
             sharing = {rank for there in copied.values() for rank in there}

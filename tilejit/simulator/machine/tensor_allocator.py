@@ -1,4 +1,4 @@
-"""Allocation of tensor memory columns, with its rules.
+"""Allocation of tensor memory columns, and checks of its rules.
 
 source: PTX ISA, "tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit".
 """
@@ -62,7 +62,7 @@ class Allocator:
     def check(self, cta: int, warp: int, columns: int, pc: int) -> None:
         if columns < UNIT or columns > COLUMNS or columns & (columns - 1):
             need = f"a power of two from {UNIT} to {COLUMNS}"
-            self.refuse(warp, pc, f"allocates {columns} columns of tensor memory: {need} is needed")
+            self.refuse(warp, pc, f"allocates {columns} columns of tensor memory; the number must be {need}")
         if cta in self.relinquished:
             holder, where = self.relinquished[cta]
             self.refuse(
@@ -82,7 +82,7 @@ class Allocator:
             )
 
     def find(self, warp: int, address: int, columns: int, pc: int) -> Allocation:
-        """Return the allocation that a warp frees by `address` and `columns`."""
+        """Return the allocation that a warp frees, after checking `address` and `columns`."""
         cta = warp // self.lanes.warps_per_cta
         same = [a for a in self.live[cta] if a.start == address]
         if not same:
@@ -94,7 +94,7 @@ class Allocator:
             what = f"frees {columns} columns of an allocation of {same[0].columns}"
             self.refuse(warp, pc, what, self.origin(same[0]))
         if same[0].warp != warp:
-            self.refuse(warp, pc, "frees tensor memory of another warp: the one that allocated it must free it",
+            self.refuse(warp, pc, "frees tensor memory of another warp: the warp that allocated it must free it",
                         self.origin(same[0]))
         return same[0]
 
@@ -138,7 +138,7 @@ class Allocator:
         self, warp: int, pc: int, what: str, more: str = "", kind: type[SimulationError] = SimulationError,
         hint: str | None = None, other: int | None = None,
     ) -> NoReturn:
-        """Raise an error about a warp's instruction. other: a second instruction that it involves."""
+        """Raise an error about a warp's instruction. other: a second instruction that the error involves."""
         text = f"{self.warp_name(warp)} {what}\n  {self.places.describe(pc)}{more}"
         pcs = (pc,) if other is None else (pc, other)
         raise kind(text, hint=hint, instructions=pcs, threads=self.threads(warp))

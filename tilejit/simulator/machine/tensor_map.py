@@ -1,4 +1,4 @@
-"""Tensor maps: descriptions of tensors for box copies, with the driver's restrictions.
+"""Tensor maps: descriptions of tensors for TMA copies of boxes, with the driver's restrictions.
 
 source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled; PTX ISA, "Tensors". Undocumented
 behaviour was measured on an H100: the driver accepts strides of 0 or smaller than a row and boxes larger than the
@@ -23,7 +23,7 @@ MAP_BYTES = 128
 MOST_DIMENSIONS = 5
 MOST_BOX = 256
 # not documented; measured on an H100, whose CTAs have this much shared memory: boxes of 221,184 and 229,376 bytes are
-# accepted, all of 244,800 and more refused
+# accepted, and all of 244,800 bytes and more refused
 MOST_BOX_BYTES = 232_448
 ELEMENT_BYTES = (1, 2, 4, 8)
 
@@ -32,8 +32,8 @@ ELEMENT_BYTES = (1, 2, 4, 8)
 class MapShape:
     """A tensor and the boxes that copies move, innermost dimension first.
 
-    strides: bytes between elements along each dimension but the innermost.
-    swizzle: of boxes in shared memory, "none" | "128B" | "64B" | "32B".
+    strides: bytes between elements along each dimension except the innermost.
+    swizzle: the layout of boxes in shared memory, "none" | "128B" | "64B" | "32B".
     """
 
     dims: tuple[int, ...]
@@ -96,7 +96,7 @@ class Boxes:
 
     @cached_property
     def in_shared(self) -> Index:
-        """The same in shared memory, before swizzling."""
+        """Byte offsets of the elements from a box's first one, in shared memory before swizzling."""
         shape = self.shape
         # a box narrower than the atom leaves the end of each row unused
         pitch = self.swizzle.row_bytes or shape.box[0] * shape.element_bytes
@@ -114,12 +114,12 @@ class Boxes:
         return total.reshape(-1)
 
     def first(self, coordinates: tuple[int, ...]) -> int:
-        """Return the bytes from the tensor's first element to a box's."""
+        """Return the offset in bytes of a box's first element from the tensor's first element."""
         steps = (self.shape.element_bytes, *self.shape.strides)
         return sum(c * step for c, step in zip(coordinates, steps, strict=True))
 
     def inside(self, coordinates: tuple[int, ...], *, whole_chunks: bool = False) -> NDArray[np.bool_] | None:
-        """Return which elements of a box are inside the tensor, None for all.
+        """Return a mask of a box's elements that are inside the tensor, None for all.
 
         whole_chunks: include elements that share a 16-byte chunk with one that is inside.
         """
@@ -144,7 +144,7 @@ class Boxes:
 
 @lru_cache(maxsize=64)
 def boxes_of(shape: MapShape) -> Boxes:
-    """Return the cached boxes of a shape."""
+    """Return the boxes of a shape; cached."""
     return Boxes(shape)
 
 

@@ -1,11 +1,11 @@
 """Tensor memory: 128 lanes × 512 columns × 32 bits per CTA, with asynchronous loads and stores.
 
-A tcgen05.st completes at the wait of its warp; until then its cells may not be accessed. Until the wait of a tcgen05.ld
-its registers may not be accessed, and its cells not be stored to. Warp i of a warpgroup accesses only lanes 32·i to
-32·i+31.
+A tcgen05.st completes at the wait of its warp; until then its cells must not be accessed. Until the wait for a
+tcgen05.ld its registers must not be accessed, and its cells must not be stored to. Warp i of a warpgroup accesses only
+lanes 32·i to 32·i+31.
 
 This is stricter than the ISA in one point: the ISA respects a true dependency through a register without a wait
-("Register dependencies, same thread"). A kernel that relies on it frees or overwrites the cells too early all the same.
+("Register dependencies, same thread"). A kernel that relies on this may still free or overwrite the cells too early.
 
 source: PTX ISA, "Tensor Memory and Register Load/Store Instructions" and "Memory Consistency Model for 5th generation
 of TensorCore operations".
@@ -67,7 +67,7 @@ class TensorMemory:
         self.allocator = Allocator(lanes, places)
         self.loads: list[TmemTransfer] = []
         self.stores: list[TmemTransfer] = []
-        #: register in flight → the instruction (plus 1) of each warp's load
+        #: register in flight → for each warp, the instruction (plus 1) that loads it
         self.registers: dict[str, NDArray[np.int64]] = {}
         self.fenced = {how: np.zeros(warps.count, np.int64) for how in ("before", "after")}
         self.last_use = np.zeros((warps.count, COLUMNS // UNIT), np.int64)
@@ -76,9 +76,9 @@ class TensorMemory:
         self.data = np.zeros(size, np.uint32)
         #: one byte per half cell
         self.written = np.zeros(2 * size, np.uint8)
-        #: of accesses in flight, the instruction (plus 1) per cell
+        #: per cell, the instruction (plus 1) of an access in flight
         self.busy = {kind: np.zeros(size, np.uint32) for kind in ("load", "store")}
-        #: of the last access of each kind to a cell, its event << 32 | warp + 1
+        #: per cell, the last access of each kind: its event << 32 | warp + 1
         self.record = {kind: np.zeros(size, np.uint64) for kind in ("load", "store")}
 
     def alloc(self, number: int, address: Any, columns: Any, pc: int) -> None:
@@ -90,7 +90,7 @@ class TensorMemory:
             self.allocator.allocate(int(w), int(n), pc) for w, n in zip(self.here(), each, strict=True)
         ], np.uint32)
         if self.order is not None:
-            # A synchronous instruction of the whole warp: ordered with its lanes' other accesses to the address.
+            # The instruction is synchronous and of the whole warp, so it is ordered with the lanes' other accesses.
             self.order.warp_barrier(self.lanes.positions())
         self.access.store(number, self.lanes.each(address), np.repeat(starts, WARP))
 
@@ -118,7 +118,7 @@ class TensorMemory:
             self.fenced[how][self.lanes.get("chunk_warp")] = self.order.tick(0)
 
     def load(self, shape: str, num: int, packed: bool, split: int, address: Any, pc: int) -> NDArray[np.uint32]:
-        """tcgen05.ld: return the registers, one row each, which `pending` then closes."""
+        """tcgen05.ld: return the registers, one row each; `pending` must mark them as in flight."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "load", pc)
         self.loads.append(TmemTransfer(pc, warps, cells, None, packed))
@@ -144,7 +144,7 @@ class TensorMemory:
         self.stores.append(TmemTransfer(pc, warps, cells, words, packed))
 
     def pending(self, registers: Sequence[str], pc: int) -> None:
-        """Close the registers of a load until its wait."""
+        """Mark the registers of a load as in flight until its wait."""
         if self.order is None:
             return
         for name in registers:
@@ -162,7 +162,7 @@ class TensorMemory:
         if wrong.size:
             at = int(self.lanes.positions()[wrong[0]])
             raise AsyncHazardError(
-                f"{self.lanes.describe_position(at)} {verb} register {name} before the load of it was waited for\n"
+                f"{self.lanes.describe_position(at)} {verb} register {name} before its load was waited for\n"
                 f"  {self.places.describe(pc)}\nloaded at\n  {self.places.describe(int(found[wrong[0]]) - 1)}",
                 hint="put tcgen05.wait::ld between the two",
                 instructions=(pc, int(found[wrong[0]]) - 1), threads=self.lanes.numbers(self.lanes.positions()[wrong]),
@@ -190,7 +190,7 @@ class TensorMemory:
         return self.lanes.uniform(self.places, value, WARP, what, pc).astype(np.int64)
 
     def cells(self, kind: Form, address: Any, how: str, pc: int) -> tuple[Index, Index]:
-        """Return (warps, their cells) of an access, after checking the warp's lanes and its CTA's columns."""
+        """Return (warps, their cells) of an access, after checking the warps' lanes and the columns of their CTAs."""
         self.warps.whole(pc)
         warps = self.here()
         base = self.uniform(address, "the tensor memory address", pc)
@@ -249,7 +249,7 @@ class TensorMemory:
         self.record[how][cells] = stamp.reshape(-1, *[1] * (cells.ndim - 1))
 
     def check_race(self, warps: Index, cells: Index, other: str, how: str, pc: int) -> None:
-        """Check that another warp's access is before a barrier, with tcgen05 fences on both sides."""
+        """Check that a barrier with tcgen05 fences on both sides separates this access from those of other warps."""
         assert self.order is not None
         record = self.record[other][cells]
         mine = np.broadcast_to(warps.reshape(-1, *[1] * (cells.ndim - 1)), cells.shape)
@@ -278,7 +278,7 @@ class TensorMemory:
         )
 
     def ordered(self, me: Index, them: Index, event: Index) -> NDArray[np.bool_]:
-        """True if a barrier or a release and an acquire order an event of warps `them` before now."""
+        """Return for each warp `me` whether the event of warp `them` is ordered before it by synchronization."""
         assert self.order is not None
         first = self.lanes.first * self.lanes.warps_per_cta
 
@@ -290,7 +290,7 @@ class TensorMemory:
         return self.order.ordered(leader(them), event, leader(me))
 
     def check_free(self, warp: int, start: int, columns: int, pc: int) -> None:
-        """Check a deallocation: nothing in flight, and all other warps' uses before a barrier."""
+        """Check a deallocation: nothing is in flight, and a barrier follows the uses by all other warps."""
         assert self.order is not None
         cta = warp // self.lanes.warps_per_cta
         what = f"frees columns {start} to {start + columns - 1} of tensor memory"

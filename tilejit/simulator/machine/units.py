@@ -1,6 +1,6 @@
-"""The units that instructions use: those shared by a chunk's threads, and per-thread operations.
+"""The units that execute instructions: units shared by a chunk's threads, and per-thread operations.
 
-The machine adds blocks, barriers and scheduling; generated code has it as `S`.
+`Machine` adds blocks, barriers and scheduling; generated code refers to the machine as `S`.
 """
 
 from __future__ import annotations
@@ -124,12 +124,12 @@ class Units:
         value, members = np.abs(value) if absolute else value, self.members(mask, pc)
         if value.dtype.kind != "f":
             return self.warps.redux(op, value, members)
-        # without .NaN a number wins, so NaN is the largest operand of min
+        # without .NaN a number takes precedence, so NaN is the largest operand of min
         keys = sort_keys(value, nan_is_largest=(op == "min") != nan)
         return from_sort_keys(self.warps.redux(op, keys, members))
 
     def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
-        # it synchronizes its lanes, but orders none of their memory accesses
+        # elect synchronizes its lanes, but orders none of their memory accesses
         leader, leads = self.warps.elect(self.warps.require(mask, pc))
         if self.mbarriers.late_waiters is not None:
             self.mbarriers.late_waiters.note_led(leader, pc)
@@ -145,7 +145,7 @@ class Units:
         return self.warps.spread(self.warps.active())
 
     def members(self, mask: Any, pc: int) -> Any:
-        """Check the member mask of a collective, which orders its lanes' memory accesses unless the check is strict."""
+        """Check a collective's member mask, and order its lanes' memory accesses unless checks are strict."""
         if mask is None:
             return self.warps.spread(self.warps.active())
         masks = self.warps.require(mask, pc)
@@ -201,7 +201,7 @@ class Units:
         self.report_register(0, name, pc)
 
     def skipped(self, flags: Any, name: str) -> None:
-        """Record a read of a register; `flags` says which threads have written it."""
+        """Record a read of a register. flags: True for threads that have written it."""
         if self.definedness is not None and np.count_nonzero(flags) < np.size(flags):
             positions = self.lanes.positions()
             self.definedness.skipped(name, positions[~np.broadcast_to(flags, positions.shape)])

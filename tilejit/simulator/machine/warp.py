@@ -24,9 +24,9 @@ def _masks(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 
 class NotTogether(Exception):
-    """Raised if lanes that must execute an instruction together haven't all arrived; the machine retries later.
+    """Raised if some lanes that must execute an instruction together haven't arrived; the machine retries later.
 
-    together: the executing threads that aren't missing any lanes.
+    together: the executing threads whose warpgroups are complete.
     """
 
     def __init__(self, together: Index | None = None) -> None:
@@ -38,7 +38,7 @@ class Warps:
     """The executing threads as a table of warps × 32 lanes.
 
     alive: the chunk's threads that have not exited.
-    leader: of each warp of the chunk, the lane that `elect` prefers.
+    leader: the lane that `elect` prefers in each warp of the chunk.
     failed: the last incomplete warp instruction: (a thread of the warp, mask of the missing lanes).
     """
 
@@ -113,7 +113,7 @@ class Warps:
         return masks
 
     def whole(self, pc: int) -> None:
-        """Check that all 32 lanes of every executing warp are here, as an .aligned instruction requires."""
+        """Check that all 32 lanes of every executing warp are executing, as an .aligned instruction requires."""
         if self.lanes.whole_warps():
             return
         active = self.active()
@@ -202,7 +202,7 @@ class Warps:
         return leader, leader == self.lanes.get("lane").astype(np.uint32)
 
     def whole_groups(self, pc: int) -> None:
-        """Check that all 128 threads of every executing warpgroup are here."""
+        """Check that all 128 threads of every executing warpgroup are executing."""
         lanes = self.lanes
         if lanes.group is None and lanes.threads % WARPGROUP == 0:
             return

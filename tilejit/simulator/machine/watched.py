@@ -1,4 +1,4 @@
-"""Tracking of memory that decides whether loops go on: the bytes read, and how often they may have changed."""
+"""Tracking of memory that decides whether loops continue: the bytes read, and how often they may have changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .memory import Bound
 class Watched:
     """The bytes that deciding loads have read.
 
-    loads: the numbers of the memory instructions that decide.
+    loads: the numbers of the memory instructions whose results decide whether a loop continues.
     events: incremented by each newly read byte, and by each access that may have changed one.
     changes: incremented by each access that changed any memory.
     """
@@ -39,12 +39,12 @@ class Watched:
         """Record a store or an update of these elements. changed: whether it has changed a value."""
         self.changes += changed
         marks = self.marks.get(id(bound.region))
-        # the value that a deciding update stores depends only on tracked state; the value of a store may still change
+        # the value that a deciding update stores depends only on tracked state; that of a store may still change
         if marks is not None and (changed or site.index not in self.loads):
             self.events += bool(np.count_nonzero(marks[places(bound, index, site)]))
 
     def written_elsewhere(self) -> None:
-        """Record that something else has changed memory."""
+        """Record a change of memory by anything other than these accesses."""
         self.events += 1
         self.changes += 1
 
