@@ -234,7 +234,7 @@ def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
 
 
 def _base(b: ScalarBuilder, is_left: Number, is_steep: Number, is_rotated: Number, part: int) -> Number:
-    """Return one part of the multiple of pi/4."""
+    """Return one part of C, the multiple of pi/4 in `_atan2`."""
     quarter, three_quarters = b.parts(QUARTER_PI)[part], b.parts(THREE_QUARTERS_PI)[part]
     rotated = b.select(is_left, b.constant(b.format.type, three_quarters), quarter)
     flat = b.select(is_left, b.constant(b.format.type, 4 * quarter), 0.0)
