@@ -110,7 +110,7 @@ class Placing:
         for param, arg in zip(function.params, args, strict=True):
             data = _scalar_bytes(arg, param.size_bytes, address_of)
             if len(data) != param.size_bytes:
-                raise LaunchError(f"parameter {param.name} has {param.size_bytes} bytes; its argument {len(data)}")
+                raise LaunchError(f"parameter {param.name} has {param.size_bytes} bytes; its argument has {len(data)}")
             space[param.offset : param.offset + param.size_bytes] = data
         self.params = bytes(space)
         self.place_maps(args, address_of)

@@ -113,7 +113,7 @@ def _cluster_of(cluster: tuple[int, int, int], grid: tuple[int, int, int]) -> tu
     if not 0 < prod(cluster) <= MOST_RANKS:
         raise LaunchError(f"a cluster has 1 to {MOST_RANKS} CTAs, got .reqnctapercluster {cluster}")
     if any(extent % of for extent, of in zip(grid, cluster, strict=True)):
-        raise LaunchError(f"grid {grid} must be whole clusters of {cluster} CTAs")
+        raise LaunchError(f"grid {grid} must consist of whole clusters of {cluster} CTAs")
     return cluster
 
 

@@ -68,9 +68,9 @@ class ReleaseAcquire:
             self.seen = np.zeros((2, total), np.int64)
             #: per kind of fence and thread, the event, frontier, CTA start and warp start at the last fence
             self.fenced = np.zeros((3, 4, total), np.int64)
-            #: per thread, the releases by sequentially consistent fences of the threads of earlier barriers
+            #: per thread, the releases by sequentially consistent fences of threads that it has had a barrier with
             self.spread = np.zeros(total, np.int64)
-            #: per thread, the releases that the threads of earlier barriers have read but not acquired
+            #: per thread, the releases that threads that it has had a barrier with read before it but didn't acquire
             self.awaited = np.zeros(total, np.int64)
         elif self.frontiers.needs_sweep:
             self.sweep(self.frontier)

@@ -181,7 +181,7 @@ class ControlFlow:
         return self.live_into[number]
 
     def deciding(self, number: int) -> tuple[int, ...] | None:
-        """Return the slots of deciding registers live into a block; None if its loop isn't understood (see `Cycle`)."""
+        """Return the slots of the deciding registers live into a block; None if its `Cycle` isn't understood."""
         if number not in self.deciding_slots:
             cycle = self.cycle(number)
             slots = {self.slots[x] for x in cycle.registers if x in self.slots}
