@@ -37,7 +37,7 @@ class Polynomial:
 
 @dataclass(frozen=True, slots=True)
 class RealConstant:
-    """A real number as a sum of floats, each the nearest to what the larger ones leave.
+    """A real number as a sum of floats, each nearest to the remainder left by the larger ones.
 
     value: an mpmath expression.
     float32, float64: the parts in each format, largest first, as hexadecimal floats.

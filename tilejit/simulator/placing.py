@@ -56,8 +56,8 @@ class TensorMap:
     swizzle: str = "none"
     #: the array's dimensions in the map's order, for messages; empty if the orders are equal
     axes: tuple[int, ...] = ()
-    #: how the CTAs of a cluster divide each multicast copy; checks that all CTAs copy from one region, except for
-    #: coordinates of -2^31, or from 2^31 - 16 on; None for no check
+    #: how the CTAs of a cluster divide each multicast copy. If given, all parts must belong to one region; coordinates
+    #: of -2^31, or from 2^31 - 16 on, aren't compared.
     share: Share | None = None
 
 

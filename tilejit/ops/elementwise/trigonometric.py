@@ -93,7 +93,7 @@ def _two_over_pi_words(b: ScalarBuilder, offset: Number, first_bit: int, rows: i
 
 
 def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
-    """Return (r, n as an integer) for finite x from the moderate bound on.
+    """Return (r, n as an integer) for finite x at or above the moderate bound.
 
     x = M·2^E with an integer M, and M·(2^E·2/pi/4 mod 1) mod 1 is x·2/pi/4 mod 1: two bits of n followed by the
     fraction. Three words of the window leave at least one word of the fraction after cancellation next to a multiple of

@@ -28,7 +28,7 @@ class Passed:
     pc: int
     event: int
     positions: Index
-    #: the first leader to synchronize with each thread after its wait (-1 for none), and the event of that
+    #: first leader to synchronize with each thread after its wait (-1: none), and the event of the synchronization
     leaders: Index
     led: Index
 

@@ -1,8 +1,8 @@
 """The happens-before relation: event numbers and barriers.
 
 Every executed memory instruction is an event, numbered in the order of the simulation. A barrier of a whole CTA or warp
-is stored as one event number: smaller events of its threads happen before larger ones. Barriers of a part of a CTA or
-warp need clocks for pairs of warps or lanes (`clocks.py`). Releases and acquires at memory locations are in
+is stored as one event number: its threads' earlier events happen before their later ones. Barriers of a part of a CTA
+or warp need clocks for pairs of warps or lanes (`clocks.py`). Releases and acquires at memory locations are in
 `release_acquire.py`.
 
 source: PTX ISA, "Memory Consistency Model": "Causality order"; "Parallel Synchronization and Communication

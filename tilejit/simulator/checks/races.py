@@ -250,6 +250,7 @@ class AccessChecker:
         data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> Index:
         """Report races at the cells `at`. Return those to which another thread stored the same value, unordered.
+
         data: the store's (index, value, view of the memory).
         """
         shadow: Shadow = region.shadow

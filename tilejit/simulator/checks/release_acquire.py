@@ -68,9 +68,9 @@ class ReleaseAcquire:
             self.seen = np.zeros((2, total), np.int64)
             #: per kind of fence and thread, the event, frontier, CTA start and warp start at the last fence
             self.fenced = np.zeros((3, 4, total), np.int64)
-            #: per thread, the releases by sequentially consistent fences of threads that it has had a barrier with
+            #: per thread, the releases by sequentially consistent fences that were shared at barriers
             self.spread = np.zeros(total, np.int64)
-            #: per thread, the releases that threads that it has had a barrier with read before it but didn't acquire
+            #: per thread, the releases that were read but not acquired, and then shared at barriers
             self.awaited = np.zeros(total, np.int64)
         elif self.frontiers.needs_sweep:
             self.sweep(self.frontier)

@@ -327,7 +327,7 @@ def fence_proxy(e: BlockWriter, m: Match) -> None:
 
 
 def nothing(e: BlockWriter, m: Match) -> None:
-    """Emit nothing, for hints and for fences that the simulator doesn't need."""
+    """Emit nothing: for hints, and for fences that the simulator doesn't need."""
 
 
 _WIDE_TYPE = (r".*\.b128", *refused("128-bit registers are not supported"))

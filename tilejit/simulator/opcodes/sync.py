@@ -98,7 +98,7 @@ def call(e: BlockWriter, m: Match) -> None:
 
 
 def nothing(e: BlockWriter, m: Match) -> None:
-    """Emit nothing, for jumps, which end a block, and for instructions without effect on results."""
+    """Emit nothing: jumps end a block, and the other instructions have no effect on results."""
 
 
 _ALIGNED = r"(?P<aligned>\.aligned)?"
