@@ -122,8 +122,8 @@ def test_without_axes_all_are_reduced() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("sum(y, x, 2)", r"axes \(2,\) of a tile with 2 dimensions"),
-        ("sum(y, x, (0, 0))", r"axes \(0, 0\) of a tile with 2 dimensions"),
+        ("sum(y, x, 2)", r"axes \(2,\) are invalid for a tile with 2 dimensions"),
+        ("sum(y, x, (0, 0))", r"axes \(0, 0\) are invalid for a tile with 2 dimensions"),
         ("sum(y, x, 0)", r"shapes differ: \(2, 3\) without axes \(0,\) is \(3,\); the destination has \(2,\)"),
         ("sum(y, x, 1.0)", "axis= takes tuple; got 1.0"),
         ("sum(y, x, True)", "axis= takes tuple; got True"),

@@ -67,8 +67,8 @@ DONE:"""
 
 
 @pytest.mark.parametrize(("grid", "cluster", "message"), [
-    ((3,), (2, 1, 1), r"grid \(3, 1, 1\) must be whole clusters of \(2, 1, 1\) CTAs"),
-    ((4, 3), (2, 2, 1), "must be whole clusters"), ((34,), (17, 1, 1), "has 1 to 16 CTAs"),
+    ((3,), (2, 1, 1), r"grid \(3, 1, 1\) must consist of whole clusters of \(2, 1, 1\) CTAs"),
+    ((4, 3), (2, 2, 1), "must consist of whole clusters"), ((34,), (17, 1, 1), "has 1 to 16 CTAs"),
     ((2,), (0, 1, 1), "has 1 to 16 CTAs"),
 ])
 def test_a_grid_is_whole_clusters(grid, cluster, message):

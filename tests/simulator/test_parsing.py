@@ -104,7 +104,7 @@ def test_arguments_must_fit_their_parameters():
     module = kernel("ret;", ".param .u64 p0, .param .u32 p1")
     with pytest.raises(LaunchError, match="takes 2 arguments, got 1"):
         run(module, "k", (1,), (1,), [pointer(np.zeros(1))])
-    with pytest.raises(LaunchError, match="p1 has 4 bytes; its argument 8"):
+    with pytest.raises(LaunchError, match="p1 has 4 bytes; its argument has 8"):
         run(module, "k", (1,), (1,), [pointer(np.zeros(1)), np.int64(3)])
 
 

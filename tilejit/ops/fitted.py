@@ -18,8 +18,8 @@ class Polynomial:
     the format, and `f` (in the weight) the value of the function.
     low, high: the interval, as such expressions.
     float32, float64: the coefficients in each format, lowest power first, as hexadecimal floats; empty if unused.
-    nudges: power -> the distance of its float32 coefficient from the fit's, in floats, where an exhaustive test found
-    that this reduces the error.
+    nudges: power -> the offset of its float32 coefficient from the fitted one, in steps between adjacent floats; an
+    exhaustive test found that it reduces the error.
     """
 
     function: str
@@ -37,7 +37,7 @@ class Polynomial:
 
 @dataclass(frozen=True, slots=True)
 class RealConstant:
-    """A real number as a sum of floats, each of which is nearest to the remainder.
+    """A real number as a sum of floats, each nearest to the remainder left by the larger ones.
 
     value: an mpmath expression.
     float32, float64: the parts in each format, largest first, as hexadecimal floats.

@@ -1,4 +1,4 @@
-"""`reduce`: elements along axes are combined, in order, by a function of the user."""
+"""The operation `reduce`, which combines elements along axes, in order, by a user-defined function."""
 
 from __future__ import annotations
 

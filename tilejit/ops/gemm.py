@@ -60,7 +60,7 @@ def multiplied(a: DType, b: DType) -> list[DType]:
 
 
 def accumulator_type(factors: DType) -> DType:
-    """Return the accumulator type of a product without given accumulators."""
+    """Return the default accumulator type for factors of a type."""
     return float32 if factors.is_float else int32
 
 
@@ -80,7 +80,7 @@ def product_shape_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, Attribu
 def reference(acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return acc + a @ b, summed in float64 or int64 and rounded once; integers wrap.
 
-    Sums of the hardware differ from it by the rounding of partial sums.
+    The hardware's results differ from this one by the rounding of partial sums.
     """
     wide = np.int64 if acc.dtype.kind == "i" else np.float64
     return np.asarray((acc.astype(wide) + a.astype(wide) @ b.astype(wide)).astype(acc.dtype))

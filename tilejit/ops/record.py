@@ -68,7 +68,7 @@ class TileOperand:
     is_part_of_place: bool = False
 
     def kind(self, *, is_region: bool) -> OperandKind | None:
-        """Return the kind of a region, or of an expression, as this operand; None if it can't be one."""
+        """Return the operand's kind if it is a region, or an expression; None if it can't be one."""
         for kind in self.kinds:
             if kind.is_region is is_region:
                 return kind
@@ -80,7 +80,7 @@ Given = TypeVar("Given")
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute of a tile operation: a compile-time value, where a tuple consists of integers."""
+    """One attribute of a tile operation: a compile-time value. Tuples consist of integers."""
 
     name: str
     type: type[str] | type[int] | type[bool] | type[tuple[int, ...]] | type[CombineFunction]
@@ -88,7 +88,7 @@ class Attribute:
     default: AttributeValue = None
     #: all values that are allowed, empty if the type is the only restriction
     choices: tuple[AttributeValue, ...] = ()
-    #: the operand whose dimensions a tuple names; calls may name a single one, and count from the end
+    #: the operand whose dimensions a tuple names; calls may also pass one integer, and count dimensions from the end
     counts: str = ""
 
     def fault(self, value: object) -> str | None:
@@ -116,7 +116,7 @@ def dimensions(named: object, rank: int) -> object:
 
 
 def _takes_all(*_: object) -> None:
-    """The rule of operations that accept all operands."""
+    """Accept all operands: the default of `TileOperation`'s rules."""
 
 
 # without slots, for cached properties
@@ -136,8 +136,8 @@ class TileOperation:
     #: required ones, starting with the old contents of the destination
     reference: Callable[..., Array]
     relation: Relation
-    #: why it can't take operands of these shapes, or types, with these attributes; the mappings hold the tiles and
-    #: scalars of a call by name, in order
+    #: functions that return why operands of these shapes, or types, with these attributes are invalid, or None; the
+    #: mappings contain a call's tiles and scalars by name, in order
     shape_fault: Callable[[Mapping[str, Shape], Mapping[str, AttributeValue]], Fault | None] = _takes_all
     type_fault: Callable[[Mapping[str, DType], Mapping[str, AttributeValue]], Fault | None] = _takes_all
     #: the scopes on which it can be called
@@ -150,7 +150,7 @@ class TileOperation:
     is_called: bool = True
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
-        """Pickle it by name: it compares by identity, and its functions can't be pickled."""
+        """Pickle the operation by name, because it compares by identity and its functions can't be pickled."""
         return (_by_name, (self.name,))
 
     @cached_property
@@ -213,7 +213,7 @@ class TileOperation:
         return self.positions[operand]
 
     def ordered(self, operands: Mapping[str, Given]) -> tuple[Given | None, ...]:
-        """Convert operands by name to the form of a `TileOp`: None for an omitted one before another."""
+        """Convert operands by name to those of a `TileOp`, with None for an omitted operand before a given one."""
         last = max([self.position(name) for name in operands], default=-1)
         return tuple([operands.get(operand.name) for operand in self.operands[: last + 1]])
 

@@ -120,8 +120,8 @@ def axes_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
     axes = axes_of(attrs, len(src))
     if list(axes) != sorted(set(axes)) or any(not 0 <= d < len(src) for d in axes):
         return Fault(
-            f"axes {axes} of a tile with {len(src)} dimensions",
-            f"name each once, in order, from 0 to {len(src) - 1}",
+            f"axes {axes} are invalid for a tile with {len(src)} dimensions",
+            f"name each axis once, in ascending order, from 0 to {len(src) - 1}",
         )
     kept = tuple(n for d, n in enumerate(src) if d not in axes)
     if _without_units(kept) == _without_units(dst):

@@ -56,7 +56,7 @@ class Reduction:
         return self.accumulates_in(src if dst == self.result_type(src) else dst)
 
     def of_nothing(self, dtype: DType) -> Value | None:
-        """Return the result for no elements, accumulated in a type; None if NumPy has none."""
+        """Return the result of reducing no elements in an accumulation type; None if NumPy defines none."""
         try:
             value: Value = self.formula(np.zeros(0, dtype.numpy), (0,)).item()
         except ValueError:

@@ -43,7 +43,7 @@ class Format:
 
     @property
     def round_shift(self) -> float:
-        """A number whose sum with a small number rounds that to an integer, found in the low bits of the sum."""
+        """A constant that, added to a small number, rounds it to an integer in the low bits of the sum."""
         return 1.5 * 2.0**self.precision_bits
 
 
@@ -219,7 +219,7 @@ class ScalarBuilder(ABC):
 
     @abstractmethod
     def unordered(self, left: Number, right: Operand) -> Number:
-        """Emit a test whether either operand is NaN."""
+        """Emit a test for NaN in either operand."""
 
     @abstractmethod
     def intrinsic(self, name: str, first: Number, *others: Operand) -> Number:

@@ -1,4 +1,4 @@
-"""A simulated GPU for PTX of any compiler: memory that outlives launches, modules, launches."""
+"""A simulated GPU for PTX of any compiler, with modules and with memory that outlives launches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .machine.memory import RED_ZONE_BYTES, host_memory
 from .placing import ParameterValue, PlacedMemory, Pointer, Resident
 from .run_grid import Checks, run
 
-# Above the addresses that launches give their arguments.
+# Above the addresses that launches assign to their arguments.
 _FIRST_ADDRESS = 1 << 40
 _ALIGNMENT = 256
 _POISON = 0xFF
@@ -82,7 +82,7 @@ class Device:
         return self._place(np.full(count * dtype.itemsize, _POISON, np.uint8).view(dtype).reshape(shape), False)
 
     def free(self, array: DeviceArray) -> None:
-        """Free an array. Kernels that still use it are out of bounds."""
+        """Free an array. Later accesses to it by kernels are out of bounds."""
         self._arrays.remove(array)
 
     def load(self, ptx: str) -> DeviceModule:
@@ -136,7 +136,7 @@ class DeviceModule:
         profile: bool = False,
         write: Callable[[str], object] | None = None,
     ) -> Report:
-        """Run a kernel to its end.
+        """Run a kernel to completion.
 
         args: one per parameter: an array of NumPy or of the device, a NumPy scalar, an int, or the parameter's bytes.
         shared_bytes: size of dynamic shared memory.

@@ -43,11 +43,11 @@ class TensorMap:
 
     #: the array; the tensor begins at its `offset_bytes`
     array: Pointer
-    #: elements
+    #: extents in elements
     dims: tuple[int, ...]
-    #: bytes between elements, without the innermost dimension
+    #: strides in bytes, without that of the innermost dimension
     strides: tuple[int, ...]
-    #: elements of a copy
+    #: extents of a copy, in elements
     box: tuple[int, ...]
     element_bytes: int
     #: "float16", ...
@@ -56,8 +56,8 @@ class TensorMap:
     swizzle: str = "none"
     #: the array's dimensions in the map's order, for messages; empty if the orders are equal
     axes: tuple[int, ...] = ()
-    #: how the CTAs of a cluster divide each multicast copy, which must then be of one region; None for no such check.
-    #: Coordinates of -2^31, or from 2^31 - 16 on, aren't compared.
+    #: how the CTAs of a cluster divide each multicast copy. If given, all parts must belong to one region; coordinates
+    #: of -2^31, or from 2^31 - 16 on, aren't compared.
     share: Share | None = None
 
 
@@ -76,7 +76,7 @@ class Resident:
     """Memory that outlives a launch."""
 
     allocations: tuple[PlacedMemory, ...] = ()
-    #: by name of the module's variable; others are initialized by the launch
+    #: the module's variables by name; each launch initializes all others
     variables: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
 
@@ -110,7 +110,7 @@ class Placing:
         for param, arg in zip(function.params, args, strict=True):
             data = _scalar_bytes(arg, param.size_bytes, address_of)
             if len(data) != param.size_bytes:
-                raise LaunchError(f"parameter {param.name} has {param.size_bytes} bytes; its argument {len(data)}")
+                raise LaunchError(f"parameter {param.name} has {param.size_bytes} bytes; its argument has {len(data)}")
             space[param.offset : param.offset + param.size_bytes] = data
         self.params = bytes(space)
         self.place_maps(args, address_of)
@@ -163,7 +163,7 @@ class Placing:
             self.memory.add(MemoryRegion(variable.space, at, variable.size_bytes, memory, [part], writable=writable))
 
     def chunk_memory(self, lanes: Lanes, shared_map: Sequence[SharedName]) -> list[MemoryRegion]:
-        """Return shared and local memory for the CTAs of a chunk. shared_map: names of buffers in shared memory."""
+        """Return the shared and local memory of a chunk's CTAs. shared_map: names of buffers in shared memory."""
         regions = []
         program = self.program
         shared = _round_up(program.shared_bytes, 256)

@@ -1,4 +1,4 @@
-"""Launches on the simulator: place the arguments, run the grid chunk by chunk, report."""
+"""Launches on the simulator: place the arguments, run the grid chunk by chunk, return the report."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def run(
     checks: with "strict", shuffles, votes and matches don't order memory accesses, as in the PTX ISA.
     on_finding: "raise" the first error, or "collect" all in the report.
     schedule: seed of a legal order of the threads.
-    delivery: when asynchronous operations land: "late", "early", or "random:" and a seed. All are legal.
+    delivery: when asynchronous operations land: "late", "early", or "random:" and a seed. All of these are legal.
     shared_map: names for messages: (name, variable of the PTX, first byte there, bytes).
     locate: converts a `.loc` (file, line, column) to text for messages.
     write: called with the text that the kernel prints; None for standard output.
     resident: memory that outlives the launch.
-    may_be_empty: accept a grid with a 0, which runs nothing, and which a driver would reject.
+    may_be_empty: accept a grid without CTAs, which a driver would reject.
     raises: SimulationError for errors of the kernel, LaunchError for arguments that don't fit.
     """
     _keep_freed_memory()
@@ -113,7 +113,7 @@ def _cluster_of(cluster: tuple[int, int, int], grid: tuple[int, int, int]) -> tu
     if not 0 < prod(cluster) <= MOST_RANKS:
         raise LaunchError(f"a cluster has 1 to {MOST_RANKS} CTAs, got .reqnctapercluster {cluster}")
     if any(extent % of for extent, of in zip(grid, cluster, strict=True)):
-        raise LaunchError(f"grid {grid} must be whole clusters of {cluster} CTAs")
+        raise LaunchError(f"grid {grid} must consist of whole clusters of {cluster} CTAs")
     return cluster
 
 

@@ -1,10 +1,10 @@
 """The elementwise operations, one record each.
 
-Tile operations, scalar `Op`s, code generation and tests share their names. For operands of types `dtypes`,
-`result_type` returns the type of the computation and the type of the result. Operands are converted to the former,
-except the condition of `where`, which is bool_; the computation gives a value of that type, or bool_ for comparisons
-and logical operations; and this is converted to the latter. float16 and bfloat16 are thus computed in float32 and
-rounded once, unless the operation is exact anyway.
+Tile operations, scalar `Op`s, code generation and tests use the same names. For operands of types `dtypes`,
+`result_type` returns the type of the computation and the type of the result. Operands are converted to the type of the
+computation, except the condition of `where`, which is bool_. The computed value has that type, or bool_ for comparisons
+and logical operations, and is converted to the type of the result. float16 and bfloat16 are thus computed in float32
+and rounded once, unless the operation is exact anyway.
 """
 
 from __future__ import annotations

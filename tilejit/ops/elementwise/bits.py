@@ -1,4 +1,4 @@
-"""Bitwise operations, shifts and bit counts. Shifts have NumPy's values where the hardware or LLVM has none."""
+"""Bitwise operations, shifts and bit counts. Shifts that are undefined in LLVM have NumPy's values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _left_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 def _masked(y: Number) -> Number:
-    """Return a shift count that LLVM defines; a larger one is poison, which a select may propagate."""
+    """Mask a shift count: in LLVM, a shift by the width or more is poison, which a select may propagate."""
     return y & (y.bits - 1)
 
 

@@ -1,7 +1,7 @@
 """Quotients, remainders and rounding to integers.
 
-For integers they have NumPy's values where the hardware or LLVM leaves them undefined. The floored remainder of floats
-is exact for any quotient.
+Integer results are NumPy's where the hardware or LLVM leaves them undefined. The floored remainder of floats is exact
+for any quotient.
 """
 
 from __future__ import annotations

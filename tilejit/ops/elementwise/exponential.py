@@ -12,9 +12,9 @@ from ..fitted import Polynomial, RealConstant, RealRatio
 from ..scalar import FORMATS, Number, ScalarBuilder, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
-#: exp is 0 or infinite beyond ± this
+#: exp is 0 or infinite for arguments beyond ± this limit
 EXP_LIMIT = {"float32": 104.0, "float64": 746.0}
-#: exp2 is 0 or infinite beyond ± this
+#: exp2 is 0 or infinite for arguments beyond ± this limit
 EXP2_LIMIT = {"float32": 152.0, "float64": 1077.0}
 
 LOG2E = RealConstant("1 / mp.log(2)", "0x1.715476p+0", "0x1.71547652b82fep+0")
@@ -34,7 +34,7 @@ EXP_FIT = Polynomial(
     ),
 )
 
-#: for remainders of twice the width
+#: for remainders from an interval twice as wide
 WIDE_EXP_FIT = Polynomial(
     "mp.expm1(x) / x",
     weight="x / mp.exp(x)",
@@ -52,9 +52,9 @@ WIDE_EXP_FIT = Polynomial(
 TWICE_LN2 = RealRatio("2 * mp.log(2)", "0x1.d5e1p-1", "0x1.52f22cp-1", precision_bits=32)
 _STEP, _RATE = TWICE_LN2.numbers
 
-#: the square of 2^64 is infinite
+#: 2^64 squared overflows to infinity
 _ROOT_EXPONENT = 64
-#: a sum with this has n - 64 in its low bits, and zeros from the third to the 22nd bit
+#: added to n, it gives a sum with n - 64 in its low bits, and zeros from the third to the 22nd bit
 _ROOT_SHIFT = FORMATS["float32"].round_shift - _ROOT_EXPONENT
 #: _ROOT_SHIFT · step, and its rounding error
 _SHIFT_STEPS = float(np.float32(_ROOT_SHIFT * _STEP))
@@ -128,7 +128,7 @@ def inverse_power(b: ScalarBuilder, power: Number) -> Number:
 
 
 def scale_factors(b: ScalarBuilder, n: Number) -> tuple[Number, Number]:
-    """Return two powers of two with product 2^n for an n of `round_to_integer`; only multiplying by the second rounds.
+    """Return two powers of two with product 2^n for an n of `round_to_integer`. Multiplying by the first is exact.
 
     The second exceeds the first by a factor of at most 2.
     """
@@ -242,7 +242,7 @@ SIGMOID = Elementwise(
     special=((0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN)), is_ascending=True,
 )
 
-#: silu is -0 below minus this
+#: silu is -0 for arguments below minus this limit
 _SILU_LIMIT = {"float32": 110.0, "float64": 760.0}
 
 
@@ -267,7 +267,7 @@ SILU = Elementwise(
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, NAN), (NAN, NAN)),
 )
 
-#: tanh is ±1 beyond ± this
+#: tanh is ±1 for arguments beyond ± this limit
 _TANH_LIMIT = {"float32": 10.0, "float64": 20.0}
 
 TANH_FIT = Polynomial(

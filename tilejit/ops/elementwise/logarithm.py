@@ -68,7 +68,7 @@ def _split(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 
 
 def _with_special_values(b: ScalarBuilder, x: Number, result: Number) -> Number:
-    """Return `result` for positive finite x, else the value of a logarithm."""
+    """Return `result` for positive finite x, else the special value of a logarithm."""
     special = b.select(x > 0.0, x, b.select(x.equals(0.0), b.constant(x.type, -INF), NAN))
     return b.select((x > 0.0) & (x < INF), result, special)
 

@@ -37,12 +37,12 @@ class Accuracy:
     """A bound of the error of a function, and the ranges in which tests measure it.
 
     ulp: the bound in float32 and in float64, in units in the last place of the true value. For functions of one float32
-    it was measured on all arguments, except softplus, log1p and expm1: on every 64th, and on all of moderate size.
+    it was measured on all arguments, but for softplus, log1p and expm1 on every 64th and on all of moderate size.
     exact: the true value as an mpmath expression of the operands (`mp` is mpmath), for tests only.
     float32, float64: for each operand, the range in which the function is neither constant nor infinite.
     precision_bits: the precision that `exact` needs in case of cancellation.
-    halves: for functions with a formula for float16 and bfloat16, the bounds in these formats, half a unit of which is
-    rounding; measured on all arguments.
+    halves: for functions with a formula for float16 and bfloat16, the bounds in these formats, including half a unit
+    for the rounding; measured on all arguments.
     """
 
     ulp: tuple[float, float]
@@ -134,7 +134,7 @@ class Elementwise:
 
     @property
     def issue(self) -> int:
-        """Quarter cycles of a multiprocessor per warp; functions are estimated as an exponential."""
+        """Quarter cycles of a multiprocessor per warp; every function is assumed to cost as much as an exponential."""
         return 16 if self.kind == "function" else 1
 
     def code(self, dtype: DType) -> Code | None:
@@ -144,7 +144,7 @@ class Elementwise:
         return self.integers if dtype.is_integer else self.bools
 
     def folds(self, dtype: DType) -> bool:
-        """True if NumPy gives the same bits as all devices, when computed in a type."""
+        """True if NumPy gives the same bits as all devices for a computation in type `dtype`."""
         return not dtype.is_float or (self.accuracy is None and self.approximation is None)
 
     def value_type(self, compute: DType) -> DType:
@@ -195,7 +195,7 @@ class Elementwise:
             return dtypes[0]
         if integers and self.kind == "bits" and mixes_signs(dtypes):
             return unsigned(max(dtypes, key=lambda d: d.bits))
-        # functions are computed in float32
+        # any of the types will do, because functions of integers are computed in float32
         if integers and self.kind in ("function", "approximation"):
             return max(dtypes, key=lambda d: d.bits)
         return promote(*dtypes)
@@ -217,7 +217,7 @@ class Elementwise:
 
 
 def in_double(formula: Formula) -> Formula:
-    """Evaluate a formula of floats in float64 and round once, to obtain a reference."""
+    """Return a reference that evaluates a formula of floats in float64 and rounds once."""
 
     def evaluate(*arrays: Array) -> Array:
         doubles = [np.asarray(a, dtype=np.float64) for a in arrays]

@@ -93,7 +93,7 @@ def _two_over_pi_words(b: ScalarBuilder, offset: Number, first_bit: int, rows: i
 
 
 def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
-    """Return (r, n as an integer) for finite x from the moderate bound on.
+    """Return (r, n as an integer) for finite x at or above the moderate bound.
 
     x = M·2^E with an integer M, and M·(2^E·2/pi/4 mod 1) mod 1 is x·2/pi/4 mod 1: two bits of n followed by the
     fraction. Three words of the window leave at least one word of the fraction after cancellation next to a multiple of
@@ -234,7 +234,7 @@ def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
 
 
 def _base(b: ScalarBuilder, is_left: Number, is_steep: Number, is_rotated: Number, part: int) -> Number:
-    """Return one part of the multiple of pi/4."""
+    """Return one part of C, the multiple of pi/4 in `_atan2`."""
     quarter, three_quarters = b.parts(QUARTER_PI)[part], b.parts(THREE_QUARTERS_PI)[part]
     rotated = b.select(is_left, b.constant(b.format.type, three_quarters), quarter)
     flat = b.select(is_left, b.constant(b.format.type, 4 * quarter), 0.0)

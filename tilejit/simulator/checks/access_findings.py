@@ -19,7 +19,7 @@ from .precedence import Precedence
 from .records import ACTOR, LocalShadow, Record, Shadow, place
 from .replicas import UNUSED, Replicas
 
-# are both accesses strong? → hint
+# True if both accesses are strong → hint
 _HINTS = {
     False: "put a barrier between the two accesses, or give each thread its own place",
     True: "the scope of one doesn't reach the other's CTA: use .gpu",
@@ -35,7 +35,7 @@ _RING_HINT = "put a barrier between them: one thread arrives after its access, t
 
 
 class AccessFindings:
-    """Adds faulty accesses to the findings."""
+    """Adds findings about faulty accesses."""
 
     def __init__(
         self, lanes: Lanes, places: PtxPlaces, findings: Findings, precedence: Precedence, definedness: Definedness,
@@ -171,7 +171,7 @@ class AccessFindings:
     def changed(
         self, region: MemoryRegion, cells: Index, me: Record, records: Record, at: Index, site: Site
     ) -> None:
-        """Report cells that ld.global.nc reads and the kernel writes, in whatever order."""
+        """Report cells that ld.global.nc reads and the kernel writes, in either order."""
         if not at.size:
             return
         first = int(at[0])

@@ -26,7 +26,7 @@ THREAD, WARP_OF, CTA_OF, AGENT = 0, 1, 2, 3
 NOTHING = 0
 #: elements of rows that are processed at once: 4 MiB
 STEP_ELEMENTS = 1 << 20
-# Larger numbers are of rows in pages: the page's number, and in the low bits the row's.
+# Frontiers from here on are rows of pages: the high bits are the page's number, the low bits the row's index.
 PAGED = 1 << 30
 _ROW_OF_PAGE = (1 << PAGE_BITS) - 1
 
@@ -35,7 +35,7 @@ class ClockSets:
     """All frontiers of a launch. `sweep` frees the numbers that are no longer used."""
 
     def __init__(self, threads: int, warps: int, ctas: int) -> None:
-        """threads, warps, ctas: of the grid."""
+        """threads, warps, ctas: their counts in the grid."""
         #: the column of each thread (counted from 1), warp, CTA and agent; 0 if it has none
         self.tables = [np.zeros(size, np.int32) for size in (threads + 1, warps, ctas, 0)]
         self.table = np.zeros((64, 128), np.uint32)

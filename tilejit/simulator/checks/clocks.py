@@ -32,7 +32,7 @@ RowOfEach = NDArray[np.int64]
 GENERIC = 0
 #: the planes of the asynchronous proxy, by state space
 PROXY_PLANES = {"shared": 1, "global": 2}
-# In records agents are numbered down from here, threads up from 1.
+# In records, agents are numbered down from here, and threads up from 1.
 LAST_AGENT = (1 << 30) - 1
 EMPTY = np.zeros(0, np.int64)
 
@@ -147,11 +147,11 @@ class Clocks:
 
     def agent_record(self, agent: int, cta: int) -> int:
         """Return the number of a CTA's agent in records of accesses."""
-        # each agent is in a different warp: of two agents that read one place, neither hides the other's record
+        # Give each agent a warp of its own, so that agents that read the same place don't hide each other's records.
         return self.last_agent - WARP * (agent * self.lanes.ctas + cta)
 
     def agent_of(self, actors: Index) -> tuple[Index, Index]:
-        """Return (agent, CTA of the chunk) by the numbers in records; the agent is negative if of an earlier chunk."""
+        """Return (agent, CTA of the chunk) of actors in records. Agents of earlier chunks are negative."""
         agent, cta = np.divmod((self.last_agent - actors) // WARP, self.lanes.ctas)
         return agent, cta
 

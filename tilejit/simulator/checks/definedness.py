@@ -28,7 +28,7 @@ from .findings import Findings
 from .places import PtxPlaces
 from .records import UNWRITTEN, LocalShadow, Shadow
 
-# For each thread the number of the read (an index of `origins`) that its value comes from, 0 if it is defined.
+# For each thread, the read (an index into `origins`) that its value comes from; 0 if the value is defined.
 Marks = NDArray[np.int32]
 
 UNWRITTEN_HINT = "write it first: memory that a kernel allocates is uninitialized, not zero"
@@ -63,7 +63,7 @@ class Definedness:
         self.places = places
         self.findings = findings
         self.origins: list[tuple[str, int]] = [("", 0)]
-        # register → its entry of `origins` that is a skipped write
+        # register → the index in `origins` of its skipped write
         self.skips: dict[str, int] = {}
         self.steps: dict[int, list[Step]] = {}
         self.select(lanes)
@@ -160,9 +160,9 @@ class Definedness:
             self.mark(name, positions, marks)
 
     def combined(self, names: tuple[str, ...], positions: Index, packs: bool = False) -> Marks | None:
-        """Return for each thread a mark of one of these registers, None if none of them has marks.
+        """Return for each thread the mark of one of these registers; None if none of them has marks.
 
-        packs: they are elements of a vector, which is marked for skipped writes only if all of them are marked.
+        packs: the registers are elements of a vector. It gets a skipped write's mark only if all of them are marked.
         """
         marked = [self.marks[name][positions] for name in names if name in self.marks]
         if not marked:

@@ -34,7 +34,7 @@ RULES: dict[str, type[SimulationError]] = {
     "failure": SimulationError,
     "registers": SimulationError,
 }
-#: most threads listed in a finding
+#: maximum number of threads listed in a finding
 NAMED_THREADS = 32
 
 
@@ -62,7 +62,7 @@ class Finding:
     second: Place | None
     #: the first few threads of the first party, by their numbers in the grid
     threads: tuple[int, ...]
-    #: number of faulty accesses by threads
+    #: number of faulty accesses, counted per thread
     count: int
 
     def __str__(self) -> str:

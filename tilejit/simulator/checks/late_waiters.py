@@ -28,7 +28,7 @@ class Passed:
     pc: int
     event: int
     positions: Index
-    #: the first leader to synchronize with each thread after its wait, -1 for none, and the event at which it did
+    #: first leader to synchronize with each thread after its wait (-1: none), and the event of the synchronization
     leaders: Index
     led: Index
 
@@ -69,9 +69,9 @@ class LateWaiters:
             x.leaders[fresh], x.led[fresh] = leader_of[x.positions[fresh]], event
 
     def check(self, barrier: MBarrier, coming: Message, ctas: Index) -> None:
-        """Report waits that aren't ordered before the arrivals by which the next phase of their barrier completes.
+        """Report waits that aren't ordered before the arrivals that complete the next phase of their barrier.
 
-        coming: the message that these arrivals release. ctas: those in which a phase of the barrier has just completed.
+        coming: the message that these arrivals release. ctas: CTAs in which a phase of the barrier has just completed.
         """
         cta_of = self.lanes.full["chunk_cta"]
         done = np.zeros(barrier.live.size, bool)

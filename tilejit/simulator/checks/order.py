@@ -1,8 +1,8 @@
 """The happens-before relation: event numbers and barriers.
 
 Every executed memory instruction is an event, numbered in the order of the simulation. A barrier of a whole CTA or warp
-is one number: earlier events of its threads happen before all that its threads do later. Barriers of a part of a CTA or
-warp need clocks for pairs of warps or lanes (`clocks.py`). Releases and acquires at memory locations are in
+is stored as one event number: its threads' earlier events happen before their later ones. Barriers of a part of a CTA
+or warp need clocks for pairs of warps or lanes (`clocks.py`). Releases and acquires at memory locations are in
 `release_acquire.py`.
 
 source: PTX ISA, "Memory Consistency Model": "Causality order"; "Parallel Synchronization and Communication
@@ -33,9 +33,9 @@ from .release_acquire import ReleaseAcquire
 class Message:
     """The events that a barrier of a part of a CTA orders before its waiters."""
 
-    #: of the clocks, for each CTA of the chunk
+    #: a row of the clocks for each CTA of the chunk
     rows: RowOfEach
-    #: CTA of the chunk → row of a frontier
+    #: CTA of the chunk → a frontier's row
     frontiers: dict[int, Rows]
 
     def clear(self, ctas: Index) -> None:
@@ -44,7 +44,7 @@ class Message:
             self.frontiers.pop(cta, None)
 
     def part(self, ctas: Index) -> Message:
-        """Return the message to these CTAs only."""
+        """Return the part of the message that is addressed to these CTAs."""
         rows = np.zeros_like(self.rows)
         rows[:, ctas] = self.rows[:, ctas]
         chosen = set(ctas.tolist()) if self.frontiers else set()
@@ -55,18 +55,18 @@ class HappensBefore:
     """The order of a launch's events."""
 
     def __init__(self, ctas: int, warps: int, lanes: Lanes, collectives_order: bool, facts: Ordering) -> None:
-        """collectives_order: shuffles, votes and matches order memory accesses."""
+        """collectives_order: whether shuffles, votes and matches order memory accesses."""
         self.event = 1
         #: the instruction of each event
         self.pcs = array("I", [0, 0])
         #: the event of the last barrier of each CTA and warp of the grid
         self.cta_start = np.zeros(ctas, np.int64)
         self.warp_start = np.zeros(warps, np.int64)
-        #: the event of the last barrier if all CTAs of the chunk have executed it together
+        #: the event of the last barrier if all CTAs of the chunk have executed it together, else None
         self.common_start: int | None = 0
         self.collectives_order = collectives_order
         self.facts = facts
-        #: only if something orders a part of a CTA's warps
+        #: None unless something orders only part of a CTA's warps
         self.clocks: Clocks | None = None
         self.flags = ReleaseAcquire(self)
         self.begin(lanes)
@@ -89,7 +89,7 @@ class HappensBefore:
         return log[np.minimum(events, log.size - 1)].astype(np.int64)
 
     def position(self, thread: Index) -> Index:
-        """Return the positions in the chunk of threads, given by their numbers in the grid."""
+        """Convert numbers of threads in the grid to positions in the chunk."""
         return thread - (1 + self.lanes.first * self.lanes.threads)
 
     # barriers
@@ -116,7 +116,7 @@ class HappensBefore:
             self.flags.share_runs(positions, np.flatnonzero(np.diff(warp, prepend=-1)))
 
     def lane_barrier(self, positions: Index, groups: Index) -> None:
-        """Synchronize threads with equal numbers in `groups`, which are lanes of one warp."""
+        """Synchronize the threads with equal numbers in `groups`; the threads of a group are lanes of one warp."""
         now = self.tick(0)
         if self.lane_clock is None:
             self.lane_clock = np.zeros((self.lanes.ctas * self.lanes.warps_per_cta, WARP, WARP), np.int64)
@@ -188,7 +188,7 @@ class HappensBefore:
         return event <= clocks.events_of(clocks.executed, np.full(by.size, thread), by)
 
     def lanes_released(self, clocks: Clocks, positions: Index, rows: RowOfEach) -> RowOfEach:
-        """Add to a message the events of lanes that have synchronized with these threads in part of a warp."""
+        """Add to a message the events of lanes that partial warp barriers have ordered before these threads."""
         assert self.lane_clock is not None
         full = self.lanes.full
         lane = full["lane"][positions]
@@ -210,11 +210,11 @@ class HappensBefore:
             other = frontiers.get(cta)
             widened = self.flags.frontiers.widened
             frontiers[cta] = row if other is None else np.maximum(widened(row), widened(other))
-        # one by one, because np.maximum.reduce would first copy them all
+        # Join the rows one by one: np.maximum.reduce would first copy them all.
         return Message(reduce(np.maximum, (clocks.widened(x.rows) for x in messages)), frontiers)
 
     def learn(self, positions: Index, message: Message) -> None:
-        """Order a message before these threads' later events."""
+        """Order the events of a message before later events of these threads."""
         self.need_clocks().learn(positions, message.rows)
         home = self.lanes.full["chunk_cta"][positions]
         for cta, row in message.frontiers.items():
@@ -246,7 +246,7 @@ class HappensBefore:
         return self.clocks
 
     def fence_proxy(self, positions: Index, space: str) -> None:
-        """Execute a fence between the generic and the asynchronous proxy. space: "" for all."""
+        """Execute a fence between the generic and the asynchronous proxy. space: "" for all state spaces."""
         if self.clocks is not None:
             self.clocks.fence_proxy(positions, space, self.tick(0), *self.starts())
 
@@ -257,7 +257,7 @@ class HappensBefore:
         result: NDArray[np.bool_] = events <= clocks.events_of(plane, actors, mine)
         if self.flags.frontier is None:
             return result
-        # frontiers don't record proxy fences: if one ordered the access, a fence on either side after it is enough
+        # Frontiers don't record proxy fences. If one ordered the access, a later fence by either thread is enough.
         ask = np.flatnonzero(~result & (events > clocks.events_of(GENERIC, actors, mine)))
         (cta, warp), (_, my_warp) = self.home(actors[ask]), self.home(by[ask])
         by_barrier = events[ask] < self.cta_start[cta]
@@ -270,10 +270,10 @@ class HappensBefore:
     # queries
 
     def all_before_barrier(self, space: str, records: Record, by: Index) -> bool:
-        """True if the records of each row are of threads of the same CTA as `by`, before its last barrier and a fence.
+        """True if the records of each row are by threads of the CTA of `by`, and precede its last barrier and a fence.
 
         The barrier orders them before the threads of the same row of `by`; the fence makes them visible to the
-        asynchronous proxy. Marks and records of agents or several writers have larger numbers than threads.
+        asynchronous proxy. The low halves of marks, and of records of agents or several writers, exceed all threads.
         """
         if not records.size:
             return True
@@ -287,7 +287,7 @@ class HappensBefore:
         return bool((newest <= self.need_clocks().seen_of_all_warps(PROXY_PLANES[space], by)).all())
 
     def ordered(self, thread: Index, events: Index, by: Index) -> NDArray[np.bool_]:
-        """Return whether each event of a thread happens before the next event of the thread in `by`."""
+        """Return whether each event of an actor in `thread` happens before the next event of the thread in `by`."""
         cta, warp = self.home(thread)
         mine = self.position(by)
         my_cta, my_warp = self.lanes.full["cta"][mine], self.lanes.full["warp"][mine]
@@ -339,18 +339,18 @@ class HappensBefore:
         return result
 
     def reached(self, cta: Index) -> Index:
-        """Return a number for the CTAs within reach of a narrow scope: that of the cluster, or of the CTA.
+        """Return the number of the group of CTAs that a narrow scope includes: each CTA's cluster, or the CTA itself.
 
-        In kernels with both .cluster and .cta scopes it is the CTA's, which may report a false race.
+        In kernels with both .cluster and .cta scopes the group is the CTA, which may cause false race reports.
         """
         return cta if self.lanes.ranks == 1 or self.facts.within else cta // self.lanes.ranks
 
     def is_agent(self, actor: int) -> bool:
-        """True if an actor in a record is an agent."""
+        """True if the actor of a record is an agent."""
         return self.clocks is not None and bool(self.clocks.is_agent(np.array([actor]))[0])
 
     def home(self, thread: Index) -> tuple[Index, Index]:
-        """Return (CTA, warp) of actors, counted over the grid. Agents have warp -1, and CTA -1 if of earlier chunks."""
+        """Return (CTA, warp) of actors, counted over the grid. Agents have warp -1, those of earlier chunks CTA -1."""
         at = thread - 1
         cta = at // self.lanes.threads
         warp = cta * self.lanes.warps_per_cta + at % self.lanes.threads // WARP

@@ -9,7 +9,7 @@ from ...dataclass import dataclass
 from ..machine.lanes import Index
 
 Rows = NDArray[np.uint32]
-#: fewer elements aren't compressed
+#: minimum number of elements worth compressing
 WORTH_ELEMENTS = 1 << 16
 #: log2 of the rows of a full page
 PAGE_BITS = 10
@@ -17,7 +17,7 @@ PAGE_BITS = 10
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The first row, and for each other row the columns and values that differ from its predecessor."""
+    """Compressed rows: the first one, and for each other row the columns and values that differ from the row before."""
 
     first: Rows
     #: index of each row's first change, and the number of changes

@@ -2,7 +2,7 @@
 
 The other warps' arrivals for the previous phase must happen before a warp's arrival for the next one. Otherwise that
 arrival could complete the previous phase in place of a late one, and waiters would hang. A phase of an mbarrier may
-expect several arrivals of one warp; a phase of a named barrier expects one of each thread.
+expect several arrivals from one warp; a phase of a named barrier expects one from each thread.
 
 Arrivals of one warp at the same barrier in several CTAs of a cluster count as one, at the time of the first: a consumer
 of a ring that several CTAs fill arrives at the barrier of each. Another warp that is ordered after one of these may
@@ -36,7 +36,7 @@ class PhaseOrder:
     """The arrivals at one barrier of each CTA of a chunk."""
 
     def __init__(self, order: HappensBefore, findings: Findings, any_warp: bool) -> None:
-        """any_warp: also check warps that arrive for the first time, after others that have arrived once."""
+        """any_warp: also check the first arrival of a warp against warps that have arrived once."""
         self.order = order
         self.findings = findings
         self.lanes = order.lanes
@@ -78,7 +78,7 @@ class PhaseOrder:
         return start
 
     def passed(self, positions: Index, ctas: Index) -> None:
-        """Record that the threads' wait for the last complete phase has returned."""
+        """Record that the threads' waits for the last complete phase have returned."""
         for cta, warp in set(zip(ctas.tolist(), self.lanes.full["chunk_warp"][positions].tolist(), strict=True)):
             self.knows[cta].add(warp)
 
@@ -87,7 +87,7 @@ class PhaseOrder:
             self.before[cta], self.now[cta], self.knows[cta] = self.now[cta], {}, set()
 
     def forget(self, ctas: Index) -> None:
-        """Drop the arrivals at the barriers of CTAs, because all that follows is ordered after them."""
+        """Drop the arrivals at the barriers of CTAs, because all later arrivals are ordered after them."""
         for cta in ctas.tolist():
             self.before[cta], self.now[cta] = {}, {}
 

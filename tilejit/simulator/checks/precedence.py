@@ -1,4 +1,4 @@
-"""Queries whether recorded accesses happen before another access."""
+"""Happens-before queries about recorded accesses."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..opcodes.memory import Site
 from .order import HappensBefore
 from .records import ACTOR, END, FORGOTTEN, HALF, KIND, LOW, SEVERAL, Record, Shadow, actors_of, real
 
-# Up to this number of writers of one value, all queries advance through the chain together. Longer chains are rare.
+# All queries advance together through the first entries of chains, up to this number. Longer chains are rare.
 FEW_WRITERS = 1 << 10
-# Most pairs of writer and query examined per access, which takes 1 s.
+# Maximum number of (writer, query) pairs examined per access; examining them takes 1 s.
 MOST_PAIRS = 1 << 24
 # Writers of one value that are examined at once.
 STEP = 1 << 12
@@ -46,7 +46,7 @@ class Precedence:
         return result
 
     def ordered(self, record: Record, me: Record, strong: Site | None) -> NDArray[np.bool_]:
-        """Return whether each recorded access happens before mine, or is strong like mine. strong: mine, if strong."""
+        """Return which recorded accesses happen before `me`, or don't race with it at the strong site `strong`."""
         event = (record >> HALF).astype(np.int64)
         result = self.order.ordered(actors_of(record), event, actors_of(me))
         if strong is not None:
@@ -58,9 +58,9 @@ class Precedence:
         return result
 
     def before_my_barrier(self, records: Record, me: Record) -> NDArray[np.bool_]:
-        """Return which records are of threads of my CTA, before its last barrier.
+        """Return which records are by threads of the CTA of `me`, before its last barrier.
 
-        None of them if there are agents, because barriers don't wait for agents.
+        If there are agents, the result is False for all records, because barriers don't wait for agents.
         """
         if self.order.clocks is not None and self.order.clocks.any_agents:
             return np.zeros(records.size, bool)
@@ -71,7 +71,7 @@ class Precedence:
         return before
 
     def writes_ordered(self, shadow: Shadow, record: Record, me: Record, site: Site, every: bool) -> NDArray[np.bool_]:
-        """Return whether all writers in each record are ordered before me or are me; if not `every`, whether any is."""
+        """Return whether all (or, if not `every`, any) writers in each record are `me` or are ordered before it."""
         strong = site if site.strong else None
         kind = record & KIND
         result = np.ones(record.size, bool)
@@ -103,7 +103,7 @@ class Precedence:
         return result
 
     def many_ordered(self, writers: Record, me: np.uint64, strong: Site | None, every: bool) -> bool:
-        """As `writes_ordered`, for one thread and a long chain of writers."""
+        """Like `writes_ordered`, for one thread and a long chain of writers."""
         for begin in range(0, writers.size, STEP):
             some = writers[begin : begin + STEP]
             good = ((some & KIND) == FORGOTTEN) | ((some & LOW) == me)

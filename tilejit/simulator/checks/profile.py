@@ -15,11 +15,11 @@ from ..opcodes.memory import Site
 BANKS = 32
 BANK_BYTES = 4
 SECTOR_BYTES = 32
-# The address of an inactive lane, lower than any address.
+# Placeholder for the address of an inactive lane, lower than any address.
 ABSENT = -(1 << 62)
 # Weights of a hash of rows of 32 numbers. It may collide, so the rows are compared as well.
 _WEIGHTS = np.arange(1, WARP + 1, dtype=np.int64) * 0x1E3779B97F4A7C15
-# Costs of at most this number of patterns are cached.
+# Costs are cached if an access has at most this number of patterns.
 _FEW = 16
 
 
@@ -40,7 +40,7 @@ class Traffic:
 
 
 class Profiler:
-    """Sums the traffic of all accesses by instruction."""
+    """Accumulates the memory traffic of each instruction."""
 
     def __init__(self) -> None:
         self.lanes: Lanes | None = None

@@ -1,13 +1,13 @@
 """Race and initialization checks, which compare each access with the records of its cells and update them.
 
 Two accesses to a location, at least one of them a write, must be ordered (`order.py`), or both must be strong with
-scopes that include the other thread. Stores of equal values by one operation don't race with each other; a reader needs
-only one of them to happen before. A reported race is one in every schedule that synchronizes as this one did. Races
-with loads whose values no instruction uses may be warnings (`replicas.py`).
+scopes that include the other thread. Stores of equal values by one operation don't race with each other, and a reader
+needs to be ordered after only one of them. A reported race exists in every schedule with the same synchronization.
+Races with loads whose values no instruction uses may be warnings (`replicas.py`).
 
 Two readers of a location are kept: the first and the last since the last barrier of the CTA. If partial barriers or
-releases may order a write after these two and not after a third, the last reader of each of a few groups of warps is
-kept as well; it hides the earlier readers of its group.
+releases may order a write after these two but not after a third, the last reader of each of a few groups of warps is
+kept as well; its record replaces those of earlier readers of its group.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class AccessChecker:
             self.report.unwritten(region, cells, me, np.flatnonzero(~written), site)
 
     def stamp_write(self, shadow: Shadow, me: Record, pc: int) -> Record:
-        """Return the records of a write by these threads, which is a new event."""
+        """Create the event of a write by these threads, and return the write's records."""
         event = self.order.tick(pc)
         shadow.wrote = max(shadow.wrote, event)
         result: Record = me + np.uint64(event << 32)
@@ -195,7 +195,7 @@ class AccessChecker:
             claim = old < base
             free = np.count_nonzero(claim) == claim.size
         if not free:
-            # a read replaces only reads that race with no more accesses: strong < ordinary < ld.global.nc
+            # a read replaces an older one only if it races with at least as much: strong < ordinary < ld.global.nc
             if not shadow.shared and not strong and not self.facts.any_constant:
                 claim |= self.precedence.before_my_barrier(old, me)
             # the first reader stays the first; its record is updated to its latest read
@@ -206,7 +206,7 @@ class AccessChecker:
             first[cells] = stamp
             return
         else:
-            # backwards, so that the lowest of several threads is the first reader
+            # in reverse order, so that the lowest of several threads is the first reader
             first[cells[::-1]] = stamp[::-1]
         others = np.flatnonzero(first[cells] != stamp)
         if others.size:
@@ -249,7 +249,7 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, writes: Record, at: Index,
         data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> Index:
-        """Report races at the cells `at`. Return the cells to which another thread has stored the same, unordered.
+        """Report races at the cells `at`. Return those to which another thread stored the same value, unordered.
 
         data: the store's (index, value, view of the memory).
         """
@@ -257,7 +257,7 @@ class AccessChecker:
         index, value, view = data
         self.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
         self.report.of_barrier(region, cells, me, at[writes[at] == BARRIER], site)
-        # an equal value by the same operation is harmless to every reader
+        # another store of an equal value by the same operation is harmless to every reader
         written = real(writes[at])
         before = np.where(written, writes[at], 0)
         same_operation = written & (self.facts.operation[self.precedence.pcs(before)] == self.facts.operation[site.pc])
@@ -300,7 +300,7 @@ class AccessChecker:
             wrong |= self.report.race(region, cells, me, reads, there, site, "read")
             raced[there] = True
         if shadow.group_reads is not None:
-            # of the readers that are neither the first nor the last, report one
+            # report one of the readers that are neither the first nor the last
             groups = shadow.group_reads[:, cells]
             differs = (groups != 0) & (groups != shadow.first_reads[cells]) & (groups != shadow.last_reads[cells])
             for group in np.flatnonzero(differs.any(axis=1)).tolist():
@@ -311,7 +311,7 @@ class AccessChecker:
             self.report_other_reads(region, cells, me, np.flatnonzero(raced), site)
 
     def report_other_reads(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
-        """Report races at the cells `at` with readers that later ones have replaced in the records."""
+        """Report races at the cells `at` with readers whose records later reads have replaced."""
         shadow: Shadow = region.shadow
         at = at[np.argsort(cells[at], kind="stable")]
         for places, reads in shadow.later_reads or ():
@@ -322,7 +322,7 @@ class AccessChecker:
             self.report.race(region, places, by, reads, there, site, "read")
 
     def unordered_reads(self, reads: Record, at: Index, me: Record, site: Site) -> Index:
-        """Return those of `at` whose read is another thread's and isn't ordered before me."""
+        """Return the elements of `at` whose read is by a thread other than `me` and isn't ordered before its access."""
         at = at[(reads[at] & LOW) != me[at]]
         if not at.size:
             return at
@@ -341,7 +341,7 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, lost: Index, stamp: Record,
         data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> None:
-        """Check threads that stored to one location by one instruction, which race unless the values are equal."""
+        """Check stores by several threads to one location in one instruction. They race unless the values are equal."""
         shadow: Shadow = region.shadow
         index, value, view = data
         lanes = lost // (cells.size // index.size)
@@ -354,7 +354,7 @@ class AccessChecker:
         self.mark_several(shadow, cells[lost], stamp[lost], winner[lost])
 
     def examine_scope(self, region: MemoryRegion, cells: Index, me: Record, lost: Index, site: Site) -> None:
-        """Check strong accesses to one location by one instruction with a narrow scope."""
+        """Check strong accesses by several threads to one location in one instruction with a narrow scope."""
         winner = region.shadow.writes[cells[lost]]
         foreign = lost[~self.precedence.near(winner, me[lost])]
         self.report.race(region, cells, me, region.shadow.writes[cells], foreign, site, "wrote")
@@ -372,7 +372,7 @@ class AccessChecker:
         shadow.mark(cells, BARRIER)
 
     def free_barriers(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> None:
-        """Make the cells of mbarriers ordinary memory, unwritten. cells: a row for each thread."""
+        """Turn the cells of mbarriers into ordinary, unwritten memory. cells: a row for each thread."""
         shadow: Shadow = region.shadow
         me = np.repeat(self.lanes.get("gid")[threads], cells.shape[1])
         cells = cells.reshape(-1)
@@ -382,6 +382,6 @@ class AccessChecker:
         self.record_read(shadow, cells, me, stamp, self.base(shadow, site, cells.size))
 
     def mark_several(self, shadow: Shadow, cells: Index, stamps: Record, winners: Record) -> None:
-        """Record that the threads of `stamps` have stored the same to these cells as the threads of `winners`."""
+        """Record that the threads of `stamps` stored the same values to these cells as the threads of `winners`."""
         places, records = shadow.log.gathered(cells, stamps, winners)
         shadow.writes[places] = records

@@ -6,8 +6,8 @@ A cell is as wide as the kernel's narrowest access to that state space. It keeps
 - the first thread that read it since the last barrier;
 - the last other thread that read it. If any thread other than the next writer has read the cell, one of the two has.
 
-Partial barriers may order both readers before a write, and a third one not. Kernels with partial barriers also keep the
-last reader of each of a few groups of warps.
+Partial barriers may order both readers before a write, but not a third reader. Kernels with partial barriers also keep
+the last reader of each of a few groups of warps.
 
 A record is an event and its actor:
 
@@ -16,8 +16,8 @@ A record is an event and its actor:
                                               1: several threads that stored the same value; an entry of the log
                                               2: several threads that are no longer listed
 
-An entry of the log is the record of one of the threads, and the number of the next entry. The event of a record of
-several threads is the latest.
+An entry of the log holds the record of one of the threads, and the number of the next entry. A record of several
+threads has the latest of their events.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ SEVERAL = np.uint64(1 << 30)
 FORGOTTEN = np.uint64(2 << 30)
 KIND = np.uint64(3 << 30)
 END = -1
-# Groups of warps. Neighbours are in different groups, also across CTAs of 8 warps and more.
+# Number of groups of warps. Adjacent warps are in different groups, also across CTAs of 8 or more warps.
 GROUPS = 8
-# Entries of the log of writers of equal values, 64 MiB; writers beyond it count as ordered before every access.
+# Maximum number of log entries (64 MiB). Later writers of equal values count as ordered before every access.
 LONGEST_LOG = 1 << 22
-# Most reads that a region keeps of cells that another thread had read before, 512 KiB.
+# Maximum number of reads kept per region (512 KiB) of cells that another thread had read before.
 MOST_LATER = 1 << 15
-# Larger blocks are mapped without reserving memory, because Linux refuses to reserve more than it has.
+# Larger arrays are mapped without reserving memory, because Linux refuses to reserve more than is available.
 _RESERVED_BYTES = 1 << 30
 # source: mmap(2) and asm-generic/mman-common.h; Python names it from 3.13 on
 _MAP_NORESERVE = 0x4000
 
 
 def untouched(cells: int) -> Record:
-    """Return zeros that take no memory until they are written, even for the records of arrays of many gigabytes."""
+    """Return zeros that occupy no memory until they are written, because records may cover many gigabytes."""
     size = 8 * cells
     if size < _RESERVED_BYTES or sys.platform != "linux":
         return np.zeros(cells, np.uint64)
@@ -123,7 +123,7 @@ class Shadow:
         return self.released
 
     def release_at(self, cell: int, location: Location | None) -> None:
-        """Set the releases of the location at `cell`; None for none."""
+        """Set the releases of the location at `cell`; None removes them."""
         self.need_released()[cell] = location is not None
         if location is not None:
             self.releases[cell] = location
@@ -165,14 +165,14 @@ class WriterLog:
             self.size = 0
 
     def chains(self, writes: Record) -> Index:
-        """Return the first entries of the writers of records; add entries for records of one thread."""
+        """Return the first log entry of each record's writers; add entries for records of one thread."""
         result = np.where((writes & KIND) == SEVERAL, (writes & ACTOR).astype(np.int64), END)
         single = np.flatnonzero((writes & KIND) == 0)
         result[single] = self.append(writes[single], np.full(single.size, END))
         return result
 
     def chain(self, entry: int, most: int) -> Index:
-        """Return the entries of a chain from one on, at most `most`."""
+        """Return the entries of the chain that starts at `entry`, at most `most` of them."""
         entries: list[int] = []
         # reading an element of a memoryview takes half the time of an array's
         following = self.following.data
@@ -211,18 +211,18 @@ class WriterLog:
 
 
 def real(records: Record) -> NDArray[np.bool_]:
-    """Return which records are events."""
+    """Return which records are those of an access, neither 0 nor a mark."""
     result: NDArray[np.bool_] = (records != 0) & (records < BARRIER)
     return result
 
 
 def recent(writes: Record, base: Any) -> Record:
-    """Return the records, 0 for those older than the last barrier, whose writers the log may no longer have."""
+    """Replace records older than the last barrier by 0, because the log may no longer list their writers."""
     return np.where(writes < base, np.uint64(0), writes)
 
 
 def actors_of(records: Record) -> Index:
-    """Return the actors of records, each of which has only one."""
+    """Return the actors of records that have one actor each."""
     result: Index = (records & ACTOR).astype(np.int64)
     return result
 
@@ -245,7 +245,7 @@ def ascending(cells: Index) -> bool:
 
 
 def equal_bits(a: NDArray[Any], b: Any) -> NDArray[np.bool_]:
-    """Compare the bits of elements: NaN equals itself."""
+    """Return which elements have equal bits, so that a NaN equals itself."""
     b = np.ascontiguousarray(np.broadcast_to(b, a.shape).astype(a.dtype, copy=False))
     width = a.dtype.itemsize
     if width <= 8:

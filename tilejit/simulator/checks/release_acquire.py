@@ -1,8 +1,8 @@
 """Releases and acquires, which advance the frontiers (`clock_sets.py`) of single threads.
 
-A release is kept with the location that it writes. A thread that later reads this location by a strong access, and
-acquires by that access or by a following fence, joins the release's frontier into its own if both scopes include the
-other thread.
+A release is kept with the location that it writes. If a thread later reads the location by a strong access, and this
+access or a later fence acquires, the release's frontier is joined into the thread's frontier, provided that the scope
+of each side includes the other thread.
 
 source: PTX ISA, "Memory Consistency Model": "Release and Acquire Patterns", "Memory synchronization", "Causality
 order"; "Parallel Synchronization and Communication Instructions: membar / fence".
@@ -27,8 +27,8 @@ from .records import Shadow
 if TYPE_CHECKING:
     from .order import HappensBefore
 
-# Kinds of fences; the last of each is kept: all fences, those whose scope includes all CTAs, and of these the
-# sequentially consistent ones.
+# Kinds of fences: all fences, fences whose scope includes all CTAs, and those that are also sequentially consistent.
+# The last fence of each kind is kept.
 ANY, WIDE, CONSISTENT = 0, 1, 2
 
 
@@ -39,13 +39,13 @@ class ReleaseAcquire:
         self.order = order
         self.facts = order.facts
         self.clock_sets: ClockSets | None = None
-        #: memory with releases
+        #: records of memory with releases
         self.shadows: list[Shadow] = []
 
     def begin(self, lanes: Lanes) -> None:
         """Start a chunk."""
         self.lanes = lanes
-        #: of each thread of the chunk, None until the first release or acquire
+        #: the frontier of each thread of the chunk; None until the first release or acquire
         self.frontier: Index | None = None
         #: True if a thread has executed a fence
         self.fences = False
@@ -64,13 +64,13 @@ class ReleaseAcquire:
         if self.frontier is None:
             total = self.lanes.total
             self.frontier = np.zeros(total, np.int64)
-            #: per thread, the releases that it has read and that a narrow, or a wide, fence would acquire
+            #: per scope of a later fence (narrow, wide) and thread, the releases read that the fence would acquire
             self.seen = np.zeros((2, total), np.int64)
             #: per kind of fence and thread, the event, frontier, CTA start and warp start at the last fence
             self.fenced = np.zeros((3, 4, total), np.int64)
-            #: per thread, the releases by sequentially consistent fences of any thread before a barrier
+            #: per thread, the releases by sequentially consistent fences that were shared at barriers
             self.spread = np.zeros(total, np.int64)
-            #: per thread, the releases that any thread has read and not acquired before a barrier
+            #: per thread, the releases that were read but not acquired, and then shared at barriers
             self.awaited = np.zeros(total, np.int64)
         elif self.frontiers.needs_sweep:
             self.sweep(self.frontier)
@@ -137,7 +137,7 @@ class ReleaseAcquire:
         row, _ = np.nonzero(fenced)
         positions = groups[fenced]
         event, frontier, _, _ = self.fenced[CONSISTENT][:, positions]
-        # of a whole warp that has executed one fence together, one thread is enough
+        # if a whole warp has executed a fence together, one of its threads is enough
         warp = self.lanes.full["chunk_warp"][positions]
         _, firsts, which, counts = np.unique(
             np.stack([row, warp, event, frontier]), axis=1, return_index=True, return_inverse=True, return_counts=True
@@ -182,9 +182,9 @@ class ReleaseAcquire:
         self.frontier[positions] = self.frontiers.joined(self.frontier[positions], numbers)
 
     def past(self, positions: Index, kind: int | None = None, whole: NDArray[np.bool_] | None = None) -> Rows:
-        """Return rows of all that happens before each thread's last fence of a kind, or before now.
+        """Return, as rows, the events that happen before each thread's last fence of a kind, or before now if None.
 
-        whole: which threads' entire warp has executed that fence together.
+        whole: mask of the threads whose entire warp has executed that fence together.
         """
         assert self.frontier is not None
         full = self.lanes.full
@@ -237,7 +237,7 @@ class ReleaseAcquire:
         return rows
 
     def neighbours_in_clocks(self, clocks: Clocks, positions: Index) -> list[tuple[Index, Index, Index]]:
-        """Return (index into `positions`, column, event) of all that `clocks` orders before threads."""
+        """Return (index into `positions`, column, event) of the events that `clocks` orders before threads."""
         full = self.lanes.full
         cta, mine = clocks.ctas_and_warps(positions)
         view = clocks.views[GENERIC][cta, mine]
@@ -261,7 +261,7 @@ class ReleaseAcquire:
         return leaves
 
     def numbered(self, agents: Index, ctas: Index) -> Index:
-        """Return the numbers of agents of the chunk's CTAs in frontiers."""
+        """Return the numbers by which frontiers identify agents of the chunk's CTAs."""
         return agents * self.lanes.ctas + ctas
 
     def released(self, positions: Index, site: Site) -> tuple[Rows, Rows]:
@@ -289,7 +289,7 @@ class ReleaseAcquire:
         return wide, near
 
     def strong_read(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Let threads see or acquire the releases at the locations that they read. cells: each location's first."""
+        """Let threads see or acquire the releases at locations that they read. cells: each location's first cell."""
         if not shadow.releases:
             return
         assert shadow.released is not None
@@ -351,7 +351,7 @@ class ReleaseAcquire:
         self, shadow: Shadow, cell: int, positions: Index, concerned: NDArray[np.bool_], wide: Rows, near: Rows,
         site: Site,
     ) -> None:
-        """Store to a location, which ends the chain of releases unless its last thread is the storing one."""
+        """Store to a location, which ends its chain of releases unless the storing thread made the last one."""
         thread = int(self.lanes.full["gid"][positions[-1]])
         location = shadow.releases.get(cell)
         if location is not None and (positions.size > 1 or location.thread != thread):

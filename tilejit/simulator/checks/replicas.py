@@ -1,7 +1,7 @@
 """Races with loads whose values are unused.
 
 Compilers replicate small tiles over the warps of a CTA: several threads load a location by one instruction and compute
-the same, and one of them stores the result there. The store races with the other threads' loads, which is harmless as
+the same result, and one of them stores it there. The store races with the other threads' loads, which is harmless as
 long as their values are unused. Such a race is a warning if all of the following hold, otherwise an error:
 
 - Reader and writer are in one CTA. The writer has read the location before, by the reader's instruction, which is an
@@ -53,7 +53,7 @@ class Replicas:
 
     def select(self, lanes: Lanes) -> None:
         self.lanes = lanes
-        # store or atomic → the last event before its last execution, by each thread of the chunk or by all
+        # store or atomic → the last event before its last execution, for each thread of the chunk, or for all at once
         self.executed: dict[int, NDArray[np.uint32]] = {}
         self.executed_by_all: dict[int, int] = {}
         self.unused: dict[tuple[int, int], UnusedRead] = {}
@@ -92,7 +92,7 @@ class Replicas:
     def stores_of(self, load: int, shadow: Shadow, since: int | None) -> frozenset[int] | None:
         """Return the stores and atomics that may use a load's value, None if other instructions may.
 
-        since: include all other loads from this memory since that event; None for no other.
+        since: also include all other loads from this memory since that event; None to include none.
         """
         facts = self.precedence.facts
         loads = {load}

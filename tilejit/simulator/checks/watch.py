@@ -26,7 +26,7 @@ class Watch:
     def __init__(
         self, program: Program, lanes: Lanes, ctas: int, places: PtxPlaces, findings: Findings, strict: bool
     ) -> None:
-        """strict: shuffles, votes and matches order no memory accesses."""
+        """strict: whether shuffles, votes and matches order no memory accesses."""
         self.program = program
         facts = program.ordering
         self.order = HappensBefore(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict, facts)
@@ -38,7 +38,7 @@ class Watch:
         self.checker = AccessChecker(self.order, report)
 
     def begin(self, lanes: Lanes) -> None:
-        """Start a chunk, whose threads' accesses nothing precedes."""
+        """Start a chunk, as if all its CTAs had just executed a barrier."""
         self.order.begin(lanes)
         self.order.cta_barrier(np.arange(lanes.first, lanes.first + lanes.ctas), True)
 

@@ -7,7 +7,7 @@ from .ptx import PtxFunction, PtxInstruction
 
 EXIT = -1
 
-# Warp-synchronous instructions start a block, before which early lanes can wait.
+# Warp-synchronous instructions. They start a block, so that lanes that arrive early can wait before it.
 WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
 ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "tcgen05", "wgmma"})
 BARRIER_ROOTS = frozenset({"bar", "barrier"})
@@ -25,7 +25,7 @@ class BasicBlock:
     index: int
     #: the instructions, by index in the function's body, without terminators that emit no code
     pcs: list[int] = field(default_factory=list)
-    #: of the terminator: "fall", "branch", "switch", "barrier" or "trap"
+    #: kind of the terminator: "fall", "branch", "switch", "barrier" or "trap"
     kind: str = "fall"
     #: successors, EXIT for leaving the kernel; for "branch" (taken, not taken)
     targets: tuple[int, ...] = ()
@@ -93,7 +93,7 @@ def _leaders(function: PtxFunction) -> set[int]:
             leaders.add(pc)
         if ins.guard and ins.root not in JUMP_ROOTS:
             leaders.add(pc)
-        # after an aligned instruction, the rest of the block has all lanes
+        # after an aligned instruction, all lanes execute the rest of the block
         together = 0 if pc in leaders else together
         if aligned_warps(ins) > together:
             leaders.add(pc)

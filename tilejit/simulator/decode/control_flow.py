@@ -22,17 +22,17 @@ from .blocks import EXIT, BasicBlock
 from .ptx import PtxFunction
 from .steps import Step, step_of
 
-# (the block that goes back, the block at the loop's head)
+# (the block that jumps back, the loop's header)
 BackEdge = tuple[int, int]
 T = TypeVar("T", int, str)
 
-#: their operands affect only their results
+#: opcodes whose operands affect only their results
 _PURE = frozenset({
     *integer.ENTRIES, *floats.ENTRIES, *convert.ENTRIES, *move.ENTRIES, "ld", "ldu", "mapa", "getctarank",
 })
-#: their data operands affect only the stored values
+#: opcodes whose data operands affect only the stored values
 _STORES = frozenset({"st", "red", "atom"})
-#: their results depend only on registers of the participating lanes
+#: opcodes whose results depend only on registers of the participating lanes
 _AMONG_LANES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma"})
 
 
@@ -44,7 +44,7 @@ class Cycle:
     registers: frozenset[str]
     #: the deciding loads, by number of the memory instruction
     loads: frozenset[int]
-    #: False if something else decides, such as tensor memory
+    #: False if branches, barriers or store addresses also depend on something else, such as tensor memory
     understood: bool
 
 
@@ -181,7 +181,7 @@ class ControlFlow:
         return self.live_into[number]
 
     def deciding(self, number: int) -> tuple[int, ...] | None:
-        """Return the slots live into a block that decide its loop; None if something else decides it, too."""
+        """Return the slots of the deciding registers live into a block; None if its `Cycle` isn't understood."""
         if number not in self.deciding_slots:
             cycle = self.cycle(number)
             slots = {self.slots[x] for x in cycle.registers if x in self.slots}
@@ -222,7 +222,7 @@ class ControlFlow:
     def stores_of(self, pc: int) -> frozenset[int] | None:
         """Return the stores and atomics whose values depend on a load's result.
 
-        Return None if anything but arithmetic depends on it, too: an address, a predicate, a branch, a collective.
+        Return None if anything else but arithmetic depends on it: an address, a predicate, a branch or a collective.
         """
         if pc not in self.stores_from:
             self.stores_from[pc] = self.follow(pc)

@@ -53,7 +53,7 @@ class Touched:
     at: tuple[int, ...]
 
 
-# Shorter blocks fit into the cache anyway.
+# `drop_dead` applies to blocks of more lines. The values of shorter blocks fit into the cache anyway.
 LONG_BLOCK = 24
 _LOCAL = re.compile(r"(?<![%'@])\bv\d+\b")
 
@@ -112,7 +112,7 @@ class KernelNames:
         return name
 
     def value(self, value: Any) -> str:
-        """Return a name by which generated code can use an object."""
+        """Return a name that refers to an object in generated code."""
         name = f"o{len(self.namespace)}"
         self.namespace[name] = value
         return name
@@ -373,7 +373,7 @@ class BlockWriter:
             accesses.setdefault(name, self.pc)
 
     def emit_touched(self) -> None:
-        """Report to the machine the wgmma registers that were accessed since the last report."""
+        """Emit a report to the machine of the wgmma registers accessed since the last report."""
         if not (self.product_reads or self.product_writes):
             return
         rows = self.names.product_rows
@@ -406,12 +406,12 @@ class BlockWriter:
         return flag
 
     def note_skipped(self, name: str, slot: int) -> None:
-        """At a block's first read of a register, report the threads that have skipped all writes of it."""
+        """At a block's first read of a register, emit a report of the threads that have skipped all writes of it."""
         if name in self.names.skippable and slot not in self.written:
             self.once(f"S.skipped({self.read(self.define_flag(name), 'p')}, {name!r})")
 
     def check_defined(self, name: str, value: str) -> None:
-        """Check that a register used by an address or branch has been written."""
+        """Emit a check that a register used by an address or branch has been written."""
         if name in self.names.maybe_undefined:
             self.stmt(f"S.check_defined({self.read(self.define_flag(name), 'p')}, {name!r}, {self.pc})")
 

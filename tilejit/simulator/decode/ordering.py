@@ -17,7 +17,7 @@ _BARRIERS = ("bar", "barrier")
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """Facts about each instruction, as arrays with one more element for no instruction, and about the program."""
+    """Facts about the program and, as arrays with an extra last element for no instruction, about each instruction."""
 
     #: a strong memory access
     strong: NDArray[np.bool_]
@@ -28,9 +28,9 @@ class Ordering:
     #: equal numbers for the instructions of one operation of the source
     operation: NDArray[np.int64]
     any_constant: bool
-    #: some scope is no wider than a cluster
+    #: some access or fence has a scope no wider than a cluster
     narrow: bool
-    #: some scope is no wider than a CTA
+    #: some access or fence has a scope no wider than a CTA
     within: bool
     #: some fence is sequentially consistent
     consistent: bool

@@ -1,4 +1,4 @@
-"""Parser of PTX modules. Anything unknown is an error with its PTX line."""
+"""Parser of PTX modules. Unknown syntax is an error that shows the PTX line."""
 
 from __future__ import annotations
 

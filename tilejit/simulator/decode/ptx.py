@@ -12,7 +12,7 @@ from .source import Source
 # Above the windows of the generic address space (opcodes/move.py).
 CODE_ADDRESS = 5 << 44
 
-#: A name in an operand, which may have the `@` of an inner scope; doesn't match letters of a literal.
+#: Matches a name in an operand, which may have the `@` of an inner scope, but not the letters of a literal.
 NAME = re.compile(r"(?<![\w$%@])[%$A-Za-z_][\w$.@]*")
 
 

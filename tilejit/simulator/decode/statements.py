@@ -52,7 +52,7 @@ class _Body(Cursor):
 
     def __init__(self, module: Module, function: PtxFunction, kernel: KernelText) -> None:
         super().__init__(module.source, kernel.begin)
-        # Positions of wrong `.loc`s: LLVM adds one line for each line of an inline assembly, which comes from one line.
+        # Positions of wrong `.loc`s: LLVM counts the lines of an inline assembly, which all come from one source line.
         self.wrong_locs = {
             match.start()
             for assembly in _ASM.finditer(module.source.text, kernel.begin, kernel.end)
@@ -71,7 +71,7 @@ class _Body(Cursor):
         while True:
             match = _STATEMENT.match(self.code, self.skip())
             if match is None:
-                raise self.refusal("this is not understood", self.pos)
+                raise self.refusal("this statement is not understood", self.pos)
             kind = match.lastgroup
             if kind == "ops":
                 self.instruction(match)

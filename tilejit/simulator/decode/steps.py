@@ -6,7 +6,7 @@ from ...dataclass import dataclass
 from .blocks import BARRIER_ROOTS, JUMP_ROOTS
 from .ptx import NAME, PtxFunction, PtxInstruction
 
-# Their first operand isn't a result. Operands in brackets never are.
+# Opcodes whose first operand isn't a result. Operands in brackets never are results.
 _NO_RESULT = JUMP_ROOTS | BARRIER_ROOTS | {"nanosleep", "setmaxnreg"}
 _TAKES_CARRY = frozenset({"addc", "subc", "madc"})
 

@@ -38,7 +38,7 @@ class TranslatedBlock:
     block: BasicBlock
     #: run(machine, *inputs) returns (extra, *outputs)
     run: Callable[..., tuple[Any, ...]]
-    #: slots
+    #: slots of the registers that the function takes and returns
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     #: slot and dtype of the result of a barrier with reduction
@@ -77,18 +77,18 @@ class Program:
     #: (block, bit mask) for each instruction that triggers performance events
     events: tuple[tuple[int, int], ...]
     ordering: Ordering
-    #: registers of D and A of wgmma
+    #: registers that hold D or A of a wgmma
     product_registers: tuple[str, ...]
     #: register that some path reads unwritten → the first predicated instruction, or load, that writes it
     skippable: dict[str, int]
-    #: blocks whose first instruction whole warpgroups execute together
+    #: blocks whose first instruction must be executed by whole warpgroups together
     of_warpgroups: frozenset[int]
     control_flow: ControlFlow
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
     """Parse and translate kernel `entry`. raises: UnsupportedInstructionError for anything unknown."""
-    # strings cache their hash, so that repeated lookups are cheap
+    # lookups in the cache are cheap, because strings cache their hashes
     return _translate(ptx, entry, dynamic_shared_bytes)
 
 

@@ -96,7 +96,7 @@ def fma_f32(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     result = s.astype(F4)
     # candidates for double rounding: sums that are subnormal as float32, and those exactly on a midpoint
     at = _NOWHERE if _keeps_sums_normal(c) else _subnormal(result, s)
-    # the 29 bits that float32 lacks, moved to the top: for a midpoint 1 and zeros, which is the least int64
+    # move the 29 bits that float32 lacks to the top: for a midpoint, they are a 1 and zeros, the least int64
     bits = s.view(I8)
     bits <<= I8(35)
     if np.minimum.reduce(bits) == _LEAST:
@@ -114,10 +114,10 @@ _NOWHERE = np.zeros(0, np.int64)
 
 
 def _keeps_sums_normal(c: PerThread) -> bool:
-    """True if no sum of a product and c can be subnormal, because it is a multiple of both numbers' last bits.
+    """True if c is too large for a sum of a product and c to be subnormal.
 
-    Near zero the product is about as large as c; if c is 2^-70, the last of its 48 bits is 2^-118. An infinite c gives
-    only infinities and NaN.
+    A sum is a multiple of both numbers' last bits. Near zero, the product is about as large as c; if c is 2^-70, the
+    last of the product's 48 bits is 2^-118. An infinite c gives only infinities and NaN.
     """
     return not np.ndim(c) and bool(abs(c) >= 2.0**-70)
 
@@ -189,7 +189,7 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThread:
-    """Return where splitting could overflow, the product's error could underflow, or operands aren't finite."""
+    """Return a mask: splitting could overflow, the product's error could underflow, or operands aren't finite."""
     big, small = F8(2.0**960), F8(2.0**-900)
     magnitude = np.abs(p)
     easy = (np.abs(a) < big) & (np.abs(b) < big) & (np.abs(c) < big) & (magnitude < big)
@@ -233,7 +233,7 @@ def mul_bf16(a: PerThread, b: PerThread) -> PerThread:
 
 
 def min_float(a: PerThread, b: PerThread) -> PerThread:
-    """Return the smaller operand; a number wins over NaN, and -0 < +0."""
+    """Return the smaller operand, where -0 < +0; if one operand is NaN, return the other."""
     return _fix_zero(np.fmin(a, b), a, b, lambda x, y: x | y)
 
 
@@ -260,7 +260,7 @@ def canonical(r: PerThread) -> PerThread:
 
 
 def min_nan(a: PerThread, b: PerThread) -> PerThread:
-    """min.NaN, in which NaN wins over numbers."""
+    """min.NaN: NaN if either operand is NaN."""
     return _fix_zero(np.minimum(a, b), a, b, lambda x, y: x | y)
 
 

@@ -72,7 +72,7 @@ def matrix_a(registers: Sequence[Any], threads: int, form: ProductForm) -> Doubl
 
 
 def from_chunks(chunks: NDArray[Any], element: str, transposed: bool) -> Doubles:
-    """Return an operand, M or N × k, from its 16-byte chunks: M or N × 2, or if transposed, M or N div 8 × 16."""
+    """Return an operand, (M or N) × k, from its 16-byte chunks: (M or N) × 2, or (M or N)/8 × 16 if transposed."""
     raw = np.ascontiguousarray(chunks)
     if transposed:
         halves = raw.view(np.uint16).reshape(*raw.shape, 8).swapaxes(1, 2)

@@ -101,7 +101,7 @@ def minmax(e: BlockWriter, m: Match) -> None:
 
 
 def sign(e: BlockWriter, m: Match) -> None:
-    """neg and abs, in the float dtype if the register has that view, otherwise by the sign bit; both include NaN."""
+    """neg and abs, in the float dtype if the register has that view, else by the sign bit. NaN isn't special."""
     t = m["t"]
     unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
     if t in ("f32", "f64") and not m.get("ftz"):

@@ -19,7 +19,7 @@ _DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
 
 
 def shared_site(e: BlockWriter, m: Match, kind: str, operand: str, shift: int, dtype: str) -> tuple[str, str]:
-    """Register an access to shared memory, also by a generic address. Return (number, address in shared memory)."""
+    """Register an access to shared memory, maybe by a generic address. Return (number, address in shared memory)."""
     number, address = site(e, kind, {"space": "shared"}, operand, shift, dtype)
     if m["space"]:
         return number, address

@@ -74,7 +74,7 @@ class Site:
     offset: int
     #: log2 of the bytes per thread
     shift: int
-    #: of the bytes per thread, as one element
+    #: dtype of the bytes per thread, as one element
     dtype: str
     address_dtype: str
     #: "load", "store", "atomic", or "barrier" for mbarrier instructions
@@ -155,7 +155,7 @@ _WIDE = {16: "V16", 32: "V32"}
 
 
 def operands_of(e: BlockWriter, m: Match, count: int) -> list[str]:
-    """Return the `count` operands of an access, without the cache policy of one with a hint."""
+    """Return the `count` operands of an access, without the cache policy that follows if it has a cache hint."""
     operands = list(e.ins.operands)
     needed = count + 1 if m.get("hint") else count
     if len(operands) != needed:
@@ -301,7 +301,7 @@ def atomic(e: BlockWriter, m: Match) -> None:
 
 
 def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[str], offset: int = 0) -> None:
-    """Emit the atomic update of one element, `offset` bytes after an address. target: of the old value."""
+    """Emit the atomic update of one element, `offset` bytes after an address. target: register for the old value."""
     op, t = m["op"], m["t"]
     dtype = PTX_DTYPE[t]
     m = {**m, "op": f"{op}.{t}"}
@@ -327,7 +327,7 @@ def fence_proxy(e: BlockWriter, m: Match) -> None:
 
 
 def nothing(e: BlockWriter, m: Match) -> None:
-    """Hints, and fences that aren't needed here."""
+    """Emit nothing: for hints, and for fences that the simulator doesn't need."""
 
 
 _WIDE_TYPE = (r".*\.b128", *refused("128-bit registers are not supported"))

@@ -47,7 +47,7 @@ def shfl(e: BlockWriter, m: Match) -> None:
 
 
 def write_both(e: BlockWriter, both: str) -> None:
-    """Assign the elements of a variable to a destination `r` or `r|p`."""
+    """Assign a pair's elements to the destination `r` or `r|p`."""
     for i, (target, dtype) in enumerate(zip(paired(e.ins.operands[0]), ("u4", "p"), strict=False)):
         if target != "_":
             e.write(target, dtype, f"{both}[{i}]")
@@ -98,7 +98,7 @@ def call(e: BlockWriter, m: Match) -> None:
 
 
 def nothing(e: BlockWriter, m: Match) -> None:
-    """Jumps, which have no code here, and instructions without effect on results."""
+    """Emit nothing: jumps end a block, and the other instructions have no effect on results."""
 
 
 _ALIGNED = r"(?P<aligned>\.aligned)?"
