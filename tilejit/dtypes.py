@@ -85,7 +85,7 @@ DTYPES: dict[str, DType] = {
 #: element type of barriers in shared memory; no value has this type, and nothing loads or stores it
 barrier = DType("barrier", "barrier", 64)
 
-#: name -> type, of everything that memory may hold
+#: name -> type, for all types that memory can hold
 MEMORY_TYPES: dict[str, DType] = {**DTYPES, barrier.name: barrier}
 
 _RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}

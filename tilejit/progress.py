@@ -23,7 +23,7 @@ _PAUSE = 0.1
 
 _CLEAR = "\r\x1b[2K"
 
-#: the innermost work of this context
+#: the innermost work in this context
 _innermost: ContextVar[Progress | None] = ContextVar("tilejit_progress", default=None)
 
 #: held by the work whose line is shown
@@ -153,7 +153,7 @@ class _Plain:
         self._stream = stream
 
     def show(self, work: Progress) -> None:
-        # 4 ms to import
+        # takes 4 ms to import
         import shutil
 
         # a wrapped line can't be cleared
