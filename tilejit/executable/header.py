@@ -52,9 +52,9 @@ _DEFINED = frozenset((
     "slots", "small", "sparc", "stderr", "stdin", "stdout", "sun", "unix", "vax",
 ))
 
-#: Field names that need no trailing underscore. A program may include any header before this one. The macros of such a
-#: header may be upper-case (`I`, `EOF`) or contain underscores (`st_mtime`), rarely single lower-case words. None ends
-#: with an underscore.
+#: Field names that need no trailing underscore. A program may include any header before this one. A header's macros
+#: may be upper-case (`I`, `EOF`) or contain underscores (`st_mtime`), and are rarely single lower-case words. No macro
+#: ends with an underscore.
 _KEPT = re.compile(r"[a-z][a-z0-9]*|\w+_(extent|stride)_\d+|(?!ifr_)\w+_(map|address)")
 
 #: suffixes of the kernel's name in the macros that the header defines
