@@ -47,7 +47,7 @@ class ArrayPart:
     """The code for an array.
 
     statements: executed first. pointer: its address. key: its items of the key.
-    matches: True if facts belong to an array with these values of the items. stream: of its framework.
+    matches: True if the facts are those of an array with these key items. stream: of its framework.
     unless: a condition for the slow path. is_guarded: torch's guards can compare it.
     """
 
@@ -159,7 +159,7 @@ def _is_jax_array(facts: Any, typestr: str, shape: Any, strides: Any, sharding: 
 
 
 def _torch_stream(torch: Any) -> StreamPart:
-    # used by torch.compile's own kernels: 0.1 us, while current_stream() takes 1.5
+    # the function that torch.compile's kernels use: it takes 0.1 us, and current_stream() 1.5
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     if raw is not None:
         return StreamPart("@raw_stream(@device)", names={"raw_stream": raw})
@@ -167,7 +167,7 @@ def _torch_stream(torch: Any) -> StreamPart:
 
 
 def _cupy_stream(cupy: Any) -> StreamPart:
-    """CuPy arrays report the current device's current stream as their producer; launches on others have to wait."""
+    """CuPy arrays report the current device's current stream as their producer; launches on other streams must wait."""
     return StreamPart(
         "@current_stream(@device).ptr",
         unless="@self.stream is not None or @current_device() != @device",
