@@ -195,7 +195,7 @@ GRIDS = [
     (lambda: add[1, 65536](A, B), LAUNCH, "65536 CTAs along axis 1; at most 65535 fit", "axis 0"),
     (lambda: add[(1,), 0](A, B), LAUNCH, "0 is not a number of threads", "from 1 to 1024"),
     (lambda: add[(1,), "x"](A, B), LAUNCH, "'x' is not a number of threads", "from 1 to 1024"),
-    (lambda: add[(1,), 2000](A, B), RESOURCE, "a CTA of 2000 threads; at most 1024 fit", "more CTAs"),
+    (lambda: add[(1,), 2000](A, B), RESOURCE, "a CTA of 2000 threads exceeds the limit of 1024", "more CTAs"),
     (lambda: add[(1,), 32, None, 3](A, B), LAUNCH, "takes a grid, threads and a stream; got 4 values", "k[grid]"),
     (lambda: tj.simulate(add, -1, A, B), LAUNCH, "grid (-1,) has -1 CTAs along axis 0", "0 to launch nothing"),
     (lambda: add[(1,), 32, "fast"](A, B), LAUNCH, "str is not a stream", "__cuda_stream__ or .cuda_stream"),
@@ -220,7 +220,7 @@ DEVICES = [
 OPTIONS = [
     (lambda: tj.kernel(threads=0), LAUNCH, "0 is not a number of threads", "from 1 to 1024"),
     (lambda: tj.kernel(threads=2.5), LAUNCH, "2.5 is not a number of threads", "from 1 to 1024"),
-    (lambda: tj.kernel(threads=1025), RESOURCE, "a CTA of 1025 threads; at most 1024 fit", "more CTAs"),
+    (lambda: tj.kernel(threads=1025), RESOURCE, "a CTA of 1025 threads exceeds the limit of 1024", "more CTAs"),
     (lambda: tj.kernel(max_registers=0), RESOURCE, "max_registers=0; a thread has 1 to 255", "leave it out"),
     (lambda: tj.kernel(max_registers=300), RESOURCE, "max_registers=300; a thread has 1 to 255", "leave it out"),
     (lambda: tj.kernel(cluster=(1, 2, 3, 4)), LAUNCH, "(1, 2, 3, 4) is not a cluster", "one to three positive"),
