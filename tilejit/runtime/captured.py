@@ -87,7 +87,7 @@ class Captured:
         self._lock = renewed_at_fork(threading.RLock())
 
     def number(self) -> int:
-        """The number of the current values; equal values have equal numbers."""
+        """Return the number of the current values; equal values have equal numbers."""
         return self.current().number
 
     def current(self) -> CapturedValues:

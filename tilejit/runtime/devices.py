@@ -219,7 +219,7 @@ def cuda_problem() -> str | None:
 
 
 def _has_driver() -> bool:
-    """True if the driver's library can be loaded. `cuda.bindings`, which loads it too, takes 40 ms to import."""
+    """True if the driver's library can be loaded. `cuda.bindings`, which also loads it, takes 40 ms to import."""
     try:
         ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:

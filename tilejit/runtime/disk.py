@@ -177,7 +177,7 @@ def _written(part: Hashable) -> Any:
         return {type(part).__name__: repr(part)}
     if isinstance(part, EnumMeta) and _is_importable(part):
         return {"enum": [part.__module__, part.__qualname__]}
-    # instances of user-defined subclasses, such as an IntEnum's members
+    # instances of user-defined subclasses, such as members of an IntEnum
     if isinstance(part, int):
         return {type(part).__qualname__: int(part)}
     if isinstance(part, str):

@@ -38,10 +38,10 @@ _TEMPORARY = ".tmp"
 #: file names that aren't UTF-8 contain surrogates, and keys contain file names
 _SURROGATES = "surrogatepass"
 
-#: seconds after which a temporary file is abandoned, and a bound on the difference between clocks of one machine
+#: seconds after which a temporary file is abandoned, and by which a file system's clock may differ from this machine's
 _ABANDONED, _SKEW = 3600, 24 * 3600
 
-#: the precision of an entry's time of use in seconds, so that most reads don't write it
+#: the precision of an entry's time of use in seconds, so that most reads don't update it
 _RECENT = 60
 
 #: one of this many writes, on average, examines all entries, which takes 30 us per entry

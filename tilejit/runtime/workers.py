@@ -142,7 +142,7 @@ def _most(workers: int | None) -> int:
         return 0
     if workers is not None:
         return workers
-    # on a single processor they would only compete with this process
+    # on a single processor, workers would only compete with this process
     return min(processors(), _MOST) if processors() > 1 else 0
 
 

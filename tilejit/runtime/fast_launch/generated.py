@@ -38,7 +38,7 @@ class ResolvedLaunch(NamedTuple):
 
 
 class Choosing(NamedTuple):
-    """The inputs of the choice in kernels whose launchers choose the values of some parameters.
+    """The inputs of the choice, for kernels whose launchers choose the values of some parameters.
 
     numbers: names of the scalar parameters whose values matter. extra_key: returns a key of the other inputs.
     """

@@ -30,7 +30,7 @@ Table = dict[Any, tuple[Any, ...]]
 
 
 class LaunchMemory:
-    """Entries by key, for each generated function and each number of captured values.
+    """Entries by key, for each generated function and each state of the captured values.
 
     states: by the function's number, a tuple that the function reads at once, so that its items are consistent: the
     captured values, the table that belongs to them and, with guards, a list with the last launch.

@@ -46,7 +46,7 @@ class StreamPart:
 class ArrayPart:
     """The code for an array.
 
-    statements: executed first. pointer: its address. key: its items of the key.
+    statements: executed first. pointer: its address. key: its items in the lookup key.
     matches: True if the facts are those of an array with these key items. stream: of its framework.
     unless: a condition for the slow path. is_guarded: torch's guards can compare it.
     """
@@ -62,7 +62,7 @@ class ArrayPart:
 
 @dataclass(frozen=True, slots=True)
 class ScalarPart:
-    """The code for a number. packed: the value to pack. key: its items of the key. names: values of its names."""
+    """The code for a number. packed: value to pack. key: its items in the lookup key. names: values of its names."""
 
     packed: str
     key: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class ScalarPart:
 
 @dataclass(frozen=True, slots=True)
 class ConstexprPart:
-    """The code for a compile-time value. key: its items of the key. names: values of its names."""
+    """The code for a compile-time value. key: its items in the lookup key. names: values of its names."""
 
     key: tuple[str, ...] = ()
     names: Mapping[str, Any] = field(default_factory=dict)
@@ -90,7 +90,7 @@ _LEGACY_STREAM = StreamPart("0")
 def part_of(parameter: Parameter, number: int, value: Any, is_keyed: bool = False) -> Part | None:
     """Return the code for arguments of the value's type; None if launches with them need the slow path.
 
-    number: the parameter's index. is_keyed: a number's value is part of the key, not only its type.
+    number: the parameter's index. is_keyed: a number's value, not only its type, is part of the key.
     """
     if value is ABSENT:
         return ChosenPart()
