@@ -294,7 +294,7 @@ def hypothetical_arguments(declared: Sequence[Parameter], values: Sequence[Any])
 
 
 def _is_kept(configuration: Any) -> bool:
-    """True if launchers are cached under this configuration; `True` and `1.0` equal `1` but are other grids."""
+    """True if launchers are cached under this configuration; `True` and `1.0` equal `1` but are different grids."""
     return type(configuration) is int or (
         type(configuration) is tuple and tuple(map(type, configuration)) in _TYPES_OF_GRIDS
     )

@@ -78,7 +78,7 @@ def no_grid(name: str) -> LaunchError:
 class LaunchBase(ABC):
     """The interface that generated launch functions use; see `runtime/fast_launch/text.py`.
 
-    fixed: the grid in three dimensions, or None if a function computes it or it is empty.
+    fixed: the grid in three dimensions, once a launch has checked it; None if a function computes it or it is empty.
     """
 
     __slots__ = ("kernel", "threads", "stream", "fixed", "memory", "states")

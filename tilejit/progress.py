@@ -31,7 +31,7 @@ _line = renewed_at_fork(threading.Lock())
 
 
 class Progress:
-    """Long work; use it as a context manager, and call `advance` for its steps. The line disappears at the end.
+    """A context manager that shows the progress of long work in a line, which disappears at the end; see `advance`.
 
     what: a description of the work.
     total: number of steps, 0 if unknown.

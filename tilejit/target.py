@@ -55,7 +55,7 @@ def most_registers(threads: int, limit: int | None) -> int:
 
 
 def entry_registers(threads: int, limit: int | None) -> int:
-    """Return the registers per thread at kernel entry if warpgroups set their own: ptxas then uses the maximum."""
+    """Return the registers per thread at kernel entry if warpgroups set theirs later: ptxas then uses the maximum."""
     return most_registers(threads, limit) // THREAD_UNIT * THREAD_UNIT
 
 

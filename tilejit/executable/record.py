@@ -14,7 +14,7 @@ from ..target import Target
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """An assertion in a kernel. rule: one of `ir.nodes.RULES`. message: of its failure; `{0}` … are the numbers."""
+    """An assertion in a kernel. rule: one of `ir.nodes.RULES`. message: a format string; `{0}` … are its numbers."""
 
     rule: str
     message: str

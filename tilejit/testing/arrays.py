@@ -166,7 +166,7 @@ def _check_range(dtype: DType, limits: Limits | None) -> None:
     low, high = limits
     least, most = _ends(dtype)
     if not least <= low <= high <= most:
-        raise ValueError(f"range={limits} is outside the range of {dtype}, {least} to {most}: write (least, greatest)")
+        raise ValueError(f"range={limits} is outside the range of {dtype}, {least} to {most}: write (minimum, maximum)")
 
 
 @st.composite

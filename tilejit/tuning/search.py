@@ -73,7 +73,7 @@ class Question:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Equal for questions of one process that have the same answer."""
+        """A key that is equal for questions of one process that have the same answer."""
         device, target = self.device.name, self.target.name
         return device, target, self.threads, self.signature, self.captured, self.key, self.candidates
 
