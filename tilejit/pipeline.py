@@ -292,7 +292,7 @@ PASSES: tuple[Pass, ...] = (
         after=(
             ("lower", "variants emit loops of uniform iterations"),
             ("packed", "the loops that it adds are unrolled, too"),
-            ("prune", "verification for pruning then covers fewer statements"),
+            ("prune", "the verification that it requires then covers fewer statements"),
         ),
     ),
     Pass(

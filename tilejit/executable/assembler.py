@@ -1,4 +1,4 @@
-"""Runs ptxas, if it is installed, for its performance notes. Only `explain` does; compilation and launches don't."""
+"""Runs ptxas, if it is installed, for its performance notes. Compilation and launches don't run it; `explain` does."""
 
 from __future__ import annotations
 

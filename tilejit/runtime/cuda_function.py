@@ -224,7 +224,7 @@ class CudaFunction:
     def _enqueue(self, launch: Launch, stream: int, packed: Packed) -> None:
         x, y, z = launch.grid
         if 0 in launch.grid:
-            # the driver would reject it
+            # the driver rejects empty grids
             return
         if self._is_cooperative:
             self._enqueue_cooperative(launch, stream, packed)

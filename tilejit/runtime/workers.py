@@ -267,7 +267,7 @@ class WorkerProcess:
         """Read until the worker is ready, in a daemon thread, because a child of the worker may keep the pipe open."""
         assert self._process.stdout is not None
         with contextlib.suppress(OSError, ValueError):
-            # bypass the file's buffer, whose lock would be held meanwhile
+            # bypass the file object's buffer, whose lock would be held during the read
             number = self._process.stdout.fileno()
             while not self._output.endswith(_READY) and (more := os.read(number, 1 << 12)):
                 self._output += more

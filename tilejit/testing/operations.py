@@ -395,7 +395,7 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
     threads = wm * wn * copies * WARP
     draft = OperationDraft(draw, ("cta", threads), *((s, n) for s, (n, _) in INSTANCES.items() if n == threads))
     form = draw(st.sampled_from(MMA.forms()))
-    # few products, because the reference computes them one by one
+    # few tiles, because the reference computes products one by one
     larger = [(2, 2, 3)] if threads == WARP else []
     tiles = draw(st.sampled_from([(1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2), *larger]))
     whole = [count * size for count, size in zip(tiles, (MMA_M * wm, MMA_N * wn, form.k), strict=True)]

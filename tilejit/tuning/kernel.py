@@ -186,7 +186,7 @@ class TunedKernel(Kernel):
         if mode == "off" or len(candidates) == 1:
             return candidates[0]
         question = self.question(device, target, launcher.threads, values, values, call, candidates)
-        # raise errors of the launch itself here, so that no configuration is blamed for them
+        # raise errors of the launch itself here, because they don't depend on the configuration
         device.check(target)
         devices.check_environment(call)
         try:
