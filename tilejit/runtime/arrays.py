@@ -64,7 +64,7 @@ class ArrayFacts:
     high_bytes: int
     #: unique for each combination of the fields above
     number: int
-    #: unique for each combination of dtype, rank, unit_dim and extent_align; a multiple of 64, to add an alignment
+    #: unique for each dtype, rank, unit_dim and extent_align; a multiple of 64, with room for adding an alignment
     kind: int
 
     @property

@@ -73,7 +73,7 @@ _MARK = "TILEJIT_WORKER"
 #: executables with which no worker started
 _unable: set[str] = set()
 
-#: seconds that a worker takes to start; workers are started only if much more work than that is left
+#: seconds that a worker takes to start; workers are started only if the remaining work takes much longer
 START_SECONDS = 0.5
 
 #: size of the length that precedes a message
