@@ -112,7 +112,7 @@ def test_threads_can_be_overridden():
     assert a.sum() == 64
     mark[lambda _: 1, 128, None](a)
     assert a.sum() == 128
-    with pytest.raises(tj.ResourceError, match="CTA of 2048 threads; at most 1024"):
+    with pytest.raises(tj.ResourceError, match="CTA of 2048 threads exceeds the limit of 1024"):
         mark[(1,), 2048](a)
     for threads in (0, "32", 1.5):
         with pytest.raises(tj.LaunchError, match="not a number of threads"):
@@ -122,7 +122,7 @@ def test_threads_can_be_overridden():
 
 
 def test_options_are_checked_where_they_are_given():
-    with pytest.raises(tj.ResourceError, match="at most 1024"):
+    with pytest.raises(tj.ResourceError, match="exceeds the limit of 1024"):
         make_add(threads=1025)
     with pytest.raises(tj.DeviceError, match="unknown target 'sm_1'"):
         make_add(target="sm_1")

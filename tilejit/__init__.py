@@ -11,7 +11,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-#: time of import, in seconds since the epoch; source files that are newer differ from the code that runs
+#: time of import, in seconds since the epoch; newer source files may differ from the imported code
 _IMPORTED = _time.time()
 
 # type checkers and editors read `__init__.pyi`, which `pytest tests/types --bless` writes

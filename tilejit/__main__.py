@@ -40,7 +40,7 @@ _PACKAGES = ("tilejit", "numpy", "ml_dtypes", "llvmlite", "cuda-bindings", "cuda
 #: option -> the attribute of `Compiled` that it prints instead of the explanation
 _TEXTS = {"--ptx": "ptx", "--tile-ir": "tile_ir", "--lane-ir": "lane_ir", "--llvm": "llvm_ir"}
 
-#: characters of an argument that a message shows
+#: maximum number of characters of an argument that a message shows
 _SHOWN = 80
 
 #: a compiled kernel, and remarks on the configuration that was chosen for it
@@ -199,7 +199,7 @@ def operations() -> Iterator[str]:
 
 
 def simulator() -> Iterator[str]:
-    """Return the lines of the simulator's instruction table, plus any instruction that the compiler alone knows."""
+    """Return the lines of the simulator's instruction table, plus any instruction that only the compiler knows."""
     from .isa import ROWS
     from .simulator.instructions import instruction_table
 
@@ -297,7 +297,7 @@ def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
 def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, threads: int | None) -> Remarked:
     """Compile a kernel for arguments written as `NAME=VALUE`.
 
-    A tuned kernel gets the configuration that they name, else the fastest known one, else the first.
+    A tuned kernel uses the configuration that the arguments select, else the fastest known one, else the first.
     """
     kinds = {p.name: p.kind for p in kernel.parameters}
     arguments: dict[str, Any] = {}
@@ -319,7 +319,7 @@ _ARRAY = re.compile(r"(\w+)\s*\[([\d\s,]*)\]\s*(?::\s*\(([-\d\s,]*)\))?")
 
 
 def _argument(name: str, kind: ParameterKind, text: str) -> Any:
-    """Parse the text of an argument to a spec, a dtype or a compile-time value."""
+    """Parse the text of an argument into a spec, a dtype or a compile-time value."""
     array = _ARRAY.fullmatch(text)
     if array is not None and kind in (ParameterKind.ARRAY, ParameterKind.ANY):
         try:
@@ -355,7 +355,7 @@ def _cut(text: str) -> str:
 
 
 def _integers(text: str) -> tuple[int, ...]:
-    """Parse integers separated by commas; ValueError if `text` is anything else."""
+    """Parse integers separated by commas. raises: ValueError for any other text."""
     return tuple([int(part) for part in text.split(",") if part.strip()])
 
 
@@ -428,7 +428,7 @@ def _kernels(file: str, run: bool) -> dict[str, Kernel]:
     return {value.name: value for value in names.values() if isinstance(value, Kernel)}
 
 
-#: name of the code object of a module
+#: name of a module's code object
 _TOP = "<module>"
 
 

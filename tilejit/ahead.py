@@ -146,7 +146,7 @@ class CompiledKernel:
         if threads != self.options.threads:
             raise LaunchError(
                 f"{self.name} was compiled for {self.options.threads} threads per CTA; got {threads}",
-                hint="launch it with that many, or compile and save it for this number",
+                hint="launch it with that number, or compile and save it for this one",
             )
         pairs = [pair for pair in call.overlaps if not self._written.isdisjoint(pair)]
         aliased = frozenset(position for pair in pairs for position in pair)
@@ -179,7 +179,7 @@ def _parameter(name: str, kind: ArgumentType) -> Parameter:
 
 
 def _fits(name: str, compiled: ArgumentType, actual: ArgumentType) -> bool:
-    """True if code compiled for one type of argument accepts the other."""
+    """True if code that was compiled for one argument type accepts an argument of the actual type."""
     if isinstance(compiled, ConstexprType) and isinstance(actual, ConstexprType):
         return bool(freeze(compiled.value, name) == freeze(saved(actual.value), name))
     if not isinstance(compiled, ArrayType) or not isinstance(actual, ArrayType):

@@ -1,4 +1,4 @@
-"""The first stack frame outside this package: where a user calls it from."""
+"""The user's call site: the innermost stack frame outside this package."""
 
 from __future__ import annotations
 

@@ -50,12 +50,12 @@ class Compiled:
         print(compiled.ptx, compiled.explain())
     """
 
-    #: all that a launch needs
+    #: everything that a launch needs
     executable: Executable
     timings: dict[str, float]
     #: the record of the compilation, or a function that recompiles to obtain it, for a kernel from the cache
     origin: Derivation | Callable[[], Derivation] = field(repr=False)
-    #: filled in by the driver that loads the kernel
+    #: filled in when a driver loads the kernel
     measurement: Measurement = field(default_factory=Measurement, repr=False)
     #: compiles the kernel to machine code
     assemble: Callable[[Executable], MachineCode] | None = field(default=None, repr=False)
@@ -194,7 +194,7 @@ class Compiled:
         return self.decided
 
     def explain(self) -> Explanation:
-        """Return the variant that each tile operation got, and why the others declined."""
+        """Return an explanation: the variant chosen for each tile operation, and why the others declined."""
         from .executable.assembler import ptxas_notes
         from .executable.census import census
         from .explanation import Density, Explanation, map_lines
@@ -202,7 +202,7 @@ class Compiled:
         params = self.executable.params
         written = [p.buffer.dtype for p in params if isinstance(p, PointerParam) and p.written]
         density = Density(census(self.ptx), max(written, key=lambda dtype: dtype.bits, default=None))
-        # a driver that compiled the kernel itself has reported already
+        # a driver that compiled the PTX has reported its notes already
         notes = self.measurement.notes or ptxas_notes(self.ptx, self.target.name)
         return Explanation(self.name, self.target.name, self.decisions, density, map_lines(params), notes)
 

@@ -85,7 +85,7 @@ DTYPES: dict[str, DType] = {
 #: element type of barriers in shared memory; no value has this type, and nothing loads or stores it
 barrier = DType("barrier", "barrier", 64)
 
-#: name -> type, of everything that memory may hold
+#: name -> type, for all types that memory can hold
 MEMORY_TYPES: dict[str, DType] = {**DTYPES, barrier.name: barrier}
 
 _RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
@@ -123,8 +123,8 @@ def from_numpy(dtype: object) -> DType | None:
 def promote(*types: DType) -> DType:
     """Return the type in which an operation on values of these types is computed.
 
-    Of different kinds (bool < int < float), the type of the higher kind; of one kind, the widest type. float16 with
-    bfloat16 gives float32; signed with unsigned integers give the narrowest signed type that holds both.
+    It is the widest type of the highest kind among them (bool < int < float), except that float16 with bfloat16 gives
+    float32, and signed with unsigned integers give the narrowest signed type that holds both.
 
     raises: KernelTypeError for uint64 with a signed type, as no such type exists.
     """

@@ -382,7 +382,7 @@ def without(**instead: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 #: options of Triton's launches -> their replacements
 TRITON_OPTIONS = {
     "num_warps": "write threads=: 32 for each warp",
-    "num_stages": "leave it out: the kernel writes the stages of a loop, with copy_async and a ring",
+    "num_stages": "leave it out: the kernel itself implements the stages of a loop, with copy_async and a ring",
     "num_ctas": "write cluster= above the kernel",
 }
 without_triton_options = without(**TRITON_OPTIONS)

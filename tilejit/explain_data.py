@@ -80,7 +80,7 @@ def _sectors(plan: Plan) -> str | None:
         elements = set((first + within * moves.steps[side]).tolist())
         touched = len({element * size // SECTOR_BYTES for element in elements})
         filled = -(-len(elements) * size // SECTOR_BYTES)
-        # an unaligned run of elements takes one sector more
+        # an unaligned run of elements touches one more sector
         if touched > filled + 1:
             root = plan.regions[side].buffer.root
             # strides that are known only at launch are assumed to be minimal

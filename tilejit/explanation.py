@@ -134,8 +134,8 @@ def map_lines(params: Sequence[Param]) -> tuple[MapLine, ...]:
     return tuple([MapLine(spec.of, spec.dtype, spec.axes, spec.box, spec.swizzle) for spec in specs])
 
 
-#: machine instructions per byte of global memory above which a copy slows down on an H100: with 24 arithmetic
-#: instructions per float16 or 56 per float32 it kept its speed, with 32 and 64 it lost 4 to 6 %
+#: machine instructions per byte of global memory above which a copy slows down on an H100: it ran at full speed with 24
+#: arithmetic instructions per float16 or 56 per float32, and lost 4 to 6 % with 32 and 64
 KNEE = 7
 
 

@@ -34,7 +34,7 @@ def write_whole(path: str | Path, content: bytes) -> None:
             os.chmod(beside, stat.S_IMODE(mode))
         os.replace(beside, place)
     except BaseException:
-        # on an interrupt, too, the temporary file is removed
+        # remove the temporary file on an interrupt, too
         with suppress(OSError):
             os.unlink(beside)
         raise

@@ -30,7 +30,7 @@ def gc_paused_until(last: Callable[[], object] | None) -> Callable[[Callable[P, 
     last: called once no thread is in a function with this `last`, before the collector is enabled again.
 
     An interrupt may arrive when the interpreter enters a Python function or after a call returns. A context manager
-    would not do: an interrupt at the first instruction of its `__exit__` would leave the collector disabled.
+    is not safe: an interrupt at the first instruction of its `__exit__` would leave the collector disabled.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
@@ -57,7 +57,7 @@ def gc_paused_until(last: Callable[[], object] | None) -> Callable[[Callable[P, 
     return decorate
 
 
-#: for imports and translations
+#: for imports, and for the simulator's translation of PTX
 gc_paused = gc_paused_until(None)
 
 

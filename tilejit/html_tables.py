@@ -12,7 +12,7 @@ _LEFT = "style='text-align:left'"
 
 def escaped(content: object) -> str:
     """Escape text for HTML elements and quoted attributes."""
-    # 2 ms to import, and most programs show no HTML
+    # takes 2 ms to import, and most programs show no HTML
     import html
 
     return html.escape(str(content))

@@ -85,11 +85,11 @@ class Kernel:
         self.source = KernelSource.of(fn)
         self.parameters = tuple(parameters(self.source))
         self.parameter_names = tuple(p.name for p in self.parameters)
-        # the parameters that callers of a launch may pass
+        # the parameters for which a launch may pass arguments
         self.open_parameters = self.parameters
         self.captured = Captured(self.source)
         self.name: str = fn.__name__
-        # no method of this object: the cycle would keep a dropped kernel and its variants until a garbage collection
+        # not a bound method: the cycle would keep a dropped kernel and its variants alive until a garbage collection
         build = functools.partial(_tile_ir, self.source, options)
         builder = VariantBuilder(self.source, self.captured, build, options.build_key)
         self.variants = VariantCache(self.name, self.parameters, self.captured, builder)
@@ -135,7 +135,7 @@ class Kernel:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
 
     def _repr_html_(self) -> str:
-        """Show the parameters, the options and the newest compiled variants."""
+        """Return HTML that shows the parameters, the options and the newest compiled variants."""
         options = [(name, getattr(self.options, name)) for name in ("target", "max_registers", "cluster")]
         named = {"threads": self.options.threads, **{name: value for name, value in options if value is not None}}
         made = [
@@ -193,7 +193,7 @@ class Kernel:
     def compile_named(
         self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
     ) -> tuple[Compiled, tuple[str, ...]]:
-        """Compile for arguments by name; return remarks on how they were chosen along with the result."""
+        """Compile for arguments by name; return the result, and remarks on the configuration of a tuned kernel."""
         return self.compile(target=target, threads=threads, **arguments), ()
 
     @entry_point
@@ -294,7 +294,7 @@ def hypothetical_arguments(declared: Sequence[Parameter], values: Sequence[Any])
 
 
 def _is_kept(configuration: Any) -> bool:
-    """True if launchers are cached under this configuration; `True` and `1.0` equal `1` but are other grids."""
+    """True if launchers are cached under this configuration; `True` and `1.0` equal `1` but are different grids."""
     return type(configuration) is int or (
         type(configuration) is tuple and tuple(map(type, configuration)) in _TYPES_OF_GRIDS
     )
@@ -303,7 +303,7 @@ def _is_kept(configuration: Any) -> bool:
 def _tile_ir(
     source: KernelSource, options: Options, typed: Signature, target: Target, threads: int, debug: bool
 ) -> TileKernel:
-    # the frontend takes as long to import as everything that a launch needs
+    # importing the frontend takes as long as importing everything that a launch needs
     with importing:
         from .frontend.kernel import build
 
@@ -388,7 +388,7 @@ def kernel(
 
 def _decorated(fn: Callable[..., Any]) -> Callable[..., Any]:
     if isinstance(fn, Kernel):
-        raise KernelSyntaxError(f"{fn.name} is a kernel already", hint="write one @tj.kernel above the def")
+        raise KernelSyntaxError(f"{fn.name} is already a kernel", hint="write one @tj.kernel above the def")
     return fn
 
 
@@ -447,7 +447,7 @@ def simulate(
     from .runtime.simulated import SimulatedFunction
 
     if not isinstance(k, Kernel):
-        raise LaunchError(f"{shown(k)} is not a kernel", hint="pass a function decorated with @tj.kernel, no grid")
+        raise LaunchError(f"{shown(k)} is not a kernel", hint="pass a kernel made by @tj.kernel, without a grid")
     if not isinstance(schedule, int) or schedule < 0:
         raise LaunchError(f"schedule={shown(schedule)} is not the number of a schedule", hint="pass 0, 1, 2, ...")
     chosen = find_target(target) if target is not None else k.options.target or devices.named("sim").target

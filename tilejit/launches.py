@@ -78,7 +78,7 @@ def no_grid(name: str) -> LaunchError:
 class LaunchBase(ABC):
     """The interface that generated launch functions use; see `runtime/fast_launch/text.py`.
 
-    fixed: the grid in three dimensions, or None if a function computes it or it is empty.
+    fixed: the grid in three dimensions, once a launch has checked it; None if a function computes it or it is empty.
     """
 
     __slots__ = ("kernel", "threads", "stream", "fixed", "memory", "states")
@@ -132,7 +132,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def other(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Launch with arguments that a generated function doesn't accept; those that it did not receive are ABSENT."""
+        """Launch with arguments that a generated function doesn't accept; omitted ones are ABSENT."""
         self.start(
             tuple(value for value in args if value is not ABSENT),
             {name: value for name, value in named.items() if value is not ABSENT},
@@ -211,7 +211,7 @@ class Launcher(LaunchBase):
 
     @property
     def given_threads(self) -> int | None:
-        """The `threads` to pickle; None if the kernel is to choose them again."""
+        """The `threads` to pickle; None if the kernel's configurations determine them."""
         return self.threads
 
     def __repr__(self) -> str:
@@ -236,7 +236,7 @@ class Launcher(LaunchBase):
         return self.launch(values).grid
 
     def launch(self, values: Sequence[Any]) -> Launch:
-        """Return grid, threads and stream; a grid function is called with the arguments by name."""
+        """Return the grid, threads and stream; a grid function is called with the arguments by name."""
         if self.fixed is not None:
             return Launch(self.fixed, self.threads, self.stream)
         if isinstance(self.grid, GridFunction):
@@ -316,7 +316,7 @@ class PreparedLaunch(LaunchBase):
         self._run()
 
     def _follow(self) -> None:
-        """Resolve again if a captured value has changed."""
+        """Resolve the launch again if a captured value has changed."""
         captured = self.kernel.capture()
         if captured.number != self._resolved.captured.number:
             self._resolve(self._values)

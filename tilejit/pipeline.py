@@ -59,7 +59,7 @@ from .target import MAX_THREADS, Target, entry_registers
 
 @dataclass(slots=True)
 class PassState:
-    """The state that passes transform: the current kernel, and what they computed along the way."""
+    """The state that passes transform: the current kernel, and the results that they leave for later passes."""
 
     kernel: Kernel
     target: Target
@@ -111,7 +111,7 @@ def _check_limits(state: PassState) -> None:
         raise ResourceError(
             f"{kernel.name} asks for {kernel.threads} threads in a CTA; the limit is {MAX_THREADS}",
             span=kernel.span,
-            hint=f"@tj.kernel(threads=...) takes 1 to {MAX_THREADS}; more work goes to more CTAs",
+            hint=f"@tj.kernel(threads=...) takes 1 to {MAX_THREADS}; for more work, launch more CTAs",
         )
     if kernel.cluster is not None and not state.target.has_clusters:
         raise ResourceError(
@@ -199,7 +199,7 @@ def _prune(state: PassState) -> None:
 
 
 def _is_used(param: Param, used: Examined) -> bool:
-    """True if the name that a parameter defines is used, or if it defines none."""
+    """True if the kernel uses the name that a parameter defines, or if the parameter defines none."""
     defined = param.defines
     return defined is None or defined.name in (used.vars if isinstance(defined, Var) else used.buffers)
 
@@ -292,7 +292,7 @@ PASSES: tuple[Pass, ...] = (
         after=(
             ("lower", "variants emit loops of uniform iterations"),
             ("packed", "the loops that it adds are unrolled, too"),
-            ("prune", "its verification then covers fewer statements"),
+            ("prune", "the verification that it requires then covers fewer statements"),
         ),
     ),
     Pass(
@@ -309,11 +309,11 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "codegen", _generate,
         after=(
-            ("polls", "LLVM treats a plain load as one of a value that other threads don't change"),
+            ("polls", "LLVM assumes that other threads don't change a value that a plain load reads"),
             ("prune", "the parameters of the PTX are those that the launch passes"),
             ("unroll", "registers are indexed by constants"),
             ("pending", "LLVM moves uses of registers above a wait that doesn't carry them"),
-            ("storage", "LLVM takes addresses, and accepts any amount of memory, which only the launch would refuse"),
+            ("storage", "LLVM needs addresses, and accepts more memory than a launch can have"),
         ),
     ),
 )
@@ -341,7 +341,7 @@ def last_of_levels(passes: tuple[Pass, ...]) -> frozenset[str]:
 def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool = False) -> Compiled:
     """Compile a kernel at open level for one target.
 
-    The last kernel of each level is verified; if it is broken, so are the earlier ones, to name the faulty pass.
+    Only the last kernel of each level is verified; if it is broken, the earlier ones are, too, to find the faulty pass.
 
     sound: `kernel` has been verified already, such as the result of `frontend.build`.
     raises: DispatchError, KernelTypeError, ResourceError, from the passes.

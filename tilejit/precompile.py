@@ -22,7 +22,7 @@ Job = tuple[Any, ...]
 
 
 def jobs_of(kernel: Kernel, specs: Iterable[Any], target: str | Target | None) -> list[Job]:
-    """Return a job for each of a kernel's specs. target: of the specs that have no "target"."""
+    """Return a job for each of a kernel's specs. target: architecture of the specs without a "target"."""
     if isinstance(specs, (str, Mapping)) or not isinstance(specs, Iterable):
         raise LaunchError(
             f"{kernel.name}.precompile takes a list of specs; got {type(specs).__name__}",

@@ -23,7 +23,7 @@ _PAUSE = 0.1
 
 _CLEAR = "\r\x1b[2K"
 
-#: the innermost work of this context
+#: the innermost work in this context
 _innermost: ContextVar[Progress | None] = ContextVar("tilejit_progress", default=None)
 
 #: held by the work whose line is shown
@@ -31,7 +31,7 @@ _line = renewed_at_fork(threading.Lock())
 
 
 class Progress:
-    """Long work; use it as a context manager, and call `advance` for its steps. The line disappears at the end.
+    """A context manager that shows the progress of long work in a line, which disappears at the end; see `advance`.
 
     what: a description of the work.
     total: number of steps, 0 if unknown.
@@ -153,7 +153,7 @@ class _Plain:
         self._stream = stream
 
     def show(self, work: Progress) -> None:
-        # 4 ms to import
+        # takes 4 ms to import
         import shutil
 
         # a wrapped line can't be cleared

@@ -1,7 +1,7 @@
 """A pytest plugin for tests of kernels: options for the device and the number of schedules, and the marker `gpu`.
 
-pytest imports it first wherever tilejit is installed, so it imports parts of tilejit only when an option or a marked
-test needs them. That costs half a millisecond.
+pytest imports it at startup wherever tilejit is installed, which takes half a millisecond. It imports other parts of
+tilejit only when an option or a marked test needs them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip tests marked `gpu` if they can't run on a GPU; of each function, report only the first case."""
+    """Skip tests marked `gpu` if they can't run on a GPU; report only the first case of each test function."""
     name = config.getoption("--tilejit-device")
     if name is not None:
         _open(name)
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for first, *others in functions.values():
         cases = f" ({len(others)} more cases)" if others else ""
         first.add_marker(pytest.mark.skip(reason=f"{reason}{cases}"))
-    # thousands of skipped cases take half a minute
+    # reporting thousands of skipped cases takes half a minute
     silent = {item for _, *others in functions.values() for item in others}
     config.hook.pytest_deselected(items=list(silent))
     items[:] = [item for item in items if item not in silent]

@@ -1,7 +1,7 @@
 """Memoization by the identity of arguments, for the duration of a compilation.
 
 Memoized results keep a kernel's expressions alive, which Python's cyclic garbage collector then traverses. That took
-8 % of the time to compile the examples in sequence, and takes 3 % with tables that are cleared in time.
+8 % of the time to compile the examples in sequence, and takes 3 % since the tables are cleared.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def lasting(function: Callable[[A], R]) -> Remembered[A, R]:
 
 
 def _remembering(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A, R]]) -> Remembered[A, R]:
-    """kept: results by identity of the key, along with the key, which must stay alive to keep its identity."""
+    """Return the memoized function. kept: (key, result) by the key's `id`, which is unique while the key is alive."""
 
     def keep(key: A, result: R) -> R:
         if len(kept) >= limit:

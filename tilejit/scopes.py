@@ -1,6 +1,6 @@
 """Scopes: groups of threads that execute an operation collectively.
 
-They nest: thread < warp < warpgroup < CTA < cluster < grid. Everything that depends on the group (its size, its thread
+They nest: thread < warp < warpgroup < CTA < cluster < grid. Everything that depends on the scope (its size, its thread
 axes, the ids of threads and instances) is in its record.
 """
 
@@ -48,7 +48,7 @@ class Scope:
     name: str
     #: threads per instance, None if the launch determines it
     size: int | None
-    #: thread axes of layouts that range over it -> the name of the narrower scope that a step counts
+    #: thread axes of layouts that range over the scope -> name of the narrower scope whose instances they count
     axes: Mapping[str, str] = field(default_factory=dict)
     #: other names in kernels, `tj.<alias>`
     aliases: tuple[str, ...] = ()

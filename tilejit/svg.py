@@ -142,7 +142,7 @@ class Cell:
 class CellTable:
     """Rows and columns of cells, some of which may be left out."""
 
-    #: the numbers of the rows and columns shown; "…" marks gaps, and further ones after the last
+    #: the numbers of the rows and columns shown; "…" marks gaps between them and after the last
     rows: Sequence[int]
     columns: Sequence[int]
     #: the total number of rows and columns

@@ -43,8 +43,8 @@ MAX_REGISTERS = 255
 #: granularity of registers per thread
 THREAD_UNIT = 8
 
-#: warps are distributed over this many schedulers of a multiprocessor, each with its own registers, which it allocates
-#: to a warp in this unit
+#: number of schedulers of a multiprocessor, over which warps are distributed, and the unit of registers in which a
+#: scheduler allocates its own to a warp
 _SCHEDULERS = 4
 _REGISTER_UNIT = 256
 
@@ -55,13 +55,13 @@ def most_registers(threads: int, limit: int | None) -> int:
 
 
 def entry_registers(threads: int, limit: int | None) -> int:
-    """Return the registers per thread at kernel entry if warpgroups set their own: ptxas then uses the maximum."""
+    """Return the registers per thread at kernel entry if warpgroups set theirs later: ptxas then uses the maximum."""
     return most_registers(threads, limit) // THREAD_UNIT * THREAD_UNIT
 
 
 @dataclass(frozen=True, slots=True)
 class Multiprocessor:
-    """The resources of a multiprocessor for resident CTAs. reserved_bytes: system use of shared memory per CTA.
+    """The resources of a multiprocessor for resident CTAs. reserved_bytes: shared memory per CTA for the system.
 
     source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; cuda_occupancy.h.
     """

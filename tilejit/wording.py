@@ -35,7 +35,7 @@ def counted(number: int, noun: str) -> str:
 
 def guessed(name: str, names: Iterable[str], otherwise: str) -> str:
     """Return a hint for an unknown name: the most similar of `names`, else the text `otherwise`."""
-    # 2 ms to import, and only mistakes need it
+    # takes 2 ms to import, and only errors need it
     import difflib
 
     close = difflib.get_close_matches(name, names, 1, _SIMILARITY)

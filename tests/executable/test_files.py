@@ -101,16 +101,16 @@ def test_names_that_are_not_identifiers_are_refused(name, tmp_path):
         record["signature"][0][0] = name
         record["signature"][1][0] = "B"
 
-    with pytest.raises(tj.LaunchError, match="record that tilejit didn't write: .* can't be a name here"):
+    with pytest.raises(tj.LaunchError, match="record that tilejit didn't write: .* can't be used as a name"):
         read_executable(forged(tmp_path / "k.ptx", change, executable))
-    with pytest.raises(tj.LaunchError, match="can't be a name here"):
+    with pytest.raises(tj.LaunchError, match="can't be used as a name"):
         read_executable(forged(tmp_path / "k.ptx", lambda record: record.update(name="a\0b"), executable))
 
 
 @pytest.mark.parametrize("entry", ['k"\n#include "k.h"', "a b", "", "$\n"])
 def test_entries_that_are_no_names_of_ptx_are_refused(entry, tmp_path):
     executable = EXECUTABLES["scalars"]().executable
-    with pytest.raises(tj.LaunchError, match="can't be a name here"):
+    with pytest.raises(tj.LaunchError, match="can't be used as a name"):
         read_executable(forged(tmp_path / "k.ptx", lambda record: record.update(entry=entry), executable))
 
 

@@ -432,7 +432,7 @@ def test_autotune_goes_above_kernel() -> None:
     for wrong in (lambda A, B: None, importable, 3):
         with pytest.raises(tj.KernelSyntaxError, match="@tj.autotune is applied to"):
             decorate(wrong)
-    with pytest.raises(tj.KernelSyntaxError, match="is a kernel already"):
+    with pytest.raises(tj.KernelSyntaxError, match="is already a kernel"):
         tj.kernel(importable)
 
 

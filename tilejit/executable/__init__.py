@@ -1,4 +1,4 @@
-"""Compiled kernels as launches need them, and their encoding as JSON, files and C headers."""
+"""Compiled kernels in the form that launches use, and their encoding as JSON, files and C headers."""
 
 from .record import Assertion, Executable, MachineCode, SharedPlace
 

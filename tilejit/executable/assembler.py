@@ -1,4 +1,4 @@
-"""Run an installed ptxas for its performance notes. Only `explain` does; compilation and launches never start one."""
+"""Runs ptxas, if it is installed, for its performance notes. Compilation and launches don't run it; `explain` does."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Static counts of a kernel's PTX: instructions by mnemonic, and bytes of global memory loaded and stored.
 
-A loop body counts once, so ratios between counts describe the longest loop or the straight-line code.
+A loop body counts once, so ratios between counts approximate those of the longest loop or of straight-line code.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from .record import Assertion, Executable, SharedPlace
 #: a `.file` directive whose name contains no escapes
 _FILE = re.compile(r"^(\t\.file\t\d+ )\"([ !#-\[\]-~]*)\"$", re.MULTILINE)
 
-#: incremented whenever the record changes
+#: incremented whenever the format of the record changes
 FORMAT = 6
 
 

@@ -30,7 +30,7 @@ _COMMENT = b"\n// " + _MARK
 _FORGERY_ERRORS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError, TilejitError,
 )
-#: an upper bound of the size of a cubin's footer
+#: an upper bound on the size of a cubin's footer
 _FOOTER_BYTES = 256
 
 

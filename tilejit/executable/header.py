@@ -24,7 +24,7 @@ from ..ir.params import (
 from ..ir.types import ConstexprType
 from .record import Executable
 
-#: element type -> the C type with the same bits; C has no types for floats of 8 and 16 bits
+#: element type -> C type of the same size; C11 and C++11 have no floating-point types of 8 or 16 bits
 C_TYPES = {
     "bool_": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
     "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
@@ -52,9 +52,9 @@ _DEFINED = frozenset((
     "slots", "small", "sparc", "stderr", "stdin", "stdout", "sun", "unix", "vax",
 ))
 
-#: Field names that need no trailing underscore. A program may include any header before this one, and a header's macros
-#: may be capitals (`I`, `EOF`) or words joined by underscores (`st_mtime`), rarely single words. No macro ends with an
-#: underscore.
+#: Field names that need no trailing underscore. A program may include any header before this one. A header's macros
+#: may be upper-case (`I`, `EOF`) or contain underscores (`st_mtime`), and are rarely single lower-case words. No macro
+#: ends with an underscore.
 _KEPT = re.compile(r"[a-z][a-z0-9]*|\w+_(extent|stride)_\d+|(?!ifr_)\w+_(map|address)")
 
 #: suffixes of the kernel's name in the macros that the header defines
@@ -141,7 +141,7 @@ def _declared(field: str, param: Param) -> tuple[str, str]:
 
 
 def _field_names(params: tuple[Param, ...], macros: Sequence[str]) -> list[str]:
-    """Return a distinct valid C name for each parameter, none of them a macro of the header."""
+    """Return a distinct valid C name for each parameter. No name is one of `macros`."""
     taken = set(macros)
     names: list[str] = []
     for param in params:
@@ -182,6 +182,6 @@ def _guard(name: str) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return the text on one line of ASCII, without delimiters of comments."""
+    """Return the text as one line of ASCII without comment delimiters."""
     plain = text.encode("ascii", "backslashreplace").decode().replace("\n", " ").replace("\\", "/")
     return plain.replace("*/", "* /").replace("/*", "/ *")

@@ -14,7 +14,7 @@ from ..target import Target
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """The report of a failed assertion. rule: one of `ir.nodes.RULES`. message: a template, `{0}` … for its numbers."""
+    """An assertion in a kernel. rule: one of `ir.nodes.RULES`. message: a format string; `{0}` … are its numbers."""
 
     rule: str
     message: str
@@ -45,7 +45,7 @@ class MachineCode:
 
 @dataclass(frozen=True, slots=True)
 class Executable:
-    """A kernel that was compiled for one signature and target. name: in Python. entry: in PTX. threads: per CTA."""
+    """A kernel compiled for one signature and target. name: in Python. entry: in PTX. threads: per CTA."""
 
     name: str
     entry: str
@@ -81,7 +81,7 @@ class Executable:
 
     @property
     def is_checked(self) -> bool:
-        """True if it contains assertions or watched regions. If not, it is the plain build."""
+        """True if the kernel contains assertions or watched regions. Otherwise it equals the plain build."""
         return bool(self.watched) or any(isinstance(p, AssertionsParam) for p in self.params)
 
     @property

@@ -28,7 +28,7 @@ def check_names(names: Sequence[str]) -> None:
         # Python refuses to assign to `__debug__`, although it is not a keyword
         is_plain = isinstance(name, str) and name.isidentifier() and not iskeyword(name) and name != "__debug__"
         if not is_plain or not _is_normal(name) or names.count(name) > 1:
-            raise LaunchError(f"{shown(name)} can't be a name here", hint="names must be distinct identifiers")
+            raise LaunchError(f"{shown(name)} can't be used as a name", hint="names must be distinct identifiers")
 
 
 def _is_normal(name: str) -> bool:
@@ -78,7 +78,7 @@ def _read(kind: str, parts: list[Any]) -> ArgumentType:
 
 
 def saved(value: Any) -> Any:
-    """Return a compile-time value as files keep it: an enum member becomes its class, name and value as text."""
+    """Return a compile-time value as it is saved: an enum member becomes text with its class, name and value."""
     if isinstance(value, Enum):
         kind = type(value)
         return Opaque(f"{kind.__module__}.{kind.__qualname__}.{value._name_} = {value._value_!r}")

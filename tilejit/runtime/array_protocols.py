@@ -1,7 +1,7 @@
-"""NumPy's array protocols for device arrays, and errors for names of other libraries.
+"""NumPy's array protocols for device arrays, and errors for attributes of other libraries' arrays.
 
-NumPy gets copies in host memory. A name that arrays of NumPy, CuPy or torch have and a `DeviceArray` does not raises an
-AttributeError with the replacement.
+NumPy gets copies in host memory. Accessing an attribute that arrays of NumPy, CuPy or torch have and a `DeviceArray`
+lacks raises an AttributeError that names the replacement.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class ArrayProtocols(metaclass=_Listing):
         return self.shape[0]
 
     def __bool__(self) -> bool:
-        """The truth value of a single element; NumPy's ValueError for several."""
+        """Return the truth value of the only element. raises: ValueError for several elements, as in NumPy."""
         return bool(self.numpy())
 
     def __eq__(self, other: object) -> Any:
-        """True for each element that equals the other array's, as in NumPy."""
+        """Compare elements as NumPy does, and return an array of bools."""
         return self.numpy() == np.asarray(other)
 
     def __ne__(self, other: object) -> Any:
@@ -92,7 +92,7 @@ class ArrayProtocols(metaclass=_Listing):
 class _Missing:
     """A descriptor that raises an AttributeError with a hint.
 
-    A `__getattr__` would slow down every attribute access, which each launch does.
+    A `__getattr__` would slow down every attribute access, and each launch accesses attributes.
     """
 
     def __init__(self, name: str, instead: str) -> None:

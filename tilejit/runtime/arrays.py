@@ -1,8 +1,8 @@
 """Array arguments of a launch, regardless of the library that owns them.
 
-An array becomes a pointer and its `ArrayFacts`, which are computed once for each dtype, shape, strides and device, and
-looked up afterwards. Attributes are read directly if an object has them (on an H100 host, reading a torch tensor takes
-0.7 us this way, 3.2 us by `__cuda_array_interface__`, 5.3 us by DLPack).
+An array is represented by a pointer and its `ArrayFacts`, which are computed once for each combination of dtype, shape,
+strides and device, and cached. Attributes are read directly if an object has them (on an H100 host, reading a torch
+tensor takes 0.7 us this way, 3.2 us by `__cuda_array_interface__`, 5.3 us by DLPack).
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class ArrayFacts:
     shape: tuple[int, ...]
     #: in elements
     strides: tuple[int, ...]
-    #: strides as kernels get them. Kernels may assume that all but unit_dim's are multiples of stride_align, so the
-    #: stride of a dimension of extent 1, which is never used, is rounded up to `MAX_ALIGN`
+    #: strides passed to kernels, which may assume that all but unit_dim's are multiples of stride_align. So the stride
+    #: of a dimension of extent 1, which is never used, is rounded up to a multiple of `MAX_ALIGN`
     passed_strides: tuple[int, ...]
     #: CUDA ordinal, `SIMULATOR`, or None for host memory
     device: int | None
@@ -64,7 +64,7 @@ class ArrayFacts:
     high_bytes: int
     #: unique for each combination of the fields above
     number: int
-    #: unique for each combination of dtype, rank, unit_dim and extent_align; a multiple of 64, with room for an align
+    #: unique for each dtype, rank, unit_dim and extent_align; a multiple of 64, with room for adding an alignment
     kind: int
 
     @property
@@ -77,7 +77,7 @@ class ArrayView(NamedTuple):
     """An array argument: its address, facts and owner.
 
     host: a NumPy view of it, if it is in host memory.
-    producer: handle of the stream that still writes the array, if its owner reports one.
+    producer: handle of the stream that may still write the array, if its owner reports one.
     """
 
     pointer: int
@@ -100,7 +100,7 @@ class ArrayView(NamedTuple):
         return together & -together
 
 
-#: makes a view from a tuple of its fields in 0.1 us; calling the class takes 0.3
+#: makes a view from a tuple of its fields in 0.1 us; calling the class takes 0.3 us
 _quick_view: Callable[[tuple[Any, ...]], ArrayView] = partial(tuple.__new__, ArrayView)
 
 #: an argument as the devices see it; constexprs are None
@@ -115,7 +115,7 @@ def is_host(argument: Argument) -> bool:
 _FACTS_LIMIT = 8192
 _facts: dict[tuple[Any, ...], ArrayFacts] = {}
 _kinds: dict[tuple[Any, ...], int] = {}
-#: readers by type, for types of arrays that were passed before
+#: reader for each type of array that has been passed
 readers: dict[type, Callable[[Any], ArrayView]] = {}
 _numbers = itertools.count()
 
@@ -176,7 +176,7 @@ def is_array(value: object) -> bool:
         return True
     if isinstance(value, (np.generic, int, float)):
         return False
-    # last, because reading the interface computes it
+    # checked last, because reading the interface computes it
     return _has(value, "data_ptr") or _has(value, "__dlpack__") or _has(value, interface.NAME)
 
 
@@ -386,7 +386,7 @@ class _HostMemory:
 
 
 def offset_in_base(view: ArrayView) -> int:
-    """Return the offset in bytes of an array's lowest byte in its host allocation, as far as NumPy knows it."""
+    """Return the offset in bytes of an array's lowest byte in its host allocation; 0 if NumPy doesn't know it."""
     root = view.host
     while root is not None and isinstance(root.base, np.ndarray):
         root = root.base
@@ -395,7 +395,7 @@ def offset_in_base(view: ArrayView) -> int:
 
 
 def host_bytes(pointer: int, size: int, owner: object) -> np.ndarray[Any, Any]:
-    """Return host memory of another owner as bytes."""
+    """Return an array of the bytes of host memory that belongs to `owner`."""
     found: np.ndarray[Any, Any] = np.asarray(_HostMemory(pointer, size, owner))
     return found
 

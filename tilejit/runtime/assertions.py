@@ -52,7 +52,7 @@ _HINTS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FailedAssertion:
-    """A decoded record. thread: its index in its CTA. values: all that the record has room for."""
+    """A decoded record. thread: its index in its CTA. values: all values that the record has room for."""
 
     assertion: Assertion
     thread: int

@@ -1,7 +1,7 @@
 """Detects changes of the global and closure values that a kernel reads.
 
-Computing a key of the values (`frontend.captures`) is slow. So every launch compares the objects by identity, and the
-key is recomputed only if an object was replaced.
+Computing a key of the values (`frontend.captures`) is slow. Therefore every launch compares the objects by identity,
+and the key is recomputed only if an object was replaced.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ class Captured:
         self._lock = renewed_at_fork(threading.RLock())
 
     def number(self) -> int:
-        """The number of the current values; equal values have equal numbers."""
+        """Return the number of the current values; equal values have equal numbers."""
         return self.current().number
 
     def current(self) -> CapturedValues:
-        # read it once, because another thread may set it concurrently
+        # read the attribute once, because another thread may set it concurrently
         current = self._current
         if current is None or not current.hold():
             with self._lock:
@@ -110,7 +110,7 @@ class Captured:
             number = self._numbers.setdefault(token, len(self._numbers))
             names = tuple((namespace, name, value) for (_, name), (namespace, value) in watched.places.items())
             current = CapturedValues(number, names, tuple(watched.cells.values()), watched.is_fixed)
-                # retry if another thread changed a value between the two reads
+            # retry if another thread changed a value between the two reads
             if not current.is_fixed or current.hold():
                 return current
 

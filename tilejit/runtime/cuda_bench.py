@@ -104,7 +104,7 @@ def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequenc
 
 
 def _flush_memory(device: CudaDevice) -> tuple[CudaMemory, int]:
-    """Allocate memory that fills the L2 cache, less if it doesn't fit; return it with its size in bytes."""
+    """Allocate memory that fills the L2 cache, or less if memory is short; return it with its size in bytes."""
     size = _FLUSH_BYTES
     while True:
         try:

@@ -12,7 +12,7 @@ from .cuda_driver import Loaded, call
 
 
 def load(executable: Executable, capability: int) -> Loaded:
-    """Load a kernel in the current context, of a GPU with this compute capability.
+    """Load a kernel in the current context, which belongs to a GPU of this compute capability.
 
     raises: DeviceError with the driver's log if it rejects the PTX.
     """

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _STATIC_SHARED_BYTES = 48 * 1024
 _RECORD_BYTES = AssertionsParam.RECORD_BYTES
 
-#: the number of grid-barrier words that launches of one kernel use in rotation, and their distance in bytes. Fewer such
-#: launches than words can run concurrently, and no two words share a sector
+#: the number of grid-barrier words that launches of one kernel use in rotation, and their distance in bytes. A GPU runs
+#: fewer launches concurrently than there are words, and no two words share a sector
 _BARRIERS, _BARRIER_BYTES = 256, 32
 
 
@@ -44,7 +44,7 @@ def _check_registers(executable: Executable, registers: int) -> None:
         return
     raise ResourceError(
         f"{executable.name} sets the registers of warpgroups, and assumes {wanted} per thread at its entry; the "
-        f"driver's compiler allocates {registers}: the pool has another size, and waiting for it may never end",
+        f"driver's compiler allocates {registers}, so the pool has another size and threads may wait for it forever",
         hint=f"write max_registers={wanted}, or leave tj.set_registers out",
     )
 
@@ -102,7 +102,7 @@ class CudaFunction:
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
         self._check_written(call.arguments)
-        # references keep the arrays alive, unless they are freed or deleted explicitly
+        # references keep arrays alive unless they are freed or deleted explicitly
         owners = [view.owner for view in call.arguments if type(view) is arrays.ArrayView]
         owned = [owner for owner in owners if isinstance(owner, arrays.DeviceArray)]
         deletable = [a for a in owners if callable(getattr(a, "is_deleted", None))]
@@ -185,7 +185,7 @@ class CudaFunction:
             return cuda_tensor_map.encode(spec, address, array)
 
     def check_assertions(self) -> None:
-        """Raise a failed assertion, once."""
+        """Raise the error of a failed assertion, if there is one; each failure is raised once."""
         record = np.zeros(_RECORD_BYTES, np.uint8)
         self._record.copy_out(record)
         failed = assertions.failed(self.compiled.executable, record)
@@ -224,7 +224,7 @@ class CudaFunction:
     def _enqueue(self, launch: Launch, stream: int, packed: Packed) -> None:
         x, y, z = launch.grid
         if 0 in launch.grid:
-            # the driver would reject it
+            # the driver rejects empty grids
             return
         if self._is_cooperative:
             self._enqueue_cooperative(launch, stream, packed)

@@ -131,7 +131,7 @@ def _moved(argument: Argument, blocks: Sequence[StagedRange]) -> Argument:
 
 
 def _copy_back(original: Argument, moved: Argument, stream: int) -> None:
-    """Copy a written array's elements back, and nothing between them."""
+    """Copy the elements of a written array back, but not the bytes between them."""
     if type(original) is not ArrayView or type(moved) is not ArrayView or original.facts.device is not None:
         return
     facts = original.facts

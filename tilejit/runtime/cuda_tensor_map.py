@@ -14,7 +14,7 @@ _TYPE = driver.CUtensorMapDataType
 _SWIZZLE = driver.CUtensorMapSwizzle
 _LONG, _SHORT = driver.cuuint64_t, driver.cuuint32_t
 
-#: by element type, other types by size: copies don't interpret the elements
+#: by element type; other types are mapped by size, because copies don't interpret the elements
 _TYPES = {
     "float16": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT16, "bfloat16": _TYPE.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
     "float32": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT32, "float64": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT64,

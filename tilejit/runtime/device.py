@@ -36,7 +36,7 @@ class DirectLaunch(NamedTuple):
 
     launch: takes the handle, grid x, y, z, CTA x, y, z, dynamic_bytes, a stream, the address of the array of parameter
     addresses, and 0. Returns a tuple of one status, which is falsy on success. It uses the calling thread's context.
-    launch_in_context: the same in the device's context. is_current: True if that is the thread's context.
+    launch_in_context: the same in the device's context. is_current: True if the thread's context is the device's.
     streams: stream objects by handle.
     """
 
@@ -60,7 +60,7 @@ class LoadedKernel(Protocol):
     """A compiled kernel on a device, ready to launch."""
 
     compiled: Compiled
-    #: the means to launch it with parameters packed by the caller; None if a launch needs more
+    #: launches it with parameters packed by the caller; None if a launch needs more
     direct: DirectLaunch | None
 
     def launch(self, launch: Launch, call: Call) -> None:
@@ -109,7 +109,7 @@ class Device(Protocol):
         """Raise DeviceError if the device can't run code for `target`."""
 
     def prepare(self) -> None:
-        """Start the work that `load` will wait for, and return at once."""
+        """Start the work that `load` waits for, and return at once."""
 
     def open(self) -> None:
         """Raise any error that would prevent all launches on this device."""

@@ -40,7 +40,7 @@ _used: dict[int, Device] = {}
 
 _PACKAGE = __name__.partition(".")[0]
 
-#: modules of the compiler, each some 10 ms to import: a program that asks for a GPU is about to launch a kernel
+#: modules of the compiler, each some 10 ms to import; a program that asks for a GPU usually launches a kernel next
 _COMPILER = (
     "isa", "ops.tile", "ir.nodes", "ir.verify", "frontend.vocabulary", "frontend.values", "frontend.kernel",
     "lower.variant", "lower.variants", "lower", "codegen", "pipeline",
@@ -142,7 +142,7 @@ def of(call: Call) -> Device:
         return chosen if chosen.number == SIMULATOR else named("sim")
     opened = _used.get(number)
     chosen_name = _chosen.get()
-    # reading the environment takes 1 us, so it isn't read at every launch
+    # reading the environment takes 1 us, so it is not read at every launch
     if opened is None or chosen_name is not None:
         _refuse_simulator(number, chosen_name)
     return _cuda(number) if opened is None else opened
@@ -219,7 +219,7 @@ def cuda_problem() -> str | None:
 
 
 def _has_driver() -> bool:
-    """True if the driver's library can be loaded. `cuda.bindings`, which loads it too, takes 40 ms to import."""
+    """True if the driver's library can be loaded. `cuda.bindings`, which also loads it, takes 40 ms to import."""
     try:
         ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:

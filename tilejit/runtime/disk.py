@@ -7,7 +7,7 @@ written:     the same, with all arrays overlapping ─▶ names of the arguments
 tuning:      the same, with all configurations, and the device ─▶ the time of each configuration
 source:      sizes and times of the compiler's files ─▶ the digest of their contents
 ```
-The names that a kernel reads from outside are known when its decorator runs, so that the key contains their values.
+The global and closure names that a kernel reads are known when its decorator runs, so the key contains their values.
 
 Machine code is cached by the driver. Code from its linker (`cuLink`) is relocatable and slower: the matmul example uses
 254 registers instead of 240, and takes 45 µs instead of 38.5 (H100, 2048³).
@@ -158,7 +158,7 @@ def _constexpr(value: Any) -> Hashable:
 
 
 def _is_importable(cls: type) -> bool:
-    """True if the class can be found by module and qualified name, also by another process."""
+    """True if the class can be found by its module and qualified name, even in another process."""
     found: Any = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -177,7 +177,7 @@ def _written(part: Hashable) -> Any:
         return {type(part).__name__: repr(part)}
     if isinstance(part, EnumMeta) and _is_importable(part):
         return {"enum": [part.__module__, part.__qualname__]}
-    # instances of user-defined subclasses, such as an IntEnum's members
+    # instances of user-defined subclasses, such as members of an IntEnum
     if isinstance(part, int):
         return {type(part).__qualname__: int(part)}
     if isinstance(part, str):

@@ -8,7 +8,7 @@ from enum import Enum
 class EntryKind(Enum):
     """A kind of cache entry. Its value describes the contents."""
 
-    PROGRAM = "what a launch needs of a kernel: its PTX and the packing of its parameters"
+    PROGRAM = "a compiled kernel: its PTX, and everything else that a launch needs"
     DECISIONS = "the decisions of the compiler that explain shows"
     WRITTEN = "the arguments that a kernel writes, for launches with overlapping arrays"
     TUNING = "the time that a kernel takes in each configuration"

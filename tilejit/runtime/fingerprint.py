@@ -21,7 +21,7 @@ _PACKAGE = Path(__file__).parent.parent
 #: when this process began to import the package, in seconds since the epoch
 IMPORTED: float = vars(sys.modules[__name__.partition(".")[0]])["_IMPORTED"]
 
-#: seconds after which rewriting a file changes its time on any file system
+#: seconds after which a rewrite of a file changes its time on any file system
 _TICK = 10
 
 #: the number of the package's modules that were imported when its files were last found unchanged
@@ -50,9 +50,9 @@ def fingerprint(store: DiskStore) -> str | None:
 
 
 def still_holds(store: DiskStore) -> bool:
-    """True if the compiler's files are still those of the fingerprint; parts of it are imported lazily.
+    """True if the compiler's files are still those of the fingerprint.
 
-    The files are checked only if more of the package was imported since the last check.
+    The files are checked only if further modules of the package were imported since the last check.
     """
     global _parts
     parts = len([name for name in tuple(sys.modules) if name.startswith(_PREFIX)])
@@ -81,7 +81,7 @@ def is_as_imported(imported: float) -> bool:
         # in a zip file, changes can't be detected
         return True
     except OSError:
-        # it is being replaced
+        # the package is being replaced
         return False
     return latest <= imported
 

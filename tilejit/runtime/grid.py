@@ -70,7 +70,7 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
 
 
 class GridArguments(dict[str, Any]):
-    """A launch's arguments by name, also as attributes; the argument of grid functions with one parameter."""
+    """A launch's arguments by name, also accessible as attributes; passed to grid functions with one parameter."""
 
     def __missing__(self, name: str) -> NoReturn:
         raise LaunchError(f"the launch has no argument {name!r}", hint=f"its arguments: {', '.join(self)}")
@@ -131,7 +131,7 @@ def check_threads(threads: Any) -> int:
         raise LaunchError(f"{shown(threads)} is not a number of threads", hint=_threads_hint(threads))
     count = operator.index(threads)
     if count > MAX_THREADS:
-        raise ResourceError(f"a CTA of {count} threads; at most {MAX_THREADS} fit", hint="use more CTAs")
+        raise ResourceError(f"a CTA of {count} threads exceeds the limit of {MAX_THREADS}", hint="use more CTAs")
     return count
 
 

@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 class _Computation:
-    """A computation in progress in one thread. error: its outcome, for the waiting threads."""
+    """A computation in progress in one thread. error: the error that it raised, for the waiting threads."""
 
     __slots__ = ("done", "error", "process", "thread")
 
@@ -51,12 +51,12 @@ class Once(Generic[K, V]):
                 return value
             computation = _Computation()
             try:
-                # atomic under the GIL, so that exactly one of several threads is first
+                # atomic under the GIL, so exactly one of several threads is first
                 first = self._running.setdefault(key, computation)
                 if first is computation:
                     return self._make(key, computation, make, allow)
             finally:
-                # first, because an interrupt may arrive after a call returns; the next caller does the rest
+                # released first, because an interrupt may arrive after the call; then the next caller removes the entry
                 computation.done.release()
                 self._forget(key, computation)
             if first.process != computation.process or not first.done.locked():

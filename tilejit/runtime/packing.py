@@ -91,7 +91,7 @@ def field_of_scalar(dtype: DType) -> Field:
 def argument_of(param: Param) -> str | None:
     """Return the argument whose address or value determines the parameter, or None if shapes and strides do.
 
-    A generated launcher packs the former at each launch, the latter once.
+    A generated launcher packs the former at each launch, and the latter once.
     """
     match param:
         case PointerParam() | AddressParam() | ScalarParam() | TensorMapParam():
@@ -104,7 +104,7 @@ def argument_of(param: Param) -> str | None:
 
 
 class Workspace(NamedTuple):
-    """Parameters of a kernel that aren't arguments.
+    """Values of a kernel's parameters that aren't arguments.
 
     record: address of the assertion record. barrier: returns the address of the next launch's barrier word.
     maps: returns the tensor maps of a parameter.

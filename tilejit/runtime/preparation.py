@@ -11,8 +11,8 @@ from contextlib import suppress
 class Preparation:
     """Runs `work` once in a thread.
 
-    It is an optimization only: a caller that needs the result waits, and then does the work itself, which is quick if
-    it succeeded and raises there if it failed. So errors are raised where the result is needed, and a thread that
+    It is an optimization only: a caller that needs the result waits, and then repeats the work, which is quick if the
+    thread succeeded and fails again if it failed. So errors are raised where the result is needed, and a thread that
     couldn't be started (at interpreter exit), or that exists only in the parent of a fork, does no harm.
     """
 

@@ -1,7 +1,7 @@
 """Signatures of launches, and the keys under which compiled kernels are found.
 
-The *quick key*, a flat tuple of small numbers, is computed at every launch. Only if it is new, the `Signature` is made,
-which contains exactly what the compiler may know. Several quick keys may have the same signature.
+The *quick key*, a flat tuple of small numbers, is computed at every launch. The `Signature`, which contains exactly
+what the compiler may know, is made only if the quick key is new. Several quick keys may have the same signature.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TEXT_AND_COMPLEX = "SUFD"
 #: the largest values that `struct` packs without an error
 _LARGEST = {"float16": 65504.0, "float32": float(np.finfo(np.float32).max)}
 
-#: (Python type, dtype) -> least and greatest value that is passed unchanged
+#: (Python type, dtype) -> range of the values that are passed unchanged
 _PLAIN: dict[tuple[type, DType], tuple[float, float]] = {
     (int, int32): (-(2**31), 2**31 - 1),
     (int, int64): (-(2**63), 2**63 - 1),
@@ -89,7 +89,7 @@ def kind_with(parameter: Parameter, value: Any) -> ParameterKind:
 class Call:
     """The arguments of a launch, read in one pass.
 
-    arguments: as the devices see them; None for a compile-time value. key: the quick key.
+    arguments: as devices receive them; None for a compile-time value. key: the quick key.
     overlaps: pairs of arrays whose byte ranges overlap. first: the first array in device memory.
     has_host: True if an array is in host memory. waits: True if an array's producer stream may still write it.
     """
@@ -219,13 +219,13 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
     if dtype is None:
         return value
     if parameter.kind is _SCALAR and parameter.dtype is None and dtype.is_integer:
-        # an `int` parameter gets the type that its greatest value needs
+        # an `int` parameter gets the type that the greatest value of `dtype` needs
         return min(int(np.iinfo(dtype.numpy).max), 2**63 - 1)
     return dtype.numpy.type(0)
 
 
 def scalar_dtype(parameter: Parameter, value: Any) -> DType:
-    """Return the type of a scalar whose parameter has no annotation, or `int`."""
+    """Return the type of a scalar whose parameter has no annotation or is annotated `int`."""
     if parameter.kind is _SCALAR:
         number = value.item() if isinstance(value, np.generic) else value
         return int32 if not isinstance(number, int) or -(2**31) <= number < 2**31 else int64
@@ -288,7 +288,7 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
 
 
 def _rounded(number: float, dtype: DType) -> float:
-    """Return the number, or infinity if NumPy rounds it to that."""
+    """Return the number, or infinity if NumPy rounds the number to infinity."""
     if not _LARGEST.get(dtype.name, math.inf) < abs(number) < math.inf:
         return number
     with np.errstate(over="ignore"):

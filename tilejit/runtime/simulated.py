@@ -47,7 +47,7 @@ _NO_WORKSPACE = Workspace(0, lambda: 0, dict[TensorMapParam, tensor_maps.Paramet
 class SimulatedMemory:
     """Host memory that represents device memory. It is filled with ones, which floats read as NaN.
 
-    initialized: True once data is copied in or a kernel writes it. Before, reads are reported.
+    initialized: True once data is copied in or a kernel writes it. Until then, reads are reported as errors.
     """
 
     __slots__ = ("host", "initialized")
@@ -176,7 +176,7 @@ class SimulatedFunction:
                 shared_map=[(p.name, p.variable, p.first, p.bytes) for p in executable.shared_map],
             )
         except SimulationError as error:
-            # other threads may wait for one that ended at an assertion
+            # the error may be a consequence: other threads may wait for one that ended at an assertion
             failed = assertions.failed(executable, record)
             if failed is not None:
                 raise failed.simulated(launch) from None
@@ -193,7 +193,7 @@ class SimulatedFunction:
         return report
 
     def _warn_of_outside(self, report: Report, arguments: Sequence[Argument]) -> None:
-        """Warn about non-empty tensors if every region of one that was used was entirely outside it."""
+        """Warn about each non-empty tensor if all regions of it that the kernel used lie entirely outside it."""
         executable = self.compiled.executable
         by_tensor: dict[str, list[tuple[WatchedRegion, RegionCount]]] = {}
         for watched, counted in zip(executable.watched, report.regions, strict=True):
@@ -248,7 +248,7 @@ class SourceLines:
         return Location(1, span.line, column, self.locate(1, span.line, column) if column else str(span))
 
     def first_in(self, error: SimulationError) -> Span | None:
-        """Return the span that a message names first; if several are on one line, the span of the first thread."""
+        """Return the span that the message names first; of several on one line, that of the first thread."""
         named = [text for text in self._located if text in error.message]
         if not named:
             return None

@@ -31,17 +31,17 @@ DEFAULT_LIMIT = 512 * 2**20
 
 _MARK = b"tilejit entry 1\n"
 _DIGEST_BYTES = 32
-#: of file names, because the user may choose a folder that contains other files
+#: prefix of file names, because the user may choose a folder that contains other files
 _PREFIX = "tilejit-"
 _TEMPORARY = ".tmp"
 
 #: file names that aren't UTF-8 contain surrogates, and keys contain file names
 _SURROGATES = "surrogatepass"
 
-#: seconds after which a temporary file is abandoned, and a bound on the difference between clocks of one machine
+#: seconds after which a temporary file is abandoned, and by which a file system's clock may differ from this machine's
 _ABANDONED, _SKEW = 3600, 24 * 3600
 
-#: the precision of an entry's time of use in seconds, so that most reads don't write it
+#: the precision of an entry's time of use in seconds, so that most reads don't update it
 _RECENT = 60
 
 #: one of this many writes, on average, examines all entries, which takes 30 us per entry
@@ -111,7 +111,7 @@ class DiskStore:
         if payload is None:
             _remove(path)
         elif abs(time.time() - used) > _RECENT:
-            # read-only entries can still be used
+            # entries on a read-only file system can still be used
             with suppress(OSError):
                 os.utime(path)
         return payload
@@ -354,7 +354,7 @@ def _read(path: Path) -> tuple[bytes, float]:
 
 
 def _check(facts: os.stat_result, path: Path, is_right_kind: Callable[[int], bool]) -> None:
-    """Raise _Foreign if it is of another kind, or if other users may have written it."""
+    """Raise _Foreign if the file is of another kind, or if other users may have written it."""
     if not is_right_kind(facts.st_mode):
         raise _Foreign(path, f"is not a {'folder' if is_right_kind is stat.S_ISDIR else 'file'}")
     if not hasattr(os, "geteuid"):

@@ -58,7 +58,7 @@ def mapped(spec: TensorMapSpec, facts: ArrayFacts) -> MappedArray | None:
 
 def _unmappable(spec: TensorMapSpec, axis: int | None, extent: int, stride: int) -> LaunchError:
     what = f"dimension {axis} of {spec.of}"
-    hint = "give the copy variant=... of another kind, or pass a part of the array"
+    hint = "choose a variant of the copy that doesn't use TMA, with variant=..., or pass a part of the array"
     if extent >= spec.EXTENT_END:
         return LaunchError(f"{what} has {extent:,} elements; TMA supports at most {spec.EXTENT_END - 1:,}", hint=hint)
     if stride < 0:

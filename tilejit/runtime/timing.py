@@ -11,7 +11,7 @@ from ..errors import LaunchError, entry_point
 from . import devices
 from .device import Bench
 
-#: (timings, factor): after this many timings, work whose fastest time exceeds the best median by the factor drops out
+#: (timings, factor): work drops out after this many timings if its fastest time exceeds the best median by the factor
 OUT_AFTER = ((2, 2.0), (4, 1.1))
 
 #: the minimum number of timings for a median
@@ -88,7 +88,7 @@ def do_bench(
     For several functions, return a list; they are timed in rotation, and clearly slower ones are timed less often.
     The functions should launch on the current stream. On the simulator each function runs once, and the result is its
     modelled cost in cycles of one multiprocessor (`tilejit/runtime/counting.py` has the weights).
-    warmup, rep: milliseconds of warming up, and of timing each function.
+    warmup, rep: milliseconds of warm-up, and of timing each function.
     raises: LaunchError for anything that can't be called.
     """
     works = [work] if callable(work) else list(work)

@@ -50,7 +50,7 @@ class BuildRequest(NamedTuple):
 
 
 class TileDraft(NamedTuple):
-    """A kernel's tile IR, which may still assume more overlaps than exist. ms: the time that it took."""
+    """A kernel's tile IR, which may assume more overlaps than exist. ms: time to build it."""
 
     tile: TileKernel
     ms: float
@@ -96,9 +96,9 @@ class VariantBuilder:
         return names, draft
 
     def _belongs(self, entry: CacheEntry, request: BuildRequest, captured: CapturedValues) -> bool:
-        """True if a result belongs to this entry, which it doesn't if a captured value has changed meanwhile.
+        """True if a result belongs to this entry; False if a captured value has changed since the entry was determined.
 
-        captured: the values when the entry was determined.
+        captured: the values at that time.
         """
         # a function passed as a compile-time value captures further values
         passes_values = any(isinstance(kind, ConstexprType) for _, kind in request.signature.arguments)
@@ -134,7 +134,7 @@ class VariantBuilder:
         if self._captured.number() != captured:
             changes = " and ".join(self._captured.changes(captured, self._captured.number()))
             raise LaunchError(
-                f"{self._source.name} came from the disk, and what it captures has changed since: {changes}",
+                f"{self._source.name} was loaded from the disk, and its captured values have changed since: {changes}",
                 hint="explain it before changing these values, or compile it again",
             )
 

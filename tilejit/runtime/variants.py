@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from ..compiled import Compiled
 
 
-#: the place, in words, in which nothing may be compiled now, or None
+#: a description of the code in which nothing may be compiled now, or None
 _frozen: ContextVar[str | None] = ContextVar("tilejit_frozen", default=None)
 
 
 @contextmanager
 def without_compiling(where: str) -> Iterator[None]:
-    """Make launches that would compile raise a LaunchError inside. where: for its message, in words."""
+    """Within the context, make launches that would compile raise a LaunchError. where: description for its message."""
     token = _frozen.set(where)
     try:
         yield
@@ -155,7 +155,7 @@ class VariantCache:
             raise _Overtaken
 
     def _plain_twin(self, key: Key) -> CompiledVariant | None:
-        """Return the plain build if the checked build for this key would equal it; None if unknown."""
+        """Return the plain build if it is known to equal the checked build for this key, else None."""
         plain = self._variants.peek(key._replace(debug=False)) if key.debug else None
         if plain is None or not plain.compiled.is_derived:
             return None

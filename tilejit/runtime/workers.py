@@ -1,6 +1,6 @@
 """Worker processes that compile kernels in parallel.
 
-Threads can't: Python's part of the compiler holds the GIL, and llvmlite lets one thread into LLVM at a time. A worker
+Threads don't run in parallel: Python code holds the GIL, and llvmlite lets one thread into LLVM at a time. A worker
 receives tile IR and returns the compiled kernel. It imports no user modules, so that kernels of notebooks and of
 programs without `if __name__ == "__main__"` can be compiled. If LLVM crashes, only one kernel is lost. Kernels that
 can't be sent, or fail there, are compiled in this process, which reports their errors. So are all kernels if no worker
@@ -48,8 +48,8 @@ T = TypeVar("T")
 #: a compiled kernel, and milliseconds by stage; None if the worker failed
 Answer = tuple["Executable", dict[str, float]] | None
 
-#: the worker's program. It imports all modules, Python's own too, from where this process finds them, ignores Ctrl-C,
-#: which this process handles by killing it, and redirects other output from the answers' pipe to stderr
+#: the worker's program. It imports modules from the paths of this process, ignores Ctrl-C, on which this process kills
+#: it, and redirects other output from the answers' pipe to stderr
 _PROGRAM = """
 import sys
 sys.path[:] = sys.argv[2:]
@@ -70,10 +70,10 @@ _READY_SECONDS = 30.0
 #: set in the environment of workers, which never start workers themselves
 _MARK = "TILEJIT_WORKER"
 
-#: executables of which a worker didn't start
+#: executables with which no worker started
 _unable: set[str] = set()
 
-#: seconds that a worker takes to start; workers are started only if much more work than that is left
+#: seconds that a worker takes to start; workers are started only if the remaining work takes much longer
 START_SECONDS = 0.5
 
 #: size of the length that precedes a message
@@ -87,7 +87,7 @@ _PATIENCE = 2.0
 
 
 class WorkerError(TilejitError):
-    """A worker process has ended."""
+    """A worker process ended before it answered."""
 
 
 def processors() -> int:
@@ -142,7 +142,7 @@ def _most(workers: int | None) -> int:
         return 0
     if workers is not None:
         return workers
-    # on a single processor they would only compete with this process
+    # on a single processor, workers would only compete with this process
     return min(processors(), _MOST) if processors() > 1 else 0
 
 
@@ -182,7 +182,7 @@ class Workers:
         with called_from(call_site()):
             for number, task in tasks:
                 try:
-                    # with the caller's device and other context variables
+                    # run the task with the caller's device and other context variables
                     numbers[self._threads.submit(copy_context().run, task, self._compile)] = number
                 except RuntimeError:
                     # no thread can be started at interpreter exit
@@ -267,7 +267,7 @@ class WorkerProcess:
         """Read until the worker is ready, in a daemon thread, because a child of the worker may keep the pipe open."""
         assert self._process.stdout is not None
         with contextlib.suppress(OSError, ValueError):
-            # bypass the file's buffer, whose lock would be held meanwhile
+            # bypass the file object's buffer, whose lock would be held during the read
             number = self._process.stdout.fileno()
             while not self._output.endswith(_READY) and (more := os.read(number, 1 << 12)):
                 self._output += more
@@ -376,7 +376,7 @@ def _answer(question: bytes) -> bytes:
         answer = compiled.executable_to_keep, compiled.timings
         return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
     except Exception:
-        # the parent compiles it again and reports the error with everything that it knows
+        # the parent compiles the kernel again and reports the error
         return pickle.dumps(None)
 
 

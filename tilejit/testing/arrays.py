@@ -34,7 +34,7 @@ def arrays(
     finite: bool = False,
     range: tuple[float, float] | None = None,
 ) -> st.SearchStrategy[Array]:
-    """Return a strategy for arrays of zeros, ones, counted or random numbers with special values among them.
+    """Return a strategy for arrays of zeros, ones, consecutive or random numbers, mixed with special values.
 
     Special values are infinities, NaNs, and the ends of the type or range. A failing array shrinks to few elements,
     zeros and the special values that matter; a large one is shown as a call of `array_of`.
@@ -88,7 +88,7 @@ def _arrays(
     return array
 
 
-#: contents of arrays, simplest first; the last ones are repeated because they find more
+#: contents of arrays, simplest first; repeated ones are drawn more often, because they find more errors
 _VALUES = ("zeros", "ones", "counted", "small", "small", "any", "any", "any")
 
 
@@ -107,7 +107,7 @@ def array_of(
     strides: Sequence[int] | None = None,
     shift: int = 0,
 ) -> Array:
-    """Return the array that a failing test of `arrays` shows as this call.
+    """Return an array with these contents. Failing tests show arrays drawn from `arrays` as such calls.
 
     values: "zeros", "ones", "counted" (0, 1, 2, ...), "small" random numbers, or "any" finite ones; all of them in
     `range`, if given.
@@ -166,7 +166,7 @@ def _check_range(dtype: DType, limits: Limits | None) -> None:
     low, high = limits
     least, most = _ends(dtype)
     if not least <= low <= high <= most:
-        raise ValueError(f"range={limits} is outside the range of {dtype}, {least} to {most}: write (least, greatest)")
+        raise ValueError(f"range={limits} is outside the range of {dtype}, {least} to {most}: write (minimum, maximum)")
 
 
 @st.composite
@@ -213,7 +213,7 @@ def _values(random: np.random.Generator, count: int, dtype: DType, values: str, 
 
 
 def _within(random: np.random.Generator, count: int, dtype: DType, values: str, low: float, high: float) -> Array:
-    """Return contents between two limits; for "zeros" and "ones", the closest numbers to these."""
+    """Return contents between two limits; for "zeros" and "ones", the numbers closest to 0 and 1."""
     if not dtype.is_float:
         first, last = math.ceil(low), math.floor(high)
         if values in ("zeros", "ones"):
@@ -276,11 +276,11 @@ def _special(dtype: DType, finite: bool, limits: Limits | None) -> list[float]:
 
 
 def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: float = 0, ulp: float = 0) -> None:
-    """Raise AssertionError unless `got` equals `expected`, with the index, the values and the distance of an element.
+    """Raise AssertionError unless `got` equals `expected`; the message describes the first element that differs.
 
     rtol, atol: tolerances as in `numpy.isclose`. If they and `ulp` are 0, bits must be equal, except that all NaNs are.
-    ulp: maximum error of floats in units in the last place; `expected` may then be float64, of which rounding takes
-    half a unit.
+    ulp: maximum error of floats in units in the last place; `expected` may then be float64; rounding it to
+    the type of `got` accounts for half a unit.
 
     Example:
         from tilejit.testing import assert_equal

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # pytest omits these frames and shows the line of the test
 __tracebackhide__ = True
 
-#: expected arrays: by parameter name, or those of the last array argument or arguments
+#: expected contents of arrays: by parameter name, or of the last array argument or arguments
 Expected = Mapping[str, Any] | Sequence[Any] | Array
 
 
@@ -107,7 +107,7 @@ class _Runner:
 
 
 def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool) -> _Runner:
-    """is_drawn: the plan was drawn, so its target is only for the simulator and not a request of the caller."""
+    """Return a device's runner. is_drawn: the plan was drawn, so its target is ignored rather than refused on a GPU."""
     # imported late, because tests of layouts need no device
     from ..jit import simulate
     from ..runtime import devices
@@ -155,7 +155,7 @@ def _wanted(
     arguments = dict(zip(names, args, strict=True))
     if callable(expected):
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
-        # drawn values overflow or are NaN on purpose
+        # drawn values include NaNs, and numbers that overflow
         with np.errstate(all="ignore"):
             answer = expected(*copies)
         if answer is None:
@@ -186,7 +186,7 @@ def _copy(array: Array) -> tuple[Array, Array]:
 
 
 def _same_between(name: str, copy: Array, room: Array, before: Array) -> None:
-    """Raise AssertionError if bytes have changed that belong to no element."""
+    """Raise AssertionError if bytes that belong to no element have changed."""
     start = copy.ctypes.data - room.ctypes.data
     over: Array = np.ndarray(copy.shape, np.dtype((np.void, copy.itemsize)), before, start, copy.strides)
     over[...] = np.ndarray(copy.shape, over.dtype, room, start, copy.strides)

@@ -22,7 +22,7 @@ from ..target import Target
 from ..target import target as find_target
 from .layouts import regions_of, register_layouts
 
-#: one target per generation, fewer of the oldest, which has the fewest instructions; the last has tensor memory
+#: a target of each generation; the oldest, which has the fewest instructions, is drawn less often than the others
 _TARGETS = ("sm_75", "sm_80", "sm_80", "sm_90a", "sm_90a", "sm_100a", "sm_100a")
 
 #: scope -> CTA sizes; unless warps operate separately, a CTA need not consist of whole warps
@@ -44,7 +44,7 @@ Digit = tuple[int, int, str]
 class Operation:
     """A tile operation and the target and launch for which it is dispatched.
 
-    Instances of the scope write to disjoint locations, and none of them writes what several read.
+    Instances of the scope write to disjoint locations, and no instance writes a location that others read.
 
     threads: threads per CTA.
     values: name -> value of each run-time variable in starts, extents, strides and scalars.
@@ -99,7 +99,7 @@ class OperationDraft:
         return tuple(extents)
 
     def memory_shape(self) -> tuple[int, ...]:
-        """Draw the extents of a region of memory; each instance may have one of its own."""
+        """Draw the extents of a region of memory, small enough that each instance can have a region of its own."""
         return self.extents(max(1, 512 // self.instances))
 
     def memory(
@@ -245,7 +245,7 @@ class OperationDraft:
         return Region(buffer, tuple(build.const(starts[d], int64) for d in order), (None, *shape))
 
     def tile(self, name: str, dtype: DType, *, windowed: bool = False) -> Region:
-        """Draw a local tile distributed over exactly the threads of the scope. windowed: the region may be a part."""
+        """Draw a local tile, or a part of one if windowed, distributed over exactly the threads of the scope."""
         most = 16 if self.scope == "thread" else 8
         layout, shape = self.draw(
             register_layouts(self.scope, threads=self.threads, max_registers=most, rank=self.draw(st.integers(1, 3)))
@@ -262,7 +262,7 @@ class OperationDraft:
         return whole_of(replace(tile.buffer, shape=shape, slots=tile.shape if shape != tile.shape else ()))
 
     def part(self, tile: Region) -> Region:
-        """Return the tile or, sometimes, a copy of it as one of several in registers or in threads of a replica."""
+        """Return the tile or, sometimes, one of several in a buffer, which differ in registers or replica threads."""
         if self.draw(st.integers(0, 3)):
             return tile
         buffer, layout = tile.buffer, tile.buffer.tile_layout
@@ -328,7 +328,7 @@ class OperationDraft:
         return whole_of(replace(buffer, slots=tuple(slots) if slots != shape else ()))
 
     def projected(self, name: str, dtype: DType, tile: Region, axes: Collection[int]) -> Region:
-        """Return a tile with the shape of `tile` without some axes, along which threads hold replicas."""
+        """Return a tile without some axes of `tile`; the threads along these axes hold replicas."""
         slots = [int(n) for n in tile.buffer.laid_out if isinstance(n, int)]
         layout, ends = tile.buffer.tile_layout.group(slots)
         groups = [

@@ -127,7 +127,7 @@ def register_layouts(
     for axis, extent in draw(st.sampled_from(_chains(scope, threads))):
         among += [(e, s, axis) for e, s in _steps(draw(_factors(extent)), 1)]
     count = draw(st.sampled_from([n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32) if n <= max_registers]))
-    # a gap before the first register digit spreads all of them
+    # the stride of the fastest register digit; above 1, no two registers are adjacent
     spread = draw(st.sampled_from((1, 1, 1, 2, 3))) if gaps else 1
     registers = _steps(draw(st.permutations(draw(_factors(count)))), spread, draw(st.booleans()) if gaps else False)
     shared = set(draw(st.lists(st.integers(0, len(among) - 1), max_size=2))) if replicas and among else set()

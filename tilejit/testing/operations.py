@@ -1,4 +1,4 @@
-"""A hypothesis strategy for tile operations of every kind, as the dispatcher gets them."""
+"""A hypothesis strategy for tile operations of every kind, in the form that the dispatcher receives."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PATHS: dict[str, tuple[int, tuple[str, ...]]] = {
 
 @st.composite
 def operations(draw: st.DrawFn, names: Collection[str] = tuple(TILE_OPERATIONS)) -> Operation:
-    """Draw an operation among `names` on operands of any kind: memory, registers, fragments, tensor memory, scalars.
+    """Draw one of the operations `names` on operands of any kind: memory, registers, fragments, tensor memory, scalars.
 
     Layouts have digits in any order, gaps, offsets, swizzles, thread axes and replicas; regions start at constants or
     run-time values, and may extend past the edges of a global tensor. Some variant accepts most, but not all, of them.
@@ -55,7 +55,7 @@ def operations(draw: st.DrawFn, names: Collection[str] = tuple(TILE_OPERATIONS))
 
 
 def _fill(draft: OperationDraft, dtype: DType) -> tuple[Expr, ...]:
-    """Draw the value of elements outside, or nothing."""
+    """Draw the fill value for elements outside a tensor, or nothing."""
     value = draft.draw(st.sampled_from((None, None, 0, 1)))
     return () if value is None else (build.const(bool(value) if dtype == bool_ else value, dtype),)
 
@@ -109,7 +109,7 @@ def _copy_of_boxes(draw: st.DrawFn, name: str) -> Operation:
 def _stage_of_atoms(draw: st.DrawFn, name: str, dtype: DType) -> tuple[Region, int]:
     """Draw a shared tile out of several, with dimensions in any order, and the index of its columns.
 
-    It is in swizzle atoms or plain, and has all columns, and some rows from a multiple of 8 on.
+    It is in swizzle atoms or row-major, and has all columns, and some rows starting at a multiple of 8.
     """
     mode = draw(st.sampled_from(("rows", *SWIZZLE_BITS)))
     columns = (128 << SWIZZLE_BITS.get(mode, 0)) // dtype.bits * draw(st.integers(1, 2))
@@ -120,7 +120,7 @@ def _stage_of_atoms(draw: st.DrawFn, name: str, dtype: DType) -> tuple[Region, i
     grouped, ends = layout.group(shape)
     first = 8 * draw(st.integers(0, rows // 8 - 1))
     some = first, draw(st.integers(1, rows - first))
-    # if further rows follow them, a box takes all rows
+    # with leading dimensions, only all rows form a box
     takes_all = bool(leading) and draw(st.integers(0, 3)) > 0
     windows = [*((0, n) for n in leading), (0, rows) if takes_all else some, (0, columns)]
     dims = range(len(windows))
@@ -289,7 +289,7 @@ def _copy_of_tensor_memory(draw: st.DrawFn, name: str) -> Operation:
     rows, shapes = _PATHS[path]
     registers = atom_layout(draw(st.sampled_from(shapes)), draw(st.sampled_from((1, 2, 4))), dtype, rows)
     columns = registers.size() // rows
-    # a part of a folded data path is not one of its rows
+    # some of the columns of path B, whose halves are in other lanes, don't have its layout
     at = 0 if path == "B" else packed * draw(st.integers(0, 3))
     reach = at + columns + (0 if path == "B" else packed * draw(st.integers(0, 2)))
     there = datapath(path, rows, reach, draw(st.integers(0, 1)) if path == "F" else 0)
@@ -395,7 +395,7 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
     threads = wm * wn * copies * WARP
     draft = OperationDraft(draw, ("cta", threads), *((s, n) for s, (n, _) in INSTANCES.items() if n == threads))
     form = draw(st.sampled_from(MMA.forms()))
-    # few products, because the reference computes them one by one
+    # few tiles, because the reference computes products one by one
     larger = [(2, 2, 3)] if threads == WARP else []
     tiles = draw(st.sampled_from([(1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2), *larger]))
     whole = [count * size for count, size in zip(tiles, (MMA_M * wm, MMA_N * wn, form.k), strict=True)]
@@ -414,7 +414,7 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
 
 
 def _asynchronous_product(draw: st.DrawFn, name: str) -> Operation:
-    """Draw a product of a warpgroup, with factors in shared memory in either order, or a in registers."""
+    """Draw a product of a warpgroup, with factors in shared memory in either order, or `a` in registers."""
     draft = OperationDraft(draw, ("warpgroup", WARPGROUP))
     columns = draw(st.sampled_from((8, 8, 24, 24, 32, 48, 64, 96, 256)))
     one = draw(st.sampled_from([each for each in products() if each.n == columns]))

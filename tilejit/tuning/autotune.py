@@ -30,7 +30,7 @@ def autotune(
 
     All configurations are compiled in parallel, then timed in rotation on the arguments of the launch, as
     `tilejit.testing.do_bench` does; on the simulator, a modelled cost replaces the time. The table is kept on disk;
-    `k.tuning` and `k.explain` show it. A configuration that can't be compiled or needs more than the device has gets a
+    `k.tuning` and `k.explain` show it. A configuration that can't be compiled or exceeds the device's resources gets a
     row with the reason. Any other error is raised by the launch, and the next launch resumes the tuning.
     TILEJIT_AUTOTUNE=print prints each table; TILEJIT_AUTOTUNE=off uses the first configuration without timing.
 

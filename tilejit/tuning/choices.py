@@ -33,12 +33,12 @@ class Choices:
 
     @property
     def functions(self) -> tuple[tuple[str, Any], ...]:
-        """Values that are functions or contain some, with their parameters' names. Their captured values can change."""
+        """(parameter name, value) for values that are or contain functions, whose captured values can change."""
         named = [(name, value) for config in self.configs for name, value in config.values.items()]
         return tuple((name, value) for name, value in named if _has_function(value))
 
     def matching(self, given: Mapping[str, Any], threads: int | None) -> tuple[Config, ...]:
-        """Return the configurations with these values, and with this number of threads if they set it."""
+        """Return the configurations with the values in `given` that, if they set threads, set this number."""
         frozen = {name: freeze(value, name) for name, value in given.items()}
         return tuple(
             config
@@ -50,7 +50,7 @@ class Choices:
     def worth_trying(self, kernel: str, values: Mapping[str, Any]) -> tuple[Config, ...]:
         """Return the configurations that prune keeps for these arguments. kernel: its name.
 
-        raises: LaunchError if prune raises an error or returns anything else.
+        raises: LaunchError if prune raises an error or returns anything but a non-empty list of configurations.
         """
         if self.prune is None:
             return self.configs
@@ -100,7 +100,7 @@ def autotune_mode() -> str:
 
 
 def captured_of(functions: Sequence[tuple[str, Any]]) -> Hashable:
-    """Return a key for the values that functions among the configurations' values capture now."""
+    """Return a key of the values that the functions capture now. functions: `Choices.functions`."""
     return tuple([freeze(value, name) for name, value in functions])
 
 
@@ -137,7 +137,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
 
 
 def check_names(name: str, parameters: Sequence[Parameter], config: Config, what: str, names: Sequence[str]) -> None:
-    """Raise LaunchError unless the key or reset, as `what` says, is a list of names that it may contain."""
+    """Raise LaunchError unless `names` is a valid list of parameter names. what: the option, "key" or "reset"."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
         hint = f'write {what}=["A", "B"], or {what}=[] for none'
         raise LaunchError(f"{what}={shown(names)} of {name} is not a list of names", hint=hint)

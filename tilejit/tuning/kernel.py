@@ -41,7 +41,7 @@ _CHOSEN = 4096
 
 
 class TunedKernel(Kernel):
-    """A kernel with configurations: `k[grid](*args)` launches it in the fastest one; the first launch tunes it.
+    """A kernel with configurations: `k[grid](*args)` launches it in the fastest one; the first launch tunes the kernel.
 
     kernel: the kernel without configurations; `k.kernel[grid](*args, BM=64)` launches it in any configuration.
     """
@@ -90,7 +90,7 @@ class TunedKernel(Kernel):
     def request(
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
     ) -> Request:
-        """Return a request in the configuration that is known to be the fastest, else in the first one."""
+        """Return a request for the fastest known configuration, else for the first one."""
         self._refuse_values(named)
         self.refuse_threads(threads)
         return self._request(pick(self, args, named, target, threads), args, named, target, threads)
@@ -107,7 +107,7 @@ class TunedKernel(Kernel):
     def explain(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
     ) -> Explanation:
-        """Explain the fastest configuration, like any kernel's, and add the table of all configurations."""
+        """Explain the fastest known configuration, else the first one; append the table of timings if there is one."""
         self._refuse_values(constexprs)
         self.refuse_threads(threads)
         picked = pick(self, args, constexprs, target, threads)
@@ -186,7 +186,7 @@ class TunedKernel(Kernel):
         if mode == "off" or len(candidates) == 1:
             return candidates[0]
         question = self.question(device, target, launcher.threads, values, values, call, candidates)
-        # raise errors of the launch itself, which are not a configuration's, as any launch does
+        # raise errors of the launch itself here, because they don't depend on the configuration
         device.check(target)
         devices.check_environment(call)
         try:
@@ -209,7 +209,7 @@ class TunedKernel(Kernel):
         self, device: Device, target: Target, threads: int, values: Sequence[Any],
         placeholders: Sequence[Any], call: Call, candidates: tuple[Config, ...],
     ) -> Question:
-        """Return the tuning question. placeholders: the values, with specs replaced. call: of the placeholders."""
+        """Return the tuning question. placeholders: `values`, with arrays in place of specs. call: reads them."""
         aliased = frozenset(position for pair in call.overlaps for position in pair)
         typed = signature(self.open_parameters, placeholders, call.arguments, target, aliased)
         captured = self.captured.number(), captured_of(self._functions_of_configs)
@@ -248,8 +248,8 @@ class TunedKernel(Kernel):
 
 
 def _extra_key_of(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
-    """Return a function that computes what else decides a launch's configuration, as a key."""
-    # reading the environment takes 1 us, so that a launch notices a change of the variable
+    """Return a function that computes a key of the other inputs to the choice of a configuration."""
+    # each launch reads the environment, which takes 1 us, so that a change of the variable takes effect
     mode = functools.partial(os.environ.get, "TILEJIT_AUTOTUNE")
     return (lambda: (mode(), captured_of(functions))) if functions else mode
 

@@ -45,7 +45,7 @@ def pick(
 ) -> Pick:
     """Return the fastest known configuration for these arguments, which may be specs; else the first one.
 
-    given: values that the configuration must have. threads: their number, unless None or set by no configuration.
+    given: values that the configuration must have. threads: the number that it must have if it sets one; None for any.
     """
     choices = kernel.choices
     matching = choices.matching(given, threads)
@@ -83,7 +83,7 @@ def pick(
 
 
 def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | None) -> Pick:
-    """Return a pick with the given values, which none of the kernel's configurations has.
+    """Return a pick of the given values, which no configuration of the kernel has.
 
     raises: LaunchError if a value is missing.
     """
@@ -113,7 +113,7 @@ def question_for(
     kernel: TunedKernel, values: Sequence[Any], target: str | Target | None, threads: int | None,
     candidates: tuple[Config, ...],
 ) -> Question:
-    """Return the question that a launch with such arguments would ask. values: arguments or specs.
+    """Return the tuning question of a launch with these arguments. values: arguments or specs.
 
     raises: DeviceError if no device is available.
     """

@@ -73,7 +73,7 @@ class Question:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Equal for questions of one process that have the same answer."""
+        """A key that is equal for questions of one process that have the same answer."""
         device, target = self.device.name, self.target.name
         return device, target, self.threads, self.signature, self.captured, self.key, self.candidates
 
@@ -85,7 +85,7 @@ class Question:
 
 
 class EmptyGrid(LaunchError):
-    """A configuration's grid has no CTAs, so that it can't be timed; another launch may have some."""
+    """A configuration's grid has no CTAs, so it can't be timed. The grid of another launch may have some."""
 
 
 def _empty_grid() -> EmptyGrid:
@@ -98,12 +98,12 @@ class Search:
     def __init__(self, kernel: TunedKernel, question: Question) -> None:
         self._kernel = kernel
         self._question = question
-        # errors of this run: if no configuration runs, the first one is shown at its place in the source
+        # errors of this run: the first one is the cause of the error that is raised if no configuration can run
         self._errors: list[TilejitError] = []
         self._launches: dict[Config, Launch] = {}
         trials = tuple(Trial(config) for config in question.candidates)
         self.table = Tuning(kernel.name, question.device.name, question.target.name, question.key, "", trials)
-        # everything that the variants depend on, and what else affects their times
+        # everything that affects the variants or their times
         debug = kernel.options.debug
         self._entry = kernel.disk_cache.entry(question.extended, question.target, question.threads, debug)
         parts = (question.device.identity, question.key, *question.candidates, kernel.choices.reset)
@@ -153,7 +153,7 @@ class Search:
                     contender = Contender(outcome.value, trial.samples)
                     first = bench.round([contender.work])
                 except TilejitError as error:
-                    # a worker that died may have exhausted the machine, or its kernel may have crashed LLVM
+                    # the worker may have exhausted the machine's memory, or its kernel may have crashed LLVM
                     is_lost = isinstance(error, (WorkerError, EmptyGrid))
                     if not is_lost and not is_unfit(error):
                         raise
@@ -161,7 +161,7 @@ class Search:
                     self._errors.append(error)
                 else:
                     running.append((trial, contender))
-                    # timings of real clocks vary, so the first launch only warms up
+                    # times from a real clock vary, so the first launch only warms up
                     trial.samples.extend(first if bench.is_exact else ())
                 self._keep()
         return running

@@ -57,7 +57,7 @@ class Trial:
     """The result of trying one configuration.
 
     samples: one time for each run.
-    is_out: it was clearly slower than another one, so that its timing stopped.
+    is_out: timing stopped early, because it was clearly slower than another one.
     reason: the error that keeps it from running, else None.
     is_lasting: the configuration itself caused the error, so that no process needs to try it again.
     """
@@ -165,7 +165,7 @@ class Tuning:
         return self.is_done and all(trial.is_lasting for trial in self.trials)
 
     def to_bytes(self) -> bytes:
-        """Encode the table for the disk. Reasons that aren't lasting are dropped, so that they are tried again."""
+        """Encode the table for the disk. Reasons that aren't lasting are dropped, so that the trials are repeated."""
         trials = [
             {"samples": t.samples, "is_out": t.is_out, "reason": t.reason if t.is_lasting else None}
             for t in self.trials
@@ -188,7 +188,7 @@ class Tuning:
 
 
 class Tunings(Sequence[Tuning]):
-    """All tables of a kernel, oldest first; prints as tables."""
+    """The tuning tables of a kernel; prints as tables."""
 
     def __init__(self, tunings: Iterable[Tuning]) -> None:
         self._tunings = tuple(tunings)

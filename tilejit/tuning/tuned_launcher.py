@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class TunedLauncher(Launcher):
     """A tuned kernel with its grid, threads and stream.
 
-    Generated launchers look up the chosen configuration by everything that it depends on (`runtime/fast_launch`); this
-    is the slow path, which chooses it.
+    Generated launchers (`runtime/fast_launch`) look up the configuration that was chosen for such arguments; this is
+    the slow path, which chooses it.
     """
 
     __slots__ = ("_by_config", "_tuned")
@@ -37,7 +37,7 @@ class TunedLauncher(Launcher):
 
     @entry_point
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
-        """Resolve everything now, so that `p()` only launches; the configuration is fixed."""
+        """Return a prepared launch in the configuration for these arguments, which stays fixed."""
         values = self._tuned.open_values(args, constexprs)
         config = self._tuned.choose(values, self)
         return self.of(config).bind(*self._tuned.complete(values, config))

@@ -1,6 +1,6 @@
 """Compiles generated launchers from their text, and binds the names in it.
 
-A function is generated at the second launch of a kind, so the first launch of a process doesn't import this.
+A function is generated at the second launch of a kind, so the first launch of a process doesn't import this module.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NAMES: dict[str, Any] = {
     "is_simulator": devices.is_simulator,
     "overlapping_pairs": overlapping_pairs,
     "stream_handle": entry_point(stream_handle),
-    # of numbers that don't fit into the type that they are packed as
+    # errors for numbers that don't fit into the type as which they are packed
     "out_of_range": (struct.error, OverflowError),
 }
 
@@ -47,7 +47,7 @@ _NAMES: dict[str, Any] = {
 def parts_of(
     parameters: Sequence[Parameter], values: Sequence[Any], choosing: Choosing | None = None
 ) -> list[Part] | None:
-    """Return the part of each argument; None if one of them has none."""
+    """Return the part of each argument; None if an argument has no part."""
     numbers = frozenset() if choosing is None else choosing.numbers
     parts = [part_of(p, i, v, p.name in numbers) for i, (p, v) in enumerate(zip(parameters, values, strict=True))]
     of_all = [part for part in parts if part is not None]

@@ -38,7 +38,7 @@ class ResolvedLaunch(NamedTuple):
 
 
 class Choosing(NamedTuple):
-    """The inputs of the choice in kernels whose launchers choose the values of some parameters.
+    """The inputs of the choice, for kernels whose launchers choose the values of some parameters.
 
     numbers: names of the scalar parameters whose values matter. extra_key: returns a key of the other inputs.
     """
@@ -113,7 +113,7 @@ class GeneratedLaunchers:
     def _of_places(
         self, given: GivenTypes, parts: Sequence[Part], captured: CapturedValues
     ) -> GeneratedLauncher | None:
-        """Return None if the places can't detect changes of captured values, or if there are too many functions."""
+        """Return the launcher for these places; None if they can't reveal changes, or too many functions exist."""
         if not captured.is_fixed:
             return None
         with self._lock:
@@ -138,7 +138,7 @@ def can_be_direct(parts: Sequence[Part], resolved: ResolvedLaunch) -> bool:
     from .parts import ArrayPart
 
     stream = next(part.stream for part in parts if isinstance(part, ArrayPart))
-    # frameworks whose arrays name a producer launch on the producer's stream
+    # a function with an `unless` launches only on the stream of the arrays' producer
     return _is_direct(resolved) and (not resolved.call.waits or bool(stream.unless))
 
 

@@ -1,4 +1,4 @@
-"""Torch's tensor guards: one call compares tensors in 0.7 us, which takes 1.9 us with a key.
+"""Torch's tensor guards: one call compares tensors in 0.7 us; comparing a key of them takes 1.9 us.
 
 They are private to torch, so they may be missing; then the key is computed at each launch.
 """

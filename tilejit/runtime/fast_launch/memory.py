@@ -23,16 +23,16 @@ _FIRST_KEYS = 32
 #: maximum numbers of entries per table, of hashes of seen keys, and of tables (one per state of the captured values)
 _ENTRIES, _SEEN, _TABLES = 4096, 65536, 64
 
-#: a last launch that equals none: check, the key's items that aren't arrays, key, entry
+#: a last launch that equals no launch: check, the key's items that aren't arrays, key, entry
 _NOTHING = (guards.never, None, None, None)
 
 Table = dict[Any, tuple[Any, ...]]
 
 
 class LaunchMemory:
-    """Entries by key, for each generated function and each number of captured values.
+    """Entries by key, for each generated function and each state of the captured values.
 
-    states: by the function's number, a tuple that it reads at once, so that values and table are consistent: the
+    states: by the function's number, a tuple that the function reads at once, so that its items are consistent: the
     captured values, the table that belongs to them and, with guards, a list with the last launch.
     warned: parameters for which a PrecisionWarning was issued.
     """
@@ -124,7 +124,7 @@ class LaunchMemory:
         return False
 
     def launch_in_context(self) -> None:
-        """Make launches switch to the device's context from now on, because the thread's context is another one."""
+        """Make later launches switch to the device's context, for threads whose current context is another one."""
         with self._lock:
             self._in_context = True
             for table, last in self._tables.values():

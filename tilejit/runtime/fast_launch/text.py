@@ -10,7 +10,7 @@ from ...executable.signatures import check_names
 from ...frontend import Parameter
 from .parts import ArrayPart, ChosenPart, ConstexprPart, Part, ScalarPart
 
-#: with more arrays, one call finds the overlaps, because the number of pairs grows quadratically
+#: with more arrays than this, one call finds the overlaps, because the number of pairs grows quadratically
 _MOST_IN_PAIRS = 4
 
 #: bytes: disjoint arrays whose addresses are multiples of it need no second lookup
@@ -92,7 +92,7 @@ class LauncherText(NamedTuple):
         return f"return @self.missed({self.number}, {self.values}, {key})"
 
     def _head(self) -> Iterator[str]:
-        # the slow path rejects duplicate and missing arguments, so the signature must accept them
+        # the signature accepts duplicate and missing arguments, because the slow path reports them
         by_position = [p.name for p in self.given[: self.positional]]
         by_name = [p.name for p in self.parameters if p.name in self.named]
         given, names = ([f"{name}=@absent" for name in part] for part in (by_position, by_name))
@@ -137,7 +137,7 @@ class LauncherText(NamedTuple):
             names = ", ".join(self.parameters[i].name for i, _ in self.arrays)
             yield f"        @others = ({', '.join(others)})"
             yield f"        if not @check({names}) or @others != @before:"
-            # outside the `try`: an error of the slow path must not start it a second time
+            # the slow path is called outside the `try`, because its errors must not start it a second time
             yield from _where(is_foreign, "@key = @entry = None", 3)
             yield "            else:"
             yield from _indented(4, [*lookup, "if @entry is not None:"])
