@@ -988,7 +988,7 @@ atomic: _Atomic
 
 class _Cp_async:
     def commit(self) -> None:
-        """Make the copies that this thread started since the last commit a group.
+        """Group the copies that this thread has started since the last commit.
 
         Example:
             tj.cta.copy_async(tj.alloc_shared((32, 8), tj.float32), A[0:32, 0:8])
@@ -1149,14 +1149,14 @@ def alloc_ring(stages: int, producers: int = 1, consumers: int = 1, multicast: i
         ring[0].acquire()
     """
 def named_barrier(id: int, threads: int) -> _NamedBarrier:
-    """Return a barrier of the CTA by its number, for some of its warps.
+    """Return the barrier of the CTA with this number, for some of its warps.
 
     Example:
         A[tj.thread_id(), 0] = 1.0
         tj.named_barrier(1, 128).sync()
     """
 def set_registers(n: int) -> None:
-    """Set the number of registers that each thread of the warpgroup has from here on.
+    """Set the number of registers of each thread of the warpgroup from here on.
 
     Example:
         if tj.warpgroup_id() == 0:
@@ -1240,7 +1240,7 @@ def split(x: Tile, parts: int, axis: int) -> tuple[Tile, ...]:
         left, right = tj.split(x, 2, axis=1)
     """
 def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., Any], keepdims: bool = False) -> _Same:
-    """Combine the elements of a tile, or of a tuple of tiles, along axes by a function, in their order.
+    """Combine the elements of a tile, or of a tuple of tiles, along axes with a function, in order.
 
     Example:
         def last(a, b): return tj.where(b != 0.0, b, a)
@@ -1317,7 +1317,7 @@ def shuffle(x: float, lane: int) -> Scalar:
         x = tj.shuffle(A[i, 0], 1)
     """
 def shuffle_xor(x: float, mask: int) -> Scalar:
-    """Return the value of x in the lane whose index is this lane's XOR mask.
+    """Return the value of x in the lane whose index is this lane's index XOR mask.
 
     Example:
         i = tj.thread_id()
