@@ -68,6 +68,8 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 
 
+# inside the package write "from .frontend import ...": "from . import frontend" would ask here first and import the
+# whole vocabulary
 def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is not None:

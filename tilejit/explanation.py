@@ -180,7 +180,10 @@ class Density:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The compiler's decisions that a kernel's PTX does not show, as text and numbers that can be serialized."""
+    """The compiler's decisions that a kernel's PTX does not show, as text and numbers that can be serialized.
+
+    Estimates, a driver's numbers and tuning results aren't part of it.
+    """
 
     #: one row per tile operation
     rows: tuple[VerdictRow, ...] = ()

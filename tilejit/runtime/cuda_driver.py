@@ -1,4 +1,7 @@
-"""Calls of the CUDA driver, its errors, contexts and streams, and loading of PTX."""
+"""Calls of the CUDA driver, its errors, contexts and streams, and loading of PTX.
+
+cuda.bindings is called directly, with parameters packed in advance, because a launch is the hot path.
+"""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def cuda_problem() -> str | None:
     except ImportError as missing:
         return f"the package {missing.name or 'cuda'} isn't installed"
     initialization = Preparation(cuda.problem)
-    # initializing the driver takes 0.1 s and releases the GIL
+    # initializing the driver takes 0.1 s and releases the GIL; importing LLVM doesn't, so no thread prepares it
     import_during(initialization, [f"{_PACKAGE}.{module}" for module in _COMPILER])
     initialization.wait()
     return cuda.problem()

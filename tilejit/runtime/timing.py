@@ -11,7 +11,8 @@ from ..errors import LaunchError, entry_point
 from . import devices
 from .device import Bench
 
-#: (timings, factor): work drops out after this many timings if its fastest time exceeds the best median by the factor
+#: (timings, factor): work drops out after this many timings if its fastest time exceeds the best median by the factor:
+#: a single slow timing, of a clock that was still low, drops none
 OUT_AFTER = ((2, 2.0), (4, 1.1))
 
 #: the minimum number of timings for a median

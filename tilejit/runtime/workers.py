@@ -1,10 +1,11 @@
 """Worker processes that compile kernels in parallel.
 
-Threads don't run in parallel: Python code holds the GIL, and llvmlite lets one thread into LLVM at a time. A worker
-receives tile IR and returns the compiled kernel. It imports no user modules, so that kernels of notebooks and of
-programs without `if __name__ == "__main__"` can be compiled. If LLVM crashes, only one kernel is lost. Kernels that
-can't be sent, or fail there, are compiled in this process, which reports their errors. So are all kernels if no worker
-starts, because the executable may be another program that embeds Python.
+Threads don't run in parallel: Python code holds the GIL, and llvmlite lets one thread into LLVM at a time; two threads
+took as long as one after the other. A worker receives tile IR and returns the compiled kernel. It imports no user
+modules, so that kernels of notebooks and of programs without `if __name__ == "__main__"` can be compiled. If LLVM
+crashes, only one kernel is lost. Kernels that can't be sent, or fail there, are compiled in this process, which
+reports their errors. So are all kernels if no worker starts, because the executable may be another program that embeds
+Python.
 """
 
 from __future__ import annotations

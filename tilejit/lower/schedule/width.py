@@ -25,7 +25,7 @@ _ANY = Var("any", int64)
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """A vector width in elements, and why the next wider one is not provable ("" for the widest)."""
+    """A vector width in elements, and the reason that ruled out the widest one ("" if nothing did)."""
 
     elements: int
     limit: str
