@@ -80,7 +80,7 @@ def test_check_keeps_strides_and_alignment_of_the_arrays() -> None:
 
 
 def test_check_refuses_names_and_arrays_that_the_call_does_not_have() -> None:
-    with pytest.raises(ValueError, match="expected names C; the arguments are A, B"):
+    with pytest.raises(ValueError, match="has an entry 'C', which is not an argument; the arguments are A, B"):
         check(double, 1, A, A.copy(), expected={"C": A})
     with pytest.raises(ValueError, match="3 arrays are expected"):
         check(double, 1, A, A.copy(), expected=[A, A, A])

@@ -155,7 +155,7 @@ class Density:
 
     @property
     def per_byte(self) -> float | None:
-        """Instructions per byte; None if no instruction moves global memory, or asynchronous copies do."""
+        """Instructions per byte; None if none accesses global memory, or asynchronous copies of unknown size do."""
         return self.census.instructions / self.bytes if self.bytes and not self.census.copies else None
 
     @property

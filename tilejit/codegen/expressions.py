@@ -142,7 +142,7 @@ def _is_near(expr: Expr) -> bool:
 
 @cache
 def _far(dtype: DType) -> int:
-    """Return a bound such that sums of four numbers up to it can't wrap."""
+    """Return a bound such that the sum of three numbers of at most this magnitude can't wrap."""
     return 1 << (dtype.bits - 3)
 
 

@@ -20,8 +20,9 @@ _LOCAL_LIMIT = 16 * 1024
 #: source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 _THREAD_LIMIT = 512 * 1024
 
-#: Tiles may exceed the register limit by 1/8: up to there ptxas spills hundreds of bytes (measured: 0 to 344 if tiles
-#: take all 255 registers), which is better than an error; beyond it spills kilobytes, sometimes nearly all tiles.
+#: Tiles may exceed the register limit by 1/8: within that margin ptxas spills at most a few hundred bytes (measured: 0
+#: to 344 if tiles take all 255 registers), which is better than an error; beyond it, ptxas spills kilobytes, sometimes
+#: nearly all tiles.
 _TOLERATED = 8
 
 #: the number of buffers that an error names

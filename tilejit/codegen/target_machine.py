@@ -47,8 +47,9 @@ _OPTIONS = (
     "-disable-partial-libcall-inlining",
     "-disable-ssc",
     "-opt-disable=opt-phis",
-    # Without these two, some operands are swapped and some blocks numbered differently. The SASS of the examples' 68
-    # kernels has as many instructions (2 differ by one) and registers; emission of attention takes 3 % less time.
+    # Without these two passes, some operands are swapped and some blocks numbered differently. The SASS of the
+    # examples' 68 kernels has the same number of instructions (except for 2 kernels, which differ by one) and of
+    # registers; emission of attention takes 3 % less time.
     "-disable-branch-fold",
     "-disable-peephole",
     # The parser would verify each module with debug information, which took a fifth of its time; `compile_text`

@@ -55,7 +55,11 @@ def _compared(
 def _shifted(
     ctx: Context, node: ast.AST, name: str, values: Sequence[Value], apply: Apply, convert: Convert
 ) -> Value | None:
-    """Shift by a count of a wider type, after clamping it: a count that the left type can't hold exceeds its width."""
+    """Shift by a count of a wider type.
+
+    The count is first clamped to [-1, width of x]: a count outside has the same effect as the nearest bound, and the
+    clamped count can be converted to x's type.
+    """
     types = _types(values)
     if types is None or types[1].bits <= types[0].bits:
         return None

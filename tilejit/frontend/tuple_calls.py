@@ -1,4 +1,4 @@
-"""Calls that Python evaluates at compile time, and Python's functions of tuples."""
+"""Calls that Python evaluates at compile time, and Python's builtins that take tuples."""
 
 from __future__ import annotations
 

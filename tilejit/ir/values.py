@@ -325,7 +325,7 @@ class Element:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The number of elements in each of the buffer's dimensions."""
+        """The extent accessed in each of the buffer's dimensions: always 1."""
         return (1,) * len(self.indices)
 
 

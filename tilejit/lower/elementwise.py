@@ -51,5 +51,5 @@ def schedule(tiles: Mapping[str, Placed]) -> DigitSchedule:
 
 
 def inputs_of(op: TileOp, b: Builder) -> list[str | Expr]:
-    """Return the operands of an element's value in order: names of tiles, and scalars as variables."""
+    """Return the inputs of the per-element computation, in order: tiles by name, scalars as variables."""
     return [name if isinstance(o, Region) else b.let("scalar", o) for name, o in op.inputs.items()]

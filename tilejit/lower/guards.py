@@ -52,8 +52,9 @@ def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[st
 def _needs_all_waiters(
     kernel: Kernel, at: Sequence[Arrive], arrivals: int, waiting: int, coming: Mapping[int, int]
 ) -> bool:
-    """True if a phase of a barrier needs an arrival of each waiter: it counts as many arrivals as instances may arrive.
+    """True if no phase can complete before every waiter has arrived.
 
+    All arrivals have one scope, and the barrier expects as many as instances may arrive, which include all waiters.
     at: the arrivals at the barrier. waiting: the threads that may wait, thread i as bit i.
     """
     if len({stmt.scope for stmt in at}) != 1:

@@ -18,8 +18,8 @@ from .signature import Call
 if TYPE_CHECKING:
     from .cuda import CudaDevice
 
-#: bytes that are written before each timing: five times the largest L2 cache. Writing them takes 90 us on an H100,
-#: which hides the time that Python takes to enqueue the launch.
+#: bytes written before each timing to evict the L2 cache: five times that of an H100 (50 MB). Writing them takes 90 µs
+#: there, which also hides the time that Python takes to enqueue the launch.
 _FLUSH_BYTES = 256 << 20
 _LEAST_BYTES = 16 << 20
 

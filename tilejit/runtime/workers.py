@@ -275,7 +275,7 @@ class WorkerProcess:
         self._has_started.set()
 
     def is_ready(self) -> bool:
-        """Wait for the worker; return True if it is ready and has the same files of this package."""
+        """Wait for the worker; True if it is ready, and the package hasn't changed since this process imported it."""
         self._has_started.wait(_READY_SECONDS)
         return self._output.endswith(_READY)
 

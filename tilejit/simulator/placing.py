@@ -180,7 +180,7 @@ class Placing:
             if variable.external:
                 size = max(program.shared_bytes + SHARED_BASE - at, 0)
             start = at - base
-            # the copies of the owners are `stride` bytes apart; the slice may shorten the last one
+            # each owner has its own copy, `stride` bytes after the previous one; the slice may shorten the last
             part = memory[start:]
             parts = parts_of(shared_map, variable.name) if variable.space == "shared" else []
             parts.append(MemoryPart(variable.name, 0, size))

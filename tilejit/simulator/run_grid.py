@@ -102,7 +102,7 @@ def _keep_freed_memory() -> None:
 def _three(extents: Sequence[int], what: str, least: int = 1) -> tuple[int, int, int]:
     x, y, z = (*(int(e) for e in extents), 1, 1, 1)[:3]
     if min(x, y, z) < least or len(extents) > 3:
-        raise LaunchError(f"{what} {tuple(extents)} must be one to three positive numbers")
+        raise LaunchError(f"{what} {tuple(extents)} must be one to three integers of at least {least}")
     if what == "block" and x * y * z > 1024:
         raise LaunchError(f"a CTA has at most 1024 threads; block {tuple(extents)} has {x * y * z}")
     return x, y, z

@@ -164,7 +164,10 @@ def _wanted(
     if isinstance(expected, Mapping):
         strangers = [name for name in expected if name not in arguments]
         if strangers:
-            raise ValueError(f"expected names {strangers[0]}; the arguments are {', '.join(names)}")
+            raise ValueError(
+                f"`expected` has an entry '{strangers[0]}', which is not an argument; "
+                f"the arguments are {', '.join(names)}"
+            )
         return {**arguments, **expected}
     values = [expected] if isinstance(expected, np.ndarray) else list(expected)
     outputs = [n for n, a in arguments.items() if isinstance(a, np.ndarray)]

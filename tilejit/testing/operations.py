@@ -120,7 +120,7 @@ def _stage_of_atoms(draw: st.DrawFn, name: str, dtype: DType) -> tuple[Region, i
     grouped, ends = layout.group(shape)
     first = 8 * draw(st.integers(0, rows // 8 - 1))
     some = first, draw(st.integers(1, rows - first))
-    # with leading dimensions, only all rows form a box
+    # with leading dimensions, a window is a box only if it covers all rows
     takes_all = bool(leading) and draw(st.integers(0, 3)) > 0
     windows = [*((0, n) for n in leading), (0, rows) if takes_all else some, (0, columns)]
     dims = range(len(windows))
@@ -155,7 +155,7 @@ _WITH_TMA = ("sm_90", "sm_90a", "sm_100a")
 
 
 def _named_barrier(loads: bool) -> tuple[None, Region] | tuple[()]:
-    """Return no fill and a barrier for a load, which completes on the barrier."""
+    """Return a copy's remaining operands: for a load, no fill and the barrier it completes on; none for a store."""
     full = Buffer("full", "shared", barrier, (1,), TileLayout.row_major((1,)), barrier.bytes)
     return (None, Region(full, (build.const(0, int32),), (None,))) if loads else ()
 

@@ -126,7 +126,7 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
 def _number(body: Block, number: int, numbered: list[tuple[int, Stmt]]) -> int:
     """Append the statements of a block with the numbers of their stretches; return the stretch in which it ends.
 
-    A stretch can be computed element by element. The block starts in stretch `number`.
+    A stretch is a run of statements that can be computed one element at a time. number: that in which the block starts.
     """
     for stmt in body:
         is_within = isinstance(stmt, (Alloc, BufferView, Let, Declare, Assign)) or _is_elementwise(stmt)

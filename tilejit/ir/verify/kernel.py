@@ -350,7 +350,7 @@ class _Statements:
 
     def instruction(self, stmt: ir.Instruction) -> None:
         if self.is_tile and (stmt.outputs or stmt.places):
-            self.fault("Instruction at tile level", stmt.span)
+            self.fault(f"{stmt.name} accesses registers or memory, so it can't occur at tile level", stmt.span)
         for output in stmt.outputs:
             self.values.vector(output, stmt.span)
             if output.buffer.space != "local":

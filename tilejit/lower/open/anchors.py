@@ -101,7 +101,10 @@ def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
 
 
 def part_of(layout: Projection, use: Use) -> Projection | None:
-    """Return the layout of the part of a tile that an operand uses; None if some threads own no element of it."""
+    """Return the layout of the part of a tile that an operand uses.
+
+    None if a cut starts at a run-time value, the part has no layout, or some threads own none of its elements.
+    """
     if not use.cuts:
         return layout
     extents, whole = use.extents, layout.padded(use.tile.shape)

@@ -173,7 +173,7 @@ def shuffles(results: int, lanes: int) -> int:
 
 
 def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
-    """Return the cost for all warps. All owners of a value load it; one stores it. once: caches costs per warp."""
+    """Return the cost for all warps. All owners load a value; one stores it. once: caches a replica's cost, by cuts."""
     pairs: list[tuple[int, int]] = []
     repeats = grid.warps
     for axis, _ in access.tile:

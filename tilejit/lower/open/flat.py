@@ -138,7 +138,7 @@ class _FlatTiles:
         return replace(self._kernel, body=tuple(self._with_views(body)))
 
     def _with_views(self, body: Sequence[Stmt]) -> Iterator[Stmt]:
-        """Yield the statements, with the new views of tensors: of parameters first, of other views after these."""
+        """Yield the statements and the new tensor views: first those of parameters; those of a view right after it."""
         of_base: dict[str, list[Stmt]] = {}
         for (base, _), view in self._views.items():
             of_base.setdefault(base, []).append(BufferView(view, view.span))

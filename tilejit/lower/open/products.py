@@ -1,7 +1,9 @@
 """Distribution of products over the warps of a scope, and the resulting layouts of the products' operands.
 
-    64 x 40 of 4 warps    16 rows each          48 x 40 of 4 warps    the last has padding only
-    16 x 8 of 4 warps     all of it in each     13 x 1 of 1 warp      3 rows of padding, columns are replicas
+By extents of the sums (M x N):
+
+    64 x 40 on 4 warps    16 rows each                48 x 40 on 4 warps    the last warp has padding only
+    16 x 8 on 4 warps     every warp holds all of it  13 x 1 on 1 warp      3 rows of padding; 4 lanes hold each row
 """
 
 from __future__ import annotations

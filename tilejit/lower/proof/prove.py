@@ -1,4 +1,4 @@
-"""Proof of a plan: each element is moved once between its places, in aligned vectors."""
+"""Proof that a plan carries out its operation; this module proves moves, and dispatches the other kinds."""
 
 from __future__ import annotations
 

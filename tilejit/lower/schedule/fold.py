@@ -55,7 +55,7 @@ class FoldStep:
     digit: Digit | None = None
     #: set if the step is over threads
     threads: DigitStep | None = None
-    #: True for two lanes that a shuffle connects
+    #: True if the step combines the values of two lanes by a shuffle
     is_lane: bool = False
 
 

@@ -22,7 +22,7 @@ def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
             raise LayoutError(
                 f"the threads that own {name} leave a gap or overlap: {step.extent} of them are "
                 f"{step.threads} apart where {reached} was needed ({chain})",
-                hint=f"use a layout whose thread axes count 0 to {threads - 1} without a gap",
+                hint=f"use a layout whose thread axes cover threads 0 to {threads - 1} without gaps or overlaps",
             )
         reached *= step.extent
     raise LayoutError(

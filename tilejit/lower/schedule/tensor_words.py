@@ -183,7 +183,7 @@ def _placed(region: Region) -> Placement:
         what = "replicas" if layout.replica else "a swizzle"
         raise LayoutError(
             f"{region.buffer.name} has {what}; each element of tensor memory goes to one register",
-            hint="use a layout of strides only",
+            hint="use a layout without replicas and swizzle",
         )
     axes = ("TLane", "TCol") if region.buffer.space == "tmem" else ("m", *scopes.WARPGROUP.steps)
     strange = [axis.name for axis in layout.axes() if axis.name not in axes]

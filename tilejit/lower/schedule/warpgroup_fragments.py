@@ -59,7 +59,7 @@ def _registers(region: Region, name: str, pack: int, layout: str) -> Array:
         owner = f" (thread {thread} has its element {r}, {c}; wgmma's is {wanted})" if wrong else ""
         raise LayoutError(f"{what} is not a wgmma fragment; needs {layout}{owner}", hint=hint)
     by_row, by_column = rows.places.reshape(-1, 4, 2, 8), columns.places.reshape(-1, 4, pack)
-    # offsets in the first warp and the first of 8 rows, and in the first lane of a row
+    # offsets by row (of warp 0, first of each 8 rows) and by column (first lane of a row), which all others must match
     i, e = by_row[:, :1, :, :1], by_column[:, :1]
     if (by_row != i).any() or (by_column != e).any():
         raise LayoutError(f"threads hold {what} in different registers; needs {layout}", hint=hint)

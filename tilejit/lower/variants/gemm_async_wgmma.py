@@ -1,10 +1,11 @@
 """gemm_async by wgmma: a warpgroup starts all products of a tile, which complete asynchronously.
 
 accepts: on a warpgroup, sums in registers in the layout `tj.wgmma.layout_c`; b in shared memory; a in shared memory, or
-    in registers in the layout `tj.wgmma.layout_a`. In shared memory, atoms of a swizzle: of 16-bit elements with either
-    dimension contiguous, of others with k contiguous. Types of wgmma; multiples of 64 (M), 8 (N), 32 bytes (K).
-emits: one instruction of the table: a fence; for each 32 bytes of k, products of 64 rows by as many columns as
-    possible; and the commit that groups them. A descriptor is a base per factor plus a constant.
+    in registers in the layout `tj.wgmma.layout_a`. Factors in shared memory consist of swizzle atoms; 16-bit elements
+    may have either dimension contiguous, others must have k contiguous. Element types are those of wgmma; M, N and K
+    must be multiples of 64, 8 and 32 bytes.
+emits: one entry of the instruction table, which expands to a fence; for each 32 bytes of k, products of 64 rows by as
+    many columns as possible; and the commit that groups them. A descriptor is a base per factor plus a constant.
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions", "Matrix Descriptor Format".
 """
 

@@ -190,7 +190,10 @@ class ClockSets:
         return self.count > self.sweep_at or self.paged_elements > self.sweep_pages_at
 
     def sweep(self, kept: Sequence[Index]) -> None:
-        """Drop the frontiers whose numbers aren't in `kept`, and renumber the others there, in place."""
+        """Drop frontiers that no array in `kept` refers to, and update the numbers in these arrays in place.
+
+        Pages are dropped as a whole, and keep their numbers.
+        """
         stays = np.zeros(self.count, bool)
         stays[NOTHING] = True
         pages: set[int] = set()

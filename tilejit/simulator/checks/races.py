@@ -118,7 +118,7 @@ class AccessChecker:
             self.examine_collision(region, cells, me, np.flatnonzero(lost), stamp, (index, value, view), site)
 
     def atomic(self, region: MemoryRegion, index: Any, site: Site) -> None:
-        """Check and record an atomic update, which races only with accesses that aren't strong or in scope."""
+        """Check and record an atomic update, which races only with accesses that are weak or out of scope."""
         shadow: Shadow = region.shadow
         cells, me = self.cells(shadow, index, site)
         self.report.replicas.execute(site.pc)

@@ -235,7 +235,7 @@ def group_of(records: Record) -> Index:
 
 
 def since(event: int, base: Any) -> bool:
-    """True if records up to this event (0 for none) may be newer than `base`."""
+    """True unless all records are surely older than `base`. event: of the newest record, 0 if there are none."""
     return event > 0 and event >= int(base if np.ndim(base) == 0 else base.min()) >> 32
 
 

@@ -60,7 +60,7 @@ class ReleaseAcquire:
         return self.clock_sets
 
     def need_frontiers(self) -> Index:
-        """Return the threads' frontiers, created at the first use. This may renumber frontiers, so call it first."""
+        """Return the threads' frontiers. This may renumber frontiers, so call it before reading any frontier number."""
         if self.frontier is None:
             total = self.lanes.total
             self.frontier = np.zeros(total, np.int64)

@@ -70,7 +70,7 @@ class Replicas:
             self.use(pc)
 
     def use(self, pc: int) -> None:
-        """Report the collected races whose readers are executing an instruction that uses the value."""
+        """Promote pending warnings to errors if their readers are executing an instruction that uses the value read."""
         positions = self.lanes.positions()
         for key, read in list(self.unused.items()):
             users = positions[read.readers[positions]] if pc in read.stores else positions[:0]

@@ -40,9 +40,9 @@ _AMONG_LANES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma"})
 class Cycle:
     """A strongly connected component of blocks."""
 
-    #: the deciding registers
+    #: registers on which the cycle's branches, barriers and addresses depend
     registers: frozenset[str]
-    #: the deciding loads, by number of the memory instruction
+    #: loads on which these depend, by number of the memory instruction
     loads: frozenset[int]
     #: False if branches, barriers or store addresses also depend on something else, such as tensor memory
     understood: bool
@@ -107,7 +107,7 @@ class ControlFlow:
 
     @cached_property
     def back_edges(self) -> list[BackEdge]:
-        """The edges back in text order that lie on a cycle."""
+        """The edges on a cycle that lead to the same block or an earlier one in the program text."""
         upwards = [(origin, head) for origin, targets in self.forward.items() for head in targets if head <= origin]
         beyond = {head: reached([head], self.forward) for head in {head for _, head in upwards}}
         return [(origin, head) for origin, head in upwards if origin in beyond[head]]

@@ -78,7 +78,7 @@ class Barriers:
             count = None if counts is None else int(np.broadcast_to(counts, positions.shape)[at[0]])
             if count is not None and (count % WARP or not count):
                 raise SimulationError(
-                    f"a barrier's thread count must be a multiple of 32, got {count}\n"
+                    f"a barrier's thread count must be a positive multiple of 32, got {count}\n"
                     f"  {self.places.describe(block.end_pc)}",
                     instructions=(block.end_pc,), threads=self.lanes.numbers(positions[at]),
                 )

@@ -94,7 +94,7 @@ class Machine(Units):
     def run_all(self, number: int) -> None:
         """Run all threads together, block by block, until they diverge, wait, take a back edge or exit.
 
-        There is no other group in the meantime. A random schedule chooses again after each block.
+        No other group exists while this runs. Under a random schedule, it returns after one block.
         """
         self.select(None)
         registers = self.registers.of_all()

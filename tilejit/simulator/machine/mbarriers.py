@@ -212,7 +212,7 @@ class MBarriers:
         return complete
 
     def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
-        """Order the executing threads after the releases into completed phases."""
+        """Order these of the executing threads after the releases that belong to completed phases."""
         for message in (barrier.done, barrier.wide.done if wide else None) if threads.size else ():
             if message is not None:
                 order.learn(self.lanes.positions()[threads], message)
