@@ -148,7 +148,7 @@ TYPE_CASES = [
     ("A[«-1», 0] = 0", "index -1", "A.shape[0] - 1"),
     ("x = tj.cta.load(A[0, «-2»:])", "index -2 is negative: indices don't count from the end", "A.shape[1] - 2"),
     ("tj.cta.copy(B[«-8»:-4, 0:8], A[0:4, 0:8])", "index -8 is negative", "write B.shape[0] - 8"),
-    ("s = tj.alloc_shared((8, 8), tj.float32)\ntj.cta.fill(s[«-2»:, 0:8], 0)", "index -2 is negative", "s.shape[0] - 2"),
+    ("s = tj.alloc_shared((8, 8), tj.float32)\ntj.cta.fill(s[«-2»:, 0:8], 0)", "index -2 is neg", "s.shape[0] - 2"),
     ("x = A[0:8, 0:8][«-1», 0]", "index -1 is negative", "write 7"),
     ("x = tj.cta.zeros((8,), tj.float32)[«-2»:]", "index -2 is negative", "6"),
     ("«A[0, 0:32]» = n", "single elements", "write tj.cta.fill(A[0, 0:32], value)"),
