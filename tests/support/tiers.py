@@ -19,7 +19,7 @@ import pytest
 MARKED = ("long", "integration")
 
 #: functions with at most this many cases run all of them
-FEW = 12
+FEW = 4
 
 #: one of this many cases runs on a given date
 ONE_OF = 8
