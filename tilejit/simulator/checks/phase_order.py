@@ -78,7 +78,6 @@ class PhaseOrder:
         return start
 
     def passed(self, positions: Index, ctas: Index) -> None:
-        """Record that the threads' waits for the last complete phase have returned."""
         for cta, warp in set(zip(ctas.tolist(), self.lanes.full["chunk_warp"][positions].tolist(), strict=True)):
             self.knows[cta].add(warp)
 
@@ -87,15 +86,14 @@ class PhaseOrder:
             self.before[cta], self.now[cta], self.knows[cta] = self.now[cta], {}, set()
 
     def forget(self, ctas: Index) -> None:
-        """Drop the arrivals at the barriers of CTAs, because all later arrivals are ordered after them."""
+        """Drop the arrivals at the barriers of `ctas`; all later arrivals must be ordered after them."""
         for cta in ctas.tolist():
             self.before[cta], self.now[cta] = {}, {}
 
     def check(self, name: str, positions: Index, asked: list[tuple[int, int, First]], pc: int) -> None:
         """Report a warp whose arrival isn't ordered after another warp's arrival in the last complete phase.
 
-        The reverse order is fine, too: if a warp arrives late for a phase in which the other has arrived twice, the
-        other's arrivals must be ordered after it.
+        The reverse order is correct, too: the other warp knows that this arrival has happened.
         asked: (arriving thread, event of the first arrival that counts as one with this one, the other's arrival).
         """
         late, events, by = np.array([(x.position, x.event, position) for position, _, x in asked]).T
@@ -110,12 +108,10 @@ class PhaseOrder:
             return
 
     def any_knows(self, late: Index, event: int, by: Index) -> bool:
-        """True if one of the threads `by` knows that one of the threads `late` has executed an event."""
         late_each = np.repeat(late, by.size)
         return bool(self.order.has_happened(late_each, np.full(late_each.size, event), np.tile(by, late.size)).any())
 
     def report(self, name: str, positions: Index, pc: int, late: int, event: int) -> None:
-        """Report threads whose arrival isn't ordered after a late thread's arrival for the previous phase."""
         places, other_pc = self.findings.places, int(self.order.pcs[event])
         self.findings.add(
             "barrier",

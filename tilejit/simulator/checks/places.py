@@ -55,7 +55,6 @@ class PtxPlaces:
         return ins.root + ins.suffix
 
     def describe(self, pc: int) -> str:
-        """Return the PTX line with its text and, if known, the source location."""
         line = self.function.body[pc].line
         text = f"PTX line {line}: {self.module.source.shown(line)}"
         location = self.location(pc)

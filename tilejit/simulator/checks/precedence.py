@@ -40,7 +40,6 @@ class Precedence:
         return bool(np.count_nonzero(reaching[self.pcs(records)]) == records.size)
 
     def near(self, record: Record, me: Record) -> NDArray[np.bool_]:
-        """Return whether the threads are in each other's narrow scopes."""
         here, there = (self.order.reached(self.order.home(actors_of(each))[0]) for each in (me, record))
         result: NDArray[np.bool_] = here == there
         return result
@@ -58,10 +57,7 @@ class Precedence:
         return result
 
     def before_my_barrier(self, records: Record, me: Record) -> NDArray[np.bool_]:
-        """Return which records are by threads of the CTA of `me`, before its last barrier.
-
-        If there are agents, the result is False for all records, because barriers don't wait for agents.
-        """
+        """Return a mask of records by the CTA of `me` before its last barrier; all False if agents exist."""
         if self.order.clocks is not None and self.order.clocks.any_agents:
             return np.zeros(records.size, bool)
         my_cta, _ = self.order.home(actors_of(me))
@@ -103,7 +99,6 @@ class Precedence:
         return result
 
     def many_ordered(self, writers: Record, me: np.uint64, strong: Site | None, every: bool) -> bool:
-        """Like `writes_ordered`, for one thread and a long chain of writers."""
         for begin in range(0, writers.size, STEP):
             some = writers[begin : begin + STEP]
             good = ((some & KIND) == FORGOTTEN) | ((some & LOW) == me)

@@ -19,13 +19,13 @@ SECTOR_BYTES = 32
 ABSENT = -(1 << 62)
 # Weights of a hash of rows of 32 numbers. It may collide, so the rows are compared as well.
 _WEIGHTS = np.arange(1, WARP + 1, dtype=np.int64) * 0x1E3779B97F4A7C15
-# Costs are cached if an access has at most this number of patterns.
+# Costs are cached for accesses with at most this number of patterns.
 _FEW = 16
 
 
 @dataclass(slots=True)
 class Traffic:
-    """Memory traffic of an instruction or line: 128-byte shared wavefronts, 32-byte global sectors, and the minima."""
+    """Memory traffic of an instruction or line: shared-memory wavefronts, 32-byte global sectors, and the minima."""
 
     wavefronts: int = 0
     ideal_wavefronts: int = 0
@@ -70,7 +70,7 @@ class Profiler:
 
 
 def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, int]:
-    """Return (count, minimum) of full warps, computed once per pattern.
+    """Return (wavefronts or sectors, minimum) of all warps, which are full; compute them once per pattern.
 
     A pattern may be shifted by words in shared memory, which only permutes the banks, and by sectors in global memory.
     """
@@ -132,14 +132,14 @@ def sectors(address: Index, width: int) -> tuple[Index, Index]:
     """
     address = np.sort(address, axis=1)
     there = address > ABSENT // 2
-    # An aligned access lies within one sector, except 64-byte ones, which don't exist.
+    # An aligned access of at most 32 bytes lies within one sector.
     count = changes(address // SECTOR_BYTES, there).sum(axis=1)
     distinct = changes(address, there).sum(axis=1)
     return count, -(-distinct * width // SECTOR_BYTES)
 
 
 def changes(rows: Index, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return where each sorted row has a new value, among those that are `there`."""
+    """Return a mask of the elements of sorted rows that are `there` and differ from their predecessors."""
     new: NDArray[np.bool_] = there.copy()
     new[:, 1:] &= rows[:, 1:] != rows[:, :-1]
     return new

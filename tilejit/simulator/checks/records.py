@@ -99,7 +99,6 @@ class Shadow:
         self.read_by: dict[int, int] = {}
 
     def mark(self, cells: Index, mark: np.uint64) -> None:
-        """Replace the last writes of cells by UNWRITTEN, IN_FLIGHT or BARRIER."""
         self.writes[cells] = mark
         self.wrote = FOREVER
 
@@ -112,7 +111,6 @@ class Shadow:
                 self.later_reads = None
 
     def need_group_reads(self) -> Record:
-        """Return the last reads by group and cell; allocate them at the first use."""
         if self.group_reads is None:
             self.group_reads = np.zeros((GROUPS, self.writes.size), np.uint64)
         return self.group_reads
@@ -123,7 +121,6 @@ class Shadow:
         return self.released
 
     def release_at(self, cell: int, location: Location | None) -> None:
-        """Set the releases of the location at `cell`; None removes them."""
         self.need_released()[cell] = location is not None
         if location is not None:
             self.releases[cell] = location
@@ -149,7 +146,6 @@ class WriterLog:
         self.latest = 0
 
     def append(self, records: Record, following: Index) -> Index:
-        """Add entries, each linked to the entry `following`, and return their numbers."""
         start, self.size = self.size, self.size + records.size
         if self.size > self.records.size:
             room = max(1024, 2 * self.size)
@@ -160,7 +156,6 @@ class WriterLog:
         return np.arange(start, self.size)
 
     def forget_before(self, event: int) -> None:
-        """Clear the log if all entries are older than a barrier at this event."""
         if self.latest < event:
             self.size = 0
 
@@ -172,7 +167,6 @@ class WriterLog:
         return result
 
     def chain(self, entry: int, most: int) -> Index:
-        """Return the entries of the chain that starts at `entry`, at most `most` of them."""
         entries: list[int] = []
         # reading an element of a memoryview takes half the time of an array's
         following = self.following.data
