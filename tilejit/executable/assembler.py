@@ -16,7 +16,7 @@ _PATIENCE = 60
 
 
 def find_ptxas() -> str | None:
-    """Return the path of ptxas, from PATH or else from an installed nvidia wheel, or None if neither contains it."""
+    """Return the path of ptxas, from PATH or else from an NVIDIA wheel, or None if there is none."""
     found = shutil.which("ptxas")
     if found:
         return found

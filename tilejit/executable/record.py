@@ -75,7 +75,7 @@ class Executable:
     grid_axes: tuple[int, ...] = (0, 1, 2)
     #: names of float32 scalar arguments that the kernel converts to float64
     widened: tuple[str, ...] = ()
-    #: None if neither measured nor estimated yet
+    #: registers and spills; None until measured or estimated
     usage: Usage | None = None
     machine_code: MachineCode | None = None
 

@@ -16,7 +16,7 @@ from .machine.memory import RED_ZONE_BYTES, host_memory
 from .placing import ParameterValue, PlacedMemory, Pointer, Resident
 from .run_grid import Checks, run
 
-# Above the addresses that launches assign to their arguments.
+# Device addresses start above those that launches assign to their arguments.
 _FIRST_ADDRESS = 1 << 40
 _ALIGNMENT = 256
 _POISON = 0xFF
@@ -134,7 +134,7 @@ class DeviceModule:
         profile: bool = False,
         write: Callable[[str], object] | None = None,
     ) -> Report:
-        """Run a kernel to completion.
+        """Run `kernel` to completion and return its report. The other options are those of `simulator.run`.
 
         args: one per parameter: a NumPy array, a DeviceArray, a NumPy scalar, an int, or the parameter's bytes.
         shared_bytes: size of dynamic shared memory.

@@ -36,8 +36,8 @@ def arrays(
 ) -> st.SearchStrategy[Array]:
     """Return a strategy for arrays of zeros, ones, consecutive or random numbers, mixed with special values.
 
-    Special values are infinities, NaNs, and the ends of the type or range. A failing array shrinks to few elements,
-    zeros and the special values that matter; a large one is shown as a call of `array_of`.
+    Special values include infinities, NaNs, 0, 1 and the ends of the type or range. A failing array shrinks to few
+    elements, zeros and the special values that matter; a large array is shown as a call of `array_of`.
 
     shape, dtype: values or strategies for them; a shape may be a single extent.
     strided: strides may be permuted, padded, negative or 0; elements of a dimension with stride 0 share memory.
@@ -296,7 +296,7 @@ def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: fl
         return
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
     distance = _distance(got, wanted)[at] if _is_float(got) else math.inf
-    # The distance between a number and a NaN or infinity is meaningless.
+    # The distance between a number and a NaN is meaningless.
     apart = f", {distance:{'.3f' if distance % 1 else '.0f'}} ulp apart" if distance < 2**62 else ""
     others = int(wrong.sum()) - 1
     more = f"; {others} more of {got.size} differ" if others else f"; the other {got.size - 1} agree"

@@ -102,9 +102,9 @@ class OperationDraft:
         self, name: str, space: str, dtype: DType, shape: Sequence[int], *, written: bool = False, edges: bool = True,
         boxes: bool = False,
     ) -> Region:
-        """Draw a region of this shape.
+        """Draw a region of `shape` in shared or global memory.
 
-        written: elements have distinct locations, and each instance has its own.
+        written: elements have distinct locations, and each instance of the scope has its own region.
         edges: the region may extend past the edges of a tensor.
         boxes: exclude negative starts and strides, because a launch refuses them for box stores.
         """
@@ -259,7 +259,7 @@ class OperationDraft:
         return whole_of(replace(tile.buffer, shape=shape, slots=tile.shape if shape != tile.shape else ()))
 
     def part(self, tile: Region) -> Region:
-        """Return `tile` or, sometimes, a region of a buffer of several tiles, in other registers or replica threads."""
+        """Return `tile` or, sometimes, one of several equal tiles of a buffer in different registers or threads."""
         if self.draw(st.integers(0, 3)):
             return tile
         buffer, layout = tile.buffer, tile.buffer.tile_layout
@@ -343,7 +343,7 @@ class OperationDraft:
         return whole_of(replace(local_buffer(name, dtype, shape, made), slots=holding if holding != shape else ()))
 
     def _packed(self, shard: Sequence[Digit]) -> list[Digit]:
-        """Return `shard` with the register digits renumbered densely, in any order."""
+        """Return `shard` with new dense strides for the register digits, in any order."""
         strides, step = {}, 1
         for k in self.draw(st.permutations([k for k, (_, _, axis) in enumerate(shard) if axis == "m"])):
             strides[k], step = step, step * shard[k][0]

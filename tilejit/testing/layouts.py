@@ -120,8 +120,8 @@ def register_layouts(
     """Draw the layout of a local tile, distributed equally over exactly the threads of a scope, and its shape.
 
     threads: threads per CTA, for scope "cta".
-    replicas: some threads may hold copies of others' elements.
-    gaps: the registers of a thread may not be contiguous.
+    replicas: several threads may hold the same elements.
+    gaps: a thread's registers may have gaps between them.
     """
     among: list[tuple[int, int, str]] = []
     for axis, extent in draw(st.sampled_from(_chains(scope, threads))):

@@ -48,7 +48,7 @@ def operations(draw: st.DrawFn, names: Collection[str] = tuple(TILE_OPERATIONS))
     """Draw one of the operations `names` on operands of any kind: memory, registers, fragments, tensor memory, scalars.
 
     Layouts have digits in any order, gaps, offsets, swizzles, thread axes and replicas; regions start at constants or
-    run-time values, and may extend past the edges of a global tensor. Some variant accepts most, but not all, of them.
+    run-time values, and may extend past the edges of a global tensor. No variant accepts some of them.
     """
     name = draw(st.sampled_from(sorted(names)))
     return draw(st.sampled_from(ways_to_draw(TILE_OPERATIONS[name])))(draw, name)
@@ -94,7 +94,7 @@ def _copy_of_boxes(draw: st.DrawFn, name: str) -> Operation:
         sizes[unit] = -(-sizes[unit] // chunk) * chunk
     assume(math.prod(sizes) <= 1 << 15)
     slower = draw(st.permutations([d for d in range(len(sizes)) if d != unit]))
-    # TMA has no negative strides.
+    # TMA requires nonnegative strides that are multiples of 16 bytes, as tidy tensors have.
     draft.tidy = True
     buffer = draft.strided(outer, dtype, sizes, not loads, backward=False, order=[unit, *slower])
     tensor = Region(buffer, tuple(start for start, _ in windows), tuple(extents))

@@ -17,7 +17,7 @@ from .table import Config
 
 _MODES = ("", "print", "off")
 
-#: takes the configurations and the arguments by name, and returns the configurations to try
+#: a function of the configurations and the arguments by name that returns the configurations to try
 Prune = Callable[[list[Config], Mapping[str, Any]], Sequence[Config]]
 
 
@@ -38,7 +38,7 @@ class Choices:
         return tuple((name, value) for name, value in named if _has_function(value))
 
     def matching(self, given: Mapping[str, Any], threads: int | None) -> tuple[Config, ...]:
-        """Return the configurations that have the values in `given` and don't set threads other than `threads`."""
+        """Return the configurations with the values in `given` that don't set threads, or set `threads` (None: any)."""
         frozen = {name: freeze(value, name) for name, value in given.items()}
         return tuple(
             config

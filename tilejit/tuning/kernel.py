@@ -41,7 +41,7 @@ _CHOSEN = 4096
 
 
 class TunedKernel(Kernel):
-    """A kernel with configurations: `k[grid](*args)` launches it in the fastest one; the first launch tunes the kernel.
+    """A kernel with configurations. `k[grid](*args)` launches the fastest; the first launch for a key tunes the kernel.
 
     kernel: the kernel without configurations; `k.kernel[grid](*args, BM=64)` launches it in any configuration.
     """
@@ -207,7 +207,7 @@ class TunedKernel(Kernel):
         self, device: Device, target: Target, threads: int, values: Sequence[Any],
         placeholders: Sequence[Any], call: Call, candidates: tuple[Config, ...],
     ) -> Question:
-        """Return the tuning question. placeholders: `values`, with arrays in place of specs. call: their binding."""
+        """Return the tuning question. placeholders: `values`, with arrays in place of specs. call: of these."""
         aliased = frozenset(position for pair in call.overlaps for position in pair)
         typed = signature(self.open_parameters, placeholders, call.arguments, target, aliased)
         captured = self.captured.number(), captured_of(self._functions_of_configs)

@@ -46,7 +46,8 @@ def pick(
     """Return the fastest known configuration for the arguments, which may be specs, else the first one.
 
     given: values that the configuration must have. threads: the number that it must have if it sets one; None for any.
-    raises: LaunchError if no configuration has these, unless `given` has a value for each tuned parameter.
+    raises: LaunchError if no configuration has these, unless `given` has a value for each tuned parameter;
+        DeviceError if a choice needs a device and neither a device nor a target is given.
     """
     choices = kernel.choices
     matching = choices.matching(given, threads)

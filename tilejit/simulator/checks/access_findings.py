@@ -50,7 +50,7 @@ class AccessFindings:
         self.replicas = replicas
         #: copies by cp.async that have not been waited for
         self.in_flight: list[Batch] = []
-        #: shared address, CTA of the chunk → the instruction that initialized the mbarrier there, or None
+        #: (shared address, CTA of the chunk) → the instruction that initialized the mbarrier there, or None
         self.init_pc_of: Callable[[int, int], int | None] = lambda address, cta: None
         #: the bulk copies, TMA operations and wgmma products of the chunk
         self.operations: Operations | None = None
@@ -126,7 +126,7 @@ class AccessFindings:
     def add_unwaited(
         self, access: str, pc: int, other_pc: int, threads: list[int], did: str, count: int = 1
     ) -> None:
-        """Report an `access` to cells that an agent wrote or read (`did`) and that its thread hasn't waited for."""
+        """Report an access to cells that an asynchronous operation wrote or read (`did`) and that precedes its wait."""
         opcode = self.places.opcode(other_pc)
         operation, wait = next(x[1:] for x in _WAITS if x[0] in opcode)
         self.findings.add(

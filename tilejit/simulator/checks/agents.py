@@ -36,7 +36,7 @@ class Start:
 
 
 class Agents:
-    """The checks of a chunk's asynchronous operations."""
+    """Checks the asynchronous operations of a chunk of CTAs."""
 
     def __init__(self, checker: AccessChecker, operations: Operations) -> None:
         self.checker = checker
@@ -45,7 +45,7 @@ class Agents:
         self.report.operations = operations
 
     def read(self, spans: Sequence[ByteSpan], start: Start, agent: Hashable, cta: int) -> int:
-        """Check and record the reads of an operation at its issue, as reads by the agent of `cta`; return the event."""
+        """Check the reads of an operation at its issue, and record them for `agent` of `cta`; return their event."""
         event = self.order.tick(start.site.pc)
         actor = self.record_of(agent, cta)
         for span in spans:
@@ -131,7 +131,7 @@ class Agents:
         return event <= clocks.latest_known(clocks.agent(agent), cta)
 
     def examine(self, span: ByteSpan, records: Record, start: Start, does: str, did: str) -> None:
-        """Report earlier accesses that aren't ordered before the issuers or aren't visible to the asynchronous proxy."""
+        """Report earlier accesses that aren't ordered before the issuers or are hidden from the asynchronous proxy."""
         # Most accesses precede a barrier; checking that first makes checked products nearly twice as fast.
         if self.order.all_before_barrier(span.region.space, records[None], start.issuers[None]):
             return
@@ -164,7 +164,7 @@ class Agents:
         hidden = ask[~self.order.seen_by_proxy(span.region.space, actors[ask], events[ask], by[ask])]
         if not hidden.size:
             return
-        # A warning, because NVIDIA's libraries copy without a fence into a stage that was read before a CTA barrier.
+        # Only warn if a CTA barrier follows the read: NVIDIA's libraries copy into such stages without a fence.
         cta = self.order.home(by[hidden])[0]
         excused = (events[hidden] < self.order.cta_start[cta]) & (self.order.home(actors[hidden])[0] == cta)
         excused &= span.region.space == "shared" and (does, did) == ("writes", "read")

@@ -26,7 +26,7 @@ THREAD, WARP_OF, CTA_OF, AGENT = 0, 1, 2, 3
 NOTHING = 0
 #: elements of rows that are processed at once: 4 MiB
 STEP_ELEMENTS = 1 << 20
-# Frontiers from here on are rows of pages: the high bits are the page's number, the low bits the row's index.
+# Frontiers from this number on are rows of pages: the high bits are the page's number, the low bits the row's index.
 PAGED = 1 << 30
 _ROW_OF_PAGE = (1 << PAGE_BITS) - 1
 
@@ -187,7 +187,7 @@ class ClockSets:
         return self.count > self.sweep_at or self.paged_elements > self.sweep_pages_at
 
     def sweep(self, kept: Sequence[Index]) -> None:
-        """Drop frontiers that no array in `kept` contains, and renumber these arrays in place. Pages keep theirs."""
+        """Drop frontiers that no array in `kept` contains; renumber the arrays in place. Page numbers don't change."""
         stays = np.zeros(self.count, bool)
         stays[NOTHING] = True
         pages: set[int] = set()
@@ -209,7 +209,7 @@ class ClockSets:
         self.sweep_at = 2 * self.count + max(64, 4 * STEP_ELEMENTS // self.width)
 
     def reach(self, numbers: Index, thread: Index, warp: Index, cta: Index, events: Index) -> NDArray[np.bool_]:
-        """Return a mask of the frontiers that include the event of the respective thread. warp, cta: of the thread."""
+        """Return a mask: frontier i includes event i of thread i, which is in warp i and CTA i."""
         until = np.zeros(numbers.size, np.uint32)
         for table, ids in zip(self.tables[:AGENT], (thread, warp, cta), strict=True):
             np.maximum(until, self.values(numbers, table[ids]), out=until)

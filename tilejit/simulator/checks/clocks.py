@@ -1,14 +1,14 @@
 """Vector clocks of the warps of a cluster.
 
 They are kept for kernels in which named barriers, mbarriers, cluster barriers or asynchronous operations order some
-threads of a CTA and not others. A *view* is a row of events: the accesses of the column's threads, or agent, up to that
-event happen before what the view's owner does next.
+threads of a CTA and not others. A *view* is a row with an event per column: the accesses of the column's threads, or
+agent, up to that event happen before what the view's owner does next.
 
     columns   the cluster's warps, rank by rank; then, one column per rank, threads that have released something
               without the rest of their warp, and agents (`agents.py`)
     rows      a CTA's warps; threads that have acquired something without the rest of their warp
-    planes    the clocks for ordinary accesses; those for the asynchronous proxy, for shared and for global memory; in
-              clusters of several CTAs and in kernels with the asynchronous proxy, the events known to be executed,
+    planes    the clocks for ordinary accesses; the clocks for the asynchronous proxy, for shared and for global memory;
+              in clusters of several CTAs and in kernels with the asynchronous proxy, the events known to be executed,
               whether or not their accesses are visible
 
 A proxy fence copies the first plane into another. Everything else updates all planes, except some messages to other
@@ -40,7 +40,7 @@ EMPTY = np.zeros(0, np.int64)
 def products_of(group: int) -> Hashable:
     """Return the name of the agent that performs the products of a CTA's warpgroup.
 
-    All four warps issue a product, so an event of this agent happens after all of them have reached it.
+    All four warps issue a product together, so an event of this agent happens after earlier events of all of them.
     """
     return "products", group
 

@@ -33,9 +33,9 @@ Marks = NDArray[np.int32]
 
 UNWRITTEN_HINT = "write it first: memory that a kernel allocates is uninitialized, not zero"
 
-# Compilers may leave unused elements of a vector unwritten.
+# These instructions pack elements into vectors, whose unused elements compilers may leave unwritten.
 _PACKS = frozenset({"mov", "prmt", "bfi"})
-#: their arguments are visible to other lanes, threads or units
+#: instructions whose arguments are visible to other lanes, threads or units
 _COLLECTIVES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma", "wmma", "wgmma", "ldmatrix", "stmatrix",
                           "tcgen05", "bar", "barrier", "call", "atom", "red", "cp"})
 
@@ -50,7 +50,7 @@ class StoreNote:
     positions: Index
     view: NDArray[Any]
     index: Index
-    #: the previous view[index]
+    #: the elements `view[index]` before the store
     old: NDArray[Any]
 
 
@@ -74,9 +74,9 @@ class Definedness:
         self.marks: dict[str, Marks] = {}
         self.reads: dict[int, list[tuple[Index, NDArray[np.bool_], int]]] = {}
         self.stores: dict[int, list[StoreNote]] = {}
-        # while there are marks: the predicate of each selp of the current block
+        # The predicate of each selp of the current block, kept while there are marks.
         self.selected: dict[int, Any] = {}
-        # while there are marks: for each shuffle of the current block, a function that moves marks between its lanes
+        # For each shuffle of the current block, a function that moves marks between lanes, kept while there are marks.
         self.shuffles: dict[int, Callable[[Marks], Marks]] = {}
 
     def defers(self, pc: int) -> bool:

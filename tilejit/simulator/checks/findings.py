@@ -87,7 +87,7 @@ class Findings:
         self, rule: str, message: str, pc: int | None, other_pc: int | None = None, threads: Sequence[int] = (),
         count: int = 1, hint: str | None = None, level: str = "error",
     ) -> Finding:
-        """Raise an error, or collect and return the finding. threads: of the grid, from 0. count: of accesses."""
+        """Collect and return a finding; raise it if it is an error and errors aren't collected. threads: from 0."""
         if level == "error" and not self.collect:
             instructions = [x for x in (pc, other_pc) if x is not None]
             raise RULES[rule](message, hint=hint, instructions=instructions, threads=threads)

@@ -51,7 +51,7 @@ class Message:
 
 
 class HappensBefore:
-    """The order of a launch's events."""
+    """The happens-before relation of a launch's events."""
 
     def __init__(self, ctas: int, warps: int, lanes: Lanes, collectives_order: bool, facts: Ordering) -> None:
         """collectives_order: whether shuffles, votes and matches order memory accesses."""

@@ -36,7 +36,7 @@ class PhaseOrder:
     """The arrivals at one barrier of each CTA of a chunk."""
 
     def __init__(self, order: HappensBefore, findings: Findings, any_warp: bool) -> None:
-        """any_warp: also check the first arrival of a warp against warps that have arrived once."""
+        """any_warp: also check warps without an arrival in the last phase against warps with a single one."""
         self.order = order
         self.findings = findings
         self.lanes = order.lanes

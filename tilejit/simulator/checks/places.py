@@ -23,7 +23,7 @@ class Location:
 
 
 class PtxPlaces:
-    """Describes instructions by their locations."""
+    """Describes instructions by PTX line and source location."""
 
     def __init__(self, module: Module, function: PtxFunction, locate: Locate | None) -> None:
         self.module = module

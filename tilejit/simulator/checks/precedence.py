@@ -12,11 +12,11 @@ from ..opcodes.memory import Site
 from .order import HappensBefore
 from .records import ACTOR, END, FORGOTTEN, HALF, KIND, LOW, SEVERAL, Record, Shadow, actors_of, real
 
-# All queries advance together through the first entries of chains, up to this number. Longer chains are rare.
+# Number of entries of a chain of writers through which all queries advance together. Longer chains are rare.
 FEW_WRITERS = 1 << 10
 # Maximum number of (writer, query) pairs examined per access; examining them takes 1 s.
 MOST_PAIRS = 1 << 24
-# Writers of one value that are examined at once.
+# Number of writers of a long chain that are examined at once.
 STEP = 1 << 12
 
 
@@ -45,7 +45,7 @@ class Precedence:
         return result
 
     def ordered(self, record: Record, me: Record, strong: Site | None) -> NDArray[np.bool_]:
-        """Return which recorded accesses happen before `me`, or don't race with it at the strong site `strong`."""
+        """Return a mask: the access happens before `me`, or both it and `strong` are strong and wide enough."""
         event = (record >> HALF).astype(np.int64)
         result = self.order.ordered(actors_of(record), event, actors_of(me))
         if strong is not None:

@@ -17,7 +17,7 @@ BANK_BYTES = 4
 SECTOR_BYTES = 32
 # Placeholder for the address of an inactive lane, lower than any address.
 ABSENT = -(1 << 62)
-# Weights of a hash of rows of 32 numbers. It may collide, so the rows are compared as well.
+# Weights of a hash of rows of 32 numbers. The hash may collide, so the rows are compared as well.
 _WEIGHTS = np.arange(1, WARP + 1, dtype=np.int64) * 0x1E3779B97F4A7C15
 # Costs are cached for accesses with at most this number of patterns.
 _FEW = 16

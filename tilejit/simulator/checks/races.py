@@ -192,7 +192,7 @@ class AccessChecker:
             claim = old < base
             free = np.count_nonzero(claim) == claim.size
         if not free:
-            # a read replaces an older one only if it races with at least as much: strong < ordinary < ld.global.nc
+            # A new read must race with at least as many accesses as the read it replaces: strong < ordinary < .nc.
             if not shadow.shared and not strong and not self.facts.any_constant:
                 claim |= self.precedence.before_my_barrier(old, me)
             # the first reader stays the first; its record is updated to its latest read
@@ -293,7 +293,7 @@ class AccessChecker:
             wrong |= self.report.race(region, cells, me, reads, there, site, "read")
             raced[there] = True
         if shadow.group_reads is not None:
-            # report one of the readers that are neither the first nor the last
+            # For each cell, report one reader that is neither the first nor the last.
             groups = shadow.group_reads[:, cells]
             differs = (groups != 0) & (groups != shadow.first_reads[cells]) & (groups != shadow.last_reads[cells])
             for group in np.flatnonzero(differs.any(axis=1)).tolist():
@@ -368,7 +368,7 @@ class AccessChecker:
         me = np.repeat(self.lanes.get("gid")[threads], cells.shape[1])
         cells = cells.reshape(-1)
         shadow.mark(cells, UNWRITTEN)
-        # the next writer must be ordered after this
+        # The next writer must be ordered after the invalidation.
         stamp = me + np.uint64(self.order.tick(site.pc) << 32)
         self.record_read(shadow, cells, me, stamp, self.base(shadow, site, cells.size))
 

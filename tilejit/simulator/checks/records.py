@@ -4,7 +4,7 @@ A cell is as wide as the kernel's narrowest access to that state space. It keeps
 
 - its last write;
 - the first thread that read it since the last barrier;
-- the last other thread that read it. If any thread other than the next writer has read the cell, one of the two has.
+- the last other thread that read it. If the next writer is not the only reader, at least one of the two is another.
 
 Partial barriers may order both readers before a write, but not a third reader. Kernels with partial barriers also keep
 the last reader of each of a few groups of warps.
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 Record = NDArray[np.uint64]
 UNWRITTEN = np.uint64(2**64 - 1)
-# the target of an asynchronous copy before its wait
+# The cell is the target of an asynchronous copy that has not been waited for.
 IN_FLIGHT = np.uint64(2**64 - 2)
-# part of an mbarrier
+# The cell is part of an mbarrier.
 BARRIER = np.uint64(2**64 - 3)
 FOREVER = 1 << 62
 ONE = np.uint64(1)
@@ -205,7 +205,7 @@ class WriterLog:
 
 
 def real(records: Record) -> NDArray[np.bool_]:
-    """Return which records are those of an access, neither 0 nor a mark."""
+    """Return a mask of the records of accesses, which are neither 0 nor a mark."""
     result: NDArray[np.bool_] = (records != 0) & (records < BARRIER)
     return result
 

@@ -172,7 +172,7 @@ class ReleaseAcquire:
         self.frontier[positions] = self.frontiers.joined(self.frontier[positions], numbers)
 
     def past(self, positions: Index, kind: int | None = None, whole: NDArray[np.bool_] | None = None) -> Rows:
-        """Return, as rows, the events that happen before each thread's last fence of a kind, or before now if None.
+        """Return, as rows, the events that happen before each thread's last fence of a kind; before now if it is None.
 
         whole: mask of the threads whose entire warp has executed that fence together.
         """
@@ -318,7 +318,7 @@ class ReleaseAcquire:
         else:
             at = np.flatnonzero(np.isin(cells, cells[concerned]) | marks[cells])
         at = at[np.argsort(cells[at], kind="stable")]
-        # each of these threads may add a column
+        # Each of these threads may add a column to the frontiers.
         step = max(1, STEP_ELEMENTS // (self.frontiers.width + at.size))
         for begin in range(0, at.size, step):
             some = at[begin : begin + step]

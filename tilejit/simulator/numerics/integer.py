@@ -78,7 +78,7 @@ def mul_hi(a: PerThread, b: PerThread) -> PerThread:
     high = mul_hi_u64(a.view(np.uint64), b.view(np.uint64))
     if a.dtype.kind == "u":
         return high
-    # the signed product is the unsigned one less b·2^64 if a is negative, and less a·2^64 if b is
+    # The signed product is the unsigned product, minus b·2^64 if a is negative, minus a·2^64 if b is negative.
     zero = np.int64(0)
     return high.view(np.int64) - sel(a < 0, b, zero) - sel(b < 0, a, zero)
 
@@ -109,7 +109,7 @@ def mulhi_sat(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 def mul24(a: PerThread, b: PerThread, high: bool) -> PerThread:
-    """mul24: bits 47..16 (hi) or 31..0 (lo) of the product of the low 24 bits."""
+    """mul24: bits 47..16 (if `high`) or 31..0 of the product of the low 24 bits."""
     wide = np.int64 if a.dtype.kind == "i" else np.uint64
     product = _low24(a).astype(wide) * _low24(b).astype(wide)
     return (product >> wide(16) if high else product).astype(a.dtype)
@@ -199,7 +199,7 @@ def _low_mask(size: PerThread, bits: int, kind: Callable[..., Any]) -> PerThread
 
 
 def bmsk(position: PerThread, length: PerThread, mode: str) -> PerThread:
-    """Return a mask of `length` ones from bit `position` up. mode: "clamp", or else both wrap modulo 32."""
+    """Return a mask of `length` ones from bit `position` up; unless `mode` is "clamp", both are taken modulo 32."""
     if mode == "clamp":
         pos, size = position.astype(np.int64), length.astype(np.int64)
     else:
