@@ -111,7 +111,6 @@ class DeviceModule:
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The names of the kernels in the PTX."""
         return tuple(self._module.kernels)
 
     def variable(self, name: str) -> Bytes:

@@ -88,7 +88,7 @@ def _arrays(
     return array
 
 
-#: contents of arrays, simplest first; repeated ones are drawn more often, because they find more errors
+#: contents of arrays, simplest first; repeated names are drawn more often, because they find more errors
 _VALUES = ("zeros", "ones", "counted", "small", "small", "any", "any", "any")
 
 

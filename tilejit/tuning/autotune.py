@@ -21,7 +21,7 @@ def autotune(
     """Return a decorator that tunes a kernel: launches use the fastest of several configurations for each key.
 
     configs: `[tj.Config({"BM": 128}, threads=256), ...]`. They set constexpr parameters, which launches leave out; a
-    function as grid receives their values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
+    grid function receives their values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
     key: names of parameters. The kernel is tuned once for each combination of their values; for an array, its shape
     counts. Other signatures (types, alignment), devices and kernel sources are also tuned separately.
     prune: takes the configurations and the arguments by name, returns the configurations to try; called once per key.

@@ -48,10 +48,7 @@ class Choices:
         )
 
     def worth_trying(self, kernel: str, values: Mapping[str, Any]) -> tuple[Config, ...]:
-        """Return the configurations that prune keeps for the arguments `values`, without duplicates. kernel: its name.
-
-        raises: LaunchError if prune raises an error or returns anything but some of the configurations.
-        """
+        """Return the configurations that prune keeps for `values`; raise LaunchError if it fails or returns others."""
         if self.prune is None:
             return self.configs
         kept = self._pruned(kernel, GridArguments(values))

@@ -152,7 +152,7 @@ class TunedKernel(Kernel):
     def choose(self, values: Sequence[Any], launcher: TunedLauncher) -> Config:
         """Return the fastest configuration for the arguments `values`; tune the kernel if it isn't known.
 
-        If the grid has no CTAs in any configuration, return the first one, and neither time nor store anything.
+        With TILEJIT_AUTOTUNE=off, or if the grid has no CTAs in any configuration, return the first candidate untimed.
         """
         call = Call(self.open_parameters, values)
         device = devices.of(call)

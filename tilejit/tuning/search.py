@@ -114,10 +114,7 @@ class Search:
                 self.table.resume(stored)
 
     def run(self, launcher: TunedLauncher) -> None:
-        """Time the candidates that aren't timed yet, and store the table after each step.
-
-        raises: LaunchError if no configuration can run; EmptyGrid if the grid has no CTAs in any; errors of the call.
-        """
+        """Time the remaining candidates; store each step. raises: LaunchError if none can run or the call is wrong."""
         kernel, question, trials = self._kernel, self._question, self.table.trials
         if not any(trial.samples for trial in trials) and all(self._is_empty(t.config, launcher) for t in trials):
             raise _empty_grid()
@@ -158,7 +155,7 @@ class Search:
                     self._errors.append(error)
                 else:
                     running.append((trial, contender))
-                    # A real clock's first time includes the warm-up.
+                    # On a real clock, the first run includes the warm-up, so its time isn't kept.
                     trial.samples.extend(first if bench.is_exact else ())
                 self._keep()
         return running

@@ -24,7 +24,7 @@ from .pages import PAGE_BITS, Page, Rows, page_of
 THREAD, WARP_OF, CTA_OF, AGENT = 0, 1, 2, 3
 #: the empty frontier
 NOTHING = 0
-#: elements of rows that are processed at once: 4 MiB
+#: number of row elements that are processed at once (4 MiB)
 STEP_ELEMENTS = 1 << 20
 # Frontiers from this number on are rows of pages: the high bits are the page's number, the low bits the row's index.
 PAGED = 1 << 30

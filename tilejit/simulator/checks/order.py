@@ -147,7 +147,7 @@ class HappensBefore:
         return Message(rows, frontiers)
 
     def redirect(self, message: Message, rank: int | None = None) -> Message:
-        """Redirect a message from the releasing CTAs to the CTA of one rank of their clusters, or to all."""
+        """Redirect a message from the releasing CTAs to the CTA of `rank` in their clusters, or to all of its CTAs."""
         rows = message.rows.reshape(message.rows.shape[0], -1, self.lanes.ranks, message.rows.shape[-1])
         redirected = np.zeros_like(rows)
         redirected[:, :, slice(None) if rank is None else slice(rank, rank + 1)] = rows.max(axis=2, keepdims=True)
@@ -161,10 +161,7 @@ class HappensBefore:
         return Message(redirected.reshape(message.rows.shape), frontiers)
 
     def execution_only(self, message: Message, agents: bool) -> Message:
-        """Reduce a message to the events known to be executed, without making their accesses visible.
-
-        agents: keep the accesses of agents that write only shared memory.
-        """
+        """Reduce a message to events known to be executed. agents: keep accesses of agents to shared memory."""
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows).copy()
         hidden = ~clocks.shared_agent_columns() if agents else np.ones(clocks.width, bool)

@@ -5,9 +5,9 @@ arrival could complete the previous phase in place of a late one, and waiters wo
 expect several arrivals from one warp; a phase of a named barrier expects one from each thread.
 
 Arrivals of one warp at the same barrier in several CTAs of a cluster count as one, at the time of the first: a consumer
-of a ring that several CTAs fill arrives at the barrier of each. Another warp that is ordered after one of these may
-arrive again before the rest, in place of one of them. That is harmless: the late warp has finished its step, each phase
-still gets its number of arrivals, and no warp gets two steps ahead.
+of a ring that several CTAs fill arrives at the barrier of each. Another warp that is ordered after the first of these
+arrivals may arrive again before the others, in place of one of them. That is harmless: the late warp has finished its
+step, each phase still gets its number of arrivals, and no warp gets two steps ahead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .order import HappensBefore
 class First:
     """The first arrival of a warp in a phase."""
 
-    #: the event of the first of the arrivals that count as one
+    #: the event of this arrival or, if several arrivals count as one, of the first of them
     event: int
     #: the arriving thread
     position: int
@@ -46,7 +46,7 @@ class PhaseOrder:
         self.before: list[dict[int, First]] = [{} for _ in self.now]
         #: by CTA, the warps whose wait for the last complete phase has returned
         self.knows: list[set[int]] = [set() for _ in self.now]
-        #: by warp, the event of the first of its arrivals that count as one, and their CTAs
+        #: warp → (event of the first of its latest arrivals that count as one, the CTAs of these arrivals)
         self.reached: dict[int, tuple[int, set[int]]] = {}
 
     def arrive(self, name: str, positions: Index, ctas: Index, pc: int) -> None:

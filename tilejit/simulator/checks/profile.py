@@ -108,9 +108,8 @@ def _costs(pattern: bytes, start: bytes, shift: int, shared: bool) -> tuple[Inde
 
 
 def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
-    """Return (wavefronts, minimum) of each warp for one shared-memory instruction.
+    """Return (wavefronts, minimum) of a shared-memory instruction per warp. address: warps x 32, ABSENT if inactive.
 
-    shape: address is warps x 32 lanes, ABSENT for inactive lanes.
     A warp's 8-byte accesses are split into half-warps, its 16-byte accesses into quarter-warps. In each of these passes
     a bank delivers one 4-byte word per wavefront, to any number of threads.
     """
@@ -126,10 +125,7 @@ def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
 
 
 def sectors(address: Index, width: int) -> tuple[Index, Index]:
-    """Return (32-byte sectors, minimum for the bytes accessed) of each warp for one global-memory instruction.
-
-    shape: address is warps x 32 lanes, ABSENT for inactive lanes.
-    """
+    """Return (32-byte sectors, minimum for the bytes accessed) per warp. address: warps x 32, ABSENT if inactive."""
     address = np.sort(address, axis=1)
     there = address > ABSENT // 2
     # An aligned access of at most 32 bytes lies within one sector.

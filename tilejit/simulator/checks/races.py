@@ -243,10 +243,7 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, writes: Record, at: Index,
         data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> Index:
-        """Report races at the cells `at`; return the cells to which an unordered thread stored an equal value.
-
-        data: the store's (index, value, view of the memory).
-        """
+        """Report races at the cells `at`; return the cells to which an unordered thread stored an equal value."""
         shadow: Shadow = region.shadow
         index, value, view = data
         self.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
@@ -333,7 +330,7 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, lost: Index, stamp: Record,
         data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> None:
-        """Check stores by several threads to one location in one instruction. They race unless the values are equal."""
+        """Check one instruction's stores to equal cells. Different values race, unless strong in a sufficient scope."""
         shadow: Shadow = region.shadow
         index, value, view = data
         lanes = lost // (cells.size // index.size)

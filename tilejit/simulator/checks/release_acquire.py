@@ -39,7 +39,7 @@ class ReleaseAcquire:
         self.order = order
         self.facts = order.facts
         self.clock_sets: ClockSets | None = None
-        #: records of memory with releases
+        #: the records of the regions that contain releases
         self.shadows: list[Shadow] = []
 
     def begin(self, lanes: Lanes) -> None:
@@ -146,7 +146,7 @@ class ReleaseAcquire:
         self.fenced[CONSISTENT][0][positions] = 0
 
     def fence(self, positions: Index, sem: str, wide: bool) -> None:
-        """Execute a fence. sem: "sc", "acq_rel", "acquire" or "release". wide: the scope includes all CTAs."""
+        """Record a fence. sem: "sc", "acq_rel", "acquire" or "release". wide: the scope includes all CTAs."""
         now = self.order.tick(0)
         frontier = self.need_frontiers()
         self.fences = True
@@ -203,7 +203,7 @@ class ReleaseAcquire:
         return rows
 
     def neighbours(self, positions: Index, events: Index) -> list[tuple[Index, Index, Index]]:
-        """Return (index into `positions`, column, event) of lanes that partial warp barriers order before threads."""
+        """List (index into `positions`, column, event) of lanes that partial warp barriers order before threads."""
         full = self.lanes.full
         inside = full["chunk_warp"][positions]
         result = []
@@ -223,7 +223,7 @@ class ReleaseAcquire:
         return rows
 
     def neighbours_in_clocks(self, clocks: Clocks, positions: Index) -> list[tuple[Index, Index, Index]]:
-        """Return (index into `positions`, column, event) of the events that `clocks` orders before threads."""
+        """List (index into `positions`, column, event) of the events that `clocks` orders before threads."""
         full = self.lanes.full
         cta, mine = clocks.ctas_and_warps(positions)
         view = clocks.views[GENERIC][cta, mine]
@@ -300,7 +300,7 @@ class ReleaseAcquire:
                 self.seen[row][positions] = self.frontiers.joined(self.seen[row][positions], numbers)
 
     def strong_write(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Execute strong stores or, thread by thread, atomic updates, which also read. cells: as for `strong_read`."""
+        """Record strong stores or, thread by thread, atomic updates, which also read. cells: as for `strong_read`."""
         concerned = np.full(cells.size, site.release)
         if self.fences:
             concerned |= (self.fenced[ANY][0][positions] > 0) | (self.spread[positions] > 0)
@@ -336,7 +336,7 @@ class ReleaseAcquire:
         self, shadow: Shadow, cell: int, positions: Index, concerned: NDArray[np.bool_], wide: Rows, near: Rows,
         site: Site,
     ) -> None:
-        """Store to a location, which drops its releases unless the storing thread made the last one."""
+        """Record a store to a location. It drops the releases there, unless the storing thread made the last one."""
         thread = int(self.lanes.full["gid"][positions[-1]])
         location = shadow.releases.get(cell)
         if location is not None and (positions.size > 1 or location.thread != thread):
@@ -350,7 +350,7 @@ class ReleaseAcquire:
         self, shadow: Shadow, cell: int, positions: Index, concerned: NDArray[np.bool_], wide: Rows, near: Rows,
         site: Site,
     ) -> None:
-        """Update a location thread by thread: each thread sees the releases so far and adds its own."""
+        """Record updates of a location, thread by thread: each thread sees the releases so far and adds its own."""
         location = shadow.releases.get(cell)
         group = self.order.reached(self.lanes.full["cta"][positions])
         to_all = chain(self.frontiers.row(location.wide if location is not None else NOTHING), wide)

@@ -223,7 +223,7 @@ def pack_f16x2(high: PerThread, low: PerThread, target: str, mode: str, flags: t
 
 
 def narrow(x: PerThread, target: str, mode: str, flags: tuple[str, ...]) -> PerThread:
-    """Convert float32 to f16 or bf16 (as bits), with .relu and .satfinite."""
+    """Convert float32 to f16 or bf16 (as bits), with .relu and .satfinite if they are in `flags`."""
     if "relu" in flags:
         x = relu(x)
     if "satfinite" in flags:

@@ -164,7 +164,7 @@ def two_product(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
 
 
 def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """fma.rn.f64, by error-free transformations, and by fractions for extreme exponents."""
+    """fma.rn.f64, by error-free transformations; by exact fractions for extreme operands and products."""
     p, low = two_product(a, b)
     s, error = two_sum(c, low)
     t, rest = two_sum(p, s)
@@ -376,7 +376,7 @@ def _upper(x: PerThread) -> PerThread:
 
 
 def through_f32(function: Callable[[PerThread], PerThread]) -> dict[str, Callable[[PerThread], PerThread]]:
-    """Map f16 and bf16 to the forms of a float32 approximation for these types."""
+    """Map "f16" and "bf16" to forms of a float32 approximation for these types."""
     return {
         "f16": lambda x: to_f16(function(x.astype(F4))),
         "bf16": lambda x: f32_to_bf16(function(bf16_to_f32(x))),
