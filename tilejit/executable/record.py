@@ -55,7 +55,7 @@ class Executable:
     #: CTAs per dimension
     cluster: Cluster | None
     cooperative: bool
-    #: in the order of the PTX's parameters; unused parameters of the tile kernel are left out
+    #: the PTX's parameters in order; it lacks parameters that the kernel doesn't use
     params: tuple[Param, ...]
     shared_bytes: int
     #: True if the launch must request `shared_bytes`

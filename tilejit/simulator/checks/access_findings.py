@@ -126,7 +126,7 @@ class AccessFindings:
     def add_unwaited(
         self, access: str, pc: int, other_pc: int, threads: list[int], did: str, count: int = 1
     ) -> None:
-        """Report an access to cells that an asynchronous operation wrote or read (`did`) and that precedes its wait."""
+        """Report an access to cells that an asynchronous operation wrote or read (`did`), before a wait for it."""
         opcode = self.places.opcode(other_pc)
         operation, wait = next(x[1:] for x in _WAITS if x[0] in opcode)
         self.findings.add(

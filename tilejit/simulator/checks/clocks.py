@@ -40,7 +40,7 @@ EMPTY = np.zeros(0, np.int64)
 def products_of(group: int) -> Hashable:
     """Return the name of the agent that performs the products of a CTA's warpgroup.
 
-    All four warps issue a product together, so an event of this agent happens after earlier events of all of them.
+    All four warps issue a product together, so an event of this agent implies that all of them have reached it.
     """
     return "products", group
 

@@ -40,7 +40,7 @@ class Page:
 
 
 def page_of(rows: Rows) -> Page | None:
-    """Return a page of these rows, None if it would save little."""
+    """Return a page of these rows, or None if compression would save little."""
     if len(rows) < 2 or rows.size < WORTH_ELEMENTS:
         return None
     changed = rows[1:] != rows[:-1]

@@ -47,7 +47,7 @@ class Profiler:
         self.traffic: dict[int, Traffic] = {}
 
     def access(self, site: Site, region: MemoryRegion, index: Index, lead: int) -> None:
-        """Count an access to element `index` of each executing thread; `lead` bytes precede element 0."""
+        """Count an access by each executing thread to its element in `index`; element 0 is at byte `lead`."""
         assert self.lanes is not None
         if region.space not in ("shared", "global"):
             return

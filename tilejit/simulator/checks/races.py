@@ -243,7 +243,7 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, writes: Record, at: Index,
         data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> Index:
-        """Report races at the cells `at`; return the cells to which an unordered thread stored an equal value."""
+        """Report races at the cells `at`; return the cells where an earlier, unordered store wrote an equal value."""
         shadow: Shadow = region.shadow
         index, value, view = data
         self.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)

@@ -168,7 +168,7 @@ class WriterLog:
 
     def chain(self, entry: int, most: int) -> Index:
         entries: list[int] = []
-        # reading an element of a memoryview takes half the time of an array's
+        # Reading an element of a memoryview takes half the time of reading an element of an array.
         following = self.following.data
         while entry != END and len(entries) < most:
             entries.append(entry)

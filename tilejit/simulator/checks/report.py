@@ -51,7 +51,7 @@ class LineCounts:
 
 @dataclass(frozen=True, slots=True)
 class RegionCount:
-    """A region, possibly past the edges of a global tensor, that an operation accesses."""
+    """Counts how often a region of a global tensor that an operation accesses was inside the tensor."""
 
     line: int
     region: str

@@ -125,7 +125,7 @@ def _keeps_sums_normal(c: PerThread) -> bool:
 def _subnormal(result: PerThread, s: PerThread) -> PerThread:
     """Return the indices of nonzero sums that are at most the least normal number as float32."""
     magnitude = np.abs(result)
-    # False if there is a NaN
+    # The comparison is False if there is a NaN.
     if np.minimum.reduce(magnitude) > _TINY32:
         return _NOWHERE
     at = np.flatnonzero(magnitude <= _TINY32)
