@@ -81,7 +81,7 @@ class Executable:
 
     @property
     def is_checked(self) -> bool:
-        """True if the kernel contains assertions or watched regions; without any, a checked build equals the plain one."""
+        """True if the kernel contains assertions or watched regions. A checked build with neither is a plain build."""
         return bool(self.watched) or any(isinstance(p, AssertionsParam) for p in self.params)
 
     @property
