@@ -82,7 +82,7 @@ def test_check_keeps_strides_and_alignment_of_the_arrays() -> None:
 def test_check_refuses_names_and_arrays_that_the_call_does_not_have() -> None:
     with pytest.raises(ValueError, match="has an entry 'C', which is not an argument; the arguments are A, B"):
         check(double, 1, A, A.copy(), expected={"C": A})
-    with pytest.raises(ValueError, match="3 arrays are expected"):
+    with pytest.raises(ValueError, match="`expected` has 3 arrays"):
         check(double, 1, A, A.copy(), expected=[A, A, A])
     with pytest.raises(AssertionError, match="B has type float32; expected has float64"):
         check(double, 1, A, A.copy(), expected=2.0 * A.astype(np.float64))

@@ -12,8 +12,8 @@ from tests.tuning.kernels import adding, configs
 
 NOT_TUNED = [
     ({"configs": []}, "add_one has no configurations to tune"),
-    ({"configs": 3}, "configs of add_one is 3"),
-    ({"configs": [{"B": 3}]}, r"configs of add_one is \[\{'B': 3\}\]"),
+    ({"configs": 3}, "configs of add_one is not a list of tj.Config: 3"),
+    ({"configs": [{"B": 3}]}, r"configs of add_one is not a list of tj.Config: \[\{'B': 3\}\]"),
     ({"configs": configs(32, 64, 32)}, "configurations 0 and 2 of add_one are the same: B=32"),
     ({"configs": [tj.Config({"C": 1})]}, "configuration 0 of add_one .C=1. sets 'C', which is not a constexpr"),
     ({"configs": [tj.Config({"N": 1})]}, "sets 'N', which is not a constexpr parameter"),

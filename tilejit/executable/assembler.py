@@ -1,4 +1,4 @@
-"""Runs ptxas, if it is installed, for its performance notes. Compilation and launches don't run it; `explain` does."""
+"""Run ptxas, if it is installed, for its performance notes. Compilation and launches don't need it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATIENCE = 60
 
 
 def find_ptxas() -> str | None:
-    """Return the path of ptxas from PATH or the nvidia-cuda-nvcc package, or None if neither has one."""
+    """Return the path of ptxas, from PATH or else from an NVIDIA wheel, or None if there is none."""
     found = shutil.which("ptxas")
     if found:
         return found
@@ -25,7 +25,7 @@ def find_ptxas() -> str | None:
 
 
 def ptxas_notes(ptx: str, target: str) -> tuple[str, ...]:
-    """Return ptxas' warnings about lost performance; empty if ptxas is missing or rejects the PTX."""
+    """Return ptxas' notes about lost performance; empty if ptxas is missing, fails to start or times out."""
     ptxas = find_ptxas()
     if ptxas is None:
         return ()

@@ -1,6 +1,6 @@
 """Static counts of a kernel's PTX: instructions by mnemonic, and bytes of global memory loaded and stored.
 
-A loop body counts once, so ratios between counts approximate those of the longest loop or of straight-line code.
+A loop body counts once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _COPY = re.compile(r"cp\.async\.(?!bulk\.prefetch).*\bglobal\b")
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Instructions of a kernel by mnemonic, and the bytes of global memory that a thread loads and stores."""
+    """Static instruction counts by mnemonic, and the bytes that a thread's global loads and stores move."""
 
     mnemonics: Mapping[str, int]
     loaded_bytes: int
@@ -31,12 +31,12 @@ class Census:
 
     @property
     def copies(self) -> int:
-        """The number of asynchronous copies from and to global memory. Their sizes aren't visible in the text."""
+        """The number of asynchronous copies from and to global memory. Their mnemonics don't contain the sizes."""
         return sum([count for mnemonic, count in self.mnemonics.items() if _COPY.match(mnemonic)])
 
 
 def census(ptx: str) -> Census:
-    """Count the instructions of a module with one kernel."""
+    """Return the census of `ptx`, a module with one kernel."""
     body = ptx[ptx.index("{", ptx.index(".entry")) :]
     mnemonics = Counter(match[1] for match in _INSTRUCTION.finditer(body) if match[1] != "ret")
     moved = {"ld": 0, "st": 0}

@@ -22,7 +22,7 @@ FORMAT = 6
 
 
 def executable_to_json(executable: Executable) -> dict[str, Any]:
-    """Return everything but the signature, PTX and machine code."""
+    """Return a record of all fields except the signature, the PTX and the machine code."""
     e = executable
     spans = _SpanTable()
     return {
@@ -82,7 +82,7 @@ def executable_from_json(
 
 
 def moved_ptx(ptx: str, old: Sequence[str], new: Sequence[str]) -> str:
-    """Return the PTX with its source files renamed, except those whose new name would need escapes."""
+    """Return `ptx` with the files `old` in its `.file` directives renamed to `new`, unless that needs escapes."""
     pairs = zip(old, new, strict=True)
     moved = {was: now for was, now in pairs if was != now and _FILE.fullmatch(f'\t.file\t1 "{now}"')}
     return _FILE.sub(lambda line: f'{line[1]}"{moved.get(line[2], line[2])}"', ptx) if moved else ptx

@@ -26,7 +26,7 @@ SUFFIXES = (".ptx", ".cubin")
 
 _MARK = b"tilejit "
 _COMMENT = b"\n// " + _MARK
-#: exceptions that a forged record can cause; a valid digest proves nothing, because anyone can compute one
+#: Exceptions that a forged record can cause. A valid digest doesn't exclude forgery, because anyone can compute it.
 _FORGERY_ERRORS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError, TilejitError,
 )
@@ -49,10 +49,7 @@ def saved(executable: Executable) -> bytes:
 
 
 def read_executable(path: Path) -> Executable:
-    """Read an executable from a file.
-
-    raises: LaunchError if the file wasn't written by `saved`, or was modified later.
-    """
+    """Read a file that `saved` wrote; raise LaunchError if it is missing, foreign, modified or in another format."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -84,7 +81,7 @@ def _executable(record: dict[str, Any], ptx: bytes, image: bytes) -> Executable:
     signature = signature_from_json(record["signature"])
     check_names([name for name, _ in signature.arguments])
     check_names([record["name"]])
-    # PTX names may contain dollars
+    # PTX names may contain dollar signs
     check_names([record["entry"].replace("$", "_")])
     executable = executable_from_json(record, signature, ptx.decode())
     if not image:
@@ -120,7 +117,7 @@ def _foreign(path: Path) -> LaunchError:
 def _digest(*parts: bytes) -> bytes:
     digest = hashlib.blake2b(digest_size=32)
     for part in parts:
-        # hash the sizes too, so that bytes can't move from one part to the next
+        # The sizes are hashed, too, so that moving bytes from one part to the next changes the digest.
         digest.update(b"%d:" % len(part))
         digest.update(part)
     return digest.hexdigest().encode()

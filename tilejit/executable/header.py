@@ -57,12 +57,12 @@ _DEFINED = frozenset((
 #: ends with an underscore.
 _KEPT = re.compile(r"[a-z][a-z0-9]*|\w+_(extent|stride)_\d+|(?!ifr_)\w+_(map|address)")
 
-#: suffixes of the kernel's name in the macros that the header defines
+#: suffixes of the macros that the header defines; the kernel's name precedes them
 _MACROS = ("_ENTRY", "_THREADS", "_SHARED_BYTES")
 
 
 def c_header(executable: Executable) -> str:
-    """Return the text of the header, which is valid C11 and C++11."""
+    """Return a header for launches of `executable` that is valid C11 and C++11."""
     e = executable
     name = _identifier(e.name)
     own = ("TILEJIT_ASSERT", "TILEJIT_ALIGNAS", _guard(name), *(name.upper() + end for end in _MACROS))
@@ -141,7 +141,6 @@ def _declared(field: str, param: Param) -> tuple[str, str]:
 
 
 def _field_names(params: tuple[Param, ...], macros: Sequence[str]) -> list[str]:
-    """Return a distinct valid C name for each parameter. No name is one of `macros`."""
     taken = set(macros)
     names: list[str] = []
     for param in params:
@@ -169,9 +168,9 @@ def _field_names(params: tuple[Param, ...], macros: Sequence[str]) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    """Return the name as a C identifier; other characters become their code points."""
+    """Return `name` as a C identifier, with other characters replaced by their code points."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in name)
-    # C reserves such names for implementations
+    # C reserves names that start with an underscore and a capital or a second underscore.
     if plain[:1] == "_" and (plain[1:2] == "_" or plain[1:2].isupper()):
         return f"arg{plain}"
     return plain
@@ -182,6 +181,5 @@ def _guard(name: str) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return the text as one line of ASCII without comment delimiters."""
     plain = text.encode("ascii", "backslashreplace").decode().replace("\n", " ").replace("\\", "/")
     return plain.replace("*/", "* /").replace("/*", "/ *")

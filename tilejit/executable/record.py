@@ -14,7 +14,7 @@ from ..target import Target
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """An assertion in a kernel. rule: one of `ir.nodes.RULES`. message: a format string; `{0}` … are its numbers."""
+    """An assertion in a kernel. rule: one of `ir.nodes.RULES`. message: a format string for the numbers `{0}`, ..."""
 
     rule: str
     message: str
@@ -45,7 +45,7 @@ class MachineCode:
 
 @dataclass(frozen=True, slots=True)
 class Executable:
-    """A kernel compiled for one signature and target. name: in Python. entry: in PTX. threads: per CTA."""
+    """A kernel compiled for one signature and target. name, entry: its names in Python and PTX. threads: per CTA."""
 
     name: str
     entry: str
@@ -55,7 +55,7 @@ class Executable:
     #: CTAs per dimension
     cluster: Cluster | None
     cooperative: bool
-    #: in the order of the PTX's parameters; unused parameters of the tile kernel are left out
+    #: the PTX's parameters in order; it lacks parameters that the kernel doesn't use
     params: tuple[Param, ...]
     shared_bytes: int
     #: True if the launch must request `shared_bytes`
@@ -75,18 +75,17 @@ class Executable:
     grid_axes: tuple[int, ...] = (0, 1, 2)
     #: names of float32 scalar arguments that the kernel converts to float64
     widened: tuple[str, ...] = ()
-    #: None if the kernel was just compiled
+    #: registers and spills; None until measured or estimated
     usage: Usage | None = None
     machine_code: MachineCode | None = None
 
     @property
     def is_checked(self) -> bool:
-        """True if the kernel contains assertions or watched regions. Otherwise it equals the plain build."""
+        """True if the kernel contains assertions or watched regions. A checked build with neither is a plain build."""
         return bool(self.watched) or any(isinstance(p, AssertionsParam) for p in self.params)
 
     @property
     def positions(self) -> dict[str, int]:
-        """The position of each argument in a call, by name."""
         return {name: i for i, (name, _) in enumerate(self.signature.arguments)}
 
     @property
@@ -97,7 +96,6 @@ class Executable:
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """The offset of each parameter in the parameter block, in bytes."""
         offsets, end = [], 0
         for param in self.params:
             offsets.append(end + -end % param.align_bytes)

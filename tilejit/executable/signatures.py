@@ -1,4 +1,4 @@
-"""Convert signatures to JSON values and back."""
+"""Convert signatures to JSON values and back, and check names."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ _PLAIN = (bool, int, str, type(None))
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Check that the names can be used in generated Python source, such as a launcher's parameters.
-
-    raises: LaunchError if a name isn't an identifier or occurs twice.
-    """
+    """Raise LaunchError unless all names are distinct identifiers, as generated Python source requires."""
     for name in names:
         # Python refuses to assign to `__debug__`, although it is not a keyword
         is_plain = isinstance(name, str) and name.isidentifier() and not iskeyword(name) and name != "__debug__"
@@ -78,7 +75,7 @@ def _read(kind: str, parts: list[Any]) -> ArgumentType:
 
 
 def saved(value: Any) -> Any:
-    """Return a compile-time value as it is saved: an enum member becomes text with its class, name and value."""
+    """Return `value` with enum members, also those in tuples, replaced by Opaque text: class, name and value."""
     if isinstance(value, Enum):
         kind = type(value)
         return Opaque(f"{kind.__module__}.{kind.__qualname__}.{value._name_} = {value._value_!r}")
@@ -118,7 +115,7 @@ def _read_value(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A compile-time value that can't be loaded from a file, such as a function. It equals no other value."""
+    """A compile-time value that can't be loaded from a file, such as a function. It equals only equal text."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""The simulator: executes PTX on NumPy, and checks every memory access."""
+"""A simulator that executes PTX on NumPy and checks every memory access."""
 
 from .checks.findings import Finding
 from .checks.places import Location

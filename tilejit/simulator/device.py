@@ -1,4 +1,4 @@
-"""A simulated GPU for PTX of any compiler, with modules and with memory that outlives launches."""
+"""A simulated GPU for PTX from any compiler. Its memory and its modules' variables outlive launches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .machine.memory import RED_ZONE_BYTES, host_memory
 from .placing import ParameterValue, PlacedMemory, Pointer, Resident
 from .run_grid import Checks, run
 
-# Above the addresses that launches assign to their arguments.
+# Device addresses start above those that launches assign to their arguments.
 _FIRST_ADDRESS = 1 << 40
 _ALIGNMENT = 256
 _POISON = 0xFF
@@ -28,9 +28,7 @@ class DeviceArray:
     """An array in a device's memory."""
 
     def __init__(self, array: NDArray[Any], address: int, initialized: bool) -> None:
-        #: the contents, as a NumPy array
         self.array = array
-        #: the device address
         self.address = address
         self._initialized = initialized
 
@@ -39,7 +37,7 @@ class DeviceArray:
 
     def allocation(self) -> PlacedMemory:
         memory = self.array.reshape(-1).view(np.uint8)
-        # memory that the host or a kernel has written differs from poison
+        # Any byte other than the poison shows that the host or a kernel has written to the array.
         self._initialized = self._initialized or bool((memory != _POISON).any())
         return PlacedMemory(memory, self.address, repr(self), self._initialized)
 
@@ -47,8 +45,8 @@ class DeviceArray:
 class Device:
     """A simulated GPU: its memory, and the modules loaded onto it.
 
-    A kernel takes arrays, which it uses in place, NumPy scalars, and bytes for structures. Pointers inside structures
-    or arrays must be addresses of arrays of the device:
+    Kernel arguments are arrays (used in place), NumPy scalars, ints, and bytes for structures. A pointer inside a
+    structure or an array must be the address of an array of the device:
 
     ```python
     device = Device()
@@ -59,12 +57,12 @@ class Device:
     y = device.array(x)                               # a copy, in the device's memory
     task = struct.pack("QQi4x", y.address, y.address, y.array.size)
     module.launch("scale_tasks", (1,), (128,), [task])
-    y.array                                           # its contents now
-    module.variable("counter").view(np.int32)         # a __device__ or __constant__ variable, to read and to set
+    y.array                                           # the contents after the launch
+    module.variable("counter").view(np.int32)         # a __device__ or __constant__ variable, writable
     ```
 
-    All checks apply as in other launches on the simulator: addresses, races, barriers, reads of unwritten memory. An
-    incorrect kernel raises a SimulationError that names the thread and the PTX line.
+    All checks of the simulator apply: addresses, races, barriers, uses of unwritten memory. A failed check raises
+    SimulationError.
     """
 
     def __init__(self) -> None:
@@ -72,21 +70,21 @@ class Device:
         self._next = _FIRST_ADDRESS
 
     def array(self, values: ArrayLike) -> DeviceArray:
-        """Copy an array to the device's memory."""
+        """Return a copy of `values` in the device's memory."""
         return self._place(np.array(values, order="C"), True)
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
-        """Allocate an array whose elements must be written before a kernel reads them."""
+        """Return an uninitialized array. Using an element before it is written is an error of the kernel."""
         dtype = np.dtype(dtype)
         count = int(np.prod(shape))
         return self._place(np.full(count * dtype.itemsize, _POISON, np.uint8).view(dtype).reshape(shape), False)
 
     def free(self, array: DeviceArray) -> None:
-        """Free an array. Later accesses to it by kernels are out of bounds."""
+        """Free `array`; later accesses are out of bounds. raises: ValueError if it isn't an array of this device."""
         self._arrays.remove(array)
 
     def load(self, ptx: str) -> DeviceModule:
-        """Load PTX. Kernels are parsed when they are launched."""
+        """Load a module; raise UnsupportedInstructionError for an unknown directive. Kernels are parsed at launch."""
         return DeviceModule(self, ptx)
 
     def allocations(self) -> tuple[PlacedMemory, ...]:
@@ -113,11 +111,10 @@ class DeviceModule:
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The names of the kernels in the PTX."""
         return tuple(self._module.kernels)
 
     def variable(self, name: str) -> Bytes:
-        """Return the bytes of a global or constant variable, in place."""
+        """Return a writable view of a global or constant variable's bytes; raise LaunchError if `name` is unknown."""
         if name not in self._variables:
             raise LaunchError(f"the PTX has no variable {name}; it has: {', '.join(self._variables) or 'none'}")
         return self._variables[name]
@@ -136,13 +133,13 @@ class DeviceModule:
         profile: bool = False,
         write: Callable[[str], object] | None = None,
     ) -> Report:
-        """Run a kernel to completion.
+        """Run `kernel` to completion and return its report. The other options are those of `simulator.run`.
 
-        args: one per parameter: an array of NumPy or of the device, a NumPy scalar, an int, or the parameter's bytes.
+        args: one per parameter: a NumPy array, a DeviceArray, a NumPy scalar, an int, or the parameter's bytes.
         shared_bytes: size of dynamic shared memory.
         write: called with the text that the kernel prints; None for standard output.
         raises: SimulationError for errors of the kernel, LaunchError for arguments that don't fit,
-            UnsupportedInstructionError for PTX that the simulator doesn't know.
+            UnsupportedInstructionError for PTX that the simulator doesn't support.
         """
         values = [_parameter_value(x, i) for i, x in enumerate(args)]
         resident = Resident(self._device.allocations(), self._variables)
@@ -165,7 +162,7 @@ def _parameter_value(value: Any, position: int) -> ParameterValue:
 
 
 def _pointer(array: NDArray[Any], name: str) -> Pointer:
-    """Return a pointer to an array's first element, and to all bytes between its lowest and highest address."""
+    """Return a pointer to the first element of `array`, whose memory covers all its elements."""
     if not array.size:
         return Pointer(np.zeros(0, np.uint8), 0, name)
     reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]

@@ -17,14 +17,14 @@ PTX instructions that the simulator knows. {x} may be left out, (a|b) is one of 
 bits that the PTX ISA prescribes, except that the payload of a NaN is open. The race check watches all accesses to
 memory unless the fidelity says otherwise. Instructions outside the table are refused before the kernel starts."""
 
-#: characters of the columns
+#: widths of the columns, in characters
 _INSTRUCTION, _FIDELITY = 68, 50
 _EXACT = Fidelity()
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionRow:
-    """Opcodes with one pattern of modifiers and one fidelity."""
+    """Opcodes that share a pattern of modifiers and a fidelity."""
 
     opcodes: tuple[str, ...]
     pattern: str
@@ -36,7 +36,7 @@ class InstructionRow:
 
 
 def instruction_rows() -> dict[str, list[InstructionRow]]:
-    """Return the rows by topic; opcodes of a topic with equal patterns and fidelities share a row."""
+    """Map topics to rows. Opcodes of a topic share a row if their patterns and fidelities are equal."""
     topics: dict[str, list[InstructionRow]] = {}
     for module in TOPICS:
         entries: Entries = module.ENTRIES
@@ -50,7 +50,7 @@ def instruction_rows() -> dict[str, list[InstructionRow]]:
 
 
 def instruction_table(emitted: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
-    """Yield the lines of the table.
+    """Yield the lines of the table, after an introduction.
 
     emitted: opcodes and modifiers that a compiler may emit; those unknown to the simulator are listed last.
     """
@@ -67,7 +67,6 @@ def instruction_table(emitted: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
 
 
 def _broken(text: str) -> list[str]:
-    """Split an instruction into lines of a column, between modifiers, or in long modifiers between alternatives."""
     lines = [""]
     modifiers = re.findall(r"\{(?:[^{}]|\{[^{}]*\})*\}|\.*(?:\((?:[^()]|\([^()]*\))*\)|[^.{(])+", text)
     for modifier in modifiers:
@@ -79,10 +78,10 @@ def _broken(text: str) -> list[str]:
 
 
 def _notation(pattern: str) -> str:
-    """Convert a pattern of modifiers to the notation of the table."""
+    """Convert a regular expression for modifiers to the notation of `HEADER`."""
     text = re.sub(r"\(\?P<(\w)>\\d\+\)", lambda m: m[1].upper(), pattern)
     text = re.sub(r"\(\?P<(?!part\d)\w+>", "(?:", text)
-    # parts of `any_order`: a look-ahead excludes duplicates, and conditions at the end list the required parts
+    # In the parts of `any_order`, a look-ahead excludes duplicates; conditions at the end list the required parts.
     needed = re.findall(r"\(\?\(part(\d+)\)\|\(\?!\)\)", text)
     text = re.sub(
         r"\(\?P<part(\d+)>(.+?)\)\(\?!\.\*\2\(\?!\[\\w:\]\)\)",
@@ -96,7 +95,7 @@ def _notation(pattern: str) -> str:
 
 
 def _group(match: re.Match[str]) -> str:
-    """Convert an innermost group: in braces if optional. "<" and ">" will become parentheses."""
+    """Convert an innermost group. `_notation` will replace "<" and ">" by parentheses."""
     text = re.sub(r"^<([^<>]*)>$", r"\1", match[1])
     if match[2]:
         return "{" + text + "}"

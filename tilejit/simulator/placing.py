@@ -22,9 +22,9 @@ from .opcodes.move import WINDOWS
 class Pointer:
     """An array argument: bytes that the kernel uses in place."""
 
-    #: one-dimensional uint8 view of all bytes that may be accessed
+    #: one-dimensional uint8 view of all bytes that the kernel may access
     memory: NDArray[np.uint8]
-    #: the offset of the argument in `memory`
+    #: the byte of `memory` that the argument points to
     offset_bytes: int = 0
     name: str = ""
     writable: bool = True
@@ -36,28 +36,28 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A tensor map, an argument of 128 opaque bytes that describes TMA copies of boxes of an array.
+    """A tensor map argument: 128 opaque bytes that describe a tensor and the box of it that a TMA instruction copies.
 
     Dimensions are listed innermost first. Elements outside the tensor read as zero.
     """
 
     #: the array; the tensor begins at its `offset_bytes`
     array: Pointer
-    #: extents in elements
+    #: extents of the tensor, in elements
     dims: tuple[int, ...]
-    #: strides in bytes, without that of the innermost dimension
+    #: strides in bytes of all dimensions but the innermost
     strides: tuple[int, ...]
-    #: extents of a copy, in elements
+    #: extents of the box, in elements
     box: tuple[int, ...]
     element_bytes: int
-    #: "float16", ...
+    #: the name of the element type, such as "float16"
     element_type: str
-    #: of boxes in shared memory: "none", "32B", "64B" or "128B"
+    #: the swizzle of the box in shared memory: "none", "32B", "64B" or "128B"
     swizzle: str = "none"
     #: the array's dimensions in the map's order, for messages; empty if the orders are equal
     axes: tuple[int, ...] = ()
-    #: how the CTAs of a cluster divide each multicast copy. If given, all parts must belong to one region; coordinates
-    #: of -2^31, or from 2^31 - 16 on, aren't compared.
+    #: How the CTAs of a cluster divide a multicast copy. If given, the boxes of consecutive CTAs must be `share` apart;
+    #: coordinates of -2^31, or from 2^31 - 16 on, aren't compared.
     share: Share | None = None
 
 
@@ -76,16 +76,16 @@ class Resident:
     """Memory that outlives a launch."""
 
     allocations: tuple[PlacedMemory, ...] = ()
-    #: the module's variables by name; each launch initializes all others
+    #: global and constant variables by name; a launch initializes those that are missing
     variables: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
 
-#: the values of a kernel's parameters
+#: the value of a kernel parameter
 ParameterValue = Pointer | TensorMap | bytes | np.generic | int
 
 
 class Placing:
-    """The memory of a kernel launch. params: the bytes of its parameters. arrays: the arrays that it uses in place."""
+    """The memory of a launch. params: bytes of the parameter space. arrays: arguments and resident allocations."""
 
     def __init__(self, program: Program, resident: Resident) -> None:
         self.program = program
@@ -95,7 +95,10 @@ class Placing:
         self.arrays: list[Pointer | PlacedMemory] = []
 
     def place(self, args: Sequence[ParameterValue]) -> None:
-        """Give arrays device addresses, fill the parameter space, and lay out variables."""
+        """Assign addresses to arrays and variables, and fill the parameter space.
+
+        raises: LaunchError if `args` don't fit the parameters; SimulationError if the kernel loads a tensor map.
+        """
         function = self.program.function
         if len(args) != len(function.params):
             raise LaunchError(f"{function.name} takes {len(function.params)} arguments, got {len(args)}")
@@ -134,7 +137,7 @@ class Placing:
                 self.memory.maps[at] = replace(encoded, axes=arg.axes, share=arg.share)
 
     def place_params(self) -> None:
-        """Lay out the parameter space; the bytes of tensor maps can't be read."""
+        """Add the parameter space without tensor maps; raise SimulationError if the kernel loads bytes of a map."""
         memory = np.frombuffer(self.params, np.uint8)
         for _, dtype, offset in self.program.params:
             encoded = self.memory.map_around("param", offset)
@@ -163,7 +166,6 @@ class Placing:
             self.memory.add(MemoryRegion(variable.space, at, variable.size_bytes, memory, [part], writable=writable))
 
     def chunk_memory(self, lanes: Lanes, shared_map: Sequence[SharedName]) -> list[MemoryRegion]:
-        """Return the shared and local memory of a chunk's CTAs. shared_map: names of buffers in shared memory."""
         regions = []
         program = self.program
         shared = _round_up(program.shared_bytes, 256)
@@ -180,7 +182,7 @@ class Placing:
             if variable.external:
                 size = max(program.shared_bytes + SHARED_BASE - at, 0)
             start = at - base
-            # each owner has its own copy, `stride` bytes after the previous one; the slice may shorten the last
+            # Copies of consecutive CTAs or lanes are `stride` bytes apart; the slice may shorten the last one.
             part = memory[start:]
             parts = parts_of(shared_map, variable.name) if variable.space == "shared" else []
             parts.append(MemoryPart(variable.name, 0, size))

@@ -1,4 +1,4 @@
-"""Launches on the simulator: place the arguments, run the grid chunk by chunk, return the report."""
+"""Launches on the simulator: `run` places the arguments, executes the grid in chunks, and returns a report."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from .machine.printf import Printer
 from .machine.settings import Settings
 from .placing import ParameterValue, PlacedMemory, Placing, Pointer, Resident
 
-# Above 24 K to 32 K threads temporaries exceed an L2 cache of 1 to 2 MiB; below, calls cost more than the arithmetic.
+# With more than 24 K to 32 K threads, temporaries exceed an L2 cache of 1 to 2 MiB; with few threads, calls of NumPy
+# cost more than the arithmetic.
 CHUNK_THREADS = 24576
 CHUNK_BYTES = 1 << 28
-# source: PTX ISA, "Cluster of Cooperative Thread Arrays"; support for more than 8 depends on the GPU
+# source: PTX ISA, "Cluster of Cooperative Thread Arrays"; not all GPUs support more than 8
 MOST_RANKS = 16
 
 Checks = bool | Literal["strict"]
@@ -54,19 +55,20 @@ def run(
     resident: Resident | None = None,
     may_be_empty: bool = False,
 ) -> Report:
-    """Execute kernel `entry` of a PTX text on NumPy.
+    """Execute kernel `entry` of the module `ptx` on NumPy, and return its report.
 
-    args: one per parameter; scalars are copied into the parameter's bytes unchanged.
-    checks: with "strict", shuffles, votes and matches don't order memory accesses, as in the PTX ISA.
+    args: one per parameter. The bytes of a NumPy scalar are used unchanged; an int wraps to the parameter's size.
+    checks: False leaves only bounds, alignment, divergence and deadlock. With "strict", shuffles, votes and matches
+        don't order memory accesses, as in the PTX ISA.
     on_finding: "raise" the first error, or "collect" all in the report.
     schedule: seed of a legal order of the threads.
     delivery: when asynchronous operations land: "late", "early", or "random:" and a seed. All of these are legal.
-    shared_map: names for messages: (name, variable of the PTX, first byte there, bytes).
-    locate: converts a `.loc` (file, line, column) to text for messages.
+    shared_map: buffers in shared memory, for messages: (name, PTX variable, first byte in it, size in bytes).
+    locate: converts the file, line and column of a `.loc` to text for messages.
     write: called with the text that the kernel prints; None for standard output.
     resident: memory that outlives the launch.
     may_be_empty: accept a grid without CTAs, which a driver would reject.
-    raises: SimulationError for errors of the kernel, LaunchError for arguments that don't fit.
+    raises: SimulationError for errors of the kernel, LaunchError for invalid arguments.
     """
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)
@@ -92,9 +94,9 @@ def run(
 
 @lru_cache(maxsize=1)
 def _keep_freed_memory() -> None:
-    """Make the C library keep freed memory, because memory returned to the system costs a page fault per 4 KiB later.
+    """Make the C library keep freed memory: memory that it returns to the system costs page faults when reused.
 
-    source: mallopt(3), M_MMAP_THRESHOLD: freeing a large block raises the size from which memory is returned.
+    source: mallopt(3), M_MMAP_THRESHOLD: freeing a large block raises the threshold above which memory is returned.
     """
     np.empty(31 << 20, np.uint8)
 
@@ -109,7 +111,6 @@ def _three(extents: Sequence[int], what: str, least: int = 1) -> tuple[int, int,
 
 
 def _cluster_of(cluster: tuple[int, int, int], grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Check that the extents of a kernel's clusters divide the grid's, and return them."""
     if not 0 < prod(cluster) <= MOST_RANKS:
         raise LaunchError(f"a cluster has 1 to {MOST_RANKS} CTAs, got .reqnctapercluster {cluster}")
     if any(extent % of for extent, of in zip(grid, cluster, strict=True)):
@@ -150,7 +151,7 @@ class _GridRun:
         self.findings = Findings(False, self.places)
         self.settings = Settings(0, "late", ())
         self.limit = _instruction_limit()
-        # number of asynchronous operations in all chunks
+        # number of asynchronous operations issued by all chunks
         self.issued = 0
         self.placing = Placing(program, resident)
         self.memory = self.placing.memory
@@ -160,7 +161,7 @@ class _GridRun:
         self.per_chunk = self.chunk_ctas()
 
     def chunk_ctas(self) -> int:
-        """Return the CTAs per chunk: whole clusters, or the entire grid if the kernel may wait for other CTAs."""
+        """Return the number of CTAs per chunk: whole clusters, or the entire grid if a CTA may wait for other CTAs."""
         program = self.program
         if program.control_flow.waits_for_ctas:
             return self.ctas
@@ -169,7 +170,6 @@ class _GridRun:
         return max(1, min(self.ctas, CHUNK_THREADS // self.threads, CHUNK_BYTES // bytes_per_cta) // ranks) * ranks
 
     def shadow_globals(self, watch: Watch, arrays: Sequence[Pointer | PlacedMemory]) -> None:
-        """Add records to the global memory that the kernel may write, or that is uninitialized."""
         stores = any(s.kind != "load" and s.space in ("global", "") for s in self.program.sites)
         fresh = {p.memory.__array_interface__["data"][0] for p in arrays if not p.initialized}
         for region in self.memory.regions:

@@ -1,5 +1,5 @@
-"""Tools for tests of kernels, layouts and variants: hypothesis strategies; `check`, which compares a kernel with NumPy;
-and `do_bench`, which times one.
+"""Tools for tests of kernels, layouts and variants: hypothesis strategies, `check`, which compares a kernel with NumPy,
+and `do_bench`, which times launches.
 
 All but `do_bench` require hypothesis, which `pip install tilejit[test]` installs.
 """

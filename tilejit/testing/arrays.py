@@ -36,14 +36,14 @@ def arrays(
 ) -> st.SearchStrategy[Array]:
     """Return a strategy for arrays of zeros, ones, consecutive or random numbers, mixed with special values.
 
-    Special values are infinities, NaNs, and the ends of the type or range. A failing array shrinks to few elements,
-    zeros and the special values that matter; a large one is shown as a call of `array_of`.
+    Special values include infinities, NaNs, 0, 1 and the ends of the type or range. A failing array shrinks to few
+    elements, zeros and the special values that matter; a large array is shown as a call of `array_of`.
 
     shape, dtype: values or strategies for them; a shape may be a single extent.
-    strided: strides may be permuted, padded, negative, or 0, in which case elements repeat.
+    strided: strides may be permuted, padded, negative or 0; elements of a dimension with stride 0 share memory.
     misaligned: the array may start at any element, instead of at a multiple of 128 bytes.
     finite: exclude infinities and NaNs.
-    range: (minimum, maximum) of the elements.
+    range: (minimum, maximum) of the elements; implies `finite`.
 
     Example:
         from hypothesis import given, settings
@@ -88,7 +88,7 @@ def _arrays(
     return array
 
 
-#: contents of arrays, simplest first; repeated ones are drawn more often, because they find more errors
+#: contents of arrays, simplest first; repeated names are drawn more often, because they find more errors
 _VALUES = ("zeros", "ones", "counted", "small", "small", "any", "any", "any")
 
 
@@ -107,7 +107,7 @@ def array_of(
     strides: Sequence[int] | None = None,
     shift: int = 0,
 ) -> Array:
-    """Return an array with these contents. Failing tests show arrays drawn from `arrays` as such calls.
+    """Return the array that the arguments describe. Failing tests show arrays drawn from `arrays` as such calls.
 
     values: "zeros", "ones", "counted" (0, 1, 2, ...), "small" random numbers, or "any" finite ones; all of them in
     `range`, if given.
@@ -140,7 +140,7 @@ def array_of(
 
 
 def _strew(random: np.random.Generator, contents: Array, dtype: DType, special: Sequence[float]) -> None:
-    """Put special values at a tenth of the positions, at least one of each; NaNs get random payloads."""
+    """Put special values at a tenth of the positions, each at least once if there is room; randomize NaN payloads."""
     values = np.array(special, np.float64 if dtype.is_float else object).astype(dtype.numpy)
     at = np.flatnonzero(random.random(contents.size) < 0.1)
     contents[at] = values[random.integers(0, values.size, at.size)]
@@ -171,7 +171,6 @@ def _check_range(dtype: DType, limits: Limits | None) -> None:
 
 @st.composite
 def _strides(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Draw strides in elements."""
     strides, step = _row_major(shape), 1
     if draw(st.integers(0, 3)) == 0:
         return tuple(strides)
@@ -190,7 +189,6 @@ def _row_major(shape: Sequence[int]) -> list[int]:
 
 
 def _values(random: np.random.Generator, count: int, dtype: DType, values: str, limits: Limits | None) -> Array:
-    """Return the contents in order, without special values."""
     if values not in _VALUES:
         raise ValueError(f"values={values!r} is none of {', '.join(dict.fromkeys(_VALUES))}")
     if limits is not None:
@@ -213,7 +211,7 @@ def _values(random: np.random.Generator, count: int, dtype: DType, values: str, 
 
 
 def _within(random: np.random.Generator, count: int, dtype: DType, values: str, low: float, high: float) -> Array:
-    """Return contents between two limits; for "zeros" and "ones", the numbers closest to 0 and 1."""
+    """Return contents from `low` to `high`; for "zeros" and "ones", the numbers closest to 0 and 1."""
     if not dtype.is_float:
         first, last = math.ceil(low), math.floor(high)
         if values in ("zeros", "ones"):
@@ -236,7 +234,7 @@ def _within(random: np.random.Generator, count: int, dtype: DType, values: str, 
 
 
 def _counted(dtype: DType) -> int:
-    """Return the number of consecutive integers from 0 that a type can represent."""
+    """Return an n such that `dtype` represents all integers from 0 to n - 1."""
     if not dtype.is_float:
         return int(_ends(dtype)[1]) + 1
     import ml_dtypes
@@ -245,7 +243,6 @@ def _counted(dtype: DType) -> int:
 
 
 def _ends(dtype: DType) -> tuple[float, float]:
-    """Return the minimum and maximum finite value."""
     if dtype.kind == "bool":
         return 0, 1
     if not dtype.is_float:
@@ -258,7 +255,7 @@ def _ends(dtype: DType) -> tuple[float, float]:
 
 
 def _special(dtype: DType, finite: bool, limits: Limits | None) -> list[float]:
-    """Return the special values of a type, those that fail most often first."""
+    """Return the special values of `dtype` within `limits`; for floats, those that fail most often first."""
     low, high = _ends(dtype) if limits is None else limits
     if not dtype.is_float:
         whole = [low, high] if limits is None else [math.ceil(low), math.floor(high)]
@@ -278,9 +275,9 @@ def _special(dtype: DType, finite: bool, limits: Limits | None) -> list[float]:
 def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: float = 0, ulp: float = 0) -> None:
     """Raise AssertionError unless `got` equals `expected`; the message describes the first element that differs.
 
-    rtol, atol: tolerances as in `numpy.isclose`. If they and `ulp` are 0, bits must be equal, except that all NaNs are.
-    ulp: maximum error of floats in units in the last place; `expected` may then be float64; rounding it to
-    the type of `got` accounts for half a unit.
+    rtol, atol: tolerances as in `numpy.isclose`. If they and `ulp` are 0, bits must be equal; all NaNs are equal.
+    ulp: maximum error of floats in units in the last place. `expected` may then be float64; a correctly rounded result
+    has an error of at most 0.5.
 
     Example:
         from tilejit.testing import assert_equal
@@ -299,7 +296,7 @@ def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: fl
         return
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
     distance = _distance(got, wanted)[at] if _is_float(got) else math.inf
-    # the distance between a number and a NaN is meaningless
+    # The distance between a number and a NaN is meaningless.
     apart = f", {distance:{'.3f' if distance % 1 else '.0f'}} ulp apart" if distance < 2**62 else ""
     others = int(wrong.sum()) - 1
     more = f"; {others} more of {got.size} differ" if others else f"; the other {got.size - 1} agree"
@@ -321,7 +318,7 @@ def _agree(got: Array, wanted: Array, rtol: float, atol: float, ulp: float) -> A
 
 
 def _distance(got: Array, wanted: Array) -> Array:
-    """Return the distance of floats from the wanted values, in units in the last place of their type."""
+    """Return the distances of `got` from `wanted`, in units in the last place of the type of `got`."""
     if wanted.dtype == got.dtype:
         return ulps(got, wanted)
     import ml_dtypes
@@ -347,7 +344,7 @@ def _bits(array: Any) -> Array:
 
 
 def ulps(a: Any, b: Any) -> Array:
-    """Return the number of steps between two floats of one type; 0 for two NaNs, 2**63 - 1 for a NaN and a number."""
+    """Return elementwise how many floats apart `a` and `b` are: 0 for two NaNs, 2**63 - 1 for a NaN and a number."""
     one, other = (_ordered(np.asarray(x)) for x in (a, b))
     apart = np.where(one > other, one - other, other - one)
     nans = np.isnan(np.asarray(a)).astype(int) + np.isnan(np.asarray(b))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # pytest omits these frames and shows the line of the test
 __tracebackhide__ = True
 
-#: expected contents of arrays: by parameter name, or of the last array argument or arguments
+#: expected contents of arrays: by parameter name, or of the last array arguments
 Expected = Mapping[str, Any] | Sequence[Any] | Array
 
 
@@ -46,15 +46,15 @@ def check(
     expected: the contents that the arrays must have: a mapping by parameter name, an array for the last array argument,
     or a sequence for the last ones; all other arrays must be unchanged. It may also be a function, which is called with
     copies of `args` and returns one of these, or modifies its arguments and returns None.
-    rtol, atol: tolerances as in `numpy.isclose`. If they and `ulp` are 0, bits must be equal, except that all NaNs are.
-    ulp: maximum error of floats in units in the last place, relative to a reference in float64: a function gets its
-    floats as float64, and its results are not rounded.
+    rtol, atol: tolerances as in `numpy.isclose`. If they and `ulp` are 0, bits must be equal; all NaNs are equal.
+    ulp: maximum error of floats in units in the last place. A function `expected` then gets floats as float64, and its
+    float64 results are not rounded before the comparison.
     target: the architecture to simulate.
     device: "sim", "cuda" and the like; by default the device set by `tj.use_device`, `--tilejit-device` or
     TILEJIT_DEVICE, else the simulator.
     threads: threads per CTA, by default the kernel's own.
     schedules: number of thread orders to simulate, by default that of `--tilejit-schedules`.
-    raises: AssertionError that names the first element that differs; SimulationError.
+    raises: AssertionError with the first element that differs; SimulationError; ValueError if `expected` is wrong.
 
     Example:
         from tilejit.testing import check
@@ -86,12 +86,11 @@ def check(
 
 
 def _schedules(wanted: int | None) -> int:
-    """Return the number of thread orders: `wanted`, else that of the pytest plugin."""
+    """Return the number of thread orders: `wanted`, else TILEJIT_SCHEDULES, which the pytest plugin sets, else 1."""
     return wanted if wanted is not None else int(os.environ.get("TILEJIT_SCHEDULES") or 1)
 
 
 def _name_schedule(error: AssertionError | SimulationError, schedule: int) -> None:
-    """Add the schedule to an error's message, unless it is the default one."""
     if schedule and isinstance(error, SimulationError):
         error.message += f"\nunder schedule {schedule}, which is another legal order of the threads"
     elif schedule:
@@ -100,14 +99,14 @@ def _name_schedule(error: AssertionError | SimulationError, schedule: int) -> No
 
 @dataclass(frozen=True, slots=True)
 class _Runner:
-    """A device. launch: runs a kernel with (arguments, arguments by name, number of the schedule)."""
+    """Runs a kernel on a device. launch: takes (arguments, arguments by name, number of the schedule)."""
 
     is_simulated: bool
     launch: Callable[[Sequence[Any], Mapping[str, Any], int], object]
 
 
 def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool) -> _Runner:
-    """Return a device's runner. is_drawn: the plan was drawn, so its target is ignored rather than refused on a GPU."""
+    """Return a runner. On a GPU, raise ValueError if the plan has a target, unless the plan `is_drawn`."""
     # imported late, because tests of layouts need no device
     from ..jit import simulate
     from ..runtime import devices
@@ -134,7 +133,7 @@ def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: boo
 
 
 def _exact(kernel: Kernel, args: Sequence[Any]) -> list[Any]:
-    """Convert floats to float64: elements of arrays, and numbers as the kernel receives them."""
+    """Convert float arrays to float64, and round Python floats to the type in which the kernel receives them."""
     return [_in_double(p.dtype, value) for p, value in zip(kernel.parameters, args, strict=False)]
 
 
@@ -151,11 +150,11 @@ def _in_double(dtype: DType | None, value: Any) -> Any:
 def _wanted(
     expected: Expected | Callable[..., Expected | None], args: Sequence[Any], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the expected contents of each array, by name."""
+    """Map names to expected contents; raise ValueError if `expected` names no argument or has too many arrays."""
     arguments = dict(zip(names, args, strict=True))
     if callable(expected):
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
-        # drawn values include NaNs, and numbers that overflow
+        # Drawn values include NaNs and numbers that overflow.
         with np.errstate(all="ignore"):
             answer = expected(*copies)
         if answer is None:
@@ -172,12 +171,11 @@ def _wanted(
     values = [expected] if isinstance(expected, np.ndarray) else list(expected)
     outputs = [n for n, a in arguments.items() if isinstance(a, np.ndarray)]
     if len(values) > len(outputs):
-        raise ValueError(f"{len(values)} arrays are expected; the call has {len(outputs)}")
+        raise ValueError(f"`expected` has {len(values)} arrays, but the call has only {len(outputs)}")
     return {**arguments, **dict(zip(outputs[len(outputs) - len(values) :], values, strict=True))}
 
 
 def _copy(array: Array) -> tuple[Array, Array]:
-    """Return a copy with the same strides and alignment, and the memory that contains it."""
     reach = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)] if array.size else []
     low = -sum(r for r in reach if r < 0)
     size = low + sum(r for r in reach if r > 0) + array.itemsize
@@ -189,7 +187,7 @@ def _copy(array: Array) -> tuple[Array, Array]:
 
 
 def _same_between(name: str, copy: Array, room: Array, before: Array) -> None:
-    """Raise AssertionError if bytes that belong to no element have changed."""
+    """Raise AssertionError if bytes of `room` outside of all elements differ from `before`, which is overwritten."""
     start = copy.ctypes.data - room.ctypes.data
     over: Array = np.ndarray(copy.shape, np.dtype((np.void, copy.itemsize)), before, start, copy.strides)
     over[...] = np.ndarray(copy.shape, over.dtype, room, start, copy.strides)

@@ -25,7 +25,7 @@ from .layouts import regions_of, register_layouts
 #: a target of each generation; the oldest, which has the fewest instructions, is drawn less often than the others
 _TARGETS = ("sm_75", "sm_80", "sm_80", "sm_90a", "sm_90a", "sm_100a", "sm_100a")
 
-#: scope -> CTA sizes; unless warps operate separately, a CTA need not consist of whole warps
+#: scope -> threads per CTA; only for scopes "warp" and "warpgroup" must a CTA consist of whole warps
 _LAUNCHES: dict[str, tuple[int, ...]] = {
     "thread": (1, 3, 32, 48),
     "warp": (32, 64, 96),
@@ -33,7 +33,7 @@ _LAUNCHES: dict[str, tuple[int, ...]] = {
     "cta": (1, 32, 48, 96, 128, 160),
 }
 
-#: scope -> (threads per instance, id that distinguishes instances)
+#: scope -> (threads per instance, name of the id that numbers the instances)
 INSTANCES = {s.name: (s.size, s.number_id.name) for s in SCOPES.values() if s.size is not None and s.number_id}
 
 #: a digit of a layout: (extent, stride, axis)
@@ -56,7 +56,6 @@ class Operation:
     values: dict[str, bool | int | float]
 
     def forced(self, variant: str) -> Operation:
-        """Return the operation with `variant=`."""
         return replace(self, op=replace(self.op, attrs=(*self.op.attrs, ("variant", variant))))
 
 
@@ -82,7 +81,6 @@ class OperationDraft:
 
     @property
     def instances(self) -> int:
-        """The number of instances of the scope in a CTA."""
         return self.threads // INSTANCES[self.scope][0] if self.scope in INSTANCES else 1
 
     def variable(self, name: str, dtype: DType, value: bool | int | float, multiple_of: int = 1) -> Var:
@@ -90,7 +88,6 @@ class OperationDraft:
         return Var(name, dtype, multiple_of)
 
     def extents(self, most: int) -> tuple[int, ...]:
-        """Draw the extents of a region of at most `most` elements."""
         extents: list[int] = []
         for _ in range(self.draw(st.integers(1, 3))):
             listed = (4, 8, 16, 32, 64) if self.tidy else (1, 2, 3, 4, 5, 7, 8, 12, 16, 31, 32, 64, 100)
@@ -99,18 +96,17 @@ class OperationDraft:
         return tuple(extents)
 
     def memory_shape(self) -> tuple[int, ...]:
-        """Draw the extents of a region of memory, small enough that each instance can have a region of its own."""
         return self.extents(max(1, 512 // self.instances))
 
     def memory(
         self, name: str, space: str, dtype: DType, shape: Sequence[int], *, written: bool = False, edges: bool = True,
         boxes: bool = False,
     ) -> Region:
-        """Draw a region of this shape.
+        """Draw a region of `shape` in shared or global memory.
 
-        written: elements have distinct locations, and each instance has its own.
+        written: elements have distinct locations, and each instance of the scope has its own region.
         edges: the region may extend past the edges of a tensor.
-        boxes: exclude box stores that a launch refuses.
+        boxes: exclude negative starts and strides, because a launch refuses them for box stores.
         """
         strided = space == "global" and self.draw(st.booleans())
         is_apart = self.instances > 1 and (written or self.draw(st.booleans()))
@@ -132,8 +128,9 @@ class OperationDraft:
     def window(
         self, name: str, extent: int, *, apart: bool, edges: bool, negative: bool = True
     ) -> tuple[Expr, int]:
-        """Draw the start of a region in a dimension, and the size of the dimension.
+        """Draw (start of a region in a dimension, size of the dimension). name: of a run-time start.
 
+        apart: each instance of the scope has its own region. edges: the region may extend past the edges.
         negative: a run-time start may be negative, which only a launch can detect.
         """
         grain = 16 if self.tidy else self.draw(st.sampled_from((1, 1, 2, 4, 8)))
@@ -157,7 +154,7 @@ class OperationDraft:
         return start, max(first + extent * count + after, 1)
 
     def _laid_out(self, name: str, space: str, dtype: DType, sizes: Sequence[int], written: bool) -> Buffer:
-        """Draw a buffer with a layout: row-major, or dimensions split into digits in any order, with gaps."""
+        """Draw a buffer: row-major if tidy, else with dimensions split into digits in any order, with gaps."""
         swizzle = self._swizzle(dtype) if self.draw(st.booleans()) else None
         if self.tidy:
             layout = TileLayout.row_major(tuple(sizes), swizzle)
@@ -169,7 +166,7 @@ class OperationDraft:
             order = self.draw(st.permutations(range(len(digits))))
             strides, step = [0] * len(digits), 1
             for k in order:
-                # read-only elements may share a location
+                # Elements that are only read may share a location.
                 if written or self.draw(st.integers(0, 11)):
                     strides[k] = step
                     step = step * digits[k] + self.draw(st.sampled_from((0, 0, 0, 0, 1, 4, 8)))
@@ -217,7 +214,7 @@ class OperationDraft:
             sign = self.draw(st.sampled_from((1, 1, 1, -1))) if backward else 1
             strides[d] = self.variable(f"{name}.stride.{d}", int64, sign * stride, multiple)
         whole = math.gcd(16, sizes[unit] * dtype.bytes) if unit is not None else 1
-        # TMA stores usually require a known alignment of the extent
+        # TMA stores usually require that the alignment of the extent is known.
         alignments = [whole, whole, 1] if is_ordered else [n for n in (1, 2, 4, 8, 16) if n <= whole]
         extent_align = self.draw(st.sampled_from(alignments))
         along_unit = max(1, extent_align // dtype.bytes)
@@ -228,7 +225,7 @@ class OperationDraft:
         return Buffer(name, "global", dtype, tuple(shape), Strided(tuple(strides), align, extent_align), align)
 
     def atoms(self, name: str, dtype: DType, shape: tuple[int, int], *, is_transposed: bool) -> Region:
-        """Draw a region of shared memory in swizzle atoms: one of several tiles, starting at a multiple of 8 rows.
+        """Draw a region of shared memory in swizzle atoms: one of 1 or 2 tiles, starting at a multiple of 8 rows.
 
         is_transposed: the first dimension is contiguous rather than the second.
         """
@@ -255,14 +252,14 @@ class OperationDraft:
         return Region(local_buffer(name, dtype, shape, layout), starts, tuple(e for _, e in region))
 
     def padded(self, tile: Region) -> Region:
-        """Return the tile or, sometimes, one with fewer elements than its layout has slots."""
+        """Return `tile` or, sometimes, a tile with fewer elements than its layout has slots."""
         if self.draw(st.integers(0, 3)):
             return tile
         shape = tuple(self.draw(st.integers(min(2, n), n)) for n in tile.shape)
         return whole_of(replace(tile.buffer, shape=shape, slots=tile.shape if shape != tile.shape else ()))
 
     def part(self, tile: Region) -> Region:
-        """Return the tile or, sometimes, one of several in a buffer, which differ in registers or replica threads."""
+        """Return `tile` or, sometimes, one of several equal tiles of a buffer in different registers or threads."""
         if self.draw(st.integers(0, 3)):
             return tile
         buffer, layout = tile.buffer, tile.buffer.tile_layout
@@ -346,14 +343,14 @@ class OperationDraft:
         return whole_of(replace(local_buffer(name, dtype, shape, made), slots=holding if holding != shape else ()))
 
     def _packed(self, shard: Sequence[Digit]) -> list[Digit]:
-        """Assign new strides to the register digits, in any order."""
+        """Return `shard` with new dense strides for the register digits, in any order."""
         strides, step = {}, 1
         for k in self.draw(st.permutations([k for k, (_, _, axis) in enumerate(shard) if axis == "m"])):
             strides[k], step = step, step * shard[k][0]
         return [(e, strides.get(k, s), axis) for k, (e, s, axis) in enumerate(shard)]
 
     def scalar(self, name: str, dtype: DType) -> Expr:
-        """Return a small number, as a constant or a run-time variable."""
+        """Draw a small number, as a constant or a run-time variable."""
         value: bool | int | float = self.draw(st.integers(0, 7))
         if dtype == bool_:
             value = value > 3
@@ -381,7 +378,7 @@ def _replicas(layout: TileLayout) -> list[Digit]:
 
 
 def _primes(extent: int) -> list[tuple[int, int]]:
-    """Split an extent into digits of prime extents, slowest first, each with its step."""
+    """Return (factor, stride) for prime factors of an extent, slowest first; one above 13 may be composite."""
     primes: list[int] = []
     for prime in (2, 3, 5, 7, 11, 13):
         while extent % prime == 0:

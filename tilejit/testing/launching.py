@@ -43,11 +43,11 @@ def launches(
     targets: Sequence[str] | None = None,
     schedules: int = 16,
 ) -> st.SearchStrategy[DrawnLaunch]:
-    """Return a strategy for launches with any legal order of the threads; it shrinks towards the default order.
+    """Return a strategy for launches in various thread orders; it shrinks towards the default order.
 
     grid: a grid as in `k[grid]`, or a strategy for grids; None for one to four CTAs.
     threads, targets: the values to choose from; None for the kernel's own.
-    schedules: number of thread orders.
+    schedules: number of thread orders to choose from.
 
     Example:
         from hypothesis import given, settings

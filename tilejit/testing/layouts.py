@@ -29,7 +29,7 @@ _EXTENTS = st.sampled_from((1, 2, 2, 3, 4, 4, 5, 6, 8))
 
 @st.composite
 def swizzles(draw: st.DrawFn) -> Swizzle:
-    """Draw any swizzle with a period of at most a few thousand elements."""
+    """Draw a swizzle with a period of at most 4096 elements."""
     bits = draw(st.integers(0, 3))
     return Swizzle(bits, draw(st.integers(0, 4)), draw(st.integers(bits, bits + 2)), draw(st.booleans()))
 
@@ -38,7 +38,7 @@ def swizzles(draw: st.DrawFn) -> Swizzle:
 def iters(
     draw: st.DrawFn, axes: Sequence[str], *, least: int = 1, most: int = 5, max_size: int = 256, stride: int = 40
 ) -> tuple[Iter, ...]:
-    """Draw iterators with any strides, including negative ones and 0."""
+    """Draw `least` to `most` iterators of at most `max_size` elements, with strides from -`stride` / 4 to `stride`."""
     run: list[Iter] = []
     room = max_size
     for _ in range(draw(st.integers(least, most))):
@@ -50,7 +50,7 @@ def iters(
 
 @st.composite
 def layouts(draw: st.DrawFn, *, swizzled: bool = True, replicated: bool = True, max_size: int = 256) -> TileLayout:
-    """Draw any layout whose thread axes nest, with several axes, replicas, offsets and a swizzle."""
+    """Draw a layout over one of `AXIS_FAMILIES`, with any strides, replicas, offsets and possibly a swizzle."""
     axes = draw(st.sampled_from(AXIS_FAMILIES))
     shard = draw(iters(axes, max_size=max_size))
     replica = draw(iters(axes, least=0, most=2, max_size=8)) if replicated else ()
@@ -58,14 +58,14 @@ def layouts(draw: st.DrawFn, *, swizzled: bool = True, replicated: bool = True, 
     swizzle = draw(st.none() | swizzles()) if swizzled and "m" in axes else None
     layout = TileLayout(shard, replica, tuple((Axis(a), v) for a, v in offset.items()), swizzle)
     used = {a.name for a in layout.axes()}
-    # laneid and wgid alone leave a gap
+    # Without wid_in_wg, laneid and wgid don't number threads contiguously.
     assume("wid_in_wg" in used or not {"laneid", "wgid"} <= used)
     return layout
 
 
 @st.composite
 def dense_layouts(draw: st.DrawFn, *, thread_bits: int = 5, most_register_bits: int = 3) -> TileLayout:
-    """Draw a layout with one element per lane and register of a warp, in any order of power-of-two digits."""
+    """Draw a layout with one element per lane and register, whose digits of extent 2 are in any order."""
     register_bits = draw(st.integers(0, most_register_bits))
     places = [(1 << k, "laneid") for k in range(thread_bits)] + [(1 << k, "m") for k in range(register_bits)]
     return TileLayout.from_iters([(2, stride, axis) for stride, axis in draw(st.permutations(places))])
@@ -92,7 +92,7 @@ def memory_layouts(
     return TileLayout(run), tuple(shape)
 
 
-#: scope -> chains of axes that number its threads, fastest axis first: (axis, extent, or None for the rest)
+#: scope -> chains of axes that number its threads, fastest axis first: (axis, extent); None: all remaining threads
 _CHAINS: dict[str, tuple[tuple[tuple[str, int | None], ...], ...]] = {
     "thread": ((),),
     "warp": ((("laneid", 32),),),
@@ -120,14 +120,14 @@ def register_layouts(
     """Draw the layout of a local tile, distributed equally over exactly the threads of a scope, and its shape.
 
     threads: threads per CTA, for scope "cta".
-    replicas: some threads may hold copies of others' elements.
-    gaps: the registers of a thread may not be contiguous.
+    replicas: several threads may hold the same elements.
+    gaps: a thread's registers may have gaps between them.
     """
     among: list[tuple[int, int, str]] = []
     for axis, extent in draw(st.sampled_from(_chains(scope, threads))):
         among += [(e, s, axis) for e, s in _steps(draw(_factors(extent)), 1)]
     count = draw(st.sampled_from([n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32) if n <= max_registers]))
-    # the stride of the fastest register digit; above 1, no two registers are adjacent
+    # With a stride above 1 of the fastest register digit, no two registers are adjacent.
     spread = draw(st.sampled_from((1, 1, 1, 2, 3))) if gaps else 1
     registers = _steps(draw(st.permutations(draw(_factors(count)))), spread, draw(st.booleans()) if gaps else False)
     shared = set(draw(st.lists(st.integers(0, len(among) - 1), max_size=2))) if replicas and among else set()
@@ -139,7 +139,6 @@ def register_layouts(
 
 
 def _chains(scope: str, threads: int) -> list[list[tuple[str, int]]]:
-    """Return the chains of axes that number exactly the threads of a scope."""
     total = SCOPES[scope].threads(threads)
     chains = []
     for chain in _CHAINS[scope]:
@@ -151,7 +150,6 @@ def _chains(scope: str, threads: int) -> list[list[tuple[str, int]]]:
 
 @st.composite
 def _factors(draw: st.DrawFn, number: int) -> list[int]:
-    """Draw factors above 1 whose product is `number`."""
     factors = []
     while number > 1:
         divisors = [d for d in range(2, number + 1) if number % d == 0]
@@ -161,7 +159,7 @@ def _factors(draw: st.DrawFn, number: int) -> list[int]:
 
 
 def _steps(extents: Sequence[int], first: int, widened: bool = False) -> list[tuple[int, int]]:
-    """Return (extent, stride) for digits, fastest first. widened: leave a gap after each."""
+    """Return (extent, stride) for digits, fastest first. widened: leave a gap after each digit."""
     digits, step = [], first
     for extent in extents:
         digits.append((extent, step))
@@ -171,7 +169,7 @@ def _steps(extents: Sequence[int], first: int, widened: bool = False) -> list[tu
 
 
 def _joined(draw: st.DrawFn, extents: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Draw a shape of `rank` dimensions, each the product of consecutive `extents`."""
+    """Draw a shape of `rank` dimensions, each the product of zero or more consecutive `extents`."""
     cuts = sorted(draw(st.lists(st.integers(0, len(extents)), min_size=rank - 1, max_size=rank - 1)))
     ends = [0, *cuts, len(extents)]
     return tuple(math.prod(extents[a:b]) for a, b in zip(ends, ends[1:], strict=False))

@@ -48,14 +48,13 @@ def operations(draw: st.DrawFn, names: Collection[str] = tuple(TILE_OPERATIONS))
     """Draw one of the operations `names` on operands of any kind: memory, registers, fragments, tensor memory, scalars.
 
     Layouts have digits in any order, gaps, offsets, swizzles, thread axes and replicas; regions start at constants or
-    run-time values, and may extend past the edges of a global tensor. Some variant accepts most, but not all, of them.
+    run-time values, and may extend past the edges of a global tensor. No variant accepts some of them.
     """
     name = draw(st.sampled_from(sorted(names)))
     return draw(st.sampled_from(ways_to_draw(TILE_OPERATIONS[name])))(draw, name)
 
 
 def _fill(draft: OperationDraft, dtype: DType) -> tuple[Expr, ...]:
-    """Draw the fill value for elements outside a tensor, or nothing."""
     value = draft.draw(st.sampled_from((None, None, 0, 1)))
     return () if value is None else (build.const(bool(value) if dtype == bool_ else value, dtype),)
 
@@ -72,10 +71,7 @@ def _copy_in_memory(draw: st.DrawFn, name: str) -> Operation:
 
 
 def _copy_of_boxes(draw: st.DrawFn, name: str) -> Operation:
-    """Draw a copy between a tensor and a shared tile in swizzle atoms or plain rows, also across edges of the tensor.
-
-    The dimensions of the tensor are in any order, and the box has a single element in some of them.
-    """
+    """Draw a copy between a tensor, possibly across its edges, and a shared tile in swizzle atoms or plain rows."""
     draft = OperationDraft(draw, ("warp", 32), ("warpgroup", 128), ("cta", 64), ("cta", 48))
     dtype, loads = draw(dtypes()), draw(st.booleans())
     shared, outer = ("dst", "src") if loads else ("src", "dst")
@@ -87,18 +83,18 @@ def _copy_of_boxes(draw: st.DrawFn, name: str) -> Operation:
         unit += at <= unit
     windows: list[tuple[Expr, int]] = []
     for d, extent in enumerate(extents):
-        # TMA counts the contiguous dimension in chunks of 16 bytes
+        # TMA processes the contiguous dimension in chunks of 16 bytes, so its start is a multiple of 16 elements.
         draft.tidy = d == unit
         start = f"{outer}.start.{d}"
         windows.append(draft.window(start, extent or 1, apart=False, edges=True, negative=loads))
     sizes = [size for _, size in windows]
     if not loads and draw(st.integers(0, 3)):
-        # stores consist of whole chunks
+        # Stores write whole chunks, so the extent is usually a multiple of a chunk.
         chunk = 16 // dtype.bytes
         sizes[unit] = -(-sizes[unit] // chunk) * chunk
     assume(math.prod(sizes) <= 1 << 15)
     slower = draw(st.permutations([d for d in range(len(sizes)) if d != unit]))
-    # TMA has no negative strides, and stores no box that starts before a tensor, which only a launch can detect
+    # TMA requires nonnegative strides that are multiples of 16 bytes, as tidy tensors have.
     draft.tidy = True
     buffer = draft.strided(outer, dtype, sizes, not loads, backward=False, order=[unit, *slower])
     tensor = Region(buffer, tuple(start for start, _ in windows), tuple(extents))
@@ -107,10 +103,7 @@ def _copy_of_boxes(draw: st.DrawFn, name: str) -> Operation:
 
 
 def _stage_of_atoms(draw: st.DrawFn, name: str, dtype: DType) -> tuple[Region, int]:
-    """Draw a shared tile out of several, with dimensions in any order, and the index of its columns.
-
-    It is in swizzle atoms or row-major, and has all columns, and some rows starting at a multiple of 8.
-    """
+    """Draw (region of a shared buffer in swizzle atoms or plain rows, index of its column dimension)."""
     mode = draw(st.sampled_from(("rows", *SWIZZLE_BITS)))
     columns = (128 << SWIZZLE_BITS.get(mode, 0)) // dtype.bits * draw(st.integers(1, 2))
     leading = draw(st.sampled_from(((), (), (), (2,), (3,), (2, 2))))
@@ -120,7 +113,7 @@ def _stage_of_atoms(draw: st.DrawFn, name: str, dtype: DType) -> tuple[Region, i
     grouped, ends = layout.group(shape)
     first = 8 * draw(st.integers(0, rows // 8 - 1))
     some = first, draw(st.integers(1, rows - first))
-    # with leading dimensions, a window is a box only if it covers all rows
+    # With leading dimensions, a region is a box only if it covers all rows.
     takes_all = bool(leading) and draw(st.integers(0, 3)) > 0
     windows = [*((0, n) for n in leading), (0, rows) if takes_all else some, (0, columns)]
     dims = range(len(windows))
@@ -134,7 +127,6 @@ def _stage_of_atoms(draw: st.DrawFn, name: str, dtype: DType) -> tuple[Region, i
 
 
 def _copy_of_runs(draw: st.DrawFn, name: str) -> Operation:
-    """Draw a copy between a tensor and a shared tile, both contiguous, inside the tensor."""
     draft = OperationDraft(draw, ("warp", 32), ("cta", 64))
     dtype, loads = draw(dtypes()), draw(st.booleans())
     columns = 16 // dtype.bytes * draw(st.integers(1, 3))
@@ -155,13 +147,12 @@ _WITH_TMA = ("sm_90", "sm_90a", "sm_100a")
 
 
 def _named_barrier(loads: bool) -> tuple[None, Region] | tuple[()]:
-    """Return a copy's remaining operands: for a load, no fill and the barrier it completes on; none for a store."""
+    """Return the operands after dst and src: for a load, no fill value and its barrier; for a store, none."""
     full = Buffer("full", "shared", barrier, (1,), TileLayout.row_major((1,)), barrier.bytes)
     return (None, Region(full, (build.const(0, int32),), (None,))) if loads else ()
 
 
 def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
-    """Draw a copy between a local tile and memory."""
     draft = OperationDraft(draw)
     dtype, loads = draw(dtypes()), draw(st.booleans())
     windowed = draw(st.integers(0, 3)) == 0
@@ -178,7 +169,6 @@ def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
 
 
 def _update(draw: st.DrawFn, name: str) -> Operation:
-    """Draw an update of memory by a local tile, which updates each element once."""
     draft = OperationDraft(draw)
     dtype = draw(st.sampled_from((int32, uint64, float16, bfloat16, float32, float64)))
     operations = [op for op in ("add", "max", "exch") if has_type(op, dtype)]
@@ -189,7 +179,6 @@ def _update(draw: st.DrawFn, name: str) -> Operation:
 
 
 def _copy_between_registers(draw: st.DrawFn, name: str) -> Operation:
-    """Draw a copy between two local tiles of one shape, in the same or in other threads."""
     if draw(st.booleans()):
         return _copy_between_lanes(draw, name)
     draft = OperationDraft(draw)
@@ -199,7 +188,7 @@ def _copy_between_registers(draw: st.DrawFn, name: str) -> Operation:
 
 
 def _copy_between_lanes(draw: st.DrawFn, name: str) -> Operation:
-    """Draw a copy between local tiles that exchanges bits of lanes and registers, in whole 32-bit words."""
+    """Draw a copy between local tiles that exchanges lane and register bits, in units of 32-bit words."""
     draft = OperationDraft(draw, ("warp", 32), ("warp", 64), ("cta", 64))
     dtype = draw(dtypes())
     word, bits = max(1, 32 // dtype.bits), draw(st.integers(1, 2))
@@ -222,7 +211,6 @@ def _copy_between_lanes(draw: st.DrawFn, name: str) -> Operation:
 
 
 def _reshape(draw: st.DrawFn, name: str) -> Operation:
-    """Draw a reshape of a local tile, whose elements keep their order."""
     draft = OperationDraft(draw)
     src = draft.padded(draft.tile("src", draw(dtypes())))
     if src.buffer.slots:
@@ -275,13 +263,12 @@ def _matrix_strides(draw: st.DrawFn, extents: dict[str, int]) -> dict[str, int]:
         if by_column and name == "half":
             strides["pair"] = 2 * step
         step *= 8 if by_column and name == "half" else extents[name]
-        # a gap that is not a multiple of 8 elements splits rows
+        # A gap that is not a multiple of 8 elements misaligns the rows.
         step += draw(st.sampled_from((0, 0, 0, 0, 0, 8, 8, 16, 4)))
     return strides
 
 
 def _copy_of_tensor_memory(draw: st.DrawFn, name: str) -> Operation:
-    """Draw a copy between tensor memory and the registers of a warpgroup."""
     draft = OperationDraft(draw, ("warpgroup", 128))
     dtype = draw(st.sampled_from([t for t in DTYPES.values() if t.bits in (8, 16, 32) and t != bool_]))
     packed = 32 // dtype.bits
@@ -289,7 +276,7 @@ def _copy_of_tensor_memory(draw: st.DrawFn, name: str) -> Operation:
     rows, shapes = _PATHS[path]
     registers = atom_layout(draw(st.sampled_from(shapes)), draw(st.sampled_from((1, 2, 4))), dtype, rows)
     columns = registers.size() // rows
-    # some of the columns of path B, whose halves are in other lanes, don't have its layout
+    # Path B is only drawn whole: a part of its columns has another layout.
     at = 0 if path == "B" else packed * draw(st.integers(0, 3))
     reach = at + columns + (0 if path == "B" else packed * draw(st.integers(0, 2)))
     there = datapath(path, rows, reach, draw(st.integers(0, 1)) if path == "F" else 0)
@@ -306,9 +293,8 @@ def _copy_of_tensor_memory(draw: st.DrawFn, name: str) -> Operation:
 
 
 def _types(draw: st.DrawFn, name: str) -> tuple[DType, tuple[DType, ...]]:
-    """Draw the types of the destination and of the inputs of an elementwise operation."""
     if name not in ELEMENTWISE:
-        # scalars of fp8 don't exist
+        # fp8 scalars don't exist.
         _, source = TILE_OPERATIONS[name].operands
         return draw(dtypes()), (draw(dtypes(fp8=TILE in source.kinds)),)
     rule = ELEMENTWISE[name]
@@ -354,7 +340,6 @@ def _elementwise_in_memory(draw: st.DrawFn, name: str) -> Operation:
 
 
 def _reduction(draw: st.DrawFn, name: str) -> Operation:
-    """Draw a reduction of a local tile to one in the same threads or, sometimes, in others."""
     draft, reduction = OperationDraft(draw), REDUCTIONS[name]
     source = draw(dtypes(fp8=False))
     wider = [t for t in DTYPES.values() if reduction.type_fault(source, t) is None]
@@ -389,13 +374,13 @@ def _kept(shape: Iterable[int]) -> list[int]:
 
 
 def _product(draw: st.DrawFn, name: str) -> Operation:
-    """Draw a product of any extents in fragment layouts, and sometimes one in another layout."""
+    """Draw a product of any extents in fragment layouts; sometimes one operand has another layout."""
     wm, wn = draw(st.sampled_from(((1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (1, 4))))
     copies = draw(st.sampled_from((1, 1, 2) if wm * wn < 4 else (1,)))
     threads = wm * wn * copies * WARP
     draft = OperationDraft(draw, ("cta", threads), *((s, n) for s, (n, _) in INSTANCES.items() if n == threads))
     form = draw(st.sampled_from(MMA.forms()))
-    # few tiles, because the reference computes products one by one
+    # The tiles are few, because the reference computes products one by one.
     larger = [(2, 2, 3)] if threads == WARP else []
     tiles = draw(st.sampled_from([(1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2), *larger]))
     whole = [count * size for count, size in zip(tiles, (MMA_M * wm, MMA_N * wn, form.k), strict=True)]
@@ -445,7 +430,7 @@ _Way = Callable[[st.DrawFn, str], Operation]
 
 _ELEMENT_BY_ELEMENT: tuple[_Way, ...] = (_elementwise_in_registers, _elementwise_in_memory)
 
-#: name of an operation that isn't elementwise -> the ways to draw its operands
+#: name of an operation that isn't elementwise -> the functions that draw it
 _WAYS: dict[str, tuple[_Way, ...]] = {
     COPY.name: (_copy_in_memory, _copy_in_memory, _copy_of_registers, _copy_of_matrices, _copy_between_registers),
     COPY_ASYNC.name: (
@@ -464,5 +449,5 @@ _WAYS: dict[str, tuple[_Way, ...]] = {
 
 
 def ways_to_draw(record: TileOperation) -> tuple[_Way, ...]:
-    """Return the ways to draw an operation's operands; empty if none exists."""
+    """Return the functions that draw operations of `record`; empty if none exists."""
     return _WAYS.get(record.name, () if record.elementwise is None else _ELEMENT_BY_ELEMENT)

@@ -20,13 +20,13 @@ def autotune(
 ) -> Callable[[Kernel], TunedKernel]:
     """Return a decorator that tunes a kernel: launches use the fastest of several configurations for each key.
 
-    configs: `[tj.Config({"BM": 128}, threads=256), ...]`. They set constexpr parameters, which launches leave out; grid
-    functions see the values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
+    configs: `[tj.Config({"BM": 128}, threads=256), ...]`. They set constexpr parameters, which launches leave out; a
+    grid function receives their values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
     key: names of parameters. The kernel is tuned once for each combination of their values; for an array, its shape
     counts. Other signatures (types, alignment), devices and kernel sources are also tuned separately.
     prune: takes the configurations and the arguments by name, returns the configurations to try; called once per key.
     reset: names of arrays that a run changes and the next run reads, such as accumulators. They are restored before
-    each timing and at the end. Other arrays keep what the last run wrote.
+    each timing and at the end. Other arrays keep the results of the last run.
 
     All configurations are compiled in parallel, then timed in rotation on the arguments of the launch, as
     `tilejit.testing.do_bench` does; on the simulator, a modelled cost replaces the time. The table is kept on disk;

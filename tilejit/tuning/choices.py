@@ -17,7 +17,7 @@ from .table import Config
 
 _MODES = ("", "print", "off")
 
-#: takes the configurations and the arguments by name, and returns the configurations to try
+#: a function of the configurations and the arguments by name that returns the configurations to try
 Prune = Callable[[list[Config], Mapping[str, Any]], Sequence[Config]]
 
 
@@ -33,12 +33,12 @@ class Choices:
 
     @property
     def functions(self) -> tuple[tuple[str, Any], ...]:
-        """(parameter name, value) for values that are or contain functions, whose captured values can change."""
+        """(parameter name, value) for each configured value that is a function or a tuple with one."""
         named = [(name, value) for config in self.configs for name, value in config.values.items()]
         return tuple((name, value) for name, value in named if _has_function(value))
 
     def matching(self, given: Mapping[str, Any], threads: int | None) -> tuple[Config, ...]:
-        """Return the configurations with the values in `given` that, if they set threads, set this number."""
+        """Return the configurations with the values in `given` that don't set threads, or set `threads` (None: any)."""
         frozen = {name: freeze(value, name) for name, value in given.items()}
         return tuple(
             config
@@ -48,10 +48,7 @@ class Choices:
         )
 
     def worth_trying(self, kernel: str, values: Mapping[str, Any]) -> tuple[Config, ...]:
-        """Return the configurations that prune keeps for these arguments. kernel: its name.
-
-        raises: LaunchError if prune raises an error or returns anything but a non-empty list of configurations.
-        """
+        """Return the configurations that prune keeps for `values`; raise LaunchError if it fails or returns others."""
         if self.prune is None:
             return self.configs
         kept = self._pruned(kernel, GridArguments(values))
@@ -80,16 +77,13 @@ class Choices:
             # the user's function can raise anything
             raise LaunchError(
                 f"prune of {kernel} raised {type(error).__name__}: {error}",
-                hint=f"it gets the configurations, and by name {', '.join(named)}: the arguments of a launch, or the "
+                hint=f"it gets the configurations and, by name, {', '.join(named)}: the arguments of a launch, or the "
                 "specs passed to compile and explain",
             ) from error
 
 
 def autotune_mode() -> str:
-    """Return the value of TILEJIT_AUTOTUNE.
-
-    raises: LaunchError if the value is unknown.
-    """
+    """Return the value of TILEJIT_AUTOTUNE, "" if unset; raise LaunchError if it is unknown."""
     mode = os.environ.get("TILEJIT_AUTOTUNE", "")
     if mode not in _MODES:
         raise LaunchError(
@@ -100,7 +94,7 @@ def autotune_mode() -> str:
 
 
 def captured_of(functions: Sequence[tuple[str, Any]]) -> Hashable:
-    """Return a key of the values that the functions capture now. functions: `Choices.functions`."""
+    """Return a key of the values that `functions` capture now. functions: as `Choices.functions`."""
     return tuple([freeze(value, name) for name, value in functions])
 
 
@@ -109,10 +103,11 @@ def _has_function(value: Any) -> bool:
 
 
 def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[Config]) -> None:
-    """Raise LaunchError unless all configurations are valid for the kernel and distinct."""
+    """Raise LaunchError unless `configs` is a non-empty list of distinct configurations for these parameters."""
     if not isinstance(configs, (list, tuple)) or not all(isinstance(config, Config) for config in configs):
         raise LaunchError(
-            f"configs of {name} is {shown(configs)}", hint='write configs=[tj.Config({"BM": 128}, threads=256), ...]'
+            f"configs of {name} is not a list of tj.Config: {shown(configs)}",
+            hint='write configs=[tj.Config({"BM": 128}, threads=256), ...]',
         )
     if not configs:
         raise LaunchError(f"{name} has no configurations to tune", hint="give configs= at least one tj.Config")
@@ -137,7 +132,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
 
 
 def check_names(name: str, parameters: Sequence[Parameter], config: Config, what: str, names: Sequence[str]) -> None:
-    """Raise LaunchError unless `names` is a valid list of parameter names. what: the option, "key" or "reset"."""
+    """Raise LaunchError unless `names` lists parameters that launches pass. what: the option, "key" or "reset"."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
         hint = f'write {what}=["A", "B"], or {what}=[] for none'
         raise LaunchError(f"{what}={shown(names)} of {name} is not a list of names", hint=hint)

@@ -1,4 +1,4 @@
-"""Tuned kernels."""
+"""The kernel that `autotune` returns."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _CHOSEN = 4096
 
 
 class TunedKernel(Kernel):
-    """A kernel with configurations: `k[grid](*args)` launches it in the fastest one; the first launch tunes the kernel.
+    """A kernel with configurations. `k[grid](*args)` launches the fastest; the first launch for a key tunes the kernel.
 
     kernel: the kernel without configurations; `k.kernel[grid](*args, BM=64)` launches it in any configuration.
     """
@@ -118,7 +118,7 @@ class TunedKernel(Kernel):
     def compile_named(
         self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
     ) -> tuple[Compiled, tuple[str, ...]]:
-        """Compile the configuration that `pick` chooses. Its parameters and threads, if passed, restrict the choice."""
+        """Compile the configuration that `pick` chooses; return it with remarks on the choice."""
         given = {name: value for name, value in arguments.items() if name in self.choices.names}
         others = {name: value for name, value in arguments.items() if name not in given}
         picked = pick(self, (), others, target, threads, given)
@@ -126,7 +126,6 @@ class TunedKernel(Kernel):
         return self.variants.variant(request).compiled, picked.remarks
 
     def open_values(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
-        """Bind the arguments of the parameters that configurations don't set, in order."""
         if named:
             self._refuse_values(named)
         return bind(self.name, self.open_parameters, args, named)
@@ -140,7 +139,6 @@ class TunedKernel(Kernel):
                 )
 
     def refuse_threads(self, threads: int | None) -> None:
-        """Raise LaunchError if threads are passed although configurations set them."""
         if threads is not None and any(config.threads is not None for config in self.choices.configs):
             raise LaunchError(
                 f"the threads of {self.name} come from its configurations and can't be passed",
@@ -152,9 +150,9 @@ class TunedKernel(Kernel):
         return [config.values[p.name] if p.name in config.values else next(remaining) for p in self.parameters]
 
     def choose(self, values: Sequence[Any], launcher: TunedLauncher) -> Config:
-        """Return the configuration for these arguments; tune the kernel if the fastest isn't known.
+        """Return the fastest configuration for the arguments `values`; tune the kernel if it isn't known.
 
-        If the grid has no CTAs in any configuration, nothing is timed or stored.
+        With TILEJIT_AUTOTUNE=off, or if the grid has no CTAs in any configuration, return the first candidate untimed.
         """
         call = Call(self.open_parameters, values)
         device = devices.of(call)
@@ -186,7 +184,7 @@ class TunedKernel(Kernel):
         if mode == "off" or len(candidates) == 1:
             return candidates[0]
         question = self.question(device, target, launcher.threads, values, values, call, candidates)
-        # raise errors of the launch itself here, because they don't depend on the configuration
+        # These errors don't depend on the configuration, so the launch raises them before it tries any.
         device.check(target)
         devices.check_environment(call)
         try:
@@ -199,7 +197,7 @@ class TunedKernel(Kernel):
             first = candidates[0]
             if 0 in launcher.of(first).launch(self.complete(values, first)).grid:
                 return None
-            # another thread's launch had an empty grid, and this one waited for its result
+            # The grid was empty in a launch of another thread, whose search this thread waited for.
             return self._choose(device, values, call, launcher)
         if mode == "print":
             print(tuning, file=sys.stderr)
@@ -209,7 +207,7 @@ class TunedKernel(Kernel):
         self, device: Device, target: Target, threads: int, values: Sequence[Any],
         placeholders: Sequence[Any], call: Call, candidates: tuple[Config, ...],
     ) -> Question:
-        """Return the tuning question. placeholders: `values`, with arrays in place of specs. call: reads them."""
+        """Return the tuning question. placeholders: `values`, with arrays in place of specs. call: of these."""
         aliased = frozenset(position for pair in call.overlaps for position in pair)
         typed = signature(self.open_parameters, placeholders, call.arguments, target, aliased)
         captured = self.captured.number(), captured_of(self._functions_of_configs)
@@ -221,18 +219,16 @@ class TunedKernel(Kernel):
         return ", ".join(f"{name}={_text(named[name])}" for name in self.choices.key)
 
     def by_name(self, values: Sequence[Any]) -> dict[str, Any]:
-        """Map names to the arguments of the parameters that configurations don't set."""
         return {p.name: value for p, value in zip(self.open_parameters, values, strict=True)}
 
     def _passed(self, values: Sequence[Any], call: Call) -> dict[str, Any]:
-        """Map names to arguments, with numbers as the kernel receives them: 2 becomes 2.0 for a float."""
         return {
             p.name: value if argument is None or not isinstance(value, (bool, int, float, np.generic)) else argument
             for p, value, argument in zip(self.open_parameters, values, call.arguments, strict=True)
         }
 
     def answer(self, question: Question) -> Tuning | None:
-        """Return the finished table for a question from memory or disk, or None."""
+        """Return the finished table for `question` from memory or disk, or None if it isn't finished."""
         tuning = self._tunings.peek(question.identity)
         if tuning is None:
             tuning = Search(self, question).table
@@ -248,8 +244,8 @@ class TunedKernel(Kernel):
 
 
 def _extra_key_of(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
-    """Return a function that computes a key of the other inputs to the choice of a configuration."""
-    # each launch reads the environment, which takes 1 us, so that a change of the variable takes effect
+    """Return a function that returns a key of TILEJIT_AUTOTUNE and the values that `functions` capture now."""
+    # Each launch reads the variable, which takes 1 us, so that a change takes effect.
     mode = functools.partial(os.environ.get, "TILEJIT_AUTOTUNE")
     return (lambda: (mode(), captured_of(functions))) if functions else mode
 

@@ -1,4 +1,4 @@
-"""The configuration in which `compile` and `explain` compile a tuned kernel, and the reason for it."""
+"""The choice of a configuration for `compile` and `explain` of a tuned kernel, with its reason."""
 
 from __future__ import annotations
 
@@ -43,9 +43,11 @@ def pick(
     kernel: TunedKernel, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
     threads: int | None, given: Mapping[str, Any] = _NOTHING,
 ) -> Pick:
-    """Return the fastest known configuration for these arguments, which may be specs; else the first one.
+    """Return the fastest known configuration for the arguments, which may be specs, else the first one.
 
     given: values that the configuration must have. threads: the number that it must have if it sets one; None for any.
+    raises: LaunchError if no configuration has these, unless `given` has a value for each tuned parameter;
+        DeviceError if a choice needs a device and neither a device nor a target is given.
     """
     choices = kernel.choices
     matching = choices.matching(given, threads)
@@ -83,10 +85,7 @@ def pick(
 
 
 def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | None) -> Pick:
-    """Return a pick of the given values, which no configuration of the kernel has.
-
-    raises: LaunchError if a value is missing.
-    """
+    """Return a pick with the values `given`; raise LaunchError if a parameter that configurations set is missing."""
     wanted, choices = Config(dict(given)), kernel.choices
     text = ", ".join([*filter(None, [str(wanted)]), *([] if threads is None else [f"threads={threads}"])])
     if given.keys() == choices.names:
@@ -99,7 +98,7 @@ def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | No
 
 
 def _unknown(kernel: TunedKernel, values: Sequence[Any]) -> list[str]:
-    """Return the names of scalars that are specified only by type although the choice may depend on their values."""
+    """Return the scalars that `values` specifies only by type although the key or prune may depend on their values."""
     placeholders = hypothetical_arguments(kernel.open_parameters, values)
     open_ones = [
         p.name
@@ -113,10 +112,7 @@ def question_for(
     kernel: TunedKernel, values: Sequence[Any], target: str | Target | None, threads: int | None,
     candidates: tuple[Config, ...],
 ) -> Question:
-    """Return the tuning question of a launch with these arguments. values: arguments or specs.
-
-    raises: DeviceError if no device is available.
-    """
+    """Return a launch's question on the default device; raise DeviceError if none is available."""
     device = devices.default()
     chosen = find_target(target) if target is not None else kernel.options.target or device.target
     count = kernel.options.threads if threads is None else check_threads(threads)

@@ -1,4 +1,4 @@
-"""The search for the fastest configuration: compile all, time them in rotation, store each step on disk."""
+"""The search for the fastest configuration: compile all, time them in rotation, store results after each step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .kernel import TunedKernel
     from .tuned_launcher import TunedLauncher
 
-#: the maximum number of timings per configuration, and a total time in ms after which five suffice
+#: the maximum number of timings per configuration, and the total time in ms after which five timings suffice
 _MOST, _ENOUGH = 30, 100.0
 
 #: errors that a configuration causes: it can't be compiled by tilejit or the driver, or needs too many resources
@@ -46,19 +46,16 @@ _TOO_MUCH = ("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "CUDA_ERROR_INVALID_CLUSTER_S
 
 
 def is_unfit(error: TilejitError) -> bool:
-    """True if an error is caused by the configuration, so that trying it again fails the same way.
-
-    Errors of the call (its grid, its arrays, the environment) or of the machine are not: another launch may succeed.
-    """
+    """True if `error` is due to the configuration, and so would recur, rather than to the call or the machine."""
     return isinstance(error, _UNFIT) or isinstance(error, LaunchError) and error.message.startswith(_TOO_MUCH)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A search for the fastest of `candidates`.
+    """The inputs of a search for the fastest of `candidates`.
 
-    values, call, signature: for the parameters that configurations don't set. key: as text.
-    threads: per CTA, for configurations that don't set them. captured: a key of the captured values.
+    values, call, signature: of the parameters that configurations don't set. key: the key's parameters, as text.
+    threads: per CTA, for configurations that don't set them. captured: a key of the values that functions capture.
     """
 
     device: Device
@@ -73,19 +70,19 @@ class Question:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """A key that is equal for questions of one process that have the same answer."""
+        """A key for answers in this process: equal keys imply equal answers."""
         device, target = self.device.name, self.target.name
         return device, target, self.threads, self.signature, self.captured, self.key, self.candidates
 
     @property
     def extended(self) -> Signature:
-        """The signature with the values of all candidates. Its encoding identifies functions by their source."""
+        """The signature followed by the values of all candidates, for the key on disk."""
         values = [(name, ConstexprType.of(v)) for config in self.candidates for name, v in config.values.items()]
         return Signature((*self.signature.arguments, *values))
 
 
 class EmptyGrid(LaunchError):
-    """A configuration's grid has no CTAs, so it can't be timed. The grid of another launch may have some."""
+    """A configuration can't be timed, because this launch's grid has no CTAs in it."""
 
 
 def _empty_grid() -> EmptyGrid:
@@ -98,17 +95,17 @@ class Search:
     def __init__(self, kernel: TunedKernel, question: Question) -> None:
         self._kernel = kernel
         self._question = question
-        # errors of this run: the first one is the cause of the error that is raised if no configuration can run
+        # Errors of this run. If no configuration can run, the first one is the cause of the error that `run` raises.
         self._errors: list[TilejitError] = []
         self._launches: dict[Config, Launch] = {}
         trials = tuple(Trial(config) for config in question.candidates)
         self.table = Tuning(kernel.name, question.device.name, question.target.name, question.key, "", trials)
-        # everything that affects the variants or their times
+        # The key contains everything that affects the variants or their times.
         debug = kernel.options.debug
         self._entry = kernel.disk_cache.entry(question.extended, question.target, question.threads, debug)
         parts = (question.device.identity, question.key, *question.candidates, kernel.choices.reset)
         self._key = EntryKind.TUNING.key("\n".join(map(str, (self._entry.digest if self._entry else "", *parts))))
-        # separate from the final key, under which another process may have stored a finished table
+        # This key differs from the final one, under which another process may have stored a finished table.
         self._key_so_far = f"{self._key}\nso far"
         if self._entry is not None:
             store = self._entry.store
@@ -117,16 +114,13 @@ class Search:
                 self.table.resume(stored)
 
     def run(self, launcher: TunedLauncher) -> None:
-        """Time the candidates that aren't timed yet, and store the table after each step.
-
-        raises: LaunchError if no configuration can run or the launch itself is wrong; EmptyGrid if none has CTAs.
-        """
+        """Time the remaining candidates; store each step. raises: LaunchError if none can run or the call is wrong."""
         kernel, question, trials = self._kernel, self._question, self.table.trials
         if not any(trial.samples for trial in trials) and all(self._is_empty(t.config, launcher) for t in trials):
             raise _empty_grid()
         names = [p.name for p in kernel.parameters]
         call = Call(kernel.parameters, kernel.complete(question.values, question.candidates[0]))
-        # an unannotated parameter may be a number in this launch
+        # `reset` may name an unannotated parameter, which may be a number in this launch.
         positions = [names.index(name) for name in kernel.choices.reset]
         kept = [position for position in positions if isinstance(call.arguments[position], ArrayView)]
         with question.device.bench(call, launcher.stream, kept) as bench:
@@ -142,7 +136,7 @@ class Search:
     def _running(
         self, bench: Bench, launcher: TunedLauncher, waiting: Sequence[Trial]
     ) -> list[tuple[Trial, Contender]]:
-        """Compile the trials in parallel and launch each once; return those that can run."""
+        """Compile the trials in parallel, launch each once, record failures, and return the trials that can run."""
         running = []
         tasks = [functools.partial(self._work, bench, launcher, trial.config) for trial in waiting]
         with Progress(f"tuning {self._kernel.name}", len(tasks)) as progress, closing(run_all(tasks)) as done:
@@ -153,7 +147,7 @@ class Search:
                     contender = Contender(outcome.value, trial.samples)
                     first = bench.round([contender.work])
                 except TilejitError as error:
-                    # the worker may have exhausted the machine's memory, or its kernel may have crashed LLVM
+                    # A worker may die because memory is exhausted or LLVM crashes; another attempt may succeed.
                     is_lost = isinstance(error, (WorkerError, EmptyGrid))
                     if not is_lost and not is_unfit(error):
                         raise
@@ -161,7 +155,7 @@ class Search:
                     self._errors.append(error)
                 else:
                     running.append((trial, contender))
-                    # times from a real clock vary, so the first launch only warms up
+                    # On a real clock, the first run includes the warm-up, so its time isn't kept.
                     trial.samples.extend(first if bench.is_exact else ())
                 self._keep()
         return running
@@ -169,7 +163,6 @@ class Search:
     def _work(
         self, bench: Bench, tuned: TunedLauncher, config: Config, compiler: Compiler | None
     ) -> Callable[[], None]:
-        """Compile one configuration and return a function that launches it."""
         kernel, launcher = self._kernel.kernel, tuned.of(config)
         values = self._kernel.complete(self._question.values, config)
         resolved = kernel.resolve(launcher.threads, values, compiler)
@@ -179,7 +172,7 @@ class Search:
         return resolved.function.prepare(launch, bench.staged(resolved.call)).run
 
     def _launch(self, config: Config, tuned: TunedLauncher) -> Launch:
-        """Return the launch of a configuration; its grid function is called once."""
+        """Return the launch of a configuration, cached so that the grid function is called once."""
         if config not in self._launches:
             self._launches[config] = tuned.of(config).launch(self._kernel.complete(self._question.values, config))
         return self._launches[config]
@@ -188,7 +181,7 @@ class Search:
         try:
             return 0 in self._launch(config, tuned).grid
         except LaunchError:
-            # raised again when the configuration is tried
+            # `_running` raises it when it tries the configuration.
             return False
 
     def _note(self, running: Sequence[tuple[Trial, Contender]]) -> None:

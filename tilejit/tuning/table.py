@@ -56,9 +56,9 @@ class Config:
 class Trial:
     """The result of trying one configuration.
 
-    samples: one time for each run.
-    is_out: timing stopped early, because it was clearly slower than another one.
-    reason: the error that keeps it from running, else None.
+    samples: the time of each run.
+    is_out: timing stopped early, because the configuration was clearly slower than another one.
+    reason: the error that keeps the configuration from running, else None.
     is_lasting: the configuration itself caused the error, so that no process needs to try it again.
     """
 
@@ -98,10 +98,7 @@ class Tuning:
 
     @property
     def best(self) -> Trial:
-        """The fastest configuration, or the first if nothing was timed.
-
-        raises: LaunchError, which lists the reasons, if no configuration can run.
-        """
+        """The trial of the fastest configuration, or the first of an untimed table; LaunchError if none can run."""
         if self.untimed:
             return self.trials[0]
         best = self.best_of([trial.config for trial in self.trials])
@@ -110,7 +107,7 @@ class Tuning:
         return best
 
     def best_of(self, configs: Sequence[Config]) -> Trial | None:
-        """Return the fastest of these configurations, or None if none of them was timed."""
+        """Return the trial of the fastest of `configs`, or None if none of them was timed."""
         timed = [
             (trial.median, number)
             for number, trial in enumerate(self.trials)
@@ -127,7 +124,7 @@ class Tuning:
 
     @property
     def rows(self) -> Sequence[tuple[str, ...]]:
-        """Configuration, time, ratio to the best, number of timings, remark; fastest first, untimed ones last."""
+        """(configuration, time, ratio to the best time, number of timings, remark) per trial, fastest first."""
         timed = sorted((t for t in self.trials if t.median is not None), key=lambda t: t.median or 0.0)
         rows = [
             (
@@ -165,7 +162,7 @@ class Tuning:
         return self.is_done and all(trial.is_lasting for trial in self.trials)
 
     def to_bytes(self) -> bytes:
-        """Encode the table for the disk. Reasons that aren't lasting are dropped, so that the trials are repeated."""
+        """Encode the table for the disk. It omits reasons that aren't lasting, so a later run repeats these trials."""
         trials = [
             {"samples": t.samples, "is_out": t.is_out, "reason": t.reason if t.is_lasting else None}
             for t in self.trials
@@ -173,9 +170,9 @@ class Tuning:
         return json.dumps({"is_done": self.is_final, "unit": self.unit, "trials": trials}).encode()
 
     def resume(self, stored: bytes) -> None:
-        """Restore the times and reasons that an earlier run stored for the same configurations.
+        """Restore the times and reasons that an earlier run `stored` for the same configurations.
 
-        Does nothing if that run timed none of them, because the machine rather than the configurations may be at fault.
+        If that run timed none of them, ignore it, because the machine rather than the configurations may be at fault.
         """
         record = json.loads(stored)
         if not any(earlier["samples"] for earlier in record["trials"]):

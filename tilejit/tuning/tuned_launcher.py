@@ -1,4 +1,4 @@
-"""A tuned kernel with its grid."""
+"""Launches of a tuned kernel."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class TunedLauncher(Launcher):
     """A tuned kernel with its grid, threads and stream.
 
-    Generated launchers (`runtime/fast_launch`) look up the configuration that was chosen for such arguments; this is
-    the slow path, which chooses it.
+    Generated launchers (`runtime/fast_launch`) look up configurations that were already chosen; this class is the slow
+    path, which chooses one.
     """
 
     __slots__ = ("_by_config", "_tuned")
@@ -32,12 +32,12 @@ class TunedLauncher(Launcher):
 
     @property
     def given_threads(self) -> int | None:
-        """The threads that the user chose; None if the configurations set them."""
+        """The threads per CTA, or None if a configuration sets threads."""
         return None if any(config.threads is not None for config in self._tuned.choices.configs) else self.threads
 
     @entry_point
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
-        """Return a prepared launch in the configuration for these arguments, which stays fixed."""
+        """Return a prepared launch, fixed to the configuration that is fastest for these arguments."""
         values = self._tuned.open_values(args, constexprs)
         config = self._tuned.choose(values, self)
         return self.of(config).bind(*self._tuned.complete(values, config))
@@ -48,10 +48,7 @@ class TunedLauncher(Launcher):
         return [ABSENT if p.name in names else next(values) for p in self._tuned.parameters]
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """Launch in the fastest configuration; the first launch with such arguments tunes the kernel.
-
-        values: of all parameters; those that the configuration sets are ignored.
-        """
+        """Launch in the fastest configuration; tune the kernel if it is unknown. values: of all parameters."""
         tuned = self._tuned
         names = tuned.choices.names
         given = [value for p, value in zip(tuned.parameters, values, strict=True) if p.name not in names]

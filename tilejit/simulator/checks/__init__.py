@@ -1,1 +1,1 @@
-"""Checks of a running program: races, definedness, memory traffic; and their reports."""
+"""Checks of a running kernel (races, undefined values, barriers), counts of its memory traffic, and reports."""

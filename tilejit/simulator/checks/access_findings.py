@@ -35,7 +35,7 @@ _RING_HINT = "put a barrier between them: one thread arrives after its access, t
 
 
 class AccessFindings:
-    """Adds findings about faulty accesses."""
+    """Reports faulty accesses as findings."""
 
     def __init__(
         self, lanes: Lanes, places: PtxPlaces, findings: Findings, precedence: Precedence, definedness: Definedness,
@@ -50,9 +50,9 @@ class AccessFindings:
         self.replicas = replicas
         #: copies by cp.async that have not been waited for
         self.in_flight: list[Batch] = []
-        #: shared address, CTA of the chunk → the instruction that initialized the mbarrier there, or None
+        #: (shared address, CTA of the chunk) → the instruction that initialized the mbarrier there, or None
         self.init_pc_of: Callable[[int, int], int | None] = lambda address, cta: None
-        #: bulk copies, TMA and wgmma
+        #: the bulk copies, TMA operations and wgmma products of the chunk
         self.operations: Operations | None = None
 
     def place(self, region: MemoryRegion, cell: int, site: Site) -> str:
@@ -65,7 +65,6 @@ class AccessFindings:
         return place(region, offset, 1 << site.shift)
 
     def describe(self, region: MemoryRegion, cells: Index, me: Record, at: int, site: Site, verb: str = "") -> str:
-        """Describe the access to cell `at`, and its instruction."""
         return (
             f"{self.lanes.describe(int(me[at]))} {verb or _VERBS[site.kind]} {1 << site.shift} bytes at "
             f"{self.place(region, int(cells[at]), site)} of {region.space} memory\n  {self.places.describe(site.pc)}"
@@ -75,7 +74,7 @@ class AccessFindings:
         return [int(x) - 1 for x in fast_unique(me)]
 
     def sources(self, region: MemoryRegion, cells: Index, me: Record, site: Site) -> None:
-        """Report if a copy in flight still reads cells that are about to be written."""
+        """Report a copy in flight that still reads one of `cells`, which are about to be written."""
         hit = touching(self.in_flight, region, cells, targets=False)
         if hit is None:
             return
@@ -89,7 +88,6 @@ class AccessFindings:
         )
 
     def target_in_flight(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
-        """Report accesses to the cells `at`, which are targets of a copy in flight."""
         if not at.size:
             return
         first = int(at[0])
@@ -110,7 +108,6 @@ class AccessFindings:
         )
 
     def of_barrier(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
-        """Report accesses to the cells `at`, which are part of an mbarrier."""
         if not at.size:
             return
         first = int(at[0])
@@ -129,10 +126,7 @@ class AccessFindings:
     def add_unwaited(
         self, access: str, pc: int, other_pc: int, threads: list[int], did: str, count: int = 1
     ) -> None:
-        """Report an access to cells that an agent wrote or read, before its thread has waited for the agent.
-
-        access: its description. did: the agent's access, "wrote" or "read".
-        """
+        """Report an access to cells that an asynchronous operation wrote or read (`did`), before a wait for it."""
         opcode = self.places.opcode(other_pc)
         operation, wait = next(x[1:] for x in _WAITS if x[0] in opcode)
         self.findings.add(
@@ -144,7 +138,7 @@ class AccessFindings:
         )
 
     def unwritten(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
-        """Mark the result of a load of unwritten cells, whose use is an error; report other accesses at once."""
+        """Mark the result of a load of unwritten cells as undefined; report accesses other than loads at once."""
         if not self.definedness.defers(site.pc):
             self.uninitialized(region, cells, me, at, site)
             return
@@ -171,7 +165,6 @@ class AccessFindings:
     def changed(
         self, region: MemoryRegion, cells: Index, me: Record, records: Record, at: Index, site: Site
     ) -> None:
-        """Report cells that ld.global.nc reads and the kernel writes, in either order."""
         if not at.size:
             return
         first = int(at[0])
@@ -189,10 +182,7 @@ class AccessFindings:
     def race(
         self, region: MemoryRegion, cells: Index, me: Record, records: Record, at: Index, site: Site, did: str
     ) -> bool:
-        """Report races with the recorded accesses at `at`. Return True if any is an error.
-
-        did: what the other threads did, "wrote" or "read".
-        """
+        """Report races with the recorded accesses, which wrote or read (`did`); return True if any is an error."""
         wrong = False
         while at.size:
             shadow: Shadow = region.shadow
@@ -232,9 +222,9 @@ class AccessFindings:
         return wrong
 
     def before_exchange(self, site: Site, other_pc: int) -> bool:
-        """True if a plain load and a compare-and-swap access the same address register.
+        """True if `site` and `other_pc` are a plain load and a compare-and-swap with the same address operand.
 
-        The load gives the first guess of a compare-and-swap loop, which verifies it.
+        The load gives a compare-and-swap loop its first guess, which the loop verifies.
         """
         pair = [site, *(s for s in self.sites if s.pc == other_pc)]
         loads = [s for s in pair if s.kind == "load" and not s.strong]

@@ -36,7 +36,7 @@ class Start:
 
 
 class Agents:
-    """The checks of a chunk's asynchronous operations."""
+    """Checks the asynchronous operations of a chunk of CTAs."""
 
     def __init__(self, checker: AccessChecker, operations: Operations) -> None:
         self.checker = checker
@@ -45,7 +45,7 @@ class Agents:
         self.report.operations = operations
 
     def read(self, spans: Sequence[ByteSpan], start: Start, agent: Hashable, cta: int) -> int:
-        """Check and record reads by an agent of a CTA of the chunk, at their issue. Return the event."""
+        """Check the reads of an operation at its issue, and record them for `agent` of `cta`; return their event."""
         event = self.order.tick(start.site.pc)
         actor = self.record_of(agent, cta)
         for span in spans:
@@ -62,7 +62,6 @@ class Agents:
         return event
 
     def read_each(self, reads: Sequence[tuple[Sequence[ByteSpan], Start, Hashable, int]]) -> Index:
-        """Check and record reads by several agents for one instruction; see `read`. Return the events."""
         # Checking the reads one by one makes a checked product of 16 CTAs take 1.3 times as long.
         if all(len(spans) == 1 and spans[0].region is reads[0][0][0].region for spans, *_ in reads):
             region = reads[0][0][0].region
@@ -98,7 +97,7 @@ class Agents:
             shadow.agents = True
 
     def land(self, spans: Sequence[ByteSpan], agent: Hashable, cta: int, pc: int) -> int:
-        """Record the writes of an operation at its delivery. Return the event."""
+        """Record the writes of an operation at its delivery; return the event."""
         event = self.order.tick(pc)
         stamp = np.uint64(event << 32 | self.record_of(agent, cta))
         clocks = self.order.need_clocks()
@@ -109,7 +108,7 @@ class Agents:
         return event
 
     def news(self, agent: Hashable, cta: int, event: int, issued: Index | None = None) -> Message:
-        """Return the message that a wait for an agent's event acquires. issued: the row that `issued` returned."""
+        """Return the message that a wait for an agent's event acquires. issued: a result of `self.issued`."""
         clocks = self.order.need_clocks()
         column = clocks.agent_column(agent, cta)
         message = self.order.nothing()
@@ -119,7 +118,7 @@ class Agents:
         return message
 
     def issued(self, position: int) -> Index:
-        """Return a row of the clocks: the events that a thread knows to have been executed."""
+        """Return a row of the clocks: the events that the thread at `position` knows to be executed."""
         return self.order.need_clocks().known_to(position, *self.order.starts())
 
     def waited(self, positions: Index, agent: Hashable, event: int) -> None:
@@ -128,15 +127,11 @@ class Agents:
         self.order.learn(positions, self.news(agent, cta, event))
 
     def is_known(self, agent: Hashable, cta: int, event: int) -> bool:
-        """True if an agent's event is ordered before some thread of its CTA."""
         clocks = self.order.need_clocks()
         return event <= clocks.latest_known(clocks.agent(agent), cta)
 
     def examine(self, span: ByteSpan, records: Record, start: Start, does: str, did: str) -> None:
-        """Report earlier accesses that aren't ordered before the issuers, or aren't visible to the asynchronous proxy.
-
-        does: the operation's access, "reads" or "writes". did: the earlier accesses, "wrote" or "read".
-        """
+        """Report earlier accesses that aren't ordered before the issuers or are hidden from the asynchronous proxy."""
         # Most accesses precede a barrier; checking that first makes checked products nearly twice as fast.
         if self.order.all_before_barrier(span.region.space, records[None], start.issuers[None]):
             return
@@ -146,7 +141,7 @@ class Agents:
         different, where = different[known], where[known]
         several = (different & KIND) == SEVERAL
         if np.count_nonzero(several):
-            # if several threads wrote the same value, examine one of them
+            # If several threads wrote the same value, one of them is examined.
             different[several] = shadow.log.records[(different[several] & ACTOR).astype(np.int64)]
         single = (different & KIND) == 0
         different, where = different[single], where[single]
@@ -169,7 +164,7 @@ class Agents:
         hidden = ask[~self.order.seen_by_proxy(span.region.space, actors[ask], events[ask], by[ask])]
         if not hidden.size:
             return
-        # NVIDIA's libraries use and document copies without a fence into a stage that was read before a CTA barrier
+        # Only warn if a CTA barrier follows the read: NVIDIA's libraries copy into such stages without a fence.
         cta = self.order.home(by[hidden])[0]
         excused = (events[hidden] < self.order.cta_start[cta]) & (self.order.home(actors[hidden])[0] == cta)
         excused &= span.region.space == "shared" and (does, did) == ("writes", "read")
@@ -190,8 +185,6 @@ class Agents:
     def record_of(self, agent: Hashable, cta: int) -> int:
         clocks = self.order.need_clocks()
         return clocks.agent_record(clocks.agent(agent), cta)
-
-    # messages
 
     def report_unordered(
         self, span: ByteSpan, at: int, actor: int, event: int, start: Start, does: str, did: str

@@ -24,9 +24,9 @@ from .pages import PAGE_BITS, Page, Rows, page_of
 THREAD, WARP_OF, CTA_OF, AGENT = 0, 1, 2, 3
 #: the empty frontier
 NOTHING = 0
-#: elements of rows that are processed at once: 4 MiB
+#: number of row elements that are processed at once (4 MiB)
 STEP_ELEMENTS = 1 << 20
-# Frontiers from here on are rows of pages: the high bits are the page's number, the low bits the row's index.
+# Frontiers from this number on are rows of pages: the high bits are the page's number, the low bits the row's index.
 PAGED = 1 << 30
 _ROW_OF_PAGE = (1 << PAGE_BITS) - 1
 
@@ -51,7 +51,6 @@ class ClockSets:
         self.sweep_pages_at = 8 * STEP_ELEMENTS
 
     def columns(self, kind: int, ids: Index) -> Index:
-        """Return the columns of threads, warps, CTAs or agents; add missing ones."""
         table = self.tables[kind]
         missing = table[ids] == 0
         if np.count_nonzero(missing):
@@ -74,7 +73,6 @@ class ClockSets:
             self.tables[AGENT] = np.pad(self.tables[AGENT], (0, missing))
 
     def rows(self, numbers: Index) -> Rows:
-        """Return a copy of the rows of frontiers."""
         if not self.pages:
             return self.table[:, : self.width][numbers]
         result = self.table[:, : self.width][np.where(numbers < PAGED, numbers, NOTHING)]
@@ -96,7 +94,6 @@ class ClockSets:
             yield at[pages == page], self.opened[1]
 
     def widened(self, rows: Rows) -> Rows:
-        """Pad rows to the current number of columns."""
         missing = self.width - rows.shape[-1]
         if not missing:
             return rows
@@ -182,7 +179,7 @@ class ClockSets:
         return result
 
     def number_of(self, row: Rows) -> int:
-        """Return a frontier with this row, NOTHING if it is zero."""
+        """Add `row` and return its frontier, or return NOTHING if all elements are 0."""
         return int(self.keep(row[None])[0]) if np.count_nonzero(row) else NOTHING
 
     @property
@@ -190,10 +187,7 @@ class ClockSets:
         return self.count > self.sweep_at or self.paged_elements > self.sweep_pages_at
 
     def sweep(self, kept: Sequence[Index]) -> None:
-        """Drop frontiers that no array in `kept` refers to, and update the numbers in these arrays in place.
-
-        Pages are dropped as a whole, and keep their numbers.
-        """
+        """Drop frontiers that no array in `kept` contains; renumber the arrays in place. Page numbers don't change."""
         stays = np.zeros(self.count, bool)
         stays[NOTHING] = True
         pages: set[int] = set()
@@ -215,19 +209,17 @@ class ClockSets:
         self.sweep_at = 2 * self.count + max(64, 4 * STEP_ELEMENTS // self.width)
 
     def reach(self, numbers: Index, thread: Index, warp: Index, cta: Index, events: Index) -> NDArray[np.bool_]:
-        """Return whether each frontier includes an event of a thread, given its warp and CTA."""
+        """Return a mask: frontier i includes event i of thread i, which is in warp i and CTA i."""
         until = np.zeros(numbers.size, np.uint32)
         for table, ids in zip(self.tables[:AGENT], (thread, warp, cta), strict=True):
             np.maximum(until, self.values(numbers, table[ids]), out=until)
         return events <= until
 
     def reach_agents(self, numbers: Index, agents: Index, events: Index) -> NDArray[np.bool_]:
-        """Return whether each frontier includes an event of an agent."""
         self.need_agents(int(agents.max(initial=-1)) + 1)
         return events <= self.values(numbers, self.tables[AGENT][agents])
 
     def values(self, numbers: Index, columns: NDArray[np.int32]) -> NDArray[np.uint32]:
-        """Return the element of each frontier in the corresponding column."""
         result: NDArray[np.uint32] = self.table[np.where(numbers < PAGED, numbers, NOTHING), columns]
         for at, rows in self.paged(numbers) if self.pages else ():
             # a page lacks the columns that were added after it

@@ -1,14 +1,14 @@
 """Vector clocks of the warps of a cluster.
 
 They are kept for kernels in which named barriers, mbarriers, cluster barriers or asynchronous operations order some
-threads of a CTA and not others. A *view* is a row of events: the accesses of the column's threads, or agent, up to that
-event happen before what the view's owner does next.
+threads of a CTA and not others. A *view* is a row with an event per column: the accesses of the column's threads, or
+agent, up to that event happen before what the view's owner does next.
 
     columns   the cluster's warps, rank by rank; then, one column per rank, threads that have released something
               without the rest of their warp, and agents (`agents.py`)
     rows      a CTA's warps; threads that have acquired something without the rest of their warp
-    planes    the clocks for ordinary accesses; those for the asynchronous proxy, for shared and for global memory; in
-              clusters of several CTAs and in kernels with the asynchronous proxy, the events known to be executed,
+    planes    the clocks for ordinary accesses; the clocks for the asynchronous proxy, for shared and for global memory;
+              in clusters of several CTAs and in kernels with the asynchronous proxy, the events known to be executed,
               whether or not their accesses are visible
 
 A proxy fence copies the first plane into another. Everything else updates all planes, except some messages to other
@@ -40,7 +40,7 @@ EMPTY = np.zeros(0, np.int64)
 def products_of(group: int) -> Hashable:
     """Return the name of the agent that performs the products of a CTA's warpgroup.
 
-    All four warps issue a product, so an event of this agent happens after all of them have reached it.
+    All four warps issue a product together, so an event of this agent implies that all of them have reached it.
     """
     return "products", group
 
@@ -86,14 +86,10 @@ class Clocks:
         return np.zeros((self.views.shape[0], self.lanes.ctas, self.width), np.int64)
 
     def widened(self, message: RowOfEach) -> RowOfEach:
-        """Pad a message to the current number of columns."""
         missing = self.width - message.shape[-1]
         return np.pad(message, ((0, 0), (0, 0), (0, missing))) if missing else message
 
-    # rows and columns
-
     def need_rows(self, positions: Index) -> Index:
-        """Return the rows of single threads; add missing ones."""
         threads = self.lanes.full["thread"][positions]
         fresh = np.unique(threads[self.rows[threads] < 0])
         if fresh.size:
@@ -106,7 +102,6 @@ class Clocks:
         return result
 
     def need_columns(self, positions: Index) -> Index:
-        """Return the columns of single threads; add missing ones."""
         threads = self.lanes.full["thread"][positions]
         fresh = np.unique(threads[self.columns[threads] < 0])
         if fresh.size:
@@ -116,7 +111,7 @@ class Clocks:
         return result if self.ranks == 1 else result + self.lanes.full["chunk_cta"][positions] % self.ranks
 
     def agent(self, name: Hashable) -> int:
-        """Return the number of an agent, such as a barrier's copies; each CTA has one of that name."""
+        """Return the number of the agents called `name`, of which each CTA has one; add them if they are new."""
         if name not in self.agents:
             self.agents[name] = len(self.agent_columns)
             self.agent_columns.append(self.width)
@@ -130,7 +125,6 @@ class Clocks:
         return warps if self.ranks == 1 else ctas % self.ranks * self.warps + warps
 
     def raise_all_warps(self, rows: RowOfEach, ctas: Index, events: Index) -> None:
-        """Raise the clocks of all warps of each row's CTA to an event."""
         if self.ranks == 1:
             rows[:, : self.warps] = np.maximum(rows[:, : self.warps], events[:, None])
             return
@@ -139,15 +133,13 @@ class Clocks:
         rows[each, columns] = np.maximum(rows[each, columns], events[:, None])
 
     def shared_agent_columns(self) -> NDArray[np.bool_]:
-        """Return a mask of the columns of agents that write only shared memory."""
         columns = [first for number, first in enumerate(self.agent_columns) if number not in self.outer_agents]
         result = np.zeros(self.width, bool)
         result[(np.array(columns, np.int64)[:, None] + np.arange(self.ranks)).reshape(-1)] = True
         return result
 
     def agent_record(self, agent: int, cta: int) -> int:
-        """Return the number of a CTA's agent in records of accesses."""
-        # Give each agent a warp of its own, so that agents that read the same place don't hide each other's records.
+        # Each agent has a warp of its own, so that agents that read the same location don't hide each other's records.
         return self.last_agent - WARP * (agent * self.lanes.ctas + cta)
 
     def agent_of(self, actors: Index) -> tuple[Index, Index]:
@@ -157,12 +149,10 @@ class Clocks:
 
     @property
     def next_agent(self) -> int:
-        """The number that records would give to the next agent of the first CTA."""
         return self.agent_record(len(self.agent_columns), 0)
 
     @property
     def any_agents(self) -> bool:
-        """True if records may contain agents."""
         return self.next_agent < LAST_AGENT
 
     def is_agent(self, actors: Index) -> NDArray[np.bool_]:
@@ -171,10 +161,8 @@ class Clocks:
     def widen(self, count: int) -> None:
         self.views = np.pad(self.views, ((0, 0), (0, 0), (0, 0), (0, count)))
 
-    # releases, acquires and fences
-
     def split_warps(self, positions: Index) -> tuple[Index, Index, Index]:
-        """Return (CTA, warp) of each warp all of whose threads are given, and the positions of the other threads."""
+        """Return the CTAs and warps of all complete warps in `positions`, and the positions of the other threads."""
         warp = self.lanes.full["chunk_warp"][positions]
         counts = np.bincount(warp, minlength=self.warp_sizes.size)
         whole = counts == self.warp_sizes
@@ -185,7 +173,6 @@ class Clocks:
         return ctas, warps, alone
 
     def ctas_and_warps(self, positions: Index) -> tuple[Index, Index]:
-        """Return the threads' CTAs in the chunk, and their warps in the CTA."""
         ctas, warps = np.divmod(self.lanes.full["chunk_warp"][positions], self.warps)
         return ctas, warps
 
@@ -225,7 +212,6 @@ class Clocks:
         return message
 
     def known_to(self, position: int, cta_start: Index, warp_start: Index) -> Index:
-        """Return the last event of each column that a thread knows to be executed."""
         cta, warp = divmod(int(self.lanes.full["chunk_warp"][position]), self.warps)
         thread = position % self.lanes.threads
         known: Index = self.views[self.executed, cta, warp].copy()
@@ -247,7 +233,6 @@ class Clocks:
         message[:, ctas] = np.maximum(message[:, ctas], rows)
 
     def learn(self, positions: Index, message: RowOfEach) -> None:
-        """Join a message into the views of threads, or of whole warps."""
         message = self.widened(message)
         ctas, warps, alone = self.split_warps(positions)
         if ctas.size:
@@ -265,10 +250,10 @@ class Clocks:
         self.views[GENERIC, ctas, inside, columns] = np.maximum(self.views[GENERIC, ctas, inside, columns], events)
 
     def fence_proxy(self, positions: Index, space: str, now: int, cta_start: Index, warp_start: Index) -> None:
-        """Make all that happened before these threads visible to the asynchronous proxy. space: "" for both spaces.
+        """Make everything that these threads know visible to the asynchronous proxy. space: "" for both spaces.
 
-        A fence by a whole warp counts for its lanes' accesses wherever they are known. That is too lenient for a thread
-        that acquires such an access from a message released before the fence.
+        A fence by a whole warp also covers its lanes' earlier accesses for threads that acquired them from a message
+        released before the fence, which is too lenient.
         """
         if not self.has_proxies:
             return
@@ -297,13 +282,10 @@ class Clocks:
                 known[each, columns] = now
                 view[home, rows] = np.maximum(view[home, rows], known)
 
-    # barriers of whole CTAs, warps and groups of lanes
-
     def join_ctas(self, ctas: Index) -> None:
         self.views[:, ctas] = self.views[:, ctas].max(axis=2, keepdims=True)
 
     def join_warps(self, positions: Index) -> None:
-        """Join the views of all threads of each of these threads' warps."""
         if not self.rows_of:
             return
         joining = np.zeros((self.lanes.ctas, self.warps), bool)
@@ -315,7 +297,6 @@ class Clocks:
                 self.views[:, ctas, warp] = np.maximum(self.views[:, ctas, warp], joined)
 
     def join_lanes(self, positions: Index, starts: Index) -> None:
-        """Join the views of each run of threads of one warp; `starts` are the runs' first indices."""
         if not self.rows_of:
             return
         for members in np.split(positions, starts[1:]):
@@ -328,10 +309,8 @@ class Clocks:
             rows = self.need_rows(members)
             self.views[:, cta, rows] = joined[:, None]
 
-    # queries
-
     def events_of(self, plane: int, actors: Index, by: Index) -> Index:
-        """Return the last event of each actor, of the same cluster, that is ordered before the thread at `by`."""
+        """Return each actor's last event that is ordered before the thread at `by`, which is in the same cluster."""
         rows_of_cta, width = self.views.shape[2:]
         flat = self.views[plane].reshape(-1)
         chunk_warp = self.lanes.full["chunk_warp"][by]
@@ -354,18 +333,16 @@ class Clocks:
         return result
 
     def seen_of_all_warps(self, plane: int, by: Index) -> Index:
-        """Return, for each row of `by`, the event up to which all its threads see all warps of their common CTA."""
+        """Return, for each row of threads of one CTA, the event up to which they all see all warps of that CTA."""
         ctas, warps = self.ctas_and_warps(by)
         columns = ctas[:, :1] % self.ranks * self.warps + np.arange(self.warps)
         result: Index = self.views[plane, ctas[:, :, None], warps[:, :, None], columns[:, None]].min(axis=(1, 2))
         return result
 
     def latest_known(self, agent: int, cta: int) -> int:
-        """Return the last event of a CTA's agent that is ordered before some thread of the CTA."""
         return int(self.views[GENERIC, cta, :, self.agent_columns[agent] + cta % self.ranks].max())
 
     def executed_for(self, cta: int, actors: Index) -> Index:
-        """Return the last event of each actor of the cluster that some thread of a CTA knows to be executed."""
         assert self.executed is not None, "clusters of several CTAs have this plane"
         known = self.views[self.executed, cta].max(axis=0)
         result = np.zeros(actors.size, np.int64)
@@ -374,7 +351,7 @@ class Clocks:
         return result
 
     def columns_of(self, actors: Index) -> list[Index]:
-        """Return each actor's column in up to two arrays: of its warp or agent, and of the thread, -1 for none."""
+        """Return each actor's warp or agent column and, if any actor has one, each thread column, -1 for none."""
         threads = (actors - 1) % self.lanes.threads
         warps = threads // WARP
         own = self.columns[threads]

@@ -33,9 +33,9 @@ Marks = NDArray[np.int32]
 
 UNWRITTEN_HINT = "write it first: memory that a kernel allocates is uninitialized, not zero"
 
-# Compilers may leave unused elements of a vector unwritten.
+# These instructions pack elements into vectors, whose unused elements compilers may leave unwritten.
 _PACKS = frozenset({"mov", "prmt", "bfi"})
-#: their arguments are visible to other lanes, threads or units
+#: instructions whose arguments are visible to other lanes, threads or units
 _COLLECTIVES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma", "wmma", "wgmma", "ldmatrix", "stmatrix",
                           "tcgen05", "bar", "barrier", "call", "atom", "red", "cp"})
 
@@ -50,7 +50,7 @@ class StoreNote:
     positions: Index
     view: NDArray[Any]
     index: Index
-    #: the previous view[index]
+    #: the elements `view[index]` before the store
     old: NDArray[Any]
 
 
@@ -74,17 +74,15 @@ class Definedness:
         self.marks: dict[str, Marks] = {}
         self.reads: dict[int, list[tuple[Index, NDArray[np.bool_], int]]] = {}
         self.stores: dict[int, list[StoreNote]] = {}
-        # while there are marks: the predicate of each selp of the current block
+        # The predicate of each selp of the current block, kept while there are marks.
         self.selected: dict[int, Any] = {}
-        # while there are marks: for each shuffle of the current block, a function that moves marks between its lanes
+        # For each shuffle of the current block, a function that moves marks between lanes, kept while there are marks.
         self.shuffles: dict[int, Callable[[Marks], Marks]] = {}
 
     def defers(self, pc: int) -> bool:
-        """True if this instruction loads into registers of its own thread."""
         return self.function.body[pc].root in ("ld", "ldu")
 
     def read(self, pc: int, message: str, positions: Index, unwritten: NDArray[np.bool_]) -> None:
-        """Record that threads have read unwritten memory. unwritten: a row for each thread, of its cells."""
         self.origins.append((message, pc))
         self.reads.setdefault(pc, []).append((positions, unwritten, len(self.origins) - 1))
         self.active = True
@@ -104,13 +102,11 @@ class Definedness:
         self.active = True
 
     def storing(self, pc: int, region: MemoryRegion, cells: Index, view: NDArray[Any], index: Index) -> None:
-        """Record that the executing threads are about to store to checked memory."""
         positions = self.lanes.positions()
         note = StoreNote(region, cells.reshape(positions.size, -1), positions, view, index, view[index])
         self.stores.setdefault(pc, []).append(note)
 
     def finish(self, block: BasicBlock, positions: Index) -> None:
-        """Update the marks after a block, for the threads that have executed it."""
         steps = self.steps.get(block.index)
         if steps is None:
             steps = self.steps[block.index] = [step_of(pc, self.function.body[pc]) for pc in block.pcs]
@@ -127,7 +123,6 @@ class Definedness:
         self.active = bool(self.marks)
 
     def drop_dead(self, block: BasicBlock) -> None:
-        """Drop the marks of dead registers, after all threads have left the block."""
         live = 0
         for target in block.targets:
             live |= self.program.live[target] if target != EXIT else 0
@@ -135,11 +130,10 @@ class Definedness:
         self.marks = {x: marks for x, marks in self.marks.items() if x in slots and live >> slots[x] & 1}
 
     def follow(self, step: Step, positions: Index) -> None:
-        """Propagate marks through one instruction."""
         for name in step.addresses:
             self.use(name, step.pc, positions, "uses it as an address")
         if step.root in _COLLECTIVES:
-            # a lane whose value no lane reads may have skipped the write; lanes that read it get the mark
+            # A lane may skip the write of a value that no lane reads; lanes that read the value get the mark.
             ignored = self.skips.values() if step.root == "shfl" else ()
             for name in step.sources:
                 self.use(name, step.pc, positions, "passes it on", ignored)
@@ -160,9 +154,9 @@ class Definedness:
             self.mark(name, positions, marks)
 
     def combined(self, names: tuple[str, ...], positions: Index, packs: bool = False) -> Marks | None:
-        """Return for each thread the mark of one of these registers; None if none of them has marks.
+        """Return for each thread the mark of one of these registers, or None if no register has marks.
 
-        packs: the registers are elements of a vector. It gets a skipped write's mark only if all of them are marked.
+        packs: the registers are elements of a vector, which gets the mark of a skipped write only if all are marked.
         """
         marked = [self.marks[name][positions] for name in names if name in self.marks]
         if not marked:
@@ -174,7 +168,7 @@ class Definedness:
         return result
 
     def selection(self, step: Step, positions: Index) -> Marks | None:
-        """Return the marks of the result of selp: those of the chosen operand and of the predicate."""
+        """Return the marks of the result of selp, from the chosen operand and the predicate; None if there are none."""
         sources = [x.strip().lstrip("!") for x in self.function.body[step.pc].operands[1:]]
         sides = [self.combined((name,), positions) for name in sources]
         if all(x is None for x in sides):
@@ -203,7 +197,7 @@ class Definedness:
             count = len(step.targets)
             per_thread = unwritten.shape[1]
             for i, name in enumerate(step.targets):
-                # the cells of this register; all of them if cells are wider than registers
+                # The cells of this register; if a cell is wider than a register, all cells.
                 share = unwritten[:, i * per_thread // count : (i + 1) * per_thread // count] if per_thread >= count \
                     else unwritten
                 self.mark(name, positions, np.where(share.any(axis=1), origin, 0).astype(np.int32))
@@ -216,7 +210,7 @@ class Definedness:
         notes = self.stores.get(step.pc, [])
         if any(note.region.space == "global" for note in notes) or not notes:
             if not self.findings.collect:
-                # the error leaves the kernel's outputs unchanged
+                # Undo the store, so that the error leaves the kernel's outputs unchanged.
                 for note in notes:
                     note.view[note.index] = note.old
             for name in step.sources:
@@ -233,7 +227,7 @@ class Definedness:
                 shadow.writes[cells] = UNWRITTEN
 
     def use(self, name: str, pc: int, positions: Index, how: str, ignored: Collection[int] = ()) -> None:
-        """Report if a register is marked for one of these threads. ignored: marks to skip."""
+        """Report a use of a register if these threads have marks other than `ignored`, and clear their marks."""
         if name not in self.marks:
             return
         marks = self.marks[name][positions]
@@ -248,5 +242,5 @@ class Definedness:
             f"{message}\nand {self.lanes.describe_position(first)} {how}\n  {self.places.describe(pc)}",
             read_pc, pc, threads, at.size, hint=UNWRITTEN_HINT,
         )
-        # report each value only once
+        # Each value is reported only once.
         self.mark(name, positions, None)

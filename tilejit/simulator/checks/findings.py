@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(slots=True)
 class Finding:
-    """An error or warning."""
+    """An error or a warning about a kernel."""
 
     #: a key of RULES
     rule: str
@@ -87,7 +87,7 @@ class Findings:
         self, rule: str, message: str, pc: int | None, other_pc: int | None = None, threads: Sequence[int] = (),
         count: int = 1, hint: str | None = None, level: str = "error",
     ) -> Finding:
-        """Raise or collect a finding. threads: of the grid, counted from 0; count: accesses."""
+        """Collect and return a finding; raise it if it is an error and errors aren't collected. threads: from 0."""
         if level == "error" and not self.collect:
             instructions = [x for x in (pc, other_pc) if x is not None]
             raise RULES[rule](message, hint=hint, instructions=instructions, threads=threads)
@@ -104,13 +104,12 @@ class Findings:
         return earlier
 
     def escalate(self, finding: Finding, instructions: Sequence[int], hint: str) -> None:
-        """Promote a collected warning to an error."""
+        """Promote a collected warning to an error; raise it if errors aren't collected."""
         if not self.collect:
             raise RULES[finding.rule](finding.message, hint=hint, instructions=instructions, threads=finding.threads)
         finding.level = "error"
 
     def end(self, error: SimulationError) -> None:
-        """Collect the error that ended the launch."""
         pc, other_pc = (*error.instructions, None, None)[:2]
         places = self.place(pc), self.place(other_pc)
         threads = error.threads[:NAMED_THREADS]

@@ -22,7 +22,7 @@ from .places import PtxPlaces
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Threads whose wait for a phase, given by its number, has returned at an event."""
+    """Threads whose wait for phase number `phase` has returned at `event`."""
 
     phase: int
     pc: int
@@ -34,7 +34,7 @@ class Passed:
 
 
 class LateWaiters:
-    """Waits of a chunk's threads that have returned, for phases given by their numbers."""
+    """Returned waits of a chunk's threads for phases whose numbers are known."""
 
     def __init__(self, order: HappensBefore, lanes: Lanes, places: PtxPlaces, findings: Findings) -> None:
         self.order = order
@@ -45,7 +45,7 @@ class LateWaiters:
         self.of: dict[MBarrier, list[Passed]] = {}
 
     def note(self, barrier: MBarrier, threads: Index, asked: Index, pc: int) -> None:
-        """Record that waits of executing threads have returned. asked: the number of each one's phase."""
+        """Record that waits have returned. threads: indices of executing threads. asked: the phases they waited for."""
         if not threads.size:
             return
         event = self.order.tick(pc)
@@ -58,7 +58,7 @@ class LateWaiters:
             kept.append(Passed(n, pc, event, passed, np.full(passed.size, -1), np.zeros(passed.size, np.int64)))
 
     def note_led(self, leader: Any, pc: int) -> None:
-        """Record that executing lanes have synchronized, so that an arrival by their leader follows their waits."""
+        """Record that the executing lanes have synchronized, so that arrivals of lane `leader` follow their waits."""
         if not any(self.of.values()):
             return
         positions, event = self.lanes.positions(), self.order.tick(pc)

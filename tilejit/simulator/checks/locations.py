@@ -8,7 +8,7 @@ from .clock_sets import NOTHING, ClockSets
 
 @dataclass(slots=True)
 class Location:
-    """The releases that a reader of a location acquires: by its last write, and by the chain of atomics before it."""
+    """The releases that a reader of a location acquires: of its last write and of the chain of atomics before it."""
 
     #: the thread that released last, by its number in the grid
     thread: int

@@ -44,7 +44,6 @@ class Message:
             self.frontiers.pop(cta, None)
 
     def part(self, ctas: Index) -> Message:
-        """Return the part of the message that is addressed to these CTAs."""
         rows = np.zeros_like(self.rows)
         rows[:, ctas] = self.rows[:, ctas]
         chosen = set(ctas.tolist()) if self.frontiers else set()
@@ -52,7 +51,7 @@ class Message:
 
 
 class HappensBefore:
-    """The order of a launch's events."""
+    """The happens-before relation of a launch's events."""
 
     def __init__(self, ctas: int, warps: int, lanes: Lanes, collectives_order: bool, facts: Ordering) -> None:
         """collectives_order: whether shuffles, votes and matches order memory accesses."""
@@ -89,13 +88,9 @@ class HappensBefore:
         return log[np.minimum(events, log.size - 1)].astype(np.int64)
 
     def position(self, thread: Index) -> Index:
-        """Convert numbers of threads in the grid to positions in the chunk."""
         return thread - (1 + self.lanes.first * self.lanes.threads)
 
-    # barriers
-
     def cta_barrier(self, ctas: Index, all_of_chunk: bool) -> None:
-        """Order all earlier events of these CTAs before their later ones."""
         self.tick(0)
         self.cta_start[ctas] = self.event
         self.common_start = self.event if all_of_chunk else None
@@ -105,7 +100,6 @@ class HappensBefore:
             self.flags.share((ctas - self.lanes.first)[:, None] * self.lanes.threads + np.arange(self.lanes.threads))
 
     def warp_barrier(self, positions: Index) -> None:
-        """Order all earlier events of these threads' warps before their later ones."""
         self.tick(0)
         warps = self.lanes.full["warp"]
         self.warp_start[warps if positions.size == warps.size else warps[positions]] = self.event
@@ -134,13 +128,11 @@ class HappensBefore:
             self.flags.share_runs(positions, starts)
 
     def starts(self) -> tuple[Index, Index]:
-        """Return the events of the last barrier of each CTA and each warp of the chunk."""
         first, warps = self.lanes.first, self.lanes.warps_per_cta
         ctas = slice(first, first + self.lanes.ctas)
         return self.cta_start[ctas], self.warp_start[first * warps : (first + self.lanes.ctas) * warps]
 
     def release(self, positions: Index) -> Message:
-        """Return the message that these threads release within their CTAs."""
         clocks = self.need_clocks()
         rows = clocks.released(positions, self.tick(0), *self.starts())
         if self.lane_clock is not None:
@@ -155,7 +147,7 @@ class HappensBefore:
         return Message(rows, frontiers)
 
     def redirect(self, message: Message, rank: int | None = None) -> Message:
-        """Redirect a message from the releasing CTAs to the CTA of one rank of their clusters, or to all."""
+        """Redirect a message from the releasing CTAs to the CTA of `rank` in their clusters, or to all of its CTAs."""
         rows = message.rows.reshape(message.rows.shape[0], -1, self.lanes.ranks, message.rows.shape[-1])
         redirected = np.zeros_like(rows)
         redirected[:, :, slice(None) if rank is None else slice(rank, rank + 1)] = rows.max(axis=2, keepdims=True)
@@ -169,10 +161,7 @@ class HappensBefore:
         return Message(redirected.reshape(message.rows.shape), frontiers)
 
     def execution_only(self, message: Message, agents: bool) -> Message:
-        """Reduce a message to the events known to be executed, without making their accesses visible.
-
-        agents: keep the accesses of agents that write only shared memory.
-        """
+        """Reduce a message to events known to be executed. agents: keep accesses of agents to shared memory."""
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows).copy()
         hidden = ~clocks.shared_agent_columns() if agents else np.ones(clocks.width, bool)
@@ -182,7 +171,6 @@ class HappensBefore:
         return Message(rows, {})
 
     def has_executed(self, thread: int, event: int, by: Index) -> NDArray[np.bool_]:
-        """Return whether each thread at `by` knows that a thread of its cluster has executed an event."""
         clocks = self.need_clocks()
         assert clocks.executed is not None, "clusters of several CTAs have this plane"
         return event <= clocks.events_of(clocks.executed, np.full(by.size, thread), by)
@@ -214,7 +202,6 @@ class HappensBefore:
         return Message(reduce(np.maximum, (clocks.widened(x.rows) for x in messages)), frontiers)
 
     def learn(self, positions: Index, message: Message) -> None:
-        """Order the events of a message before later events of these threads."""
         self.need_clocks().learn(positions, message.rows)
         home = self.lanes.full["chunk_cta"][positions]
         for cta, row in message.frontiers.items():
@@ -223,7 +210,7 @@ class HappensBefore:
                 self.flags.learn(row, here)
 
     def includes(self, message: Message, positions: Index, event: int) -> NDArray[np.bool_]:
-        """Return whether a message to each thread's own CTA includes an event of that thread."""
+        """Return a mask of the threads whose `event` is included in the message to their own CTA."""
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows)[GENERIC]
         home, warps = clocks.ctas_and_warps(positions)
@@ -246,7 +233,6 @@ class HappensBefore:
         return self.clocks
 
     def fence_proxy(self, positions: Index, space: str) -> None:
-        """Execute a fence between the generic and the asynchronous proxy. space: "" for all state spaces."""
         if self.clocks is not None:
             self.clocks.fence_proxy(positions, space, self.tick(0), *self.starts())
 
@@ -257,7 +243,7 @@ class HappensBefore:
         result: NDArray[np.bool_] = events <= clocks.events_of(plane, actors, mine)
         if self.flags.frontier is None:
             return result
-        # Frontiers don't record proxy fences. If one ordered the access, a later fence by either thread is enough.
+        # Frontiers don't record proxy fences. If a frontier orders the access, a fence by either thread is enough.
         ask = np.flatnonzero(~result & (events > clocks.events_of(GENERIC, actors, mine)))
         (cta, warp), (_, my_warp) = self.home(actors[ask]), self.home(by[ask])
         by_barrier = events[ask] < self.cta_start[cta]
@@ -267,10 +253,8 @@ class HappensBefore:
         result[ask] = events[ask] <= fenced[ask]
         return result
 
-    # queries
-
     def all_before_barrier(self, space: str, records: Record, by: Index) -> bool:
-        """True if the records of each row are by threads of the CTA of `by`, and precede its last barrier and a fence.
+        """True if all records are by threads of the CTA in their row of `by` and precede its last barrier and a fence.
 
         The barrier orders them before the threads of the same row of `by`; the fence makes them visible to the
         asynchronous proxy. The low halves of marks, and of records of agents or several writers, exceed all threads.
@@ -287,7 +271,7 @@ class HappensBefore:
         return bool((newest <= self.need_clocks().seen_of_all_warps(PROXY_PLANES[space], by)).all())
 
     def ordered(self, thread: Index, events: Index, by: Index) -> NDArray[np.bool_]:
-        """Return whether each event of an actor in `thread` happens before the next event of the thread in `by`."""
+        """Return a mask: each event of the actor in `thread` happens before the next event of the thread in `by`."""
         cta, warp = self.home(thread)
         mine = self.position(by)
         my_cta, my_warp = self.lanes.full["cta"][mine], self.lanes.full["warp"][mine]
@@ -320,10 +304,7 @@ class HappensBefore:
         return result
 
     def has_happened(self, late: Index, events: Index, by: Index) -> NDArray[np.bool_]:
-        """Return whether each event of a thread in `late` is known to be executed by the thread of `by`.
-
-        Threads are given by position. The accesses need not be visible.
-        """
+        """Return a mask: the thread at `by` knows that the thread at `late` has executed the event."""
         gid, clocks = self.lanes.full["gid"], self.need_clocks()
         actors = gid[late].astype(np.int64)
         plane = GENERIC if clocks.executed is None else clocks.executed
@@ -346,11 +327,10 @@ class HappensBefore:
         return cta if self.lanes.ranks == 1 or self.facts.within else cta // self.lanes.ranks
 
     def is_agent(self, actor: int) -> bool:
-        """True if the actor of a record is an agent."""
         return self.clocks is not None and bool(self.clocks.is_agent(np.array([actor]))[0])
 
     def home(self, thread: Index) -> tuple[Index, Index]:
-        """Return (CTA, warp) of actors, counted over the grid. Agents have warp -1, those of earlier chunks CTA -1."""
+        """Return each actor's CTA and warp in the grid: warp -1 for agents, CTA -1 for agents of earlier chunks."""
         at = thread - 1
         cta = at // self.lanes.threads
         warp = cta * self.lanes.warps_per_cta + at % self.lanes.threads // WARP

@@ -20,7 +20,7 @@ class Page:
     """Compressed rows: the first one, and for each other row the columns and values that differ from the row before."""
 
     first: Rows
-    #: index of each row's first change, and the number of changes
+    #: the index of each row's first change in `columns`; at the end, the number of changes
     starts: Index
     columns: NDArray[np.int32]
     values: Rows
@@ -40,7 +40,7 @@ class Page:
 
 
 def page_of(rows: Rows) -> Page | None:
-    """Return a page of these rows, None if it would save little."""
+    """Return a page of these rows, or None if compression would save little."""
     if len(rows) < 2 or rows.size < WORTH_ELEMENTS:
         return None
     changed = rows[1:] != rows[:-1]

@@ -5,9 +5,9 @@ arrival could complete the previous phase in place of a late one, and waiters wo
 expect several arrivals from one warp; a phase of a named barrier expects one from each thread.
 
 Arrivals of one warp at the same barrier in several CTAs of a cluster count as one, at the time of the first: a consumer
-of a ring that several CTAs fill arrives at the barrier of each. Another warp that is ordered after one of these may
-arrive again before the rest, in place of one of them. That is harmless: the late warp has finished its step, each phase
-still gets its number of arrivals, and no warp gets two steps ahead.
+of a ring that several CTAs fill arrives at the barrier of each. Another warp that is ordered after the first of these
+arrivals may arrive again before the others, in place of one of them. That is harmless: the late warp has finished its
+step, each phase still gets its number of arrivals, and no warp gets two steps ahead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .order import HappensBefore
 class First:
     """The first arrival of a warp in a phase."""
 
-    #: the event of the first of the arrivals that count as one
+    #: the event of this arrival or, if several arrivals count as one, of the first of them
     event: int
     #: the arriving thread
     position: int
@@ -36,7 +36,7 @@ class PhaseOrder:
     """The arrivals at one barrier of each CTA of a chunk."""
 
     def __init__(self, order: HappensBefore, findings: Findings, any_warp: bool) -> None:
-        """any_warp: also check the first arrival of a warp against warps that have arrived once."""
+        """any_warp: also check warps without an arrival in the last phase against warps with a single one."""
         self.order = order
         self.findings = findings
         self.lanes = order.lanes
@@ -46,7 +46,7 @@ class PhaseOrder:
         self.before: list[dict[int, First]] = [{} for _ in self.now]
         #: by CTA, the warps whose wait for the last complete phase has returned
         self.knows: list[set[int]] = [set() for _ in self.now]
-        #: by warp, the event of the first of its arrivals that count as one, and their CTAs
+        #: warp → (event of the first of its latest arrivals that count as one, the CTAs of these arrivals)
         self.reached: dict[int, tuple[int, set[int]]] = {}
 
     def arrive(self, name: str, positions: Index, ctas: Index, pc: int) -> None:
@@ -78,7 +78,6 @@ class PhaseOrder:
         return start
 
     def passed(self, positions: Index, ctas: Index) -> None:
-        """Record that the threads' waits for the last complete phase have returned."""
         for cta, warp in set(zip(ctas.tolist(), self.lanes.full["chunk_warp"][positions].tolist(), strict=True)):
             self.knows[cta].add(warp)
 
@@ -87,15 +86,14 @@ class PhaseOrder:
             self.before[cta], self.now[cta], self.knows[cta] = self.now[cta], {}, set()
 
     def forget(self, ctas: Index) -> None:
-        """Drop the arrivals at the barriers of CTAs, because all later arrivals are ordered after them."""
+        """Drop the arrivals at the barriers of `ctas`; all later arrivals must be ordered after them."""
         for cta in ctas.tolist():
             self.before[cta], self.now[cta] = {}, {}
 
     def check(self, name: str, positions: Index, asked: list[tuple[int, int, First]], pc: int) -> None:
         """Report a warp whose arrival isn't ordered after another warp's arrival in the last complete phase.
 
-        The reverse order is fine, too: if a warp arrives late for a phase in which the other has arrived twice, the
-        other's arrivals must be ordered after it.
+        The reverse order is correct, too: the other warp knows that this arrival has happened.
         asked: (arriving thread, event of the first arrival that counts as one with this one, the other's arrival).
         """
         late, events, by = np.array([(x.position, x.event, position) for position, _, x in asked]).T
@@ -110,12 +108,10 @@ class PhaseOrder:
             return
 
     def any_knows(self, late: Index, event: int, by: Index) -> bool:
-        """True if one of the threads `by` knows that one of the threads `late` has executed an event."""
         late_each = np.repeat(late, by.size)
         return bool(self.order.has_happened(late_each, np.full(late_each.size, event), np.tile(by, late.size)).any())
 
     def report(self, name: str, positions: Index, pc: int, late: int, event: int) -> None:
-        """Report threads whose arrival isn't ordered after a late thread's arrival for the previous phase."""
         places, other_pc = self.findings.places, int(self.order.pcs[event])
         self.findings.add(
             "barrier",

@@ -23,7 +23,7 @@ class Location:
 
 
 class PtxPlaces:
-    """Describes instructions by their locations."""
+    """Describes instructions by PTX line and source location."""
 
     def __init__(self, module: Module, function: PtxFunction, locate: Locate | None) -> None:
         self.module = module
@@ -55,7 +55,6 @@ class PtxPlaces:
         return ins.root + ins.suffix
 
     def describe(self, pc: int) -> str:
-        """Return the PTX line with its text and, if known, the source location."""
         line = self.function.body[pc].line
         text = f"PTX line {line}: {self.module.source.shown(line)}"
         location = self.location(pc)

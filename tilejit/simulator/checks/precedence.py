@@ -12,11 +12,11 @@ from ..opcodes.memory import Site
 from .order import HappensBefore
 from .records import ACTOR, END, FORGOTTEN, HALF, KIND, LOW, SEVERAL, Record, Shadow, actors_of, real
 
-# All queries advance together through the first entries of chains, up to this number. Longer chains are rare.
+# Number of entries of a chain of writers through which all queries advance together. Longer chains are rare.
 FEW_WRITERS = 1 << 10
 # Maximum number of (writer, query) pairs examined per access; examining them takes 1 s.
 MOST_PAIRS = 1 << 24
-# Writers of one value that are examined at once.
+# Number of writers of a long chain that are examined at once.
 STEP = 1 << 12
 
 
@@ -40,13 +40,12 @@ class Precedence:
         return bool(np.count_nonzero(reaching[self.pcs(records)]) == records.size)
 
     def near(self, record: Record, me: Record) -> NDArray[np.bool_]:
-        """Return whether the threads are in each other's narrow scopes."""
         here, there = (self.order.reached(self.order.home(actors_of(each))[0]) for each in (me, record))
         result: NDArray[np.bool_] = here == there
         return result
 
     def ordered(self, record: Record, me: Record, strong: Site | None) -> NDArray[np.bool_]:
-        """Return which recorded accesses happen before `me`, or don't race with it at the strong site `strong`."""
+        """Return a mask: the access happens before `me`, or both it and `strong` are strong and wide enough."""
         event = (record >> HALF).astype(np.int64)
         result = self.order.ordered(actors_of(record), event, actors_of(me))
         if strong is not None:
@@ -58,10 +57,7 @@ class Precedence:
         return result
 
     def before_my_barrier(self, records: Record, me: Record) -> NDArray[np.bool_]:
-        """Return which records are by threads of the CTA of `me`, before its last barrier.
-
-        If there are agents, the result is False for all records, because barriers don't wait for agents.
-        """
+        """Return a mask of records by the CTA of `me` before its last barrier; all False if agents exist."""
         if self.order.clocks is not None and self.order.clocks.any_agents:
             return np.zeros(records.size, bool)
         my_cta, _ = self.order.home(actors_of(me))
@@ -103,7 +99,6 @@ class Precedence:
         return result
 
     def many_ordered(self, writers: Record, me: np.uint64, strong: Site | None, every: bool) -> bool:
-        """Like `writes_ordered`, for one thread and a long chain of writers."""
         for begin in range(0, writers.size, STEP):
             some = writers[begin : begin + STEP]
             good = ((some & KIND) == FORGOTTEN) | ((some & LOW) == me)

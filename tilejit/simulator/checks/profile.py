@@ -17,15 +17,15 @@ BANK_BYTES = 4
 SECTOR_BYTES = 32
 # Placeholder for the address of an inactive lane, lower than any address.
 ABSENT = -(1 << 62)
-# Weights of a hash of rows of 32 numbers. It may collide, so the rows are compared as well.
+# Weights of a hash of rows of 32 numbers. The hash may collide, so the rows are compared as well.
 _WEIGHTS = np.arange(1, WARP + 1, dtype=np.int64) * 0x1E3779B97F4A7C15
-# Costs are cached if an access has at most this number of patterns.
+# Costs are cached for accesses with at most this number of patterns.
 _FEW = 16
 
 
 @dataclass(slots=True)
 class Traffic:
-    """Memory traffic of an instruction or line: 128-byte shared wavefronts, 32-byte global sectors, and the minima."""
+    """Memory traffic of an instruction or line: shared-memory wavefronts, 32-byte global sectors, and the minima."""
 
     wavefronts: int = 0
     ideal_wavefronts: int = 0
@@ -47,7 +47,7 @@ class Profiler:
         self.traffic: dict[int, Traffic] = {}
 
     def access(self, site: Site, region: MemoryRegion, index: Index, lead: int) -> None:
-        """Count an access to element `index` of each executing thread; `lead` bytes precede element 0."""
+        """Count an access by each executing thread to its element in `index`; element 0 is at byte `lead`."""
         assert self.lanes is not None
         if region.space not in ("shared", "global"):
             return
@@ -70,7 +70,7 @@ class Profiler:
 
 
 def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, int]:
-    """Return (count, minimum) of full warps, computed once per pattern.
+    """Return (wavefronts or sectors, minimum) of all warps, which are full; compute them once per pattern.
 
     A pattern may be shifted by words in shared memory, which only permutes the banks, and by sectors in global memory.
     """
@@ -108,9 +108,8 @@ def _costs(pattern: bytes, start: bytes, shift: int, shared: bool) -> tuple[Inde
 
 
 def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
-    """Return (wavefronts, minimum) of each warp for one shared-memory instruction.
+    """Return (wavefronts, minimum) of a shared-memory instruction per warp. address: warps x 32, ABSENT if inactive.
 
-    shape: address is warps x 32 lanes, ABSENT for inactive lanes.
     A warp's 8-byte accesses are split into half-warps, its 16-byte accesses into quarter-warps. In each of these passes
     a bank delivers one 4-byte word per wavefront, to any number of threads.
     """
@@ -126,20 +125,17 @@ def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
 
 
 def sectors(address: Index, width: int) -> tuple[Index, Index]:
-    """Return (32-byte sectors, minimum for the bytes accessed) of each warp for one global-memory instruction.
-
-    shape: address is warps x 32 lanes, ABSENT for inactive lanes.
-    """
+    """Return (32-byte sectors, minimum for the bytes accessed) per warp. address: warps x 32, ABSENT if inactive."""
     address = np.sort(address, axis=1)
     there = address > ABSENT // 2
-    # An aligned access lies within one sector, except 64-byte ones, which don't exist.
+    # An aligned access of at most 32 bytes lies within one sector.
     count = changes(address // SECTOR_BYTES, there).sum(axis=1)
     distinct = changes(address, there).sum(axis=1)
     return count, -(-distinct * width // SECTOR_BYTES)
 
 
 def changes(rows: Index, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return where each sorted row has a new value, among those that are `there`."""
+    """Return a mask of the elements of sorted rows that are `there` and differ from their predecessors."""
     new: NDArray[np.bool_] = there.copy()
     new[:, 1:] &= rows[:, 1:] != rows[:, :-1]
     return new

@@ -57,7 +57,6 @@ class AccessChecker:
         self.report.replicas.select(lanes)
 
     def load(self, region: MemoryRegion, index: Any, site: Site) -> None:
-        """Check and record a load of an element by each executing thread. index: one element per thread."""
         if region.space == "local":
             self.load_local(region, index, site)
             return
@@ -148,7 +147,6 @@ class AccessChecker:
             self.report.unwritten(region, cells, me, np.flatnonzero(~written), site)
 
     def stamp_write(self, shadow: Shadow, me: Record, pc: int) -> Record:
-        """Create the event of a write by these threads, and return the write's records."""
         event = self.order.tick(pc)
         shadow.wrote = max(shadow.wrote, event)
         result: Record = me + np.uint64(event << 32)
@@ -164,13 +162,12 @@ class AccessChecker:
         return wide.reshape(-1), np.repeat(me, k)
 
     def locations(self, shadow: Shadow, index: Any, site: Site) -> Index:
-        """Return the first cell of each thread's access."""
         spread = site.shift - shadow.cell_shift
         result: Index = index << spread if spread >= 0 else index >> -spread
         return result
 
     def base(self, shadow: Shadow, site: Site, count: int) -> Any:
-        """Return the value below which records are older than the last barrier, so that they can be ignored."""
+        """Return a bound: smaller records are older than the last barrier and can be ignored."""
         if not shadow.shared or shadow.agents:
             return ONE
         start = self.order.common_start
@@ -195,7 +192,7 @@ class AccessChecker:
             claim = old < base
             free = np.count_nonzero(claim) == claim.size
         if not free:
-            # a read replaces an older one only if it races with at least as much: strong < ordinary < ld.global.nc
+            # A new read must race with at least as many accesses as the read it replaces: strong < ordinary < .nc.
             if not shadow.shared and not strong and not self.facts.any_constant:
                 claim |= self.precedence.before_my_barrier(old, me)
             # the first reader stays the first; its record is updated to its latest read
@@ -215,10 +212,7 @@ class AccessChecker:
     def touched_by_others(
         self, shadow: Shadow, cells: Index, me: Record, writes: Record, base: Any
     ) -> NDArray[np.bool_]:
-        """Return which cells have been accessed by another thread since the last barrier.
-
-        If another thread has read a cell, the first or the last reader is another thread.
-        """
+        """Return a mask of the cells that another thread has accessed since the last barrier."""
         foreign: NDArray[np.bool_] = (writes >= base) & ((writes & LOW) != me)
         if since(shadow.read, base):
             for column in (shadow.first_reads, shadow.last_reads):
@@ -249,10 +243,7 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, writes: Record, at: Index,
         data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> Index:
-        """Report races at the cells `at`. Return those to which another thread stored the same value, unordered.
-
-        data: the store's (index, value, view of the memory).
-        """
+        """Report races at the cells `at`; return the cells where an earlier, unordered store wrote an equal value."""
         shadow: Shadow = region.shadow
         index, value, view = data
         self.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
@@ -286,7 +277,6 @@ class AccessChecker:
         self.report_reads(region, cells, me, bad, site)
 
     def report_reads(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
-        """Report races with reads of the cells `at` by other threads."""
         shadow: Shadow = region.shadow
         raced = np.zeros(cells.size, bool)
         wrong = False
@@ -300,7 +290,7 @@ class AccessChecker:
             wrong |= self.report.race(region, cells, me, reads, there, site, "read")
             raced[there] = True
         if shadow.group_reads is not None:
-            # report one of the readers that are neither the first nor the last
+            # For each cell, report one reader that is neither the first nor the last.
             groups = shadow.group_reads[:, cells]
             differs = (groups != 0) & (groups != shadow.first_reads[cells]) & (groups != shadow.last_reads[cells])
             for group in np.flatnonzero(differs.any(axis=1)).tolist():
@@ -311,7 +301,6 @@ class AccessChecker:
             self.report_other_reads(region, cells, me, np.flatnonzero(raced), site)
 
     def report_other_reads(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
-        """Report races at the cells `at` with readers whose records later reads have replaced."""
         shadow: Shadow = region.shadow
         at = at[np.argsort(cells[at], kind="stable")]
         for places, reads in shadow.later_reads or ():
@@ -341,7 +330,7 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, lost: Index, stamp: Record,
         data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> None:
-        """Check stores by several threads to one location in one instruction. They race unless the values are equal."""
+        """Check one instruction's stores to equal cells. Different values race, unless strong in a sufficient scope."""
         shadow: Shadow = region.shadow
         index, value, view = data
         lanes = lost // (cells.size // index.size)
@@ -354,7 +343,6 @@ class AccessChecker:
         self.mark_several(shadow, cells[lost], stamp[lost], winner[lost])
 
     def examine_scope(self, region: MemoryRegion, cells: Index, me: Record, lost: Index, site: Site) -> None:
-        """Check strong accesses by several threads to one location in one instruction with a narrow scope."""
         winner = region.shadow.writes[cells[lost]]
         foreign = lost[~self.precedence.near(winner, me[lost])]
         self.report.race(region, cells, me, region.shadow.writes[cells], foreign, site, "wrote")
@@ -377,11 +365,10 @@ class AccessChecker:
         me = np.repeat(self.lanes.get("gid")[threads], cells.shape[1])
         cells = cells.reshape(-1)
         shadow.mark(cells, UNWRITTEN)
-        # the next writer must be ordered after this
+        # The next writer must be ordered after the invalidation.
         stamp = me + np.uint64(self.order.tick(site.pc) << 32)
         self.record_read(shadow, cells, me, stamp, self.base(shadow, site, cells.size))
 
     def mark_several(self, shadow: Shadow, cells: Index, stamps: Record, winners: Record) -> None:
-        """Record that the threads of `stamps` stored the same values to these cells as the threads of `winners`."""
         places, records = shadow.log.gathered(cells, stamps, winners)
         shadow.writes[places] = records

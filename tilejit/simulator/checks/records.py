@@ -4,7 +4,7 @@ A cell is as wide as the kernel's narrowest access to that state space. It keeps
 
 - its last write;
 - the first thread that read it since the last barrier;
-- the last other thread that read it. If any thread other than the next writer has read the cell, one of the two has.
+- the last other thread that read it. If the next writer is not the only reader, at least one of the two is another.
 
 Partial barriers may order both readers before a write, but not a third reader. Kernels with partial barriers also keep
 the last reader of each of a few groups of warps.
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 Record = NDArray[np.uint64]
 UNWRITTEN = np.uint64(2**64 - 1)
-# the target of an asynchronous copy before its wait
+# The cell is the target of an asynchronous copy that has not been waited for.
 IN_FLIGHT = np.uint64(2**64 - 2)
-# part of an mbarrier
+# The cell is part of an mbarrier.
 BARRIER = np.uint64(2**64 - 3)
 FOREVER = 1 << 62
 ONE = np.uint64(1)
@@ -83,7 +83,7 @@ class Shadow:
         self.last_reads = untouched(cells)
         self.group_reads: Record | None = None
         self.shared = region.space == "shared"
-        #: the latest recorded events, 0 for none; `wrote` is FOREVER once writes may hold marks
+        #: the events of the latest recorded write and read, 0 for none; `wrote` is FOREVER once `writes` may hold marks
         self.wrote = 0
         self.read = 0
         #: True if agents access the region. Barriers don't wait for agents, so no record is too old.
@@ -99,7 +99,6 @@ class Shadow:
         self.read_by: dict[int, int] = {}
 
     def mark(self, cells: Index, mark: np.uint64) -> None:
-        """Replace the last writes of cells by UNWRITTEN, IN_FLIGHT or BARRIER."""
         self.writes[cells] = mark
         self.wrote = FOREVER
 
@@ -112,7 +111,6 @@ class Shadow:
                 self.later_reads = None
 
     def need_group_reads(self) -> Record:
-        """Return the last reads by group and cell; allocate them at the first use."""
         if self.group_reads is None:
             self.group_reads = np.zeros((GROUPS, self.writes.size), np.uint64)
         return self.group_reads
@@ -123,7 +121,6 @@ class Shadow:
         return self.released
 
     def release_at(self, cell: int, location: Location | None) -> None:
-        """Set the releases of the location at `cell`; None removes them."""
         self.need_released()[cell] = location is not None
         if location is not None:
             self.releases[cell] = location
@@ -149,7 +146,6 @@ class WriterLog:
         self.latest = 0
 
     def append(self, records: Record, following: Index) -> Index:
-        """Add entries, each linked to the entry `following`, and return their numbers."""
         start, self.size = self.size, self.size + records.size
         if self.size > self.records.size:
             room = max(1024, 2 * self.size)
@@ -160,7 +156,6 @@ class WriterLog:
         return np.arange(start, self.size)
 
     def forget_before(self, event: int) -> None:
-        """Clear the log if all entries are older than a barrier at this event."""
         if self.latest < event:
             self.size = 0
 
@@ -172,9 +167,8 @@ class WriterLog:
         return result
 
     def chain(self, entry: int, most: int) -> Index:
-        """Return the entries of the chain that starts at `entry`, at most `most` of them."""
         entries: list[int] = []
-        # reading an element of a memoryview takes half the time of an array's
+        # Reading an element of a memoryview takes half the time of reading an element of an array.
         following = self.following.data
         while entry != END and len(entries) < most:
             entries.append(entry)
@@ -211,7 +205,7 @@ class WriterLog:
 
 
 def real(records: Record) -> NDArray[np.bool_]:
-    """Return which records are those of an access, neither 0 nor a mark."""
+    """Return a mask of the records of accesses, which are neither 0 nor a mark."""
     result: NDArray[np.bool_] = (records != 0) & (records < BARRIER)
     return result
 

@@ -39,11 +39,10 @@ class ReleaseAcquire:
         self.order = order
         self.facts = order.facts
         self.clock_sets: ClockSets | None = None
-        #: records of memory with releases
+        #: the records of the regions that contain releases
         self.shadows: list[Shadow] = []
 
     def begin(self, lanes: Lanes) -> None:
-        """Start a chunk."""
         self.lanes = lanes
         #: the frontier of each thread of the chunk; None until the first release or acquire
         self.frontier: Index | None = None
@@ -53,7 +52,6 @@ class ReleaseAcquire:
 
     @property
     def frontiers(self) -> ClockSets:
-        """The frontiers of the launch, created at the first use."""
         if self.clock_sets is None:
             ctas = self.order.cta_start.size
             self.clock_sets = ClockSets(ctas * self.lanes.threads, self.order.warp_start.size, ctas)
@@ -77,7 +75,6 @@ class ReleaseAcquire:
         return self.frontier
 
     def sweep(self, frontier: Index) -> None:
-        """Drop frontiers that are no longer reachable."""
         locations = [x for shadow in self.shadows for x in shadow.releases.values()]
         wide = np.array([x.wide for x in locations], np.int64)
         near = np.array([number for x in locations for number in x.near.values()], np.int64)
@@ -87,10 +84,7 @@ class ReleaseAcquire:
             location.wide = number
             location.near = {cta: next(renamed) for cta in location.near}
 
-    # barriers
-
     def learn(self, row: Rows, waiting: Index) -> None:
-        """Join a row into the frontiers of threads."""
         frontier = self.need_frontiers()
         number = self.frontiers.number_of(self.frontiers.widened(row))
         frontier[waiting] = self.frontiers.joined(frontier[waiting], np.full(waiting.size, number))
@@ -103,7 +97,6 @@ class ReleaseAcquire:
         return row if np.count_nonzero(row) else None
 
     def share_runs(self, positions: Index, starts: Index) -> None:
-        """Synchronize each run of threads; `starts` are the runs' first indices."""
         sizes = np.diff(np.append(starts, positions.size))
         for size in fast_unique(sizes):
             self.share(positions[starts[sizes == size, None] + np.arange(size)])
@@ -152,10 +145,8 @@ class ReleaseAcquire:
         self.spread[groups] = self.frontiers.raised(self.spread[groups[:, 0]], rows)[:, None]
         self.fenced[CONSISTENT][0][positions] = 0
 
-    # fences, releases and acquires
-
     def fence(self, positions: Index, sem: str, wide: bool) -> None:
-        """Execute a fence. sem: "sc", "acq_rel", "acquire" or "release". wide: the scope includes all CTAs."""
+        """Record a fence. sem: "sc", "acq_rel", "acquire" or "release". wide: the scope includes all CTAs."""
         now = self.order.tick(0)
         frontier = self.need_frontiers()
         self.fences = True
@@ -177,12 +168,11 @@ class ReleaseAcquire:
             row[3][positions] = self.order.warp_start[self.lanes.full["warp"][positions]]
 
     def acquire(self, positions: Index, numbers: Index) -> None:
-        """Join one frontier into that of each thread."""
         assert self.frontier is not None
         self.frontier[positions] = self.frontiers.joined(self.frontier[positions], numbers)
 
     def past(self, positions: Index, kind: int | None = None, whole: NDArray[np.bool_] | None = None) -> Rows:
-        """Return, as rows, the events that happen before each thread's last fence of a kind, or before now if None.
+        """Return, as rows, the events that happen before each thread's last fence of a kind; before now if it is None.
 
         whole: mask of the threads whose entire warp has executed that fence together.
         """
@@ -213,10 +203,7 @@ class ReleaseAcquire:
         return rows
 
     def neighbours(self, positions: Index, events: Index) -> list[tuple[Index, Index, Index]]:
-        """Return (index into `positions`, column, event) of lanes that partial warp barriers order before threads.
-
-        events: the latest event to include, for each thread.
-        """
+        """List (index into `positions`, column, event) of lanes that partial warp barriers order before threads."""
         full = self.lanes.full
         inside = full["chunk_warp"][positions]
         result = []
@@ -229,7 +216,6 @@ class ReleaseAcquire:
         return result
 
     def known_by_clocks(self, clocks: Clocks, positions: Index) -> Rows:
-        """Return the events that `clocks` orders before threads, as rows."""
         leaves = self.neighbours_in_clocks(clocks, positions)
         rows = np.zeros((positions.size, self.frontiers.width), np.uint32)
         for at, columns, until in leaves:
@@ -237,7 +223,7 @@ class ReleaseAcquire:
         return rows
 
     def neighbours_in_clocks(self, clocks: Clocks, positions: Index) -> list[tuple[Index, Index, Index]]:
-        """Return (index into `positions`, column, event) of the events that `clocks` orders before threads."""
+        """List (index into `positions`, column, event) of the events that `clocks` orders before threads."""
         full = self.lanes.full
         cta, mine = clocks.ctas_and_warps(positions)
         view = clocks.views[GENERIC][cta, mine]
@@ -261,7 +247,6 @@ class ReleaseAcquire:
         return leaves
 
     def numbered(self, agents: Index, ctas: Index) -> Index:
-        """Return the numbers by which frontiers identify agents of the chunk's CTAs."""
         return agents * self.lanes.ctas + ctas
 
     def released(self, positions: Index, site: Site) -> tuple[Rows, Rows]:
@@ -315,7 +300,7 @@ class ReleaseAcquire:
                 self.seen[row][positions] = self.frontiers.joined(self.seen[row][positions], numbers)
 
     def strong_write(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Execute strong stores or, thread by thread, atomic updates, which also read. cells: as for `strong_read`."""
+        """Record strong stores or, thread by thread, atomic updates, which also read. cells: as for `strong_read`."""
         concerned = np.full(cells.size, site.release)
         if self.fences:
             concerned |= (self.fenced[ANY][0][positions] > 0) | (self.spread[positions] > 0)
@@ -333,7 +318,7 @@ class ReleaseAcquire:
         else:
             at = np.flatnonzero(np.isin(cells, cells[concerned]) | marks[cells])
         at = at[np.argsort(cells[at], kind="stable")]
-        # each of these threads may add a column
+        # Each of these threads may add a column to the frontiers.
         step = max(1, STEP_ELEMENTS // (self.frontiers.width + at.size))
         for begin in range(0, at.size, step):
             some = at[begin : begin + step]
@@ -351,7 +336,7 @@ class ReleaseAcquire:
         self, shadow: Shadow, cell: int, positions: Index, concerned: NDArray[np.bool_], wide: Rows, near: Rows,
         site: Site,
     ) -> None:
-        """Store to a location, which ends its chain of releases unless the storing thread made the last one."""
+        """Record a store to a location. It drops the releases there, unless the storing thread made the last one."""
         thread = int(self.lanes.full["gid"][positions[-1]])
         location = shadow.releases.get(cell)
         if location is not None and (positions.size > 1 or location.thread != thread):
@@ -365,7 +350,7 @@ class ReleaseAcquire:
         self, shadow: Shadow, cell: int, positions: Index, concerned: NDArray[np.bool_], wide: Rows, near: Rows,
         site: Site,
     ) -> None:
-        """Update a location thread by thread: each sees the releases so far, and adds its own."""
+        """Record updates of a location, thread by thread: each thread sees the releases so far and adds its own."""
         location = shadow.releases.get(cell)
         group = self.order.reached(self.lanes.full["cta"][positions])
         to_all = chain(self.frontiers.row(location.wide if location is not None else NOTHING), wide)
@@ -404,7 +389,6 @@ class ReleaseAcquire:
             location.near[one] = self.frontiers.raised_one(location.near.get(one, NOTHING), rows)
 
     def weak_write(self, shadow: Shadow, cells: Index) -> None:
-        """Drop the releases of cells that a weak store overwrites."""
         if shadow.releases:
             for cell in cells[shadow.need_released()[cells]].tolist():
                 shadow.release_at(cell, None)

@@ -31,7 +31,7 @@ UNUSED = "\nno instruction uses the value that was read"
 
 @dataclass(slots=True)
 class UnusedRead:
-    """A race that is a warning until one of the readers, by position, executes one of the stores."""
+    """A race that is a warning until one of `readers`, a mask of positions, executes one of `stores`."""
 
     finding: Finding
     hint: str
@@ -59,7 +59,6 @@ class Replicas:
         self.unused: dict[tuple[int, int], UnusedRead] = {}
 
     def execute(self, pc: int) -> None:
-        """Record that the executing threads are about to execute a store or an atomic."""
         if self.lanes.group is None:
             self.executed_by_all[pc] = self.order.event
         else:
@@ -82,7 +81,6 @@ class Replicas:
                 self.findings.escalate(read.finding, key, read.hint)
 
     def watch(self, finding: Finding, key: tuple[int, int], hint: str, readers: Record, stores: frozenset[int]) -> None:
-        """Promote a warning to an error if one of the readers executes one of the stores. key: both instructions."""
         read = self.unused.get(key)
         if read is None:
             read = self.unused[key] = UnusedRead(finding, hint, np.zeros(self.lanes.total, bool), set())
@@ -90,9 +88,9 @@ class Replicas:
         read.stores |= stores
 
     def stores_of(self, load: int, shadow: Shadow, since: int | None) -> frozenset[int] | None:
-        """Return the stores and atomics that may use a load's value, None if other instructions may.
+        """Return the stores and atomics that may use a load's value, or None if other instructions may use it.
 
-        since: also include all other loads from this memory since that event; None to include none.
+        since: an event; also include all other loads from this memory since then.
         """
         facts = self.precedence.facts
         loads = {load}
@@ -139,7 +137,6 @@ class Replicas:
         return harmless, stores
 
     def has_read(self, shadow: Shadow, cells: Index, threads: Record, load: int, until: Record) -> NDArray[np.bool_]:
-        """Return whether each thread has read its cell by a load no later than the event `until`."""
         result = np.zeros(cells.size, bool)
         for column in (shadow.first_reads, shadow.last_reads):
             reads = column[cells]

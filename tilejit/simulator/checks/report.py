@@ -16,7 +16,7 @@ from .profile import Traffic
 
 @dataclass(slots=True)
 class LineCounts:
-    """One source line: instructions executed by its threads, and memory traffic if profiled."""
+    """Counts of one source line: executed instructions, summed over threads, and memory traffic if profiled."""
 
     line: int
     instructions: int = 0
@@ -51,7 +51,7 @@ class LineCounts:
 
 @dataclass(frozen=True, slots=True)
 class RegionCount:
-    """A region of a global tensor that an operation accesses, and that may extend past the tensor's edges."""
+    """Counts how often a region of a global tensor that an operation accesses was inside the tensor."""
 
     line: int
     region: str
@@ -82,10 +82,7 @@ class Report:
         findings: Sequence[Finding] = (),
         delivery: str = "",
     ) -> None:
-        """block_lanes: threads that executed each block. traffic: by instruction, None without a profile.
-
-        delivery: when asynchronous operations landed; empty if there were none.
-        """
+        """block_lanes: threads that executed each block. traffic: by instruction, None without a profile."""
         self.entry = program.function.name
         self.grid = grid
         self.block = block
@@ -108,7 +105,6 @@ class Report:
 
     @cached_property
     def _counts(self) -> list[tuple[int, int]]:
-        """(instruction, threads that executed it) in program order."""
         counts: list[tuple[int, int]] = []
         for compiled, count in zip(self._program.blocks, self._block_lanes, strict=True):
             block = compiled.block

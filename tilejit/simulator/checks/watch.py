@@ -54,6 +54,5 @@ class Watch:
         region.shadow = shadow
 
     def shadow_chunk(self, region: MemoryRegion) -> None:
-        """Add records to a region of a chunk's shared or local memory."""
         shift = self.program.cell_shift[region.space]
         region.shadow = Shadow(region, shift, False) if region.space == "shared" else LocalShadow(region, shift)

@@ -1,4 +1,4 @@
-"""Arithmetic of instructions on NumPy arrays: the functions that translated code calls, by name."""
+"""Arithmetic of PTX instructions on NumPy arrays; translated code calls these functions by name."""
 
 from __future__ import annotations
 

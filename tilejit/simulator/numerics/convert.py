@@ -23,12 +23,12 @@ def int_sat(x: PerThread, target: np.dtype[Any]) -> PerThread:
 
 
 def round_integral(x: PerThread, mode: str) -> PerThread:
-    """Round a float to an integral value."""
+    """Round a float to an integral value by mode rni, rzi, rmi or rpi."""
     return _ROUND[mode](x)
 
 
 def float_to_int(x: PerThread, target: np.dtype[Any], mode: str, wide_source: bool) -> PerThread:
-    """Convert a float to an integer, clamped. NaN gives 0, or only the top bit for float64 or 64-bit integers.
+    """Convert a float to an integer, clamped. NaN gives 0, but only the top bit set for float64 or 64-bit integers.
 
     source: PTX ISA, "cvt", notes on NaN and out-of-range inputs.
     """
@@ -53,7 +53,7 @@ def float_to_int(x: PerThread, target: np.dtype[Any], mode: str, wide_source: bo
 
 
 def _sticky_f64(x: PerThread) -> PerThread:
-    """Convert an integer to a float64 that rounds correctly to narrower formats: lost bits become a sticky bit."""
+    """Convert an integer to a float64 that rounds correctly to narrower formats; lost bits become a sticky bit."""
     if x.dtype.itemsize < 8:
         return x.astype(F8)
     negative = x < 0
@@ -131,7 +131,7 @@ def float_to_float(x: PerThread, target: str, mode: str) -> PerThread:
 
 
 def relu(x: PerThread) -> PerThread:
-    """Replace negative values by 0; keep NaN."""
+    """Replace negative values and -0 by +0; keep NaN."""
     return sel((x > 0) | (x != x), x, x.dtype.type(0))
 
 
@@ -141,7 +141,7 @@ def saturate_finite(x: PerThread, largest: float) -> PerThread:
 
 
 def to_tf32(x: PerThread, mode: str) -> PerThread:
-    """Convert float32 to tf32, which has 10 bits of fraction. rna rounds ties away from zero, rn to even."""
+    """Return float32 bits with the fraction rounded to 10 bits: by truncation (rz), ties to even (rn) or away (rna)."""
     bits = x.view(U4)
     if mode == "rz":
         rounded = bits
@@ -173,7 +173,7 @@ _FINITE = {"e4m3": 0x7F, "e5m2": 0x7C}
 
 
 def encode_fp8(x: PerThread, form: str) -> PerThread:
-    """Convert a float to 8 bits, to nearest even; overflow gives the largest finite value, and NaN 0x7f."""
+    """Return the 8-bit code of a float, rounded to nearest even: overflow gives the largest finite value, NaN 0x7f."""
     fraction_bits, lowest = (3, -6) if form == "e4m3" else (2, -14)
     finite = FP8_VALUES[form][: _FINITE[form]]
     wide = x.astype(F8)
@@ -205,7 +205,7 @@ for _codes in _F16_OF.values():
 
 
 def fp8_to_f16x2(x: PerThread, form: str, positive: str | None) -> PerThread:
-    """Convert two 8-bit floats to f16x2, which is exact."""
+    """Convert two 8-bit floats to f16x2, exactly."""
     table = _F16_OF[form]
     low, high = table[x & U2(0xFF)], table[x >> U2(8)]
     if positive:
@@ -223,7 +223,7 @@ def pack_f16x2(high: PerThread, low: PerThread, target: str, mode: str, flags: t
 
 
 def narrow(x: PerThread, target: str, mode: str, flags: tuple[str, ...]) -> PerThread:
-    """Convert float32 to f16 or bf16 (as bits), with .relu and .satfinite."""
+    """Convert float32 to f16 or bf16 (as bits), with .relu and .satfinite if they are in `flags`."""
     if "relu" in flags:
         x = relu(x)
     if "satfinite" in flags:
@@ -232,7 +232,7 @@ def narrow(x: PerThread, target: str, mode: str, flags: tuple[str, ...]) -> PerT
 
 
 def half_modified(function: Any, t: str, lane: Any, flags: tuple[str, ...], *operands: PerThread) -> PerThread:
-    """Apply a 16-bit operation with .ftz, .sat or .relu, to one value or to both halves."""
+    """Apply a 16-bit operation with .ftz, .sat or .relu, to both halves if the type `t` is packed."""
 
     def apply(*values: PerThread) -> PerThread:
         if "ftz" in flags:

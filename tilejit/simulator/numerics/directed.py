@@ -53,7 +53,7 @@ def add_dir_f32(a: PerThread, b: PerThread, mode: str) -> PerThread:
 
 
 def _exact_zero(r: PerThread, wide: PerThread, a: PerThread, b: PerThread, mode: str) -> PerThread:
-    """Replace exactly zero sums by -0 when rounding towards minus infinity, unless both summands are +0."""
+    """Replace sums that are exactly zero by -0 in mode rm, unless both summands are +0."""
     if mode != "rm":
         return r
     cancelled = (wide == 0) & (np.signbit(a) | np.signbit(b))
@@ -71,7 +71,7 @@ def fma_dir_f32(a: PerThread, b: PerThread, c: PerThread, mode: str) -> PerThrea
 
 
 def div_dir_f32(a: PerThread, b: PerThread, mode: str) -> PerThread:
-    """Divide float32 numbers: round the float64 quotient to odd by the sign of its remainder, then by `mode`."""
+    """Divide float32 numbers: round the float64 quotient to odd, by the sign of the remainder, then by `mode`."""
     q = a.astype(F8) / b.astype(F8)
     p, low = two_product(q, b.astype(F8))
     remainder = (a.astype(F8) - p) - low
@@ -98,10 +98,10 @@ def add_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
 
 
 def _each(name: str) -> Callable[..., PerThread]:
-    """Return a function that applies `exact.DIRECTED[name]` thread by thread; directed float64 roundings are rare."""
+    """Return a function that applies `exact.DIRECTED[name]` thread by thread, which is slow but rarely needed."""
 
     def apply(*arguments: PerThread) -> PerThread:
-        # fractions takes 3 ms to import
+        # The import of fractions takes 3 ms.
         from .exact import DIRECTED
 
         *operands, mode = arguments

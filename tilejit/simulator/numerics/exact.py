@@ -1,4 +1,4 @@
-"""float64 arithmetic on single numbers, computed exactly in fractions and rounded once."""
+"""float64 arithmetic on single numbers, computed exactly with fractions and rounded once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ def fma(a: float, b: float, c: float) -> float:
 
 
 def _nearest(x: Fraction) -> float:
-    """Return the nearest float64; overflow gives an infinity."""
     try:
         return x.numerator / x.denominator
     except OverflowError:

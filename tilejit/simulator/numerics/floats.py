@@ -1,6 +1,6 @@
 """Floating-point arithmetic with PTX's roundings, NaN and zero rules. Operands are arrays or NumPy scalars.
 
-The payload of a NaN from a sum, product or `fma` is unspecified, and may differ if all threads share an operand.
+The payload of a NaN from a sum, product or `fma` is unspecified, and may depend on whether operands are scalars.
 
 Narrow formats are computed in float64, exactly or rounded to odd, and then rounded. Rounding to odd keeps a sticky bit,
 so that a second rounding to a format at least two bits narrower is correct (Boldo and Melquiond, "Emulation of FMA and
@@ -52,7 +52,7 @@ def f64_to_bf16(x: PerThread) -> PerThread:
 
 
 def f64_to_f32_odd(x: PerThread) -> PerThread:
-    """Convert float64 to float32, rounded to odd for a following rounding."""
+    """Convert float64 to float32, rounded to odd."""
     near = x.astype(F4)
     back = near.astype(F8)
     inexact = (back != x) & (x == x)
@@ -94,9 +94,9 @@ def fma_f32(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     if not np.ndim(s):
         return add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)).astype(F4)
     result = s.astype(F4)
-    # candidates for double rounding: sums that are subnormal as float32, and those exactly on a midpoint
+    # Candidates for double rounding are sums that are subnormal as float32 or exactly on a midpoint.
     at = _NOWHERE if _keeps_sums_normal(c) else _subnormal(result, s)
-    # move the 29 bits that float32 lacks to the top: for a midpoint, they are a 1 and zeros, the least int64
+    # Move the 29 bits that float32 lacks to the top. For a midpoint they are a 1 and zeros, the least int64.
     bits = s.view(I8)
     bits <<= I8(35)
     if np.minimum.reduce(bits) == _LEAST:
@@ -114,18 +114,18 @@ _NOWHERE = np.zeros(0, np.int64)
 
 
 def _keeps_sums_normal(c: PerThread) -> bool:
-    """True if c is too large for a sum of a product and c to be subnormal.
+    """True if `c` is a scalar so large that no product plus `c` is subnormal.
 
-    A sum is a multiple of both numbers' last bits. Near zero, the product is about as large as c; if c is 2^-70, the
+    A sum is a multiple of both operands' last bits. Near zero, the product is about as large as c; if c is 2^-70, the
     last of the product's 48 bits is 2^-118. An infinite c gives only infinities and NaN.
     """
     return not np.ndim(c) and bool(abs(c) >= 2.0**-70)
 
 
 def _subnormal(result: PerThread, s: PerThread) -> PerThread:
-    """Return the indices of sums that are subnormal as float32, without exact zeros."""
+    """Return the indices of nonzero sums that are at most the least normal number as float32."""
     magnitude = np.abs(result)
-    # False if there is a NaN
+    # The comparison is False if there is a NaN.
     if np.minimum.reduce(magnitude) > _TINY32:
         return _NOWHERE
     at = np.flatnonzero(magnitude <= _TINY32)
@@ -164,7 +164,7 @@ def two_product(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
 
 
 def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """fma.rn.f64, by error-free transformations, and by fractions for extreme exponents."""
+    """fma.rn.f64, by error-free transformations; by exact fractions for extreme operands and products."""
     p, low = two_product(a, b)
     s, error = two_sum(c, low)
     t, rest = two_sum(p, s)
@@ -176,7 +176,7 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     hard = _hard_f64(a, b, c, p) & ~simple
     if not np.count_nonzero(hard):
         return result
-    # fractions takes 3 ms to import, and few kernels need it
+    # The import of fractions takes 3 ms, and few kernels need it.
     from . import exact
 
     if not np.ndim(result):
@@ -189,7 +189,7 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThread:
-    """Return a mask: splitting could overflow, the product's error could underflow, or operands aren't finite."""
+    """Return a mask of threads for which `fma_f64` may be inexact: splits may overflow, or product errors underflow."""
     big, small = F8(2.0**960), F8(2.0**-900)
     magnitude = np.abs(p)
     easy = (np.abs(a) < big) & (np.abs(b) < big) & (np.abs(c) < big) & (magnitude < big)
@@ -260,7 +260,7 @@ def canonical(r: PerThread) -> PerThread:
 
 
 def min_nan(a: PerThread, b: PerThread) -> PerThread:
-    """min.NaN: NaN if either operand is NaN."""
+    """min.NaN: the smaller operand, where -0 < +0, or NaN if either operand is NaN."""
     return _fix_zero(np.minimum(a, b), a, b, lambda x, y: x | y)
 
 
@@ -335,7 +335,7 @@ fma_f32x2 = pair(fma_f32)
 
 
 def div_approx(a: PerThread, b: PerThread) -> PerThread:
-    """div.approx.f32: a · (1/b). If |b| > 2^126 the reciprocal is 0, so the result is 0, or NaN for infinite a.
+    """div.approx.f32. If |b| > 2^126, the reciprocal of b is 0, so the result is 0, or NaN for infinite a.
 
     source: PTX ISA, "Floating Point Instructions: div", div.approx.f32; CUDA Math API, __fdividef.
     """
@@ -376,7 +376,7 @@ def _upper(x: PerThread) -> PerThread:
 
 
 def through_f32(function: Callable[[PerThread], PerThread]) -> dict[str, Callable[[PerThread], PerThread]]:
-    """Return the float16 and bfloat16 forms of a float32 approximation."""
+    """Map "f16" and "bf16" to forms of a float32 approximation for these types."""
     return {
         "f16": lambda x: to_f16(function(x.astype(F4))),
         "bf16": lambda x: f32_to_bf16(function(bf16_to_f32(x))),
@@ -394,7 +394,7 @@ def testp(x: PerThread, how: str) -> PerThread:
     if how == "notanumber":
         return x != x
     subnormal = (np.abs(x) < tiny) & (x != 0)
-    # testp counts zero as normal
+    # PTX counts zero as normal.
     return subnormal if how == "subnormal" else np.isfinite(x) & ~subnormal
 
 

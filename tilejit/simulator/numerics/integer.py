@@ -1,4 +1,4 @@
-"""Integer instructions that NumPy has no operator for. Operands are arrays or NumPy scalars of one dtype."""
+"""Integer instructions for which NumPy has no operator. Operands are arrays or NumPy scalars."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint
 
 
 def sel(p: PerThread, a: PerThread, b: PerThread) -> PerThread:
-    """Select a where p, else b; the result is a scalar if p is."""
+    """Return elements of `a` where `p` is true, else of `b`."""
     if isinstance(p, np.bool_):
         return a if p else b
     if a.dtype != b.dtype:
         return np.where(p, a, b)
-    # often all threads select the same operand
+    # A fast path: often all threads select the same operand.
     chosen = np.count_nonzero(p)
     if chosen in (0, p.size):
         only = a if chosen else b
@@ -63,14 +63,14 @@ def div_s(a: PerThread, b: PerThread) -> PerThread:
 
 
 def rem_s(a: PerThread, b: PerThread) -> PerThread:
-    """Return the remainder, with the dividend's sign."""
+    """Return the remainder, with the dividend's sign; the dividend if the divisor is zero."""
     zero = b == 0
     r = np.fmod(a, b)
     return r if not np.count_nonzero(zero) else sel(zero, a, r)
 
 
 def mul_hi(a: PerThread, b: PerThread) -> PerThread:
-    """Return the upper half of the product of any integer type."""
+    """Return the upper half of the product, for any integer type."""
     size = a.dtype.itemsize
     if size < 8:
         wide = np.dtype(f"{a.dtype.kind}{2 * size}").type
@@ -78,7 +78,7 @@ def mul_hi(a: PerThread, b: PerThread) -> PerThread:
     high = mul_hi_u64(a.view(np.uint64), b.view(np.uint64))
     if a.dtype.kind == "u":
         return high
-    # the signed product is the unsigned one less b·2^64 if a is negative, and less a·2^64 if b is
+    # The signed product is the unsigned product, minus b·2^64 if a is negative, minus a·2^64 if b is negative.
     zero = np.int64(0)
     return high.view(np.int64) - sel(a < 0, b, zero) - sel(b < 0, a, zero)
 
@@ -109,7 +109,7 @@ def mulhi_sat(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 def mul24(a: PerThread, b: PerThread, high: bool) -> PerThread:
-    """mul24: bits 47..16 (hi) or 31..0 (lo) of the product of the low 24 bits."""
+    """mul24: bits 47..16 (if `high`) or 31..0 of the product of the low 24 bits."""
     wide = np.int64 if a.dtype.kind == "i" else np.uint64
     product = _low24(a).astype(wide) * _low24(b).astype(wide)
     return (product >> wide(16) if high else product).astype(a.dtype)
@@ -121,12 +121,12 @@ def _low24(a: PerThread) -> PerThread:
 
 
 def shl(a: PerThread, n: PerThread) -> PerThread:
-    """Shift left; amounts past the width give zero."""
+    """Shift left; amounts of at least the width give zero."""
     return a << _amount(a, n)
 
 
 def shr(a: PerThread, n: PerThread) -> PerThread:
-    """Shift right; amounts past the width give zero, or the sign for signed types."""
+    """Shift right; amounts of at least the width give zero, or copies of the sign for signed types."""
     if a.dtype.kind == "u":
         return a >> _amount(a, n)
     width = 8 * a.dtype.itemsize
@@ -154,7 +154,7 @@ def _pair(low: PerThread, high: PerThread) -> PerThread:
 
 
 def lop3(a: PerThread, b: PerThread, c: PerThread, table: int) -> PerThread:
-    """Apply the three-input logic function with truth table `table`, indexed by bit 4·a + 2·b + c."""
+    """Apply a bitwise function of three operands: bit 4·a + 2·b + c of `table` is the result for bits a, b and c."""
     result: PerThread = a & np.uint32(0)
     for row in range(8):
         if table >> row & 1:
@@ -193,14 +193,13 @@ def bfi(a: PerThread, b: PerThread, position: PerThread, length: PerThread) -> P
 
 
 def _low_mask(size: PerThread, bits: int, kind: Callable[..., Any]) -> PerThread:
-    """Return a mask of `size` low bits; `size` is clamped to the width."""
     ones = kind(2**bits - 1)
     drop = np.maximum(bits - np.minimum(size, bits), 0)
     return ones >> drop.astype(ones.dtype)
 
 
 def bmsk(position: PerThread, length: PerThread, mode: str) -> PerThread:
-    """Return a mask of `length` ones from `position` up."""
+    """Return a mask of `length` ones from bit `position` up; unless `mode` is "clamp", both are taken modulo 32."""
     if mode == "clamp":
         pos, size = position.astype(np.int64), length.astype(np.int64)
     else:
@@ -229,7 +228,7 @@ def popc(a: PerThread) -> PerThread:
 
 
 def bfind(a: PerThread, shift_amount: str | None) -> PerThread:
-    """Return the position of the highest bit that differs from the sign, 0xffffffff if there is none.
+    """Return the position of the highest bit that differs from the sign, or 0xffffffff if there is none.
 
     shift_amount: if set, return the left shift that moves this bit to the top instead.
     """
@@ -282,7 +281,7 @@ def _prmt_default(both: PerThread, selector: PerThread) -> PerThread:
 
 
 def dp4a(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """Add the four-way dot product of bytes to c; the dtypes of a and b determine the bytes' signedness."""
+    """Return c plus the dot product of four bytes of a and b, whose dtypes determine the bytes' signedness."""
     total = c.astype(np.int64)
     for i in range(4):
         total = total + _byte(a, i) * _byte(b, i)
@@ -295,7 +294,7 @@ def _byte(a: PerThread, i: int) -> PerThread:
 
 
 def functions_of(namespace: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-    """Return the public functions of a module, for translated code."""
+    """Return the public functions in a module's namespace by name, for translated code."""
     return {name: value for name, value in namespace.items() if isfunction(value) and name[0] != "_"}
 
 

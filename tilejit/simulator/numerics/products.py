@@ -27,7 +27,7 @@ Doubles = NDArray[np.float64]
 
 
 def stacked(values: Sequence[Any], n: int, dtype: Any) -> NDArray[Any]:
-    """Return registers of `n` threads as an array of registers × threads."""
+    """Return registers of `n` threads as an array: registers × threads. A register may be a scalar."""
     out = np.empty((len(values), n), dtype)
     for i, value in enumerate(values):
         out[i] = value
@@ -63,7 +63,7 @@ def fragment_a(values: Sequence[Any], n: int, element: str) -> Doubles:
 
 
 def fragment_b(values: Sequence[Any], n: int, element: str) -> Doubles:
-    """Return B: warps × k × 8."""
+    """Return B from the registers of `n` threads: warps × k × 8."""
     elements = decode(stacked(values, n, np.uint32), element)
     registers, threads, each = elements.shape
     split = elements.reshape(registers, threads // WARP, 8, 4, each)
@@ -72,7 +72,7 @@ def fragment_b(values: Sequence[Any], n: int, element: str) -> Doubles:
 
 
 def fragment_c(values: Sequence[Any], n: int, half: bool) -> NDArray[Any]:
-    """Return C in its element type: warps × 16 × 8. half: two elements per register."""
+    """Return C from the registers of `n` threads, in its type: warps × 16 × 8. half: two elements per register."""
     registers = stacked(values, n, values[0].dtype)
     if half:
         elements = registers.view(np.float16).reshape(2, -1, 8, 4, 2).transpose(1, 0, 2, 3, 4)
@@ -93,7 +93,7 @@ def product(a: Doubles, b: Doubles, c: NDArray[Any], element: str, saturate: boo
 
 
 def registers_d(matrix: NDArray[Any], half: bool) -> NDArray[Any]:
-    """Invert `fragment_c`: registers × threads."""
+    """Invert `fragment_c`: return registers × threads."""
     split = matrix.reshape(-1, 2, 8, 4, 2)
     if half:
         registers: NDArray[Any] = np.ascontiguousarray(split.transpose(1, 0, 2, 3, 4)).view(np.uint32).reshape(2, -1)

@@ -54,7 +54,7 @@ def matrix_d(registers: Sequence[Any], threads: int, form: ProductForm) -> NDArr
 
 
 def registers_d(matrix: NDArray[Any], form: ProductForm) -> NDArray[Any]:
-    """Invert `matrix_d`: registers × threads."""
+    """Invert `matrix_d`: return registers × threads."""
     split = matrix.reshape(-1, 4, 2, 8, form.n // 8, 4, 2)
     if form.d == "f16":
         words = np.ascontiguousarray(split.transpose(4, 2, 0, 1, 3, 5, 6)).view(np.uint32)
@@ -89,6 +89,6 @@ def multiplied(form: ProductForm, a: Doubles, b: Doubles, c: NDArray[Any] | None
     total = a @ b.swapaxes(-1, -2)
     if form.sign_a * form.sign_b < 0:
         np.negative(total, out=total)
-    # adding 0.0 makes a sum of only -0 positive
+    # Without c, adding 0.0 turns -0 into +0.
     total += 0.0 if c is None else c
     return rounded(total, form.d, form.saturate)
