@@ -20,6 +20,7 @@ from tests.codegen.math_host import run
 from tests.ir import examples
 from tests.ir.examples import Example, held
 from tests.support import goldens
+from tests.support.operations import ways_to_draw
 from tilejit import isa, lower
 from tilejit.__main__ import operations
 from tilejit.codegen import generate
@@ -37,7 +38,6 @@ from tilejit.ops.elementwise import ELEMENTWISE, Elementwise
 from tilejit.ops.tile import TILE_OPERATIONS, TileOperation
 from tilejit.simulator.opcodes import INSTRUCTIONS
 from tilejit.target import target
-from tilejit.testing.operations import ways_to_draw
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def _tile_operations(tables: Tables) -> Iterator[str]:
         if name not in accepted:
             lacks.append("no variant")
         if not tables.ways_to_draw(op):
-            lacks.append("no way to draw its operands in tilejit.testing")
+            lacks.append("no way to draw its operands in tests/support/operations.py")
         if name not in tables.elementwise and name not in lowered:
             lacks.append("no golden")
         yield from (f"tile operation {name!r}: {what}" for what in lacks)

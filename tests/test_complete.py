@@ -14,12 +14,12 @@ import pytest
 
 import tilejit
 from tests.completeness import REAL, Tables, missing
+from tests.support.operations import ways_to_draw
 from tilejit.dtypes import DTYPES
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk
 from tilejit.ir.text import parser, printer
 from tilejit.ir.verify import kernel as verifier
-from tilejit.testing.operations import ways_to_draw
 
 #: what is missing -> why that is right
 ABSENT = {
@@ -146,7 +146,7 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
     ),
     "the ways to draw a tile operation": (
         lambda: replace(REAL, ways_to_draw=lambda op: () if op.name == "gemm" else ways_to_draw(op)),
-        {"tile operation 'gemm': no way to draw its operands in tilejit.testing"},
+        {"tile operation 'gemm': no way to draw its operands in tests/support/operations.py"},
     ),
     "the reference of a tile operation": (
         lambda: tile_record("gemm", reference=None),

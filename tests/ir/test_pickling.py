@@ -15,7 +15,9 @@ import tilejit as tj
 from tests.frontend.test_random_programs import deep_programs, programs
 from tests.ir.examples import EXPRESSIONS, PARAMETERS, PLACES, STATEMENTS, Example
 from tests.ops.test_tile import GIVEN, type_of
+from tests.support.drafts import Operation
 from tests.support.example_sizes import EXAMPLES, Make
+from tests.support.operations import operations
 from tests.support.programs import array, tile_ir
 from tilejit import dtypes
 from tilejit.ir import nodes as ir
@@ -23,8 +25,6 @@ from tilejit.ir import walk
 from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.runtime.workers import _question, _Unpickler
 from tilejit.target import target
-from tilejit.testing import operations
-from tilejit.testing.drafts import Operation
 
 NODES = {**STATEMENTS, **EXPRESSIONS, **PLACES, **PARAMETERS}
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import tilejit as tj
 from tests.kernels.chained_products import Chain, chains
 from tests.lower.running import Run
+from tests.support.drafts import Operation
 from tests.support.orders import EVERY_ORDER, Order
 from tilejit.dtypes import DType, float32, int64
 from tilejit.ir import allocation
@@ -22,7 +23,6 @@ from tilejit.layout import TileLayout, swizzled_atom_layout, warpgroup
 from tilejit.layout.swizzle import SWIZZLE_BITS
 from tilejit.runtime.device import Device
 from tilejit.target import target
-from tilejit.testing import Operation
 
 #: every product with few columns, and some with more
 EVERY = [each for each in products() if each.n in (8, 24)]

@@ -45,6 +45,7 @@ from tests.kernels.test_gemm import multiplies
 from tests.kernels.test_rings import Shape, hands_over, shapes, turns
 from tests.lower.running import Run
 from tests.support.operands import Operand
+from tests.support.operations import Operation, operations
 from tests.support.orders import EVERY_ORDER, Order, simulated
 from tests.support.programs import source_of
 from tilejit import pipeline
@@ -56,7 +57,6 @@ from tilejit.lower.engine import dispatch
 from tilejit.runtime import devices, variants
 from tilejit.runtime.device import Device
 from tilejit.target import target as find_target
-from tilejit.testing import Operation, operations
 
 DAY = int(os.environ.get("TILEJIT_SEED") or datetime.date.today().strftime("%Y%m%d"))
 

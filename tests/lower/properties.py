@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 from tests.lower.running import Run
 from tests.support import goldens
+from tests.support.drafts import Operation
 from tilejit import lower
 from tilejit.dtypes import bool_, int64
 from tilejit.errors import DispatchError
@@ -27,7 +28,6 @@ from tilejit.lower.schedule.placement import inside
 from tilejit.ops.record import CONDITION, TILE
 from tilejit.scopes import SCOPES
 from tilejit.target import target
-from tilejit.testing import Operation
 
 Variants = Sequence[Variant[Any]]
 

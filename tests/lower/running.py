@@ -10,6 +10,7 @@ import numpy as np
 
 from tests.reference import tiles
 from tests.reference.layouts import plain
+from tests.support.drafts import Operation
 from tests.support.operands import Operand, bits
 from tests.support.running import launch
 from tests.support.tolerances import tolerance
@@ -22,7 +23,7 @@ from tilejit.ops.axes import REDUCTION
 from tilejit.ops.gemm import reference
 from tilejit.runtime import devices
 from tilejit.runtime.device import Device
-from tilejit.testing import Operation, assert_equal
+from tilejit.testing import assert_equal
 
 Array = np.ndarray
 

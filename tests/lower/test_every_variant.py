@@ -13,6 +13,7 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.lower import properties
+from tests.support.operations import Operation, operations
 from tilejit.errors import LayoutError
 from tilejit.ir.nodes import Instruction, TileOp
 from tilejit.lower import VARIANTS, Decline, DispatchContext, Moves, Plan, Variant
@@ -22,7 +23,6 @@ from tilejit.lower.variant import lead_of
 from tilejit.lower.variants import copy_gmem_smem
 from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.target import target
-from tilejit.testing import Operation, operations
 
 Variants = tuple[Variant[Any], ...]
 

@@ -10,13 +10,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.support.operations import Operation, operations
 from tests.support.pictures import DrawnCell, cells, lines
 from tilejit.errors import DispatchError
 from tilejit.layout import R, S, Swizzle, TileLayout, laneid, tid_in_wg, tx
 from tilejit.lower import VARIANTS, DispatchContext, Verdict
 from tilejit.lower.engine import dispatch
 from tilejit.svg import ABSENT, colour_of
-from tilejit.testing import Operation, operations
 from tilejit.testing.layouts import dense_layouts
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.lower.running import Run
+from tests.support.drafts import Operation
 from tilejit.dtypes import DTYPES, DType, float16, float32, float64, int64
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import TileOp
@@ -21,7 +22,6 @@ from tilejit.lower.proof.passes import prove_passes
 from tilejit.lower.variant import Decline
 from tilejit.lower.variants import copy_shuffle
 from tilejit.target import target
-from tilejit.testing import Operation
 
 ROW = S[(32, 8) : (1 @ laneid, 1)]
 Shape = tuple[int, ...]

@@ -9,6 +9,7 @@ import pytest
 
 import tilejit as tj
 from tests.lower import properties
+from tests.support.drafts import Operation
 from tests.support.programs import array, statements, tile_ir
 from tilejit.dtypes import DType, float32, int64
 from tilejit.errors import DispatchError, KernelTypeError
@@ -30,7 +31,6 @@ from tilejit.ops.copies import COPY, COPY_ASYNC
 from tilejit.ops.record import OperandKind, TileOperand, TileOperation
 from tilejit.ops.tile import CALLS, TILE_OPERATIONS
 from tilejit.target import target
-from tilejit.testing import Operation
 
 BARRIER = OperandKind("barrier", is_region=True)
 

@@ -1,4 +1,4 @@
-"""Tools for tests of kernels, layouts and variants: hypothesis strategies, `check`, which compares a kernel with NumPy,
+"""Tools for tests of kernels and layouts: hypothesis strategies, `check`, which compares a kernel with NumPy,
 and `do_bench`, which times launches.
 
 All but `do_bench` require hypothesis, which `pip install tilejit[test]` installs.
@@ -32,10 +32,9 @@ else:
         shapes_of,
         swizzles,
     )
-    from .operations import Operation, operations
 
 __all__ = [
-    "AXIS_FAMILIES", "Array", "DrawnLaunch", "Operation", "array_of", "arrays", "assert_equal", "check",
-    "dense_layouts", "do_bench", "dtypes", "iters", "launches", "layouts", "memory_layouts", "operations",
-    "regions_of", "register_layouts", "shapes_of", "swizzles", "ulps",
+    "AXIS_FAMILIES", "Array", "DrawnLaunch", "array_of", "arrays", "assert_equal", "check", "dense_layouts",
+    "do_bench", "dtypes", "iters", "launches", "layouts", "memory_layouts", "regions_of", "register_layouts",
+    "shapes_of", "swizzles", "ulps",
 ]

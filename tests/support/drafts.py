@@ -9,18 +9,18 @@ from collections.abc import Collection, Sequence
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from ..dataclass import dataclass, replace
-from ..dtypes import DType, bool_, int64
-from ..ir import allocation
-from ..ir.arithmetic import build
-from ..ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
-from ..layout import Swizzle, TileLayout, swizzled_atom_layout
-from ..layout.swizzle import SWIZZLE_BITS
-from ..ops.record import AttributeValue
-from ..scopes import SCOPES
-from ..target import Target
-from ..target import target as find_target
-from .layouts import regions_of, register_layouts
+from tilejit.dataclass import dataclass, replace
+from tilejit.dtypes import DType, bool_, int64
+from tilejit.ir import allocation
+from tilejit.ir.arithmetic import build
+from tilejit.ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
+from tilejit.layout import Swizzle, TileLayout, swizzled_atom_layout
+from tilejit.layout.swizzle import SWIZZLE_BITS
+from tilejit.ops.record import AttributeValue
+from tilejit.scopes import SCOPES
+from tilejit.target import Target
+from tilejit.target import target as find_target
+from tilejit.testing.layouts import regions_of, register_layouts
 
 #: a target of each generation; the oldest, which has the fewest instructions, is drawn less often than the others
 _TARGETS = ("sm_75", "sm_80", "sm_80", "sm_90a", "sm_90a", "sm_100a", "sm_100a")

@@ -9,32 +9,31 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from ..dataclass import replace
-from ..dtypes import DTYPES, DType, barrier, bfloat16, bool_, float16, float32, float64, int32, int64, uint64
-from ..ir import allocation
-from ..ir.arithmetic import build
-from ..ir.combine import Combine
-from ..ir.nodes import Buffer, Expr, Region, Var
-from ..isa.atomics import has_type
-from ..isa.mma import MMA, MMA_M, MMA_N
-from ..isa.wgmma import WGMMA_M, FactorPlace, products
-from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, swizzled_atom_layout, warpgroup
-from ..layout.fragments import fragment_layout
-from ..layout.swizzle import SWIZZLE_BITS
-from ..ops.atomic import ATOMIC
-from ..ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
-from ..ops.elementwise import ELEMENTWISE, result_type
-from ..ops.fold import REDUCE
-from ..ops.gemm import GEMM
-from ..ops.gemm_async import GEMM_ASYNC
-from ..ops.record import SCALAR, TILE, TileOperation
-from ..ops.reduce import REDUCTIONS
-from ..ops.tile import TILE_OPERATIONS
-from ..target import WARP, WARPGROUP
-from .arrays import dtypes
-from .drafts import INSTANCES, Digit, Operation, OperationDraft, local_buffer, whole_of
+from tilejit.dataclass import replace
+from tilejit.dtypes import DTYPES, DType, barrier, bfloat16, bool_, float16, float32, float64, int32, int64, uint64
+from tilejit.ir import allocation
+from tilejit.ir.arithmetic import build
+from tilejit.ir.combine import Combine
+from tilejit.ir.nodes import Buffer, Expr, Region, Var
+from tilejit.isa.atomics import has_type
+from tilejit.isa.mma import MMA, MMA_M, MMA_N
+from tilejit.isa.wgmma import WGMMA_M, FactorPlace, products
+from tilejit.layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, swizzled_atom_layout, warpgroup
+from tilejit.layout.fragments import fragment_layout
+from tilejit.layout.swizzle import SWIZZLE_BITS
+from tilejit.ops.atomic import ATOMIC
+from tilejit.ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
+from tilejit.ops.elementwise import ELEMENTWISE, result_type
+from tilejit.ops.fold import REDUCE
+from tilejit.ops.gemm import GEMM
+from tilejit.ops.gemm_async import GEMM_ASYNC
+from tilejit.ops.record import SCALAR, TILE, TileOperation
+from tilejit.ops.reduce import REDUCTIONS
+from tilejit.ops.tile import TILE_OPERATIONS
+from tilejit.target import WARP, WARPGROUP
+from tilejit.testing.arrays import dtypes
 
-__all__ = ["Operation", "operations", "ways_to_draw"]
+from .drafts import INSTANCES, Digit, Operation, OperationDraft, local_buffer, whole_of
 
 #: data path of tensor memory -> its rows, and the instruction shapes that access it
 _PATHS: dict[str, tuple[int, tuple[str, ...]]] = {
