@@ -36,7 +36,7 @@ class PointerParam:
 
 @dataclass(frozen=True, slots=True)
 class _NumberParam:
-    """A number, which the kernel uses as `var`. of: the name of the argument that it comes from."""
+    """A number that the kernel uses as `var`. of: the name of the argument that determines it."""
 
     of: str
     var: Var
@@ -101,8 +101,8 @@ class AssertionsParam:
 class BarrierParam:
     """The address of a word through which the CTAs of a cooperative launch synchronize.
 
-    Its highest bit flips when all have arrived; the other bits are 0 before and after. Concurrent launches don't share
-    one.
+    Its highest bit flips when all CTAs have arrived; the other bits are 0 before and after. Concurrent launches use
+    different words.
     """
 
     buffer: Buffer
@@ -137,7 +137,7 @@ class TensorMapSpec:
     RANKS: ClassVar[range] = range(2, 6)
     #: limit of the elements along one dimension of a box
     MOST_BOX: ClassVar[int] = 256
-    #: divisor of addresses, strides, and rows of boxes and their starts
+    #: addresses, strides, and the sizes and starts of a box's rows must be multiples of this
     UNIT_BYTES: ClassVar[int] = 16
     #: limit of a box's size, as measured with an H100's driver
     MOST_BOX_BYTES: ClassVar[int] = 232_448
@@ -198,5 +198,5 @@ Param = (
 
 
 def written_arguments(params: Iterable[Param]) -> frozenset[str]:
-    """Return the arguments whose memory a kernel with these parameters may write."""
+    """Return the names of the arguments whose memory a kernel with these parameters may write."""
     return frozenset(p.writes for p in params if p.writes is not None)

@@ -54,7 +54,6 @@ class Backwards(ABC):
         return course
 
     def _is_visited(self, stmt: Stmt) -> bool:
-        """True if a statement of one of the `kinds`, a jump, or a statement with blocks is visited."""
         if type(stmt) in self.kinds:
             return self.concerns(stmt)
         return type(stmt) in walk.UNBOUNDED or any(map(self.course, walk.blocks(stmt)))

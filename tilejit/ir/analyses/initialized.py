@@ -1,7 +1,6 @@
 """Detection of reads of local tiles' registers before anything has been written to them.
 
-This must be found in tile IR: LLVM drops all computations on undefined registers, so neither the simulator nor a GPU
-sees the read.
+Such a read must be detected in tile IR: LLVM removes computations on undefined values, so it isn't in the PTX.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Doubt:
 
 
 def doubts(kernel: Kernel) -> list[tuple[Doubt, ...]]:
-    """Return for each of `walk.statements(kernel.body)` the places that it reads and that may be unwritten."""
+    """Return, for each of `walk.statements(kernel.body)`, the places that it always reads and that may be unwritten."""
     registers = LocalRegisters(kernel.body)
     if not registers.first:
         return [()] * len(walk.statements(kernel.body))
@@ -77,7 +76,6 @@ def _accesses(stmt: Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
 
 
 def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: LocalRegisters) -> None:
-    """Raise for a place with a register that is certainly unwritten."""
     touched = registers.of(place)
     if not (touched.surely & untouched or touched.possibly and not touched.possibly & ~untouched):
         return
@@ -137,7 +135,6 @@ class _Initialized(Analysis[_RegisterState]):
         return accessed
 
     def _touched(self, places: Iterable[Place]) -> tuple[int, int]:
-        """Return the registers that places may refer to, and the registers that they certainly refer to."""
         possibly = surely = 0
         for place in places:
             touched = self.registers.of(place)

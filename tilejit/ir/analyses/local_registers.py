@@ -71,7 +71,7 @@ class LocalRegisters:
         return self._whole[name]
 
     def among(self, registers: int) -> Iterator[tuple[ir.Buffer, int]]:
-        """Yield the buffers with any of these registers, in program order, each with the number of these registers."""
+        """Yield the buffers with any of these registers, in program order, each with its number of these registers."""
         left = registers
         while left:
             number = bisect_right(self._firsts, (left & -left).bit_length() - 1) - 1
@@ -129,7 +129,6 @@ def _named(place: Place) -> RegisterAccesses:
 
 
 def _named_at(place: ir.Region | ir.Element, starts: Sequence[int]) -> RegisterAccesses:
-    """Return the registers of a place with these starts, as registers of its root."""
     buffer, shape = place.buffer, place.buffer.fixed_shape
     if [start for start, n, count in zip(starts, shape, place.counts, strict=True) if not 0 <= start <= n - count]:
         return _NOTHING
@@ -249,7 +248,6 @@ def _writes_of(
 
 
 def _before_a_jump(body: Block) -> tuple[Block, bool]:
-    """Return the statements of an iteration before the first one that may leave it, and whether any may leave it."""
     for k, stmt in enumerate(body):
         if not isinstance(stmt, ir.For) and any(isinstance(inner, ir.Jump) for inner in within(stmt)):
             return body[:k], True

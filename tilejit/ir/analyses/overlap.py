@@ -66,7 +66,7 @@ def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
 
 
 def _steps(buffer: Buffer) -> list[object] | None:
-    """Return what all dimensions share, then the extent and strides of each; None if they aren't independent."""
+    """Return properties of the whole layout, then each dimension's extent and strides; None if it can't be split."""
     layout = buffer.layout
     if isinstance(layout, Strided):
         return [None, *zip(buffer.shape, layout.strides, strict=True)]
@@ -91,7 +91,6 @@ def _of_boxes(a: Region, b: Region, order: Sequence[int]) -> Expr:
 
 
 def _starts(a: Region | Element, b: Region | Element, order: Sequence[int]) -> list[tuple[Expr, Expr]]:
-    """Return the starts of both boxes along each dimension of `a`."""
     of_a, of_b = (box.starts if isinstance(box, Region) else box.indices for box in (a, b))
     return [(build.cast(of_a[d], int64), build.cast(of_b[k], int64)) for d, k in enumerate(order)]
 
@@ -154,7 +153,6 @@ def _compatible(a: NDArray[np.int64], b: NDArray[np.int64]) -> bool:
 
 
 def _any_of(starts: Sequence[Expr], values: Sequence[tuple[int, ...]]) -> Expr:
-    """Return the condition that the starts have one of these combinations of values."""
     condition: Expr = FALSE
     for combination in values:
         here: Expr = TRUE

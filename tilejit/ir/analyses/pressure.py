@@ -86,7 +86,8 @@ def _generated(body: Block) -> set[str]:
 class _Readers:
     """The accesses to a buffer.
 
-    maker: the only operation that writes it, or None. stretch: the only one (see `_number`) that accesses it, or None.
+    maker: the only operation that writes it, or None. stretch: the number of the only stretch (see `_number`) that
+    accesses it, or None.
     """
 
     maker: TileOp | None
@@ -126,7 +127,7 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
 def _number(body: Block, number: int, numbered: list[tuple[int, Stmt]]) -> int:
     """Append the statements of a block with the numbers of their stretches; return the stretch in which it ends.
 
-    A stretch is a run of statements that can be computed one element at a time. number: that in which the block starts.
+    A stretch is a run of statements that can be computed one element at a time. number: the stretch at the start.
     """
     for stmt in body:
         is_within = isinstance(stmt, (Alloc, BufferView, Let, Declare, Assign)) or _is_elementwise(stmt)
@@ -177,7 +178,6 @@ class _Begun:
         self._sets: list[int] | None = None
 
     def _number(self, body: Block, names: Collection[str], loop: int | None) -> None:
-        """Number the statements of a block. loop: the number of the outermost enclosing loop."""
         for stmt in body:
             number = self.numbers[id(stmt)] = len(self.numbers)
             for place in walk.accesses(stmt)[1] if isinstance(stmt, (TileOp, Store)) else ():
@@ -189,7 +189,6 @@ class _Begun:
                 self._number(block, names, inside)
 
     def before(self, stmt: Stmt, registers: LocalRegisters) -> int:
-        """Return the registers that may have been written when the statement starts."""
         if self._sets is None:
             self._sets = [0]
             for name in self._names:
@@ -270,5 +269,4 @@ class _Pressing(Backwards):
             self.most, self.held, self.stmt = count, live, stmt
 
     def counts(self, live: int) -> list[tuple[Buffer, int]]:
-        """Return the tiles with registers in a set, each with the number of words of these registers."""
         return [(buffer, -(-count * buffer.dtype.bits // _WORD)) for buffer, count in self.registers.among(live)]

@@ -69,7 +69,7 @@ def sets_registers(kernel: Kernel) -> bool:
 
 
 def most_of_a_thread(kernel: Kernel) -> int:
-    """Return the maximal number of registers of a thread, over all warpgroups and settings."""
+    """Return the maximum number of registers of a thread, over all warpgroups and settings."""
     entry = most_registers(kernel.threads, kernel.max_registers)
     return min(MAX_REGISTERS, max([entry, *(_count(stmt) for stmt in settings_of(kernel))]))
 
@@ -130,7 +130,7 @@ _Facts = frozenset[tuple["Expr | Gate | int", "bool | None"]]
 
 
 class _Conditions:
-    """The conditions of branches. Equal expressions of invariants have equal values at run time."""
+    """The conditions of branches. Equal conditions on variables that are never assigned have equal values."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.changing = walk.assigned(kernel.body)

@@ -33,11 +33,11 @@ class ThreadValues:
         self.numbers: dict[str, np.ndarray] = {}
         #: the values of expressions, by id; None if they depend on anything else
         self.evaluated: dict[int, np.ndarray | None] = {}
-        #: the threads for which a condition may be true, and false, by id
+        #: by a condition's id, the threads for which it may be true and those for which it may be false
         self.truths: dict[int, tuple[int, int]] = {}
 
     def define(self, let: ir.Let) -> None:
-        """Record the value of a variable."""
+        """Record a variable's value per thread, if it depends on thread ids and constants only."""
         values = self.of(let.value)
         if values is not None:
             self.numbers[let.var.name] = values
@@ -101,9 +101,9 @@ class ThreadValues:
 
 
 def comers(body: Block, values: ThreadValues) -> list[int]:
-    """Return the threads that may reach each of a kernel's statements, thread i as bit i; at either level.
+    """Return the threads that may reach each of a kernel's statements, thread i as bit i (tile or lane level).
 
-    Those that reach a jump don't reach the rest of its block. All that reach a loop reach the statements after it.
+    All threads that reach a loop are assumed to reach the statements after it.
     values: the values that the kernel's threads compute, at least for conditions.
     """
     listed: list[int] = []
@@ -114,7 +114,7 @@ def comers(body: Block, values: ThreadValues) -> list[int]:
 def instances(comers: int, size: int, threads: int) -> list[int]:
     """Return the first thread of each instance of `size` threads that contains some of `comers`.
 
-    comers: thread i as bit i. threads: of the CTA.
+    comers: thread i as bit i. threads: the number of threads of the CTA.
     """
     return [first for first in range(0, threads, size) if comers >> first & (1 << size) - 1]
 

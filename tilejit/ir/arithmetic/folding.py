@@ -11,7 +11,7 @@ from .affine import affine
 from .facts import bounds, fits, full_range
 from .intern import integer, wrap
 
-#: returns the value of an integer expression, modulo its type's range
+#: returns the value of an integer expression, modulo 2**bits of its type
 Fold = Callable[[], int]
 
 _FOLDS: dict[str, Callable[[int, int], int]] = {
@@ -24,9 +24,9 @@ class IntegerFolding:
     """The current integer values of variables, and functions that evaluate expressions from them."""
 
     def __init__(self) -> None:
-        #: the variables that are always integers
+        #: the integer variables that have a value in `numbers`
         self.names: set[str] = set()
-        #: their current values
+        #: the current values of these variables
         self.numbers: dict[str, int] = {}
         #: all values that a variable will have, if known
         self.ranges: dict[str, range] = {}
@@ -91,7 +91,7 @@ class IntegerFolding:
         return name, factor, constant
 
     def fold(self, expr: Expr) -> Fold | None:
-        """Return a function that returns the expression's value modulo its type's range; None if it can't be folded."""
+        """Return a function that returns the expression's value modulo 2**bits; None if it can't be folded."""
         entry = self._folds.get(id(expr))
         if entry is None:
             entry = self._folds[id(expr)] = (expr, self._folded(expr))

@@ -1,4 +1,4 @@
-"""The assertions that depend on one statement and the conditions before it."""
+"""The assertions that one statement and the conditions known before it determine."""
 
 from __future__ import annotations
 

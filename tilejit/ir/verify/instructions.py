@@ -37,7 +37,10 @@ def instruction_faults(row: Row | None, stmt: ir.Instruction, target: str | None
 
 
 def cut_inputs(row: Row, stmt: ir.Instruction) -> frozenset[int]:
-    """Return the indices of the address inputs whose bytes other operands may exclude. row: the instruction's row."""
+    """Return the indices of the address inputs from whose access other operands may exclude bytes.
+
+    row: the instruction's row of the table.
+    """
     carried = len(stmt.outputs) if row.carries is not None else 0
     positions = _positions(row.arguments, stmt.inputs[carried:])
     return frozenset(
@@ -168,7 +171,6 @@ def _is_element(operand: Operand, dtype: DType) -> bool:
 
 
 def _unequal(row: Row | None, stmt: ir.Instruction) -> Iterator[str]:
-    """Yield a fault if the registers that an instruction updates differ between its outputs and inputs."""
     if row is None or row.returned is None:
         return
     if stmt.outputs != stmt.inputs[: len(stmt.outputs)]:

@@ -47,7 +47,7 @@ from .placements import placement_faults
 from .values import Values
 from .violation import Violation, Violations
 
-#: in order of lowering: tiles may be open, all tiles have layouts, the view of one thread
+#: in order of lowering: tiles may be open, all tiles have layouts, the code of one thread
 LEVELS = ("open", "tile", "lane")
 
 
@@ -56,7 +56,7 @@ class Examined:
     """The violations that a walk over a kernel finds, and the names in it.
 
     vars, buffers: names of the variables that are read or assigned, and of the buffers whose storage is accessed. At
-    lane level this access doesn't read the buffer's extents and strides.
+    lane level, an access doesn't count as a use of the buffer's extents and strides.
     """
 
     violations: list[Violation]

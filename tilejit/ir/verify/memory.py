@@ -121,7 +121,7 @@ def _tile_layout_faults(buffer: ir.Buffer, layout: TileLayout, size: int) -> Ite
 
 
 def is_whole(region: ir.Region) -> bool:
-    """True if a region is trivially its whole buffer, and so without faults: most regions are."""
+    """True if a region is its whole buffer, written with constants, and so has no faults."""
     extents = region.extents
     if extents != region.buffer.shape or len(region.starts) != len(extents) or min(region.counts, default=1) < 1:
         return False

@@ -1,4 +1,4 @@
-"""Invariants of placements: every buffer has one; they are aligned, disjoint and within the target's limits."""
+"""Invariants of placements: every shared or tmem buffer has one, and they are aligned, disjoint and within limits."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .violation import Violations
 
 
 class Values:
-    """The names that the kernel has defined and used so far."""
+    """Verifies definitions and uses, and records the names that a kernel has defined and used so far."""
 
     def __init__(self, violations: Violations, is_tile: bool, *, takes_open: bool) -> None:
         #: open or tile level
@@ -151,7 +151,7 @@ class Values:
         return innermost
 
     def expr(self, expr: ir.Expr, span: Span | None) -> int:
-        """Verify an expression that isn't known to be sound."""
+        """Verify an expression that isn't known to be sound, and return the innermost scope of its variables."""
         scope, before = OUTERMOST, len(self.violations)
         match expr:
             case ir.Op():
