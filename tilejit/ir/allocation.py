@@ -47,7 +47,7 @@ def fitting_layout(layout: object, shape: tuple[int, ...], space: str) -> TileLa
     """Return `layout`, which a kernel passes for memory of this shape, grouped by the shape's dimensions.
 
     A Swizzle gives the row-major layout with that swizzle.
-    raises: LayoutError if it doesn't fit the shape or the space, KernelTypeError if it isn't a layout.
+    raises: LayoutError if `layout` doesn't fit the shape or the space, KernelTypeError if it isn't a layout.
     """
     if isinstance(layout, Swizzle):
         layout = TileLayout.row_major(shape, layout)
@@ -68,7 +68,7 @@ def _fitting(layout: TileLayout, shape: tuple[int, ...], space: str) -> TileLayo
     for axis in layout.axes():
         if layout.lowest(axis) < 0:
             raise LayoutError(
-                f"{layout!r} reaches {axis} {layout.lowest(axis)}; memory starts at 0",
+                f"{layout!r} reaches {axis} = {layout.lowest(axis)}; memory starts at 0",
                 hint=f"add an offset: {layout + -layout.lowest(axis) @ axis!r}",
             )
     if space == "shared" and layout.scope is not None:
@@ -98,10 +98,7 @@ def _check_tensor_memory(layout: TileLayout) -> None:
 
 
 def default_layout(space: str, shape: tuple[int, ...]) -> TileLayout:
-    """Return the layout used if the kernel passes none: row-major, or one row per lane in tensor memory.
-
-    raises: KernelTypeError if a tensor memory tile doesn't have one row per lane.
-    """
+    """Return the default layout: row-major, or one row per lane in tensor memory (KernelTypeError for other shapes)."""
     if space != "tmem":
         return TileLayout.row_major(shape)
     if len(shape) != 2 or shape[0] != TMEM_LANES:

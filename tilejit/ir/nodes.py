@@ -224,7 +224,7 @@ class WaitPhase:
     """Waits, in each thread, until a phase of a barrier is complete. A negative phase is complete.
 
     place: as in `Arrive`. phase: its number, an int32; the barrier is in this phase or the next one.
-    var: if not None, the statement doesn't wait; it sets this bool_ to true if the phase is complete.
+    var: if not None, the statement doesn't wait, and defines this bool_: true if the phase is complete.
     """
 
     place: Element | Vector
@@ -419,7 +419,7 @@ class Move:
 
     @property
     def memory(self) -> Vector:
-        """The side in memory; the source if both are registers."""
+        """The operand in memory, or the source if both are registers."""
         return self.src if self.dst.buffer.space == "local" else self.dst
 
 

@@ -141,8 +141,8 @@ class TensorMapSpec:
     UNIT_BYTES: ClassVar[int] = 16
     #: limit of a box's size, as measured with an H100's driver
     MOST_BOX_BYTES: ClassVar[int] = 232_448
-    #: exclusive limit of an array's extents. A map can hold up to 2^32, but coordinates are int32, and their
-    #: greatest multiple of 16 must lie outside the array
+    #: exclusive limit of an array's extents. A map can hold up to 2^32, but coordinates are int32: the
+    #: greatest int32 that is a multiple of 16 must lie outside the array
     EXTENT_END: ClassVar[int] = (1 << 31) - 16
     #: exclusive limit of an array's strides
     STRIDE_END_BYTES: ClassVar[int] = 1 << 40
@@ -164,7 +164,7 @@ class TensorMapParam:
     """The 128-byte tensor map through which TMA accesses an array; a launch encodes it.
 
     var: the map's address. written: the kernel may write the array through it.
-    shares: distinct shares of its copies to several CTAs of a cluster; used by the simulator only.
+    shares: the distinct shares of multicast copies through this map; used by the simulator only.
     """
 
     var: Var

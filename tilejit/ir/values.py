@@ -80,7 +80,7 @@ class Var:
 
     name: str
     dtype: DType
-    #: divisor of every value of the variable (1: none known; 0 would mean that it is always zero)
+    #: divisor of every value of the variable (1: none known, 0: the value is always zero)
     multiple_of: int = 1
     #: inclusive bounds of its value, or None if unknown
     bounds: tuple[int, int] | None = None
@@ -266,9 +266,9 @@ class Buffer:
 
 @lean(frozen=True, slots=True)
 class Gathered:
-    """A gathered dimension: each number of the operation's operand `index` is a position of the region's box in `dim`.
+    """A gathered dimension: each number in the operation's operand `index` is the start of a box in `dim`.
 
-    shape: the operand's; () for a scalar.
+    shape: the shape of `index`; () for a scalar.
     """
 
     dim: int
@@ -333,7 +333,7 @@ class Element:
 class Vector:
     """`width` contiguous elements of a buffer's flat storage from element `offset` (lane level).
 
-    The offset includes layout and swizzle. For a local buffer it counts the thread's registers.
+    The offset includes layout and swizzle. In a local buffer it is the number of a register.
     """
 
     buffer: Buffer

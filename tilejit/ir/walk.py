@@ -81,9 +81,9 @@ class Inventory:
     #: all statements, in program order
     statements: Block
     size: int
-    #: their classes
+    #: the classes of the statements
     kinds: frozenset[type[ir.Stmt]]
-    #: the names of the variables that they assign
+    #: the names of the variables that the statements assign
     assigned: frozenset[str]
 
 
@@ -280,10 +280,7 @@ _WITHOUT_EXPRESSIONS = (ir.Alloc, ir.Loop, ir.Break, ir.Continue, ir.Return, ir.
 
 
 def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
-    """Return the expressions that a statement evaluates, including those of places, in field order.
-
-    Nested statements are not included.
-    """
+    """Return the expressions that a statement itself evaluates, including those of places, in field order."""
     match stmt:
         case ir.Let() | ir.Assign():
             return (stmt.value,)

@@ -110,10 +110,7 @@ def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | 
 
 @lean(frozen=True, slots=True)
 class _Visit:
-    """A visited statement, after a run of skipped ones.
-
-    first: index of the first skipped statement. number: index of the visited one. blocks: the courses of its blocks.
-    """
+    """The visited statement with index `number`, and the skipped ones before it, from `first`."""
 
     first: int
     number: int
@@ -172,9 +169,9 @@ class _Exits(Generic[State]):
 
 
 class _Solver(Generic[State]):
-    """The state of `solve`. Statements have indices in program order.
+    """Solves one analysis.
 
-    states: before each statement, by its index. loops: the states of visited loops, by the loop's index.
+    states: before each statement, by its index in program order. loops: the results for visited loops, by index.
     around: the exits of the loops that are being visited, innermost last.
     """
 

@@ -68,10 +68,7 @@ def _doubts_of(stmt: Stmt, state: _RegisterState, registers: LocalRegisters) -> 
 
 
 def _accesses(stmt: Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
-    """Return the places that a statement always reads, and those that it writes, without nested statements.
-
-    Conditional reads don't count: the kernel's author is responsible for them.
-    """
+    """Return the places that a statement always reads, and those that it writes. Conditional reads don't count."""
     return (stmt.surely_read, walk.writes(stmt)) if isinstance(stmt, TileOp) else walk.accesses(stmt)
 
 
@@ -102,10 +99,7 @@ class _RegisterState:
 
 @lean(frozen=True, slots=True)
 class _Accessed:
-    """The registers that a statement accesses, without nested statements.
-
-    surely_read, surely_written: registers that it certainly reads or writes. read, written: registers that it may.
-    """
+    """The registers that a statement may read and write, and the subsets that it certainly reads and writes."""
 
     read: int = 0
     surely_read: int = 0
@@ -113,7 +107,7 @@ class _Accessed:
     surely_written: int = 0
 
 
-#: the classes of statements that access places, apart from nested statements
+#: the classes of statements that access places themselves
 _ACCESSING: frozenset[type[Stmt]] = frozenset(walk.ACCESSING)
 
 

@@ -40,10 +40,7 @@ _NOTHING = RegisterAccesses(0, 0)
 
 
 class LocalRegisters:
-    """The registers of the local buffers that statements allocate.
-
-    first: the number of each buffer's first register, by the buffer's name.
-    """
+    """The registers of the local buffers that a block allocates. first: each buffer's first register, by its name."""
 
     def __init__(self, body: Block) -> None:
         self.first: dict[str, int] = {}
@@ -219,7 +216,7 @@ def _is_fixed(place: ir.Region | ir.Element) -> bool:
 def _writes_of(
     loop: ir.For, at: Mapping[str, int], left: list[int]
 ) -> Iterator[tuple[ir.Region | ir.Element, Mapping[str, int]]]:
-    """Yield the places that a loop's iterations write, each with the values of the loop variables.
+    """Yield places that a loop's iterations certainly write, each with the values of the loop variables.
 
     Invariant places are yielded once, without values. left: how many more iterations may be enumerated.
     """
@@ -255,7 +252,7 @@ def _before_a_jump(body: Block) -> tuple[Block, bool]:
 
 
 def _value(expr: ir.Expr, at: Mapping[str, int]) -> int | None:
-    """Return the value of an integer expression, or None if it isn't a sum of the given variables."""
+    """Return the value of an integer expression, or None if it isn't a linear function of the given variables."""
     if isinstance(expr, ir.Const):
         return int(expr.value)
     form = affine(expr)

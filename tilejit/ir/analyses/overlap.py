@@ -48,7 +48,7 @@ def are_apart(a: Region | Element, b: Region | Element) -> bool:
 
 
 def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
-    """Return for each dimension of `a` the equivalent dimension of `b`; None if one has no equivalent."""
+    """Return for each dimension of `a` the equivalent dimension of `b`; None if any has no equivalent."""
     if a == b:
         return tuple(range(len(a.shape)))
     if a.dtype.bits != b.dtype.bits or len(a.shape) != len(b.shape):
@@ -105,7 +105,7 @@ def _apart(a: Region | Element, b: Region | Element, order: Sequence[int]) -> Ex
 
 
 def _of_elements(a: Region, b: Region) -> Expr | None:
-    """Return the condition for arbitrary layouts, by comparing all elements for all possible starts."""
+    """Return the condition for arbitrary layouts, by comparing all elements for all starts; None if too many."""
     if isinstance(a.buffer.layout, Strided) or isinstance(b.buffer.layout, Strided):
         return None
     possible = dict([*_possible_starts(a), *_possible_starts(b)])

@@ -23,7 +23,7 @@ _UNIFORM = (ir.Region, ir.Const, type(None))
 
 
 def has_copies(tile: ir.Buffer, scope: str, threads: int) -> bool:
-    """True if a tile has a layout and one element, with a copy in each of the scope's `threads` in a CTA."""
+    """True if a tile has a layout, one element, and a copy in each thread of a scope. threads: threads per CTA."""
     layout = tile.layout
     if not isinstance(layout, TileLayout) or layout.size() != 1:
         return False

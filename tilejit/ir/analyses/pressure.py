@@ -198,10 +198,7 @@ class _Begun:
 
 
 class _Touching(NamedTuple):
-    """The registers that a statement certainly writes, may write (begins) and may read.
-
-    passes: its result is computed element by element for its readers.
-    """
+    """The registers that a statement surely writes, may write (`begins`), may read. passes: its result needs none."""
 
     written: int = 0
     begins: int = 0

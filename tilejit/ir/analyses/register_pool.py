@@ -23,15 +23,15 @@ SETTINGS = frozenset(row.name for row in SET_REGISTERS.values())
 class Gate(NamedTuple):
     """A run-time condition for threads to reach a statement.
 
-    branch: the id of an `if`, or of a loop that has iterations. truth: the value of the condition; None after a branch
-    inside which some threads may have ended, for either value.
+    branch: the id of an `if`, or of a loop, whose condition is that it has iterations. truth: the condition's value;
+    None after an `if` or a loop inside which some threads may have ended.
     """
 
     branch: int
     truth: bool | None
 
 
-#: a conjunction
+#: conditions that all hold
 Gates = frozenset[Gate]
 
 
@@ -77,7 +77,7 @@ def most_of_a_thread(kernel: Kernel) -> int:
 def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
     """Raise ResourceError if warpgroups request more registers than the CTA has.
 
-    raises: KernelTypeError if the requests of a warpgroup are ambiguous.
+    raises: KernelTypeError if a warpgroup may request twice, or if run-time values decide which warpgroups request.
     """
     if not settings:
         return

@@ -75,7 +75,7 @@ def _error(ring: ir.Alloc, stmt: ir.Stmt, count: int, reason: str) -> KernelType
         f"{actors} {does} each step of {ring.buffer.name.rpartition('.')[0]}, which was allocated for {ring.arrivals}: "
         f"{reason}",
         span=stmt.span,
-        hint=f"write {parameter}={count} in tj.alloc_ring, or let {ring.arrivals} {ring.call}",
+        hint=f"write {parameter}={count} in tj.alloc_ring, or make exactly {ring.arrivals} {ring.call} each step",
     )
 
 

@@ -31,7 +31,7 @@ class Active:
         return lower if threads == lower.threads else replace(lower, threads=threads)
 
     def among(self, threads: int) -> Active:
-        """Return the state restricted to these threads."""
+        """Return `self`, or `ALL_ACTIVE` if run-time values affect none of these threads."""
         return self if self is ALL_ACTIVE or self.threads & threads else ALL_ACTIVE
 
 

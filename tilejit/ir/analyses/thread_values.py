@@ -87,7 +87,7 @@ class ThreadValues:
                 return false, true
             case ir.Op("logical_and" | "logical_or" as name, args):
                 every_true, every_false = zip(*map(self.finding, args), strict=True)
-                # the truth of one operand suffices, or all are required
+                # for `or`, one true operand suffices; for `and`, all are required
                 one, all_of = (or_, and_) if name == "logical_or" else (and_, or_)
                 return reduce(one, every_true), reduce(all_of, every_false)
         return self.everybody, self.everybody

@@ -355,7 +355,7 @@ class Uniformity(Analysis[ThreadState]):
         return isinstance(part, ir.Special) and part.name not in scopes.THREAD_IDS
 
     def sources_of_parts(self, expr: ir.Expr) -> _Sources:
-        """As `sources_of`, for an expression with parts that differ between threads."""
+        """As `sources_of`, part by part, for an expression with thread ids or loads from registers."""
         level, names, variables = CTA, set[str](), list[ir.Var]()
         waiting = [expr]
         while waiting:

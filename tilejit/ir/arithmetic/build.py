@@ -61,9 +61,9 @@ def difference(a: ExprLike, b: ExprLike) -> int | None:
 
 
 def op(name: str, *args: Expr) -> Expr:
-    """Return the operation on arguments of any types, which are converted by its type rule, as is the result.
+    """Return operation `name`, with arguments and result converted to the types that its type rule requires.
 
-    raises: KernelTypeError if the operation doesn't accept these types.
+    raises: KernelTypeError if the operation doesn't accept arguments of these types.
     """
     dtypes = tuple([a.dtype for a in args])
     rule = result_type(name, dtypes)
@@ -121,7 +121,7 @@ def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     if a.dtype is b.dtype:
         return a, b
     if a.dtype.is_float or b.dtype.is_float:
-        raise TypeError(f"operands of {a.dtype} and {b.dtype}; cast one")
+        raise TypeError(f"the operands are of {a.dtype} and {b.dtype}; cast one")
     common = promote(a.dtype, b.dtype)
     return cast(a, common), cast(b, common)
 
@@ -131,7 +131,7 @@ def _weak(value: bool | int | float, dtype: DType) -> Const:
     if dtype.is_integer and not isinstance(value, float):
         return integer(int(value), dtype)
     if isinstance(value, float) and not dtype.is_float:
-        raise TypeError(f"{value!r} and an expression of {dtype}; cast one")
+        raise TypeError(f"the operands are {value!r} and an expression of {dtype}; cast one")
     return const(value, int32 if dtype == bool_ and not isinstance(value, bool) else dtype)
 
 
@@ -463,7 +463,7 @@ def where(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
 
 
 def cast(x: Expr, dtype: DType, saturate: bool = True) -> Expr:
-    """Return `x` converted to `dtype`; a conversion that undoes another disappears."""
+    """Return `x` converted to `dtype`; a conversion and its inverse cancel if no value is lost."""
     if x.dtype == dtype:
         return x
     if isinstance(x, Const):

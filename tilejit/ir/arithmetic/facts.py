@@ -22,7 +22,7 @@ UNKNOWN: Bounds = (None, None)
 
 
 def dtype_range(dtype: DType) -> Bounds:
-    """Return the bounds of a type: None for the lower end of int64, the upper end of 64-bit types, and floats."""
+    """Return the bounds of a type; None for int64's lower bound, the upper bounds of 64-bit types, and floats."""
     if dtype.is_float:
         return UNKNOWN
     low, high = full_range(dtype)
@@ -89,7 +89,7 @@ def _is_wide(bounds: tuple[int, int] | None, dtype: DType) -> bool:
 
 
 def room(ends: Bounds, dtype: DType, assumed: bool) -> tuple[int, int]:
-    """Return the range of numbers that can be added to a sum with these bounds without overflow; empty if unknown.
+    """Return the least and greatest number to add to a sum with these bounds without overflow; (1, 0) if unknown.
 
     assumed: the sum is of int64 and assumed not to overflow.
     """

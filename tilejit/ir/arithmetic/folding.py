@@ -24,7 +24,7 @@ class IntegerFolding:
     """The current integer values of variables, and functions that evaluate expressions from them."""
 
     def __init__(self) -> None:
-        #: the integer variables that have a value in `numbers`
+        #: the names of the integer variables to evaluate
         self.names: set[str] = set()
         #: the current values of these variables
         self.numbers: dict[str, int] = {}

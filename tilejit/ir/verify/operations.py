@@ -131,9 +131,9 @@ def _index_faults(op: ir.TileOp) -> Iterator[str]:
         yield f"{op.name}: an index is given, but {len(gathered)} regions are gathered"
     shape = index.shape if isinstance(index, ir.Region) else ()
     if isinstance(index, ir.Region) and index.buffer.space != "local":
-        yield f"{op.name}: the index is in {index.buffer.space} memory"
+        yield f"{op.name}: the index must be in local memory; got {index.buffer.space}"
     if not index.dtype.is_integer:
-        yield f"{op.name}: the index is of {index.dtype}"
+        yield f"{op.name}: the index must be an integer; got {index.dtype}"
     for region in gathered:
         if region.index_shape != shape:
             yield f"{op.name}: {region.buffer.name} is gathered by {region.index_shape}; the index has shape {shape}"
