@@ -17,7 +17,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Combine(CombineFunction):
-    """A function from two tuples of values to one, as expressions over its parameters `lower` and `higher`.
+    """A function from two tuples of values to a third, as expressions over its parameters `lower` and `higher`.
 
     steps: intermediate values; each may use the preceding ones.
     """

@@ -29,7 +29,7 @@ def names_in(expr: Expr) -> frozenset[str]:
 
 
 def sources(body: Block, exprs: Iterable[Expr]) -> frozenset[str]:
-    """Return the names of the variables that expressions depend on, through the `Let`s of a block."""
+    """Return the names of the variables that expressions depend on, directly or through the `Let`s of a block."""
     lets = {stmt.var.name: stmt.value for stmt in walk.each(body, Let)}
     waiting, names = list(exprs), set[str]()
     while waiting:
@@ -48,7 +48,7 @@ class FreshNames:
 
     @classmethod
     def of(cls, kernel: Kernel) -> FreshNames:
-        """Return fresh names for a kernel, distinct from those of its statements and parameters."""
+        """Return fresh names for a kernel, distinct from the names in its statements and parameters."""
         names = set(defined_names(kernel.body))
         for param in kernel.params:
             defined = param.defines

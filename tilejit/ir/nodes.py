@@ -246,7 +246,7 @@ class Expect:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-#: the kinds of assertions: "assert" for those of the kernel's author, the others for those that checked builds insert
+#: the kinds of assertions: the kernel's author writes "assert", and checked builds insert the others
 RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "division")
 
 
@@ -282,7 +282,7 @@ class TileOp:
     name: str
     #: name of a record in `tilejit.scopes`
     scope: str
-    #: in the record's order, the destination first; None for an omitted optional operand before a present one
+    #: in the record's order, the destination first; None if an optional operand is omitted before a given operand
     operands: tuple[Region | Expr | None, ...]
     #: (name, value) pairs in the record's order; values are plain Python
     attrs: tuple[tuple[str, AttributeValue], ...] = ()

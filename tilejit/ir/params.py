@@ -126,7 +126,7 @@ class TensorMapSpec:
     #: the argument's name
     of: str
     dtype: DType
-    #: the array's dimensions in TMA's order: the one with stride 1 first
+    #: the array's dimensions in TMA's order: first the dimension with stride 1
     axes: tuple[int, ...]
     #: elements along each axis; for a one-dimensional array also 1 along an added axis of extent 1
     box: tuple[int, ...]

@@ -243,12 +243,12 @@ class Buffer:
 
     @property
     def size_bytes(self) -> int:
-        """The size in bytes: per thread if local; with whole periods of a swizzle in shared memory."""
+        """The size in bytes: per thread if local; a multiple of the swizzle's period in shared memory."""
         return self.tile_layout.footprint() * self.dtype.bytes
 
     @property
     def columns(self) -> int:
-        """The number of 32-bit columns in tensor memory."""
+        """The number of 32-bit columns that the buffer occupies in tensor memory."""
         return -(-self.tile_layout.span("TCol") * self.dtype.bits // 32)
 
     @property

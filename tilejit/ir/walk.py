@@ -145,7 +145,7 @@ def size(stmt: ir.Stmt) -> int:
 
 
 def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Block:
-    """Return the block with each statement replaced by those that `change` returns for it.
+    """Return the block with each statement replaced by the statements that `change` returns for it.
 
     Statements are visited in program order; the blocks of the returned statements are rewritten, too. Unchanged blocks
     and statements remain the same objects.
@@ -250,7 +250,7 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
             return stmt
 
 
-#: the classes of statements that may define a variable, those that define a buffer, and those that define nothing
+#: the classes of statements that may define a variable (`VARIABLES`), define a buffer, or define nothing
 VARIABLES = (ir.Let, ir.Declare, ir.For, ir.Atomic, ir.Instruction, ir.WaitPhase)
 BUFFERS = (ir.Alloc, ir.BufferView)
 NAMELESS = (
@@ -280,7 +280,7 @@ _WITHOUT_EXPRESSIONS = (ir.Alloc, ir.Loop, ir.Break, ir.Continue, ir.Return, ir.
 
 
 def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
-    """Return the expressions that a statement itself evaluates, including those of places, in field order."""
+    """Return the expressions that a statement itself evaluates, including the positions of places, in field order."""
     match stmt:
         case ir.Let() | ir.Assign():
             return (stmt.value,)
@@ -372,7 +372,7 @@ _WITHOUT_WRITES = (
 
 
 def _writes(stmt: ir.Stmt) -> Sequence[Place]:
-    """Return the places that a statement writes, except those whose address an instruction takes."""
+    """Return the places that a statement writes, except memory whose address an instruction takes."""
     match stmt:
         case ir.TileOp():
             return stmt.written
@@ -403,7 +403,7 @@ _NOWHERE: tuple[tuple[Place, ...], tuple[Place, ...]] = (), ()
 
 
 def accesses(stmt: ir.Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
-    """Return the places that a statement reads and those that it writes, except for those of instructions.
+    """Return the places that a statement reads and the places that it writes; none for an instruction.
 
     Loads count only as the value of a `Let`: any other load occurs at lane level, and reads a local buffer.
     """

@@ -110,7 +110,7 @@ def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | 
 
 @lean(frozen=True, slots=True)
 class _Visit:
-    """The visited statement with index `number`, and the skipped ones before it, from `first`."""
+    """The visited statement with index `number`, and the skipped statements before it, from index `first`."""
 
     first: int
     number: int

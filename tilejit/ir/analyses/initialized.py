@@ -41,7 +41,7 @@ def check(kernel: Kernel) -> None:
 
 @lean(frozen=True, slots=True)
 class Doubt:
-    """A place that a statement reads, and those of its registers that may be unwritten, as numbers in its root."""
+    """A place that a statement reads, and its registers that may be unwritten, as numbers in its root."""
 
     place: Region | Element
     numbers: tuple[int, ...]
@@ -68,7 +68,7 @@ def _doubts_of(stmt: Stmt, state: _RegisterState, registers: LocalRegisters) -> 
 
 
 def _accesses(stmt: Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
-    """Return the places that a statement always reads, and those that it writes. Conditional reads don't count."""
+    """Return the places that a statement always reads, and the places that it writes. Conditional reads don't count."""
     return (stmt.surely_read, walk.writes(stmt)) if isinstance(stmt, TileOp) else walk.accesses(stmt)
 
 

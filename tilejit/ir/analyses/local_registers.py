@@ -143,7 +143,7 @@ def span(buffer: ir.Buffer) -> int:
 
 @remembered
 def _whole(buffer: ir.Buffer) -> int:
-    """Return the registers that hold a buffer's elements, without those that hold only padding."""
+    """Return the registers that hold a buffer's elements, without registers of padding."""
     dense = None if buffer.slots else _dense(buffer.tile_layout)
     return dense if dense is not None else _of_box(buffer, (0,) * len(buffer.shape), buffer.fixed_shape)
 
@@ -169,7 +169,7 @@ def _steps(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> t
 
 
 def _reached(steps: Iterable[Iter], first: int) -> int:
-    """Return the registers that iterators reach from a first one."""
+    """Return the registers that iterators reach from register `first`."""
     reached = 1
     for it in steps:
         registers = reached
@@ -195,7 +195,7 @@ def _dense(layout: TileLayout) -> int | None:
 
 
 def in_root(bits: int, view: DType, root: DType) -> tuple[int, int]:
-    """Return a view's registers as registers of its root: those covered fully, and those covered at least partly."""
+    """Return the registers of a root that a view's registers cover fully, and those covered at least partly."""
     if view.bits == root.bits:
         return bits, bits
     held = np.zeros(bits.bit_length() * view.bits + root.bits, bool)

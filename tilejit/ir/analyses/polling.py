@@ -21,7 +21,7 @@ _VECTOR_ORDER = "volatile"
 
 
 class _Step(NamedTuple):
-    """A statement of a loop, the variables and buffers that it changes, and those that the new values depend on."""
+    """A statement of a loop, the names that it changes, and the names that the new values depend on."""
 
     stmt: Stmt
     changed: frozenset[str]
@@ -80,7 +80,7 @@ def _is_plain(stmt: Stmt) -> bool:
 
 
 def _under_conditions(body: walk.Block, conds: tuple[Expr, ...]) -> list[tuple[Stmt, tuple[Expr, ...]]]:
-    """Return all statements with the conditions around them: those of branches, and the bounds of inner loops."""
+    """Return all statements with the conditions around them: of branches, and the bounds of inner loops."""
     under: list[tuple[Stmt, tuple[Expr, ...]]] = []
     for stmt in body:
         under.append((stmt, conds))

@@ -31,7 +31,7 @@ from ..walk import Block, Place
 from .backwards import Backwards
 from .local_registers import LocalRegisters, span
 
-#: bits of a register; narrower elements share one
+#: bits of a register; narrower elements share a register
 _WORD = 32
 
 
@@ -210,7 +210,7 @@ class _Touching(NamedTuple):
 class _Pressing(Backwards):
     """The walk that finds the greatest pressure.
 
-    most: the greatest number of words so far. held: the registers that were live there. stmt: the statement.
+    most: the greatest number of words so far. held, stmt: the registers that were live there, and the statement.
     touched: the registers that statements access, by id, as statements in loops are visited repeatedly.
     """
 

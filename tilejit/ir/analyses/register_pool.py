@@ -169,7 +169,7 @@ def _most_at_once(asked: Mapping[int, Sequence[Setting]], conditions: _Condition
 
 
 def _ways(several: Sequence[_Facts], decided: _Facts) -> Iterator[_Facts]:
-    """Yield sets of run-time decisions that cover all combinations of the given sets of facts holding or not."""
+    """Yield sets of decisions that together cover each combination of the given sets of facts being true or false."""
     if not several:
         yield decided
         return

@@ -71,7 +71,7 @@ class ThreadValues:
             return np.asarray(ELEMENTWISE[expr.name].formula(*args))
 
     def finding(self, cond: ir.Expr) -> tuple[int, int]:
-        """Return the threads for which a condition may be true, and those for which it may be false, as bit masks."""
+        """Return bit masks of the threads for which a condition may be true, and for which it may be false."""
         if id(cond) not in self.truths:
             self.truths[id(cond)] = self._finding(cond)
         return self.truths[id(cond)]
@@ -121,12 +121,12 @@ def instances(comers: int, size: int, threads: int) -> list[int]:
 
 #: the classes of statements after which fewer threads may continue
 _NARROWING = (ir.If, *walk.JUMPS)
-#: these classes, and the other classes of statements that contain blocks
+#: `_NARROWING`, and the other classes of statements that contain blocks
 _CONTROL = frozenset((*_NARROWING, *walk.COMPOUND))
 
 
 def _reach(body: Block, reaching: int, values: ThreadValues, listed: list[int]) -> int:
-    """Append the threads that reach each statement of a block; return those that reach its end."""
+    """Append the threads that reach each statement of a block; return the threads that reach its end."""
     if not body:
         return reaching
     held = walk.inventory(body)

@@ -188,7 +188,7 @@ class Uniformity(Analysis[ThreadState]):
         return not isinstance(stmt, (ir.Instruction, ir.WaitPhase, ir.Atomic)) or stmt.var is not None
 
     def departure(self, word: str, span: Span | None, state: ThreadState) -> Active:
-        """Return the threads that remain after a jump; their level is that of the branch around the jump."""
+        """Return the threads that remain after a jump, with the level of the branch around the jump."""
         active = state.active
         cause = f"`{word}` in {active.cause}" if active.cause else ""
         threads = state.possible if active.level < CTA else 0
@@ -223,7 +223,7 @@ class Uniformity(Analysis[ThreadState]):
         return state if possible == state.possible else state.among(possible, self.by_ids(possible, state.by_ids, span))
 
     def by_ids(self, possible: int, before: Active, span: Span | None) -> Active:
-        """Return the level of a set of threads, or `before` if that is its level. possible: thread i as bit i."""
+        """Return the level of a set of threads (thread i as bit i); `before` if its level is the same."""
         if possible not in self.sets:
             self.sets[possible] = self.level_of(np.array([possible >> int(i) & 1 for i in self.values.ids]))
         level = self.sets[possible]

@@ -67,7 +67,7 @@ class Affine:
         if not other.terms:
             return Affine(self.dtype, self.terms, self.constant - other.constant).bounds()
         if len(self.terms) == len(other.terms) == 1 and type(self.terms[0][0]) is not type(other.terms[0][0]):
-            # most pairs have one term each and share none; a dictionary would hash both, which is slow for large terms
+            # most pairs have one term each, which differ; a dictionary would hash both, which is slow for large terms
             ((term, factor),) = other.terms
             return Affine(self.dtype, (*self.terms, (term, -factor)), self.constant - other.constant).bounds()
         coefficients = dict(self.terms)
@@ -132,7 +132,7 @@ def affine_sum(parts: Iterable[tuple[Affine, int]], dtype: DType) -> Affine:
         if part.terms:
             moving.append((part, factor))
     if len(moving) == 1:
-        # nothing to merge; a dictionary would hash the terms, which is slow for large ones
+        # nothing to merge; a dictionary would hash the terms, which is slow for large terms
         ((only, factor),) = moving
         if constant == factor * only.constant:
             return only.times(factor)

@@ -95,7 +95,7 @@ def _plain(name: str, args: tuple[Expr, ...]) -> Op:
 
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
-    """Return the constant result of an operation; None if an argument isn't constant or targets may disagree."""
+    """Return the constant result of an operation; None if an argument isn't constant or targets may differ."""
     for a in args:
         if not isinstance(a, Const):
             return None
@@ -401,7 +401,7 @@ not_equal = _comparison("not_equal")
 
 
 def logical_and(a: ExprLike, b: ExprLike) -> Expr:
-    """Return a and b, each as bool_."""
+    """Return the conjunction of a and b, each converted to bool_."""
     if a is TRUE and not isinstance(b, _NUMBER) and b.dtype is bool_:
         # the initial value of most conjunctions
         return b
@@ -414,7 +414,7 @@ def logical_and(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def logical_or(a: ExprLike, b: ExprLike) -> Expr:
-    """Return a or b, each as bool_."""
+    """Return the disjunction of a and b, each converted to bool_."""
     x, y = _truth(a), _truth(b)
     if isinstance(x, Const):
         return TRUE if x.value else y
@@ -424,7 +424,7 @@ def logical_or(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def logical_not(a: ExprLike) -> Expr:
-    """Return not a, as bool_."""
+    """Return the negation of a, converted to bool_."""
     x = _truth(a)
     if isinstance(x, Const):
         return Const(not x.value, bool_)

@@ -215,7 +215,7 @@ class Substitution:
         return changed
 
     def _may_fold(self, op: Op) -> bool:
-        """True if an operation on floats may become one on constants, or a selection by a constant."""
+        """True if the arguments of an operation on floats, or a selection's condition, may become constant."""
         deciding = op.args[:1] if op.name == "where" else op.args
         return all(isinstance(arg, Const) or not isinstance(arg, Load) and self.changes(arg) for arg in deciding)
 
@@ -330,7 +330,7 @@ class Substitution:
         return _Sum(stays, form.constant, tuple(counted), tuple(numbers), tuple(products), tuple(terms))
 
     def _scaled(self, term: Expr) -> tuple[Fold, Affine] | None:
-        """Return a product as a changing integer times an invariant, or None if it isn't one."""
+        """Return a product of a changing integer and an invariant as both; None for any other expression."""
         if not isinstance(term, Op) or term.name != "mul":
             return None
         for one, other in (term.args, term.args[::-1]):
@@ -358,7 +358,7 @@ def _one_more(rest: Affine, make: Make) -> Make:
 
 
 def _is_apart(rest: Affine, other: Affine) -> bool:
-    """True if all coefficients of a sum are positive, and the other sum is one term that the first lacks."""
+    """True if all coefficients of a sum are positive, and the other sum is a single term that the first sum lacks."""
     if not rest.terms or len(other.terms) != 1 or other.constant:
         return False
     term, _ = other.terms[0]

@@ -37,7 +37,7 @@ class WatchedRegions:
         return tuple([replace(w, tensor="") if w.tensor in self._others else w for w in self._watched])
 
     def before(self, stmt: ir.Stmt, conditions: Conditions) -> Iterator[ir.Stmt]:
-        """Yield the events of an operation for each region that isn't proved to overlap its tensor."""
+        """Yield instructions that count an operation's executions, for each region not proved to overlap its tensor."""
         if not isinstance(stmt, ir.TileOp):
             return
         for region in dict.fromkeys(stmt.tiles.values()):

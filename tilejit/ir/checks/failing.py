@@ -10,5 +10,5 @@ from .indices import outside
 
 
 def failing(stmt: Stmt, conditions: Conditions) -> tuple[Assert, ...]:
-    """Return the assertions to insert before a statement."""
+    """Return the assertions about divisors, indices and overlaps in one array to insert before a statement."""
     return (*by_zero(stmt, conditions), *outside(stmt, conditions), *overlapping(stmt, conditions))

@@ -28,8 +28,8 @@ from ..params import AssertionsParam
 #: returns the statements for one register, given its number
 _Body = Callable[[ir.Expr], Iterable[ir.Stmt]]
 
-#: element size in bits -> type of the flags in a buffer. Flags narrower than the elements would be slow: the simulator
-#: tracks local memory at the granularity of the narrowest access.
+#: element size in bits -> type of the flags in a buffer, by default int32. Flags narrower than the elements would be
+#: slow: the simulator tracks local memory at the granularity of the narrowest access.
 _FLAG_TYPES = {8: int8, 16: int16}
 
 

@@ -161,7 +161,7 @@ def _primary(line: Line, names: Names) -> _Raw:
 
 
 def order(line: Line) -> str:
-    """Parse an optional memory order, as in `@ acquire.gpu`."""
+    """Parse a memory order, as in `@ acquire.gpu`; return "" if there is none."""
     return line.name() if line.accept("@") else ""
 
 

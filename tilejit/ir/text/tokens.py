@@ -133,5 +133,5 @@ class Line:
 
 
 def lines_of(text: str) -> list[Line]:
-    """Return the lines that aren't blank, as tokens."""
+    """Return the lines that aren't blank, tokenized."""
     return [Line(line, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()]

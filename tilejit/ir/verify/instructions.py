@@ -16,7 +16,7 @@ _SOUND: set[tuple[Hashable, ...]] = set()
 
 
 def instruction_faults(row: Row | None, stmt: ir.Instruction, target: str | None) -> list[str]:
-    """Return the faults of an instruction's name and operands, and of its target unless that is None.
+    """Return the faults of an instruction's name and operands, and a fault if `target` (unless None) lacks it.
 
     row: the instruction's row of the table, or None if it has none.
     """
@@ -97,7 +97,7 @@ def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str)
 
 
 def _registers(operand: Operand, item: Item) -> int:
-    """Return the number of registers of an item whose first one belongs to `operand`."""
+    """Return the number of registers of an item, the first of which belongs to `operand`."""
     if isinstance(item, ir.Descriptor):
         return 1
     if operand.is_bits and not isinstance(item, ir.Vector):

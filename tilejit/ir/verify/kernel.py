@@ -29,7 +29,7 @@ from .placements import placement_faults
 from .values import Values
 from .violation import Violation, Violations
 
-#: in order of lowering: tiles may be open, all tiles have layouts, the code of one thread
+#: in order of lowering: "open" allows tiles without layouts, "tile" doesn't, and "lane" is the code of one thread
 LEVELS = ("open", "tile", "lane")
 
 

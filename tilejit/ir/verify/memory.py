@@ -166,7 +166,7 @@ def _gathered_faults(region: ir.Region, gathered: ir.Gathered) -> Iterator[str]:
 
 
 def element_faults(element: ir.Element) -> Iterator[str]:
-    """Yield the faults of an element: its rank, its indices, or that it is provably outside."""
+    """Yield the faults of an element: its rank, its indices' types, or a provable access out of bounds."""
     buffer = element.buffer
     if len(element.indices) != len(buffer.shape):
         yield f"an element has {len(element.indices)} indices, but {buffer.name} has {len(buffer.shape)} dimensions"
@@ -192,7 +192,7 @@ def _outside(
 
 
 def vector_faults(vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bool = False) -> list[str]:
-    """Return the faults of a vector: its width, its offset's type, or that it is provably outside.
+    """Return the faults of a vector: its width, its offset, or a provable access out of bounds.
 
     unrolled: variables of unrolled loops, which may index registers; None for a vector in memory.
     is_masked: elements outside a global tensor aren't accessed.

@@ -16,7 +16,7 @@ _MEMORIES: tuple[tuple[str, ...], ...] = (SHARED, (TMEM,), (BARRIER,))
 
 
 def placement_faults(kernel: ir.Kernel, buffers: Iterable[ir.Buffer]) -> Iterator[str]:
-    """Yield the faults of `kernel.memory`. buffers: those that the kernel defines."""
+    """Yield the faults of `kernel.memory`. buffers: the buffers that the kernel defines."""
     memory = kernel.memory
     owners = {b.name: b for b in buffers if b.base is None and b.space in ("shared", "tmem")}
     for placement in memory:
