@@ -485,12 +485,12 @@ class Kernel:
 
     name: str
     params: tuple[Param, ...]
-    #: per CTA
+    #: number of threads per CTA
     threads: int
     #: name of the architecture
     target: str
     body: tuple[Stmt, ...]
-    #: limit per thread, or None
+    #: limit of registers per thread, or None
     max_registers: int | None = None
     #: CTAs per cluster in each dimension, or None
     cluster: tuple[int, int, int] | None = None

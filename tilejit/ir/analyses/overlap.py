@@ -22,7 +22,7 @@ from .elements import offsets
 #: limit of the pairs of elements that are compared at compile time, over all possible starts
 _MOST_COMPARED = 1 << 22
 
-#: limit of the starts that a condition enumerates
+#: limit of the combinations of starts that a condition enumerates
 _MOST_NAMED = 64
 
 

@@ -98,7 +98,7 @@ def _is_copied(region: ir.Region, op: ir.TileOp, threads: int) -> bool:
     if tile.space != "local":
         return False
     if isinstance(tile.layout, ir.Open):
-        # an open tile of one element has a copy in all threads
+        # an open tile of one element has a copy in all threads of its scope
         return tile.layout.scope == op.scope and _is_one(tile)
     return has_copies(tile, op.scope, threads)
 

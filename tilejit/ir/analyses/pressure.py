@@ -258,7 +258,7 @@ class _Pressing(Backwards):
         return _Touching(written, begins, read)
 
     def note(self, stmt: Stmt, live: int) -> None:
-        # a cheap upper bound
+        # a cheap upper bound suffices in most cases
         if live.bit_count() * self.widest <= self.most * _WORD:
             return
         count = sum(count for _, count in self.counts(live))

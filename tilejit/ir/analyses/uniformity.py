@@ -270,7 +270,7 @@ class Uniformity(Analysis[ThreadState]):
             continued=ALL_ACTIVE,
             levels=with_levels(before.levels, {loop.var.name: min(begin, step)}),
             is_exact=before.is_exact and self.widened(least) == CTA,
-            # it may have no iterations
+            # the loop may have no iterations
             gates=before.gates | {Gate(id(loop), True)},
         )
 

@@ -30,7 +30,7 @@ def surely_iterates(loop: For, threads: int) -> bool:
     (least_start, greatest_start), (least_stop, greatest_stop) = ends(loop.start), ends(loop.stop)
     start = loop.start.x if isinstance(loop.start, Cast) else loop.start
     if isinstance(start, Special) and start.name in THREAD_IDS:
-        # the form of loops whose iterations are shared among threads
+        # the form of loops whose iterations are distributed over threads
         greatest_start = min(greatest_start, THREAD_IDS[start.name].greatest_of(threads))
     return least_start > greatest_stop if is_descending(loop) else greatest_start < least_stop
 

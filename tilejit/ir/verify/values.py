@@ -19,7 +19,7 @@ class Values:
     """Verifies definitions and uses, and records the names that a kernel has defined and used so far."""
 
     def __init__(self, violations: Violations, is_tile: bool, *, takes_open: bool) -> None:
-        #: open or tile level
+        #: the kernel is at open or tile level
         self.is_tile = is_tile
         self.takes_open = takes_open
         self.violations, self.fault = violations, violations.fault
