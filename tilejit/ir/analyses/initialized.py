@@ -1,6 +1,6 @@
 """Detection of reads of local tiles' registers before anything has been written to them.
 
-Such a read must be detected in tile IR: LLVM removes computations on undefined values, so it isn't in the PTX.
+Such a read must be detected in tile IR: LLVM removes computations on undefined values, so the PTX lacks the read.
 """
 
 from __future__ import annotations
@@ -99,8 +99,6 @@ class _RegisterState:
 
 @lean(frozen=True, slots=True)
 class _Accessed:
-    """The registers that a statement may read and write, and the subsets that it certainly reads and writes."""
-
     read: int = 0
     surely_read: int = 0
     written: int = 0

@@ -92,7 +92,6 @@ def _under_conditions(body: walk.Block, conds: tuple[Expr, ...]) -> list[tuple[S
 
 
 def _changed(stmt: Stmt) -> Iterator[str]:
-    """Yield the variables and buffers that a statement changes, without nested statements."""
     named = stmt.var if isinstance(stmt, Assign) else walk.defines(stmt)
     if isinstance(named, Var):
         yield named.name

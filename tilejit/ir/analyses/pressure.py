@@ -7,7 +7,7 @@
 A tile is live, register by register, from where it may have been written to its last read, in program order: ptxas
 moves no load before a store, and measurements show that it spills if this order needs too many registers. When an
 operation writes a register of its result, it has read the same register of its operands, so the registers live before
-and after it count separately.
+and after the operation count separately.
 
 Two kinds of tiles need no registers. A tile of constants or indices only is recomputed where it is read. A tile that is
 only reduced is computed element by element:

@@ -1,7 +1,7 @@
 """Uniformity analysis of tile IR: which threads are active, and on which values they agree.
 
-A value has a *level*: the widest scope such that all threads of any instance have the same value. The set of active
-threads has a level, too: the widest scope such that all or none of the threads of any instance are active.
+A value has a *level*: the widest scope such that the threads of each instance agree on the value. The set of active
+threads has a level, too: the widest scope such that all or none of the threads of each instance are active.
 
     thread      threads of a warp may differ          lane_id, loads from registers
     warp        a warp agrees, warps may differ       warp_id

@@ -1,6 +1,6 @@
 """Checks of operands of one operation in shared or global memory: they must be identical or disjoint.
 
-An operation may write elements that it would read later. Local tiles are values: their operations read all operands
+An operation may write elements that it would read later. Local tiles are values: operations on them read all operands
 before they write.
 """
 

@@ -21,7 +21,7 @@ Blocks are indented as in Python. Each statement is one line; parts in brackets 
       break    continue    return    pass                        SCOPE.sync
       SCOPE.arrive PLACE [bytes EXPR]                            at a barrier; SCOPE.expect PLACE bytes EXPR
       wait PLACE phase EXPR [as VAR]                             VAR: whether the phase is complete, without waiting
-      assert EXPR, "message" [RULE][, EXPR, …]                    {0}, {1}, … in the message
+      assert EXPR, "message" [RULE][, EXPR, …]                   {0}, {1}, … in the message
       print "text", EXPR, …
       SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an omitted operand is None
                                                                  a VALUE is a literal, (INTEGER, …) or a FUNCTION
@@ -36,8 +36,8 @@ Blocks are indented as in Python. Each statement is one line; parts in brackets 
              a START of the form at (EXTENT, …) is the shape of the operation's `index`
     VECTOR   NAME[OFFSET +: WIDTH]                  ELEMENT  NAME[INDEX, …]
     FUNCTION def (VAR, …), (VAR, …) [let VAR = EXPR, …] -> (EXPR, …)       without free variables
-    EXPR     Python's operators, OPERATION(EXPR, …), DTYPE(EXPR) for a cast, %NAME for a special register,
-             and PLACE [@ ORDER] for a load, parenthesized if a place would also be valid
+    EXPR     Python's operators, OPERATION(EXPR, …)[:DTYPE], DTYPE(EXPR[, saturate=False]) for a cast, %NAME for a
+             special register, and PLACE [@ ORDER] for a load, parenthesized if a place would also be valid
 
 A literal may state its type, as in 4:int64. The type of any other literal follows from its context: the variable or
 buffer that receives it, or the other operands; in an index, int64 for global memory and int32 for other memory. Without
