@@ -110,7 +110,7 @@ def default_layout(space: str, shape: tuple[int, ...]) -> TileLayout:
 
 
 def alignment(space: str, dtype: DType, layout: TileLayout) -> int:
-    """Return the alignment of allocated memory in bytes: at least the period of its swizzle."""
+    """Return the alignment of allocated memory in bytes: in shared memory, at least the period of the swizzle."""
     align = _ALIGN[space]
     if space == "shared" and layout.swizzle is not None and not layout.swizzle.is_identity:
         return max(align, layout.swizzle.period * dtype.bytes)

@@ -336,8 +336,8 @@ _WITHOUT_READS = (
 def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     """Return the places that a statement reads, without nested statements.
 
-    Of an instruction's inputs, only registers count. For inputs in memory it takes the address; the instruction table
-    says whether it reads there.
+    Of an instruction's inputs, only registers count. Inputs in memory are addresses; the instruction table says whether
+    the instruction reads there.
     """
     places = [*_read_directly(stmt)]
     for expr in expressions(stmt):

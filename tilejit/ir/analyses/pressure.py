@@ -39,8 +39,8 @@ _WORD = 32
 class Pressure:
     """The tiles that are live at the point of greatest pressure.
 
-    tiles: each with its number of 32-bit registers, in descending order. stmt: they are live before or after this
-    statement; None without tiles.
+    tiles: each with its number of 32-bit registers, in descending order. stmt: the statement before or after which the
+    tiles are live; None without tiles.
     """
 
     tiles: tuple[tuple[Buffer, int], ...] = ()

@@ -17,7 +17,7 @@ from .conditions import Conditions
 
 
 def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
-    """Yield an assertion for each index of a statement's places that isn't proved to be inside."""
+    """Yield an assertion for each index or start of a statement's places that isn't proved to be inside its buffer."""
     # an updated place is both read and written
     for place in {id(place): place for place in (*walk.reads(stmt), *walk.writes(stmt), *_barriers(stmt))}.values():
         if isinstance(place, Element):
