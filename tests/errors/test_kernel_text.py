@@ -280,11 +280,11 @@ LAYOUT_CASES = [
     ),
     (
         "r = tj.alloc_local((8,), tj.float32, layout=«S[8 : -1]»)",
-        "S[8 : -1] reaches m -7; memory starts at 0", "add an offset: S[8 : -1] + 7 @ m",
+        "S[8 : -1] reaches m = -7; memory starts at 0", "add an offset: S[8 : -1] + 7 @ m",
     ),
     (
         "s = tj.alloc_shared((4, 8), tj.float32, layout=«S[(4, 8) : (-8, 1)] + 8»)",
-        "reaches m -16; memory starts at 0", "+ 24 @ m",
+        "reaches m = -16; memory starts at 0", "+ 24 @ m",
     ),
     (
         "r = tj.alloc_local((64, 8), tj.float32, layout=«S[(64, 8) : (1 @ laneid, 1)]»)",

@@ -20,13 +20,13 @@ _ALIGN = {"shared": 128, "local": 16, "tmem": 4}
 def check_extents(shape: tuple[int, ...]) -> None:
     """Raise KernelTypeError unless every extent is positive."""
     if any(extent < 1 for extent in shape):
-        raise KernelTypeError(f"extents must be positive; got {shape}", hint="give each at least 1")
+        raise KernelTypeError(f"extents must be positive; got {shape}", hint="make each at least 1")
 
 
 def check_tile_extents(shape: tuple[int, ...]) -> None:
     """Raise KernelTypeError if an extent is negative; a tile that is a value may be empty."""
     if any(extent < 0 for extent in shape):
-        raise KernelTypeError(f"extents can't be negative; got {shape}", hint="give each at least 0")
+        raise KernelTypeError(f"extents can't be negative; got {shape}", hint="make each at least 0")
 
 
 def check_rank(shape: tuple[int, ...]) -> None:
@@ -44,10 +44,10 @@ def check_element_type(space: str, dtype: DType) -> None:
 
 
 def fitting_layout(layout: object, shape: tuple[int, ...], space: str) -> TileLayout:
-    """Return the layout that a kernel passes for memory of this shape, grouped by the shape's dimensions.
+    """Return `layout`, which a kernel passes for memory of this shape, grouped by the shape's dimensions.
 
-    A Swizzle means the row-major layout with that swizzle.
-    raises: LayoutError if it doesn't fit the shape or the space, KernelTypeError if it isn't a layout.
+    A Swizzle gives the row-major layout with that swizzle.
+    raises: LayoutError if `layout` doesn't fit the shape or the space, KernelTypeError if it isn't a layout.
     """
     if isinstance(layout, Swizzle):
         layout = TileLayout.row_major(shape, layout)
@@ -68,7 +68,7 @@ def _fitting(layout: TileLayout, shape: tuple[int, ...], space: str) -> TileLayo
     for axis in layout.axes():
         if layout.lowest(axis) < 0:
             raise LayoutError(
-                f"{layout!r} reaches {axis} {layout.lowest(axis)}; memory starts at 0",
+                f"{layout!r} reaches {axis} = {layout.lowest(axis)}; memory starts at 0",
                 hint=f"add an offset: {layout + -layout.lowest(axis) @ axis!r}",
             )
     if space == "shared" and layout.scope is not None:
@@ -93,15 +93,12 @@ def _check_tensor_memory(layout: TileLayout) -> None:
     if layout.span("TLane") > TMEM_LANES:
         raise LayoutError(
             f"{layout!r} reaches lane {layout.span('TLane') - 1}; tensor memory has {TMEM_LANES}",
-            hint="put further rows into further columns (TCol)",
+            hint="put the remaining rows into more columns (TCol)",
         )
 
 
 def default_layout(space: str, shape: tuple[int, ...]) -> TileLayout:
-    """Return the layout used if the kernel passes none: row-major, or one row per lane in tensor memory.
-
-    raises: KernelTypeError if a tensor memory tile doesn't have one row per lane.
-    """
+    """Return the default layout: row-major, or one row per lane in tensor memory (KernelTypeError for other shapes)."""
     if space != "tmem":
         return TileLayout.row_major(shape)
     if len(shape) != 2 or shape[0] != TMEM_LANES:
@@ -113,7 +110,7 @@ def default_layout(space: str, shape: tuple[int, ...]) -> TileLayout:
 
 
 def alignment(space: str, dtype: DType, layout: TileLayout) -> int:
-    """Return the alignment of allocated memory in bytes; a swizzle needs whole periods."""
+    """Return the alignment of allocated memory in bytes: in shared memory, at least the period of the swizzle."""
     align = _ALIGN[space]
     if space == "shared" and layout.swizzle is not None and not layout.swizzle.is_identity:
         return max(align, layout.swizzle.period * dtype.bytes)

@@ -14,7 +14,7 @@ def ctas_along(cluster: Cluster | None, axis: int | None) -> int:
 
 
 def has_one_axis(cluster: Cluster, axis: int) -> bool:
-    """True if all CTAs of a cluster lie along one axis."""
+    """True if all CTAs of a cluster lie along `axis`."""
     return math.prod(cluster) == cluster[axis]
 
 

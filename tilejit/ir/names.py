@@ -1,7 +1,4 @@
-"""Names in a kernel: defined names, names that expressions depend on, and fresh names.
-
-A fresh name is a stem with a number that no other name of the kernel has.
-"""
+"""Names in a kernel: defined names, names that expressions depend on, and fresh names."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ def names_in(expr: Expr) -> frozenset[str]:
 
 
 def sources(body: Block, exprs: Iterable[Expr]) -> frozenset[str]:
-    """Return the names of the variables that expressions depend on, through the `Let`s of a block."""
+    """Return the names of the variables that expressions depend on, directly or through the `Let`s of a block."""
     lets = {stmt.var.name: stmt.value for stmt in walk.each(body, Let)}
     waiting, names = list(exprs), set[str]()
     while waiting:
@@ -43,7 +40,7 @@ def sources(body: Block, exprs: Iterable[Expr]) -> frozenset[str]:
 
 
 class FreshNames:
-    """A supply of names that aren't in `taken`. first: the first number to use."""
+    """A supply of names `stem.number` that aren't in `taken`. first: the first number to use."""
 
     def __init__(self, taken: Set[str], first: int = 0) -> None:
         self._taken = taken
@@ -51,7 +48,7 @@ class FreshNames:
 
     @classmethod
     def of(cls, kernel: Kernel) -> FreshNames:
-        """Return fresh names for a kernel, distinct from those of its statements and parameters."""
+        """Return fresh names for a kernel, distinct from the names in its statements and parameters."""
         names = set(defined_names(kernel.body))
         for param in kernel.params:
             defined = param.defines
@@ -60,7 +57,7 @@ class FreshNames:
         return cls(names)
 
     def name(self, stem: str) -> str:
-        """Return `stem` with the next number. No number is used twice, even with different stems."""
+        """Return `stem` with the next number. Numbers are unique across stems."""
         while True:
             name = f"{stem}.{next(self._numbers)}"
             if name not in self._taken:

@@ -5,9 +5,9 @@ Scalar expressions, memory and places are in `values`, kernel parameters in `par
 *Open level*, from the frontend: `TileOp`s on `Region`s, reads and writes of `Element`s, scalar control flow. Local
 tiles without an explicit layout are `Open`.
 *Tile level*: the same, but every tile has a layout.
-*Lane level*, after lowering: the view of one thread, without `TileOp` and `Element`. Memory is accessed through
+*Lane level*, after lowering: the code of one thread, without `TileOp` and `Element`. Memory is accessed through
 `Vector`s, contiguous elements of a buffer's storage, by `Move`, `Load` and `Store`. Local buffers are in registers, or
-in local memory if `Alloc` says so.
+in local memory if `Alloc.addressed` is set.
 
 Nodes are frozen and compare structurally, without `span`. Operands are fields, in the order in which they print.
 Blocks are tuples of statements. A `Var` carries facts about its value.
@@ -66,7 +66,7 @@ class Let:
 
 @lean(frozen=True, slots=True)
 class Declare:
-    """Defines a variable that `Assign` may change, so it carries no facts. init: None leaves it undefined."""
+    """Defines a variable that `Assign` may change and that carries no facts. init: None leaves it undefined."""
 
     var: Var
     init: Expr | None
@@ -89,18 +89,19 @@ class Alloc:
     buffer: Buffer
     #: the local buffer is in local memory instead of registers, so that run-time values can index it (lane level)
     addressed: bool = False
-    #: for a buffer of barriers, initialized before the first statement: number of arrivals that complete a phase
+    #: for a buffer of barriers, which are initialized at kernel entry: the number of arrivals that complete a phase
     arrivals: int = 0
     #: for a ring's barriers, the call that arrives there once per step: "commit" or "release"
     call: str = ""
-    #: for a ring's barriers, the multicast axis of the cluster: one copy may fill a stage of all CTAs along it. As a
-    #: stage is free only when all of them have released it, "release" arrives in each, and `arrivals` counts per CTA
+    #: for a ring's barriers, the cluster axis of multicast copies, which fill a stage in all CTAs along it, or None. A
+    #: stage is free only when all these CTAs have released it: each "release" arrives in all of them, and `arrivals` is
+    #: the number of arrivals from one CTA
     along: int | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
     def reach(self) -> int | None:
-        """The axis of the cluster along which an arrival is delivered to all CTAs, or None if it is local."""
+        """The cluster axis along which an arrival is delivered to all CTAs, or None if arrivals are local."""
         return self.along if self.call == "release" else None
 
 
@@ -152,10 +153,11 @@ class If:
 
 @lean(frozen=True, slots=True)
 class For:
-    """`var` from start to stop (exclusive) in steps, as in Python's range; a step of 0 gives no iterations.
+    """Iterates `var` from start to stop (exclusive) by step, as Python's range; a step of 0 gives no iterations.
 
     Variable and bounds have one type, but the step of an unsigned variable may have the signed type of its width.
-    unrolled: a pass expands the iterations, with a constant for `var` in each (constant bounds; lane level only).
+    unrolled: a pass unrolls the loop completely, with a constant for `var` in each copy of the body. The bounds are
+    constants (lane level only).
     """
 
     var: Var
@@ -169,7 +171,7 @@ class For:
 
 @lean(frozen=True, slots=True)
 class Loop:
-    """Repeats until a `Break`: a Python `while`."""
+    """Repeats its body until a `Break` or `Return`."""
 
     body: tuple[Stmt, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -222,7 +224,7 @@ class WaitPhase:
     """Waits, in each thread, until a phase of a barrier is complete. A negative phase is complete.
 
     place: as in `Arrive`. phase: its number, an int32; the barrier is in this phase or the next one.
-    var: if not None, the statement doesn't wait, and defines this bool_ as whether the phase is complete.
+    var: if not None, the statement doesn't wait, and defines this bool_: true if the phase is complete.
     """
 
     place: Element | Vector
@@ -244,7 +246,7 @@ class Expect:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-#: the rules that an `Assert` checks: the author's assertions and the checks that checked builds add
+#: the kinds of assertions: the kernel's author writes "assert", and checked builds insert the others
 RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "division")
 
 
@@ -252,7 +254,7 @@ RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "divisi
 class Assert:
     """Ends the thread if the condition is false, and records the failure.
 
-    rule: the one of `RULES` that the assertion checks.
+    rule: one of `RULES`.
     values: int64 numbers for the record, at most `AssertionsParam.VALUES`. Unless the rule is "assert", the message
     refers to them as `{0}`, `{1}`, …
     """
@@ -266,7 +268,7 @@ class Assert:
 
 @lean(frozen=True, slots=True)
 class Print:
-    """Prints text and scalars, in order and with separators included."""
+    """Prints text and scalars in order; `parts` includes all separators."""
 
     parts: tuple[str | Expr, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -280,7 +282,7 @@ class TileOp:
     name: str
     #: name of a record in `tilejit.scopes`
     scope: str
-    #: in the record's order, the destination first; None for an omitted optional operand before a present one
+    #: in the record's order, the destination first; None if an optional operand is omitted before a given operand
     operands: tuple[Region | Expr | None, ...]
     #: (name, value) pairs in the record's order; values are plain Python
     attrs: tuple[tuple[str, AttributeValue], ...] = ()
@@ -349,7 +351,7 @@ class TileOp:
         return tuple([region for region, cond in self._reads() if cond == TRUE])
 
     def _reads(self) -> list[tuple[Region, Expr]]:
-        """Return the regions that the operation reads, each with its condition."""
+        """Return the regions among the operands that are read, each with the condition under which it is."""
         return [
             (o, self.condition(rule.read_where) if rule.read_where else TRUE)
             for o, rule in zip(self.operands, self.record.operands, strict=False)
@@ -357,7 +359,7 @@ class TileOp:
         ]
 
     def condition(self, name: str) -> Expr:
-        """Return the named operand, a condition; true if it is omitted."""
+        """Return the named operand, a condition, or `TRUE` if it is omitted."""
         value = self.value(name)
         return TRUE if value is None else value
 
@@ -401,8 +403,8 @@ class TileOp:
 class Move:
     """Moves one vector in one access: memory to registers, registers to memory, or registers to registers (lane level).
 
-    predicate: the condition of the access. otherwise: the value of the destination registers if it is false; if None,
-    the destination keeps its value.
+    predicate: the condition of the access. otherwise: the value of the destination registers if the predicate is false;
+    if None, they keep their value.
     order: one of `ORDERS["move"]`, for the memory access.
     cache: a cache hint for global memory, one of the choices of `ops.copies.CACHE`, or "".
     """
@@ -417,7 +419,7 @@ class Move:
 
     @property
     def memory(self) -> Vector:
-        """The side in memory; the source if both are registers."""
+        """The operand in memory, or the source if both are registers."""
         return self.src if self.dst.buffer.space == "local" else self.dst
 
 
@@ -425,8 +427,8 @@ class Move:
 class Descriptor:
     """The 64-bit descriptor of a tile in shared memory for tensor cores (lane level).
 
-    Its value is the address of `place` in units of 16 bytes, without bits 18 and up, plus other fields (`constant`).
-    In a cluster the omitted address bits hold the CTA's rank, and would change other fields.
+    Its value is `constant`, which contains all other fields, plus bits 4 to 17 of the address of `place`. In a cluster,
+    the higher address bits hold the CTA's rank and would corrupt other fields.
     """
 
     place: Vector
@@ -483,12 +485,12 @@ class Kernel:
 
     name: str
     params: tuple[Param, ...]
-    #: per CTA
+    #: number of threads per CTA
     threads: int
     #: name of the architecture
     target: str
     body: tuple[Stmt, ...]
-    #: limit per thread, or None
+    #: limit of registers per thread, or None
     max_registers: int | None = None
     #: CTAs per cluster in each dimension, or None
     cluster: tuple[int, int, int] | None = None

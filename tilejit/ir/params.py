@@ -36,7 +36,7 @@ class PointerParam:
 
 @dataclass(frozen=True, slots=True)
 class _NumberParam:
-    """A number, which the kernel uses as `var`. of: the name of the argument that it comes from."""
+    """A number that the kernel uses as `var`. of: the name of the argument that determines it."""
 
     of: str
     var: Var
@@ -101,8 +101,8 @@ class AssertionsParam:
 class BarrierParam:
     """The address of a word through which the CTAs of a cooperative launch synchronize.
 
-    Its highest bit flips when all have arrived; the other bits are 0 before and after. Concurrent launches don't share
-    one.
+    Its highest bit flips when all CTAs have arrived; the other bits are 0 before and after. Concurrent launches use
+    different words.
     """
 
     buffer: Buffer
@@ -126,7 +126,7 @@ class TensorMapSpec:
     #: the argument's name
     of: str
     dtype: DType
-    #: the array's dimensions in TMA's order: the one with stride 1 first
+    #: the array's dimensions in TMA's order: first the dimension with stride 1
     axes: tuple[int, ...]
     #: elements along each axis; for a one-dimensional array also 1 along an added axis of extent 1
     box: tuple[int, ...]
@@ -137,12 +137,12 @@ class TensorMapSpec:
     RANKS: ClassVar[range] = range(2, 6)
     #: limit of the elements along one dimension of a box
     MOST_BOX: ClassVar[int] = 256
-    #: divisor of addresses, strides, and rows of boxes and their starts
+    #: addresses, strides, and the sizes and starts of a box's rows must be multiples of this
     UNIT_BYTES: ClassVar[int] = 16
     #: limit of a box's size, as measured with an H100's driver
     MOST_BOX_BYTES: ClassVar[int] = 232_448
-    #: exclusive limit of an array's extents. A map can hold up to 2^32, but coordinates are int32, and their
-    #: greatest multiple of 16 must lie outside the array
+    #: exclusive limit of an array's extents. A map can hold up to 2^32, but coordinates are int32: the
+    #: greatest int32 that is a multiple of 16 must lie outside the array
     EXTENT_END: ClassVar[int] = (1 << 31) - 16
     #: exclusive limit of an array's strides
     STRIDE_END_BYTES: ClassVar[int] = 1 << 40
@@ -164,7 +164,7 @@ class TensorMapParam:
     """The 128-byte tensor map through which TMA accesses an array; a launch encodes it.
 
     var: the map's address. written: the kernel may write the array through it.
-    shares: distinct shares of its copies to several CTAs of a cluster; used by the simulator only.
+    shares: the distinct shares of multicast copies through this map; used by the simulator only.
     """
 
     var: Var
@@ -198,5 +198,5 @@ Param = (
 
 
 def written_arguments(params: Iterable[Param]) -> frozenset[str]:
-    """Return the arguments whose memory a kernel with these parameters may write."""
+    """Return the names of the arguments whose memory a kernel with these parameters may write."""
     return frozenset(p.writes for p in params if p.writes is not None)

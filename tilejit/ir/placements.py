@@ -35,7 +35,7 @@ class MemoryPlacement:
 
     @property
     def end(self) -> int:
-        """The first unit after it."""
+        """The first unit after the placement."""
         return self.first + self.count
 
 
@@ -45,5 +45,5 @@ def within(memory: Iterable[MemoryPlacement], *places: str) -> tuple[MemoryPlace
 
 
 def total(memory: Iterable[MemoryPlacement], *places: str) -> int:
-    """Return the size of a place in its units, including gaps."""
+    """Return the end of the last placement in any of the places, or 0: the size in use, including gaps."""
     return max([p.end for p in memory if p.where in places], default=0)

@@ -108,7 +108,7 @@ class Rewriting(ABC):
         return replace(stmt, var=var, start=start, stop=stop, step=step, body=self.block(stmt.body), span=span)
 
     def view(self, view: ir.Buffer) -> ir.Buffer:
-        """Return the replacement of a view at its definition."""
+        """Return the replacement of a view at its definition, and use it for later places."""
         if view.name in self._buffers or view.offset is None or view.base is None:
             return self._buffers.get(view.name, view)
         base, offset = self._buffers.get(view.base.name, view.base), self.expr(view.offset)

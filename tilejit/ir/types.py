@@ -15,18 +15,19 @@ from ..dtypes import DType, as_dtype
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """An array argument."""
+    """The type of an array argument."""
 
     dtype: DType
     #: number of dimensions
     rank: int
     #: the last dimension with stride 1, or None
     unit_dim: int | None
-    #: bytes: the largest power of two up to 16 (32 from sm_100) that divides the base address and every other stride
+    #: in bytes, the largest power of two up to 16 (32 from sm_100) that divides the base address and all strides except
+    #: that of `unit_dim`
     align: int
-    #: bytes: the same for the extent of the dimension with stride 1
+    #: in bytes, the largest such power of two that divides the extent of `unit_dim`
     extent_align: int
-    #: the array is written, or overlaps a written one, so that aliasing must be assumed
+    #: the array is written, or overlaps a written array, so that aliasing must be assumed
     overlaps: bool = False
     #: static extents if the parameter's annotation fixes them, else None
     shape: tuple[int, ...] | None = None
@@ -36,7 +37,7 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
-    """A run-time scalar argument."""
+    """The type of a run-time scalar argument."""
 
     dtype: DType
 
@@ -44,8 +45,8 @@ class ScalarType:
 def compile_time(value: Any) -> Any:
     """Return the value that a kernel sees for a constexpr argument.
 
-    NumPy scalars become equal Python numbers, and NumPy dtypes become tilejit's. Every NaN becomes the same object, so
-    that it equals itself.
+    NumPy scalars become equal Python numbers, and NumPy dtypes become tilejit's, also within tuples. Every NaN becomes
+    the same object, so that constants that contain NaN compare equal.
     """
     if isinstance(value, np.generic):
         number = value.item()
@@ -61,7 +62,7 @@ def compile_time(value: Any) -> Any:
 
 
 def comparison_key(value: Any) -> Hashable:
-    """Return the key by which a compile-time value is compared; enum members compare by class and name, not by `==`."""
+    """Return the key by which compile-time values are compared: for an enum member, its class and name."""
     if isinstance(value, Enum):
         return type(value), value._value_ if value._name_ is None else value._name_
     return tuple(map(comparison_key, value)) if type(value) is tuple else value
@@ -69,7 +70,7 @@ def comparison_key(value: Any) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class ConstexprType:
-    """A compile-time argument. Its type is part of the key, so `1`, `1.0` and `True` differ."""
+    """The type of a compile-time argument: the name of its class, and its value. `1`, `1.0` and `True` differ."""
 
     type_name: str
     value: Any = field(compare=False)

@@ -18,7 +18,7 @@ SPACES = ("global", "shared", "local", "tmem")
 class SpecialRegister(NamedTuple):
     """A special register's type and inclusive range.
 
-    register: its name in PTX, if it belongs to the grid or to a cluster.
+    register: the PTX name of a register of the grid or of a cluster, else "".
     """
 
     dtype: DType
@@ -65,7 +65,7 @@ class Const:
             object.__setattr__(self, "value", math.nan)
 
     def __eq__(self, other: object) -> bool:
-        """True if both have the same bits: 0.0 and -0.0 differ, NaN equals NaN."""
+        """True for constants of one type with the same bits: 0.0 and -0.0 differ, and all NaNs are equal."""
         if self is other or other.__class__ is not Const:
             return self is other
         assert isinstance(other, Const)
@@ -80,7 +80,7 @@ class Var:
 
     name: str
     dtype: DType
-    #: divisor of every value of the variable (1: none known; 0 would mean that it is always zero)
+    #: divisor of every value of the variable (1: none known, 0: the value is always zero)
     multiple_of: int = 1
     #: inclusive bounds of its value, or None if unknown
     bounds: tuple[int, int] | None = None
@@ -92,7 +92,7 @@ class Var:
     data: bool = False
 
     def __hash__(self) -> int:
-        # names rarely repeat, and sums look their terms up by hash
+        # fast, because sums look up their terms by hash; distinct variables rarely have the same name
         return hash(self.name)
 
 
@@ -124,7 +124,7 @@ class Op:
 
 @lean(frozen=True, slots=True)
 class Cast:
-    """`x` converted to `dtype`: rounded to nearest even, truncated to integers, saturated to fp8.
+    """`x` converted to `dtype`: a float result is rounded to nearest even, an integer result truncated.
 
     saturate: False for a conversion to fp8 without saturation, as by ml_dtypes.
     """
@@ -139,7 +139,7 @@ class Cast:
 class Load:
     """The value at a place.
 
-    It is the whole value of a `Let`, except at lane level: there, loads of local places may occur in any expression.
+    A load is the entire value of a `Let`. At lane level, loads from local buffers may occur in any expression.
     order: one of `ORDERS["load"]`.
     """
 
@@ -160,7 +160,7 @@ class Strided:
     """The layout of a global tensor whose strides are known only at launch.
 
     strides: in elements: an int if known (1 for the stride-1 dimension), else an int64 parameter.
-    align: in bytes, a power of two that divides the base address and every stride but the 1.
+    align: in bytes, a power of two that divides the base address and all strides except 1.
     extent_align: in bytes, a power of two that divides the extent of the stride-1 dimension.
     """
 
@@ -180,8 +180,8 @@ class Open:
     """The layout of a local tile whose layout the compiler has yet to choose (open level).
 
     scope: name of the scope whose threads hold the tile.
-    dims: for a view, the dimension of its base that corresponds to each of its dimensions, or None for an added one of
-    extent 1; else None.
+    dims: for a view, the corresponding dimension of its base for each dimension, or None for an added dimension of
+    extent 1. None for a tile that isn't a view.
     """
 
     scope: str
@@ -200,22 +200,22 @@ class Buffer:
     shape: tuple[int | Var, ...]
     #: maps each element to an offset from the base in elements (global, shared), or to a thread and register (local)
     layout: TileLayout | Strided | Open
-    #: divisor of the base address in bytes; for a global tensor the one in its signature
+    #: divisor of the base address in bytes; for a global tensor, as in the argument's type
     align: int
     #: for a view the buffer whose storage it reinterprets, else None
     base: Buffer | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
-    #: for a local tile the shape of its layout if that is larger: an extent per dimension, or one for all in row-major
-    #: order. Slots outside `shape` are padding with undefined contents
+    #: for a local tile, the shape of its layout if that is larger: an extent per dimension, or one extent for all
+    #: elements in row-major order. Slots outside `shape` are padding with undefined contents
     slots: tuple[int, ...] = ()
-    #: for a view at lane level its offset from `base`, in elements; it then has the type and layout of `base`. None if
-    #: it starts where `base` does
+    #: for a view at lane level, its offset from `base` in elements; the view then has the type and layout of `base`.
+    #: None for a view that starts where `base` does
     offset: Expr | None = None
     #: the buffer that owns the storage
     root: Buffer = field(init=False, compare=False, repr=False)
     #: the nearest of the buffer and its bases that has an offset, else the root
     start: Buffer = field(init=False, compare=False, repr=False)
-    #: type of indices and offsets: int32 suffices for memory of an SM
+    #: type of indices and offsets: int64 for global memory; int32 suffices for memory within an SM
     index_dtype: DType = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -243,12 +243,12 @@ class Buffer:
 
     @property
     def size_bytes(self) -> int:
-        """The size in bytes: per thread if local; with whole periods of a swizzle in shared memory."""
+        """The size in bytes: per thread if local; a multiple of the swizzle's period in shared memory."""
         return self.tile_layout.footprint() * self.dtype.bytes
 
     @property
     def columns(self) -> int:
-        """The number of 32-bit columns in tensor memory."""
+        """The number of 32-bit columns that the buffer occupies in tensor memory."""
         return -(-self.tile_layout.span("TCol") * self.dtype.bits // 32)
 
     @property
@@ -266,9 +266,9 @@ class Buffer:
 
 @lean(frozen=True, slots=True)
 class Gathered:
-    """A gathered dimension: each number of the operation's operand `index` is a position of the region's box in `dim`.
+    """A gathered dimension: each number in the operation's operand `index` is the start of a box in `dim`.
 
-    shape: the operand's; () for a scalar.
+    shape: the shape of `index`; () for a scalar.
     """
 
     dim: int
@@ -277,18 +277,18 @@ class Gathered:
 
 @lean(frozen=True, slots=True)
 class Region:
-    """A box of a buffer, or one box per number of an index that gathers them."""
+    """A box of a buffer or, if gathered, one box per number of an index."""
 
     buffer: Buffer
     starts: tuple[Expr, ...]
     #: number of elements per dimension; None for a dimension that a scalar index dropped (one element)
     extents: tuple[int | None, ...]
-    #: the region is inside a global tensor, by proof or because the user promised it
+    #: the region is inside its global tensor, by proof or by the user's promise
     in_bounds: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
     #: the dimension along which an index positions the boxes; its start and extent are 0 and None
     gathered: Gathered | None = None
-    #: the extents of the index, if any, and of the dimensions that are kept
+    #: the extents of the index, if any, followed by those of the dimensions that aren't dropped
     shape: tuple[int, ...] = field(init=False, compare=False, repr=False)
     #: number of elements of a box in each of the buffer's dimensions
     counts: tuple[int, ...] = field(init=False, compare=False, repr=False)
@@ -333,7 +333,7 @@ class Element:
 class Vector:
     """`width` contiguous elements of a buffer's flat storage from element `offset` (lane level).
 
-    The offset includes layout and swizzle. For a local buffer it counts the thread's registers.
+    The offset includes layout and swizzle. In a local buffer it is the number of a register.
     """
 
     buffer: Buffer

@@ -81,9 +81,9 @@ class Inventory:
     #: all statements, in program order
     statements: Block
     size: int
-    #: their classes
+    #: the classes of the statements
     kinds: frozenset[type[ir.Stmt]]
-    #: the names of the variables that they assign
+    #: the names of the variables that the statements assign
     assigned: frozenset[str]
 
 
@@ -145,7 +145,7 @@ def size(stmt: ir.Stmt) -> int:
 
 
 def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Block:
-    """Return the block with each statement replaced by those that `change` returns for it.
+    """Return the block with each statement replaced by the statements that `change` returns for it.
 
     Statements are visited in program order; the blocks of the returned statements are rewritten, too. Unchanged blocks
     and statements remain the same objects.
@@ -170,8 +170,6 @@ def edited(body: Block, edits: Mapping[int, Sequence[ir.Stmt]]) -> Block:
 
 
 class _Edits:
-    """A traversal in program order. at: the index of the next statement."""
-
     def __init__(self, edits: Mapping[int, Sequence[ir.Stmt]]) -> None:
         self.edits, self.numbers = edits, sorted(edits)
         self.at = 0
@@ -197,7 +195,8 @@ def rebuffered(
 ) -> Block:
     """Return the block with buffers replaced at definitions and uses (open and tile level).
 
-    others: replacements, by the name of the replaced buffer. edits: other replacements, as for `edited`.
+    others: replacements, by the name of the replaced buffer. edits: replacements of statements, as for `edited`, whose
+    buffers are left alone.
     """
 
     def buffer(old: ir.Buffer) -> ir.Buffer:
@@ -230,7 +229,7 @@ def _buffers(
 
 
 def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.Stmt:
-    """Return the statement with the buffers of its places changed, without nested ones (open and tile level)."""
+    """Return the statement with the buffers of its places changed, except in its blocks (open and tile level)."""
 
     def place(part: Place) -> Any:
         buffer = change(part.buffer)
@@ -251,7 +250,7 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
             return stmt
 
 
-#: the classes of statements that may define a variable, that define a buffer, and that define nothing
+#: the classes of statements that may define a variable (`VARIABLES`), define a buffer, or define nothing
 VARIABLES = (ir.Let, ir.Declare, ir.For, ir.Atomic, ir.Instruction, ir.WaitPhase)
 BUFFERS = (ir.Alloc, ir.BufferView)
 NAMELESS = (
@@ -281,10 +280,7 @@ _WITHOUT_EXPRESSIONS = (ir.Alloc, ir.Loop, ir.Break, ir.Continue, ir.Return, ir.
 
 
 def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
-    """Return the expressions that a statement evaluates, including those of places, in field order.
-
-    Nested statements are not included.
-    """
+    """Return the expressions that a statement itself evaluates, including the positions of places, in field order."""
     match stmt:
         case ir.Let() | ir.Assign():
             return (stmt.value,)
@@ -330,7 +326,7 @@ def _computed(values: Iterable[Place | ir.Expr | None]) -> list[ir.Expr]:
     return computed
 
 
-#: the classes of statements whose only reads are loads in expressions; the storage of barriers is never read
+#: the classes of statements whose only reads are loads in expressions; operations on barriers don't count
 _WITHOUT_READS = (
     ir.Let, ir.Declare, ir.Assign, ir.Store, ir.Alloc, ir.BufferView, ir.If, ir.For, ir.Loop,
     ir.Break, ir.Continue, ir.Return, ir.Sync, ir.Arrive, ir.WaitPhase, ir.Expect, ir.Assert, ir.Print,
@@ -340,8 +336,8 @@ _WITHOUT_READS = (
 def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     """Return the places that a statement reads, without nested statements.
 
-    An instruction reads the inputs that are registers. It takes the addresses of the others; the instruction table says
-    whether it reads there.
+    Of an instruction's inputs, only registers count. Inputs in memory are addresses; the instruction table says whether
+    the instruction reads there.
     """
     places = [*_read_directly(stmt)]
     for expr in expressions(stmt):
@@ -352,7 +348,6 @@ def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
 
 
 def _read_directly(stmt: ir.Stmt) -> Sequence[Place]:
-    """Return the places that a statement reads, except by loads in its expressions."""
     match stmt:
         case ir.TileOp():
             return stmt.read
@@ -377,7 +372,7 @@ _WITHOUT_WRITES = (
 
 
 def _writes(stmt: ir.Stmt) -> Sequence[Place]:
-    """Return the places that a statement writes, except those whose address an instruction takes."""
+    """Return the places that a statement writes, except memory whose address an instruction takes."""
     match stmt:
         case ir.TileOp():
             return stmt.written
@@ -408,10 +403,9 @@ _NOWHERE: tuple[tuple[Place, ...], tuple[Place, ...]] = (), ()
 
 
 def accesses(stmt: ir.Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
-    """Return the places that a statement reads, except by loads within expressions, and those that it writes.
+    """Return the places that a statement reads and the places that it writes; none for an instruction.
 
-    Loads within expressions occur at lane level only and read registers. The result therefore contains all places at
-    tile level, and all places in memory at lane level.
+    Loads count only as the value of a `Let`: any other load occurs at lane level, and reads a local buffer.
     """
     match stmt:
         case ir.Let():
@@ -432,7 +426,7 @@ ACCESSING = (ir.Let, ir.Store, ir.TileOp, ir.Move, ir.Atomic)
 
 
 def in_memory(stmt: ir.Stmt) -> Sequence[tuple[Place, bool]]:
-    """Return the places in memory that a statement reads or writes, each with True if it is written."""
+    """Return the places outside local buffers in `accesses`, each with True if it is written."""
     read, written = accesses(stmt)
     touched: list[tuple[Place, bool]] = []
     for place in read:
@@ -456,7 +450,7 @@ def operands(expr: ir.Expr) -> tuple[ir.Expr, ...]:
 
 
 def subexpressions(expr: ir.Expr) -> Sequence[ir.Expr]:
-    """Return the expression and all its subexpressions, from left to right."""
+    """Return the expression and all its subexpressions in preorder."""
     if isinstance(expr, LEAVES):
         return (expr,)
     parts: list[ir.Expr] = []
@@ -485,14 +479,14 @@ def inputs(expr: ir.Expr) -> tuple[ir.Var | ir.Special | ir.Load, ...]:
 
 
 def loads(expr: ir.Expr) -> Sequence[ir.Load]:
-    """Return the loads in an expression."""
+    """Return the loads in an expression, each object once."""
     if type(expr) in _LEAF_KINDS:
         return ()
     return [part for part in inputs(expr) if isinstance(part, ir.Load)]
 
 
 def indices(place: Place) -> tuple[ir.Expr, ...]:
-    """Return the expressions for a place's position in its buffer."""
+    """Return the expressions that position a place in its buffer."""
     match place:
         case ir.Vector():
             return (place.offset,)

@@ -1,4 +1,4 @@
-"""Regions whose accesses the simulator counts in a checked build. A launch imports this without the IR."""
+"""Regions whose accesses the simulator counts in a checked build. Launches import this module without the IR."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class WatchedRegion:
     """A region that an operation accesses and that is not proved to overlap its tensor.
 
     text: the region's name in messages. threads: number of threads of one instance of the operation.
-    instances, inside: numbers of the events that count all instances, and those whose region overlaps the tensor.
+    instances, inside: event numbers. `instances` counts all instances, `inside` those whose region overlaps the tensor.
     tensor: the name of its tensor argument if all regions of that argument are watched, else "".
     """
 

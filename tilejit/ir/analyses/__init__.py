@@ -1,1 +1,1 @@
-"""Analyses of tile and lane IR. `flow` and `backwards` solve dataflow problems; most other modules define one."""
+"""Analyses of tile and lane IR. `flow` and `backwards` solve the dataflow problems that other modules define."""

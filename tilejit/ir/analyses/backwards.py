@@ -4,7 +4,7 @@ Sets are integers with a bit per item that may be live. A loop is iterated until
 This set depends on what is live after the loop and only grows, so it is kept: a nested loop is iterated again only if
 the set after it has grown.
 
-Each statement is tested once whether it affects the sets; visits skip statements that don't.
+Each statement is tested once for an effect on the sets; visits skip statements without one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ class Backwards(ABC):
         return course
 
     def _is_visited(self, stmt: Stmt) -> bool:
-        """True if a statement of one of the `kinds`, a jump, or a statement with blocks is visited."""
         if type(stmt) in self.kinds:
             return self.concerns(stmt)
         return type(stmt) in walk.UNBOUNDED or any(map(self.course, walk.blocks(stmt)))

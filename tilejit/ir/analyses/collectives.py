@@ -1,4 +1,4 @@
-"""Checks that all threads of a scope reach its collective operations, and with the same operands."""
+"""Checks that all threads of a scope reach its collective operations and agree on the operands."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _Needs:
                 if var.uniform:
                     self.collective("tj.uniform", var.uniform, stmt.span, state)
             case ir.Sync(scope):
-                # divergence between CTAs is left to the simulator
+                # only the simulator checks divergence between CTAs
                 within = scope if scope in SCOPES else scopes.CTA.name
                 self.collective(f"{scope}_sync", within, stmt.span, state)
             case ir.Arrive(place, scope):

@@ -68,8 +68,8 @@ class Analysis(ABC, Generic[State]):
     def concerns(self, stmt: Simple | If | For) -> bool:
         """True if a statement of one of the `kinds` may change a state, regardless of nested statements.
 
-        For all others `step` returns its argument, `branch` passes it to both blocks, and `merged`, `enter`, `repeat`
-        and `leave` return what they return in this class.
+        For all other statements, `step` must return the state unchanged, and `branch`, `merged`, `enter`, `repeat` and
+        `leave` must return the same as in this class.
         """
         return True
 
@@ -94,7 +94,7 @@ class Analysis(ABC, Generic[State]):
         return ends
 
     def leave(self, loop: For | Loop, states: LoopStates[State]) -> State | None:
-        """Return the state after a loop."""
+        """Return the state after a loop, or None if it is unreachable."""
         if isinstance(loop, Loop):
             return states.breaks
         return states.head if states.breaks is None else self.join(states.head, states.breaks)
@@ -110,10 +110,7 @@ def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | 
 
 @lean(frozen=True, slots=True)
 class _Visit:
-    """A visited statement, after a run of skipped ones.
-
-    first: index of the first skipped statement. number: index of the visited one. blocks: the courses of its blocks.
-    """
+    """The visited statement with index `number`, and the skipped statements before it, from index `first`."""
 
     first: int
     number: int
@@ -172,9 +169,9 @@ class _Exits(Generic[State]):
 
 
 class _Solver(Generic[State]):
-    """The solver. Statements have indices in program order.
+    """Solves one analysis.
 
-    states: before each statement, by its index. loops: the states of visited loops, by the loop's index.
+    states: before each statement, by its index in program order. loops: the results for visited loops, by index.
     around: the exits of the loops that are being visited, innermost last.
     """
 
@@ -185,11 +182,10 @@ class _Solver(Generic[State]):
         self.around: list[_Exits[State]] = []
 
     def block(self, course: _Course, state: State | None) -> State | None:
-        """Return the state at the end of a block."""
         for visit in course.visits:
             if state is None:
                 return None
-            # including those that are skipped
+            # the skipped statements have the same state
             self.states[visit.first : visit.number + 1] = [state] * (visit.number + 1 - visit.first)
             stmt = visit.stmt
             if type(stmt) in walk.CONTROL:
@@ -201,7 +197,6 @@ class _Solver(Generic[State]):
         return state
 
     def control(self, visit: _Visit, state: State) -> State | None:
-        """Return the state after a jump or a statement with blocks."""
         stmt = visit.stmt
         if isinstance(stmt, If):
             then, orelse = self.analysis.branch(stmt, state)
@@ -231,7 +226,6 @@ class _Solver(Generic[State]):
         return self.analysis.leave(stmt, LoopStates(before, solved.head, solved.again, solved.breaks))
 
     def fixpoint(self, stmt: For | Loop, course: _Course, head: State) -> _Solved[State]:
-        """Iterate a loop until the state at its head doesn't change any more."""
         while True:
             exits: _Exits[State] = _Exits()
             self.around.append(exits)

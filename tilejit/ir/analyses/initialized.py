@@ -1,7 +1,6 @@
 """Detection of reads of local tiles' registers before anything has been written to them.
 
-This must be found in tile IR: LLVM drops all computations on undefined registers, so neither the simulator nor a GPU
-sees the read.
+Such a read must be detected in tile IR: LLVM removes computations on undefined values, so the PTX lacks the read.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ def check(kernel: Kernel) -> None:
 
 @lean(frozen=True, slots=True)
 class Doubt:
-    """A place that a statement reads, and those of its registers that may be unwritten, as numbers in its root."""
+    """A place that a statement reads, and its registers that may be unwritten, as numbers in its root."""
 
     place: Region | Element
     numbers: tuple[int, ...]
 
 
 def doubts(kernel: Kernel) -> list[tuple[Doubt, ...]]:
-    """Return for each of `walk.statements(kernel.body)` the places that it reads and that may be unwritten."""
+    """Return, for each of `walk.statements(kernel.body)`, the places that it always reads and that may be unwritten."""
     registers = LocalRegisters(kernel.body)
     if not registers.first:
         return [()] * len(walk.statements(kernel.body))
@@ -69,15 +68,11 @@ def _doubts_of(stmt: Stmt, state: _RegisterState, registers: LocalRegisters) -> 
 
 
 def _accesses(stmt: Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
-    """Return the places that a statement always reads, and those that it writes, without nested statements.
-
-    Conditional reads don't count: the kernel's author is responsible for them.
-    """
+    """Return the places that a statement always reads, and the places that it writes. Conditional reads don't count."""
     return (stmt.surely_read, walk.writes(stmt)) if isinstance(stmt, TileOp) else walk.accesses(stmt)
 
 
 def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: LocalRegisters) -> None:
-    """Raise for a place with a register that is certainly unwritten."""
     touched = registers.of(place)
     if not (touched.surely & untouched or touched.possibly and not touched.possibly & ~untouched):
         return
@@ -104,18 +99,13 @@ class _RegisterState:
 
 @lean(frozen=True, slots=True)
 class _Accessed:
-    """The registers that a statement accesses, without nested statements.
-
-    surely_read, surely_written: registers that it certainly reads or writes. read, written: registers that it may.
-    """
-
     read: int = 0
     surely_read: int = 0
     written: int = 0
     surely_written: int = 0
 
 
-#: the classes of statements that access places, apart from nested statements
+#: the classes of statements that access places themselves
 _ACCESSING: frozenset[type[Stmt]] = frozenset(walk.ACCESSING)
 
 
@@ -137,7 +127,6 @@ class _Initialized(Analysis[_RegisterState]):
         return accessed
 
     def _touched(self, places: Iterable[Place]) -> tuple[int, int]:
-        """Return the registers that places may refer to, and the registers that they certainly refer to."""
         possibly = surely = 0
         for place in places:
             touched = self.registers.of(place)

@@ -33,7 +33,7 @@ class _Touched(NamedTuple):
     needed: int
 
 
-#: statement's id -> the tiles that it accesses; without statements that access none
+#: statement's id -> its accesses to tiles; a statement that accesses none isn't a key
 Touches = Mapping[int, _Touched]
 
 

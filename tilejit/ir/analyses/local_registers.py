@@ -40,10 +40,7 @@ _NOTHING = RegisterAccesses(0, 0)
 
 
 class LocalRegisters:
-    """The registers of the local buffers that statements allocate.
-
-    first: the number of each buffer's first register, by the buffer's name.
-    """
+    """The registers of the local buffers that a block allocates. first: each buffer's first register, by its name."""
 
     def __init__(self, body: Block) -> None:
         self.first: dict[str, int] = {}
@@ -71,7 +68,7 @@ class LocalRegisters:
         return self._whole[name]
 
     def among(self, registers: int) -> Iterator[tuple[ir.Buffer, int]]:
-        """Yield the buffers with any of these registers, in program order, each with the number of these registers."""
+        """Yield the buffers with any of these registers, in program order, each with its number of these registers."""
         left = registers
         while left:
             number = bisect_right(self._firsts, (left & -left).bit_length() - 1) - 1
@@ -129,7 +126,6 @@ def _named(place: Place) -> RegisterAccesses:
 
 
 def _named_at(place: ir.Region | ir.Element, starts: Sequence[int]) -> RegisterAccesses:
-    """Return the registers of a place with these starts, as registers of its root."""
     buffer, shape = place.buffer, place.buffer.fixed_shape
     if [start for start, n, count in zip(starts, shape, place.counts, strict=True) if not 0 <= start <= n - count]:
         return _NOTHING
@@ -147,7 +143,7 @@ def span(buffer: ir.Buffer) -> int:
 
 @remembered
 def _whole(buffer: ir.Buffer) -> int:
-    """Return the registers that hold a buffer's elements, without those that hold only padding."""
+    """Return the registers that hold a buffer's elements, without registers of padding."""
     dense = None if buffer.slots else _dense(buffer.tile_layout)
     return dense if dense is not None else _of_box(buffer, (0,) * len(buffer.shape), buffer.fixed_shape)
 
@@ -173,7 +169,7 @@ def _steps(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> t
 
 
 def _reached(steps: Iterable[Iter], first: int) -> int:
-    """Return the registers that iterators reach from a first one."""
+    """Return the registers that iterators reach from register `first`."""
     reached = 1
     for it in steps:
         registers = reached
@@ -199,7 +195,7 @@ def _dense(layout: TileLayout) -> int | None:
 
 
 def in_root(bits: int, view: DType, root: DType) -> tuple[int, int]:
-    """Return a view's registers as registers of its root: those covered fully, and those covered at least partly."""
+    """Return the registers of a root that a view's registers cover fully, and those covered at least partly."""
     if view.bits == root.bits:
         return bits, bits
     held = np.zeros(bits.bit_length() * view.bits + root.bits, bool)
@@ -220,7 +216,7 @@ def _is_fixed(place: ir.Region | ir.Element) -> bool:
 def _writes_of(
     loop: ir.For, at: Mapping[str, int], left: list[int]
 ) -> Iterator[tuple[ir.Region | ir.Element, Mapping[str, int]]]:
-    """Yield the places that a loop's iterations write, each with the values of the loop variables.
+    """Yield places that a loop's iterations certainly write, each with the values of the loop variables.
 
     Invariant places are yielded once, without values. left: how many more iterations may be enumerated.
     """
@@ -249,7 +245,6 @@ def _writes_of(
 
 
 def _before_a_jump(body: Block) -> tuple[Block, bool]:
-    """Return the statements of an iteration before the first one that may leave it, and whether any may leave it."""
     for k, stmt in enumerate(body):
         if not isinstance(stmt, ir.For) and any(isinstance(inner, ir.Jump) for inner in within(stmt)):
             return body[:k], True
@@ -257,7 +252,7 @@ def _before_a_jump(body: Block) -> tuple[Block, bool]:
 
 
 def _value(expr: ir.Expr, at: Mapping[str, int]) -> int | None:
-    """Return the value of an integer expression, or None if it isn't a sum of the given variables."""
+    """Return the value of an integer expression, or None if it isn't a linear function of the given variables."""
     if isinstance(expr, ir.Const):
         return int(expr.value)
     form = affine(expr)

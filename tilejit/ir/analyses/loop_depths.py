@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..arithmetic.intern import operation
 from ..nodes import Cast, Const, Expr, Op, Special, Var
 
-#: the depth of an expression that isn't hoisted: it isn't invariant, isn't worth a register, or could trap
+#: the depth of an expression that isn't hoisted: it isn't invariant, isn't worth a register, or divides by a variable
 STAYS = 1 << 30
 
 #: integer operations that are hoisted. Comparisons aren't: a thread has only seven predicate registers.
@@ -16,8 +16,8 @@ _MOVABLE = frozenset({
     "add", "sub", "mul", "neg", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
 })
 
-#: operations that are hoisted only if the second operand is a positive constant. Another divisor could be zero, and
-#: trap before a loop that has no iterations.
+#: operations that are hoisted only if the second operand is a positive constant: a division by a variable is slow, and
+#: is wasted before a loop that has no iterations
 _MOVABLE_BY_CONSTANTS = frozenset({"floordiv", "mod", "left_shift", "right_shift"})
 
 _LEAVES = frozenset({Var, Const, Special})

@@ -22,7 +22,7 @@ from .elements import offsets
 #: limit of the pairs of elements that are compared at compile time, over all possible starts
 _MOST_COMPARED = 1 << 22
 
-#: limit of the starts that a condition enumerates
+#: limit of the combinations of starts that a condition enumerates
 _MOST_NAMED = 64
 
 
@@ -48,7 +48,7 @@ def are_apart(a: Region | Element, b: Region | Element) -> bool:
 
 
 def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
-    """Return for each dimension of `a` the equivalent dimension of `b`; None if one has no equivalent."""
+    """Return for each dimension of `a` the equivalent dimension of `b`; None if any has no equivalent."""
     if a == b:
         return tuple(range(len(a.shape)))
     if a.dtype.bits != b.dtype.bits or len(a.shape) != len(b.shape):
@@ -66,7 +66,7 @@ def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
 
 
 def _steps(buffer: Buffer) -> list[object] | None:
-    """Return what all dimensions share, then the extent and strides of each; None if they aren't independent."""
+    """Return properties of the whole layout, then each dimension's extent and strides; None if it can't be split."""
     layout = buffer.layout
     if isinstance(layout, Strided):
         return [None, *zip(buffer.shape, layout.strides, strict=True)]
@@ -91,7 +91,6 @@ def _of_boxes(a: Region, b: Region, order: Sequence[int]) -> Expr:
 
 
 def _starts(a: Region | Element, b: Region | Element, order: Sequence[int]) -> list[tuple[Expr, Expr]]:
-    """Return the starts of both boxes along each dimension of `a`."""
     of_a, of_b = (box.starts if isinstance(box, Region) else box.indices for box in (a, b))
     return [(build.cast(of_a[d], int64), build.cast(of_b[k], int64)) for d, k in enumerate(order)]
 
@@ -106,7 +105,7 @@ def _apart(a: Region | Element, b: Region | Element, order: Sequence[int]) -> Ex
 
 
 def _of_elements(a: Region, b: Region) -> Expr | None:
-    """Return the condition for arbitrary layouts, by comparing all elements for all possible starts."""
+    """Return the condition for arbitrary layouts, by comparing all elements for all starts; None if too many."""
     if isinstance(a.buffer.layout, Strided) or isinstance(b.buffer.layout, Strided):
         return None
     possible = dict([*_possible_starts(a), *_possible_starts(b)])
@@ -154,7 +153,6 @@ def _compatible(a: NDArray[np.int64], b: NDArray[np.int64]) -> bool:
 
 
 def _any_of(starts: Sequence[Expr], values: Sequence[tuple[int, ...]]) -> Expr:
-    """Return the condition that the starts have one of these combinations of values."""
     condition: Expr = FALSE
     for combination in values:
         here: Expr = TRUE

@@ -23,7 +23,7 @@ _UNIFORM = (ir.Region, ir.Const, type(None))
 
 
 def has_copies(tile: ir.Buffer, scope: str, threads: int) -> bool:
-    """True if a tile with a layout is one element with a copy in each thread of a scope. threads: of the CTA."""
+    """True if a tile has a layout, one element, and a copy in each thread of a scope. threads: threads per CTA."""
     layout = tile.layout
     if not isinstance(layout, TileLayout) or layout.size() != 1:
         return False
@@ -43,7 +43,7 @@ def may_run_per_thread(op: ir.TileOp, body: walk.Block) -> bool:
 
     Its results must be accessed only in its block and nested ones, after an operation of that block has written them:
     then a thread that reads a copy has computed it.
-    body: the kernel's, at tile level.
+    body: the kernel's body at tile level.
     """
     uses = _uses(body)
     block = uses.blocks[id(op)]
@@ -66,7 +66,7 @@ def numbers_of(op: ir.TileOp) -> list[ir.Expr]:
 
 
 def written_by_numbers(body: walk.Block) -> frozenset[str]:
-    """Return the replicated local tiles that depend on scalars which may differ between threads, even indirectly."""
+    """Return the names of the replicated local tiles that depend, even indirectly, on scalars from `numbers_of`."""
     names: set[str] = set()
     operations = walk.each(body, ir.TileOp)
     if not [given for op in operations for given in op.operands if not isinstance(given, _UNIFORM)]:
@@ -98,7 +98,7 @@ def _is_copied(region: ir.Region, op: ir.TileOp, threads: int) -> bool:
     if tile.space != "local":
         return False
     if isinstance(tile.layout, ir.Open):
-        # an open tile of one element has a copy in all threads
+        # an open tile of one element has a copy in all threads of its scope
         return tile.layout.scope == op.scope and _is_one(tile)
     return has_copies(tile, op.scope, threads)
 

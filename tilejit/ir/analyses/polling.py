@@ -2,7 +2,7 @@
 
 Such a loop's exit depends on a load of global or shared memory in its body. The load must access memory in every
 iteration, even if the kernel never writes the array: a plain load might be hoisted out of the loop, or become a load of
-constant data (ld.global.nc). The exit may also depend on a vector, by the registers or shared memory it is copied to.
+constant data (ld.global.nc). The exit may also depend on a copy of the loaded vector in registers or shared memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VECTOR_ORDER = "volatile"
 
 
 class _Step(NamedTuple):
-    """A statement of a loop, the variables and buffers that it changes, and those that the new values depend on."""
+    """A statement of a loop, the names that it changes, and the names that the new values depend on."""
 
     stmt: Stmt
     changed: frozenset[str]
@@ -29,10 +29,7 @@ class _Step(NamedTuple):
 
 
 def relaxed(kernel: Kernel) -> Kernel:
-    """Return the kernel with relaxed loads where the exit of an enclosing loop depends on them.
-
-    accepts: lane level.
-    """
+    """Return a kernel of lane level with relaxed loads where the exit of an enclosing loop depends on them."""
     if walk.inventory(kernel.body).kinds.isdisjoint(walk.JUMPS):
         return kernel
     loading: tuple[Let | Move, ...] = (*walk.each(kernel.body, Let), *walk.each(kernel.body, Move))
@@ -83,7 +80,7 @@ def _is_plain(stmt: Stmt) -> bool:
 
 
 def _under_conditions(body: walk.Block, conds: tuple[Expr, ...]) -> list[tuple[Stmt, tuple[Expr, ...]]]:
-    """Return all statements with the conditions around them: those of branches, and the bounds of inner loops."""
+    """Return all statements with the conditions around them: of branches, and the bounds of inner loops."""
     under: list[tuple[Stmt, tuple[Expr, ...]]] = []
     for stmt in body:
         under.append((stmt, conds))
@@ -95,7 +92,6 @@ def _under_conditions(body: walk.Block, conds: tuple[Expr, ...]) -> list[tuple[S
 
 
 def _changed(stmt: Stmt) -> Iterator[str]:
-    """Yield the variables and buffers that a statement changes, without nested statements."""
     named = stmt.var if isinstance(stmt, Assign) else walk.defines(stmt)
     if isinstance(named, Var):
         yield named.name
@@ -106,7 +102,6 @@ def _changed(stmt: Stmt) -> Iterator[str]:
 
 
 def _sources(stmt: Stmt, conds: tuple[Expr, ...]) -> Iterator[str]:
-    """Yield the variables and buffers that a statement and the conditions around it read."""
     yield from _names((*walk.expressions(stmt), *conds))
     yield from (_buffer(place.buffer) for place in walk.reads(stmt))
     if isinstance(stmt, Instruction):

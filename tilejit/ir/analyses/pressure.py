@@ -7,7 +7,7 @@
 A tile is live, register by register, from where it may have been written to its last read, in program order: ptxas
 moves no load before a store, and measurements show that it spills if this order needs too many registers. When an
 operation writes a register of its result, it has read the same register of its operands, so the registers live before
-and after it count separately.
+and after the operation count separately.
 
 Two kinds of tiles need no registers. A tile of constants or indices only is recomputed where it is read. A tile that is
 only reduced is computed element by element:
@@ -31,7 +31,7 @@ from ..walk import Block, Place
 from .backwards import Backwards
 from .local_registers import LocalRegisters, span
 
-#: bits of a register; narrower elements share one
+#: bits of a register; narrower elements share a register
 _WORD = 32
 
 
@@ -39,8 +39,8 @@ _WORD = 32
 class Pressure:
     """The tiles that are live at the point of greatest pressure.
 
-    tiles: each with its number of 32-bit registers, in descending order. stmt: they are live before or after this
-    statement; None without tiles.
+    tiles: each with its number of 32-bit registers, in descending order. stmt: the statement before or after which the
+    tiles are live; None without tiles.
     """
 
     tiles: tuple[tuple[Buffer, int], ...] = ()
@@ -86,7 +86,8 @@ def _generated(body: Block) -> set[str]:
 class _Readers:
     """The accesses to a buffer.
 
-    maker: the only operation that writes it, or None. stretch: the only one (see `_number`) that accesses it, or None.
+    maker: the only operation that writes it, or None. stretch: the number of the only stretch (see `_number`) that
+    accesses it, or None.
     """
 
     maker: TileOp | None
@@ -126,7 +127,7 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
 def _number(body: Block, number: int, numbered: list[tuple[int, Stmt]]) -> int:
     """Append the statements of a block with the numbers of their stretches; return the stretch in which it ends.
 
-    A stretch is a run of statements that can be computed one element at a time. number: that in which the block starts.
+    A stretch is a run of statements that can be computed one element at a time. number: the stretch at the start.
     """
     for stmt in body:
         is_within = isinstance(stmt, (Alloc, BufferView, Let, Declare, Assign)) or _is_elementwise(stmt)
@@ -177,7 +178,6 @@ class _Begun:
         self._sets: list[int] | None = None
 
     def _number(self, body: Block, names: Collection[str], loop: int | None) -> None:
-        """Number the statements of a block. loop: the number of the outermost enclosing loop."""
         for stmt in body:
             number = self.numbers[id(stmt)] = len(self.numbers)
             for place in walk.accesses(stmt)[1] if isinstance(stmt, (TileOp, Store)) else ():
@@ -189,7 +189,6 @@ class _Begun:
                 self._number(block, names, inside)
 
     def before(self, stmt: Stmt, registers: LocalRegisters) -> int:
-        """Return the registers that may have been written when the statement starts."""
         if self._sets is None:
             self._sets = [0]
             for name in self._names:
@@ -199,10 +198,7 @@ class _Begun:
 
 
 class _Touching(NamedTuple):
-    """The registers that a statement certainly writes, may write (begins) and may read.
-
-    passes: its result is computed element by element for its readers.
-    """
+    """The registers that a statement surely writes, may write (`begins`), may read. passes: its result needs none."""
 
     written: int = 0
     begins: int = 0
@@ -214,7 +210,7 @@ class _Touching(NamedTuple):
 class _Pressing(Backwards):
     """The walk that finds the greatest pressure.
 
-    most: the greatest number of words so far. held: the registers that were live there. stmt: the statement.
+    most: the greatest number of words so far. held, stmt: the registers that were live there, and the statement.
     touched: the registers that statements access, by id, as statements in loops are visited repeatedly.
     """
 
@@ -262,7 +258,7 @@ class _Pressing(Backwards):
         return _Touching(written, begins, read)
 
     def note(self, stmt: Stmt, live: int) -> None:
-        # a cheap upper bound
+        # a cheap upper bound suffices in most cases
         if live.bit_count() * self.widest <= self.most * _WORD:
             return
         count = sum(count for _, count in self.counts(live))
@@ -270,5 +266,4 @@ class _Pressing(Backwards):
             self.most, self.held, self.stmt = count, live, stmt
 
     def counts(self, live: int) -> list[tuple[Buffer, int]]:
-        """Return the tiles with registers in a set, each with the number of words of these registers."""
         return [(buffer, -(-count * buffer.dtype.bits // _WORD)) for buffer, count in self.registers.among(live)]

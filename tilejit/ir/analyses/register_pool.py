@@ -23,15 +23,15 @@ SETTINGS = frozenset(row.name for row in SET_REGISTERS.values())
 class Gate(NamedTuple):
     """A run-time condition for threads to reach a statement.
 
-    branch: the id of an `if`, or of a loop that has iterations. truth: the value of the condition; None after a branch
-    inside which some threads may have ended, for either value.
+    branch: the id of an `if`, or of a loop, whose condition is that it has iterations. truth: the condition's value;
+    None after an `if` or a loop inside which some threads may have ended.
     """
 
     branch: int
     truth: bool | None
 
 
-#: a conjunction
+#: conditions that all hold
 Gates = frozenset[Gate]
 
 
@@ -69,7 +69,7 @@ def sets_registers(kernel: Kernel) -> bool:
 
 
 def most_of_a_thread(kernel: Kernel) -> int:
-    """Return the maximal number of registers of a thread, over all warpgroups and settings."""
+    """Return the maximum number of registers of a thread, over all warpgroups and settings."""
     entry = most_registers(kernel.threads, kernel.max_registers)
     return min(MAX_REGISTERS, max([entry, *(_count(stmt) for stmt in settings_of(kernel))]))
 
@@ -77,7 +77,7 @@ def most_of_a_thread(kernel: Kernel) -> int:
 def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
     """Raise ResourceError if warpgroups request more registers than the CTA has.
 
-    raises: KernelTypeError if the requests of a warpgroup are ambiguous.
+    raises: KernelTypeError if a warpgroup may request twice, or if run-time values decide which warpgroups request.
     """
     if not settings:
         return
@@ -130,7 +130,7 @@ _Facts = frozenset[tuple["Expr | Gate | int", "bool | None"]]
 
 
 class _Conditions:
-    """The conditions of branches. Equal expressions of invariants have equal values at run time."""
+    """The conditions of branches. Equal conditions on variables that are never assigned have equal values."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.changing = walk.assigned(kernel.body)
@@ -169,7 +169,7 @@ def _most_at_once(asked: Mapping[int, Sequence[Setting]], conditions: _Condition
 
 
 def _ways(several: Sequence[_Facts], decided: _Facts) -> Iterator[_Facts]:
-    """Yield sets of run-time decisions that cover all combinations of the given sets of facts holding or not."""
+    """Yield sets of decisions that together cover each combination of the given sets of facts being true or false."""
     if not several:
         yield decided
         return

@@ -75,19 +75,18 @@ def _error(ring: ir.Alloc, stmt: ir.Stmt, count: int, reason: str) -> KernelType
         f"{actors} {does} each step of {ring.buffer.name.rpartition('.')[0]}, which was allocated for {ring.arrivals}: "
         f"{reason}",
         span=stmt.span,
-        hint=f"write {parameter}={count} in tj.alloc_ring, or let {ring.arrivals} {ring.call}",
+        hint=f"write {parameter}={count} in tj.alloc_ring, or make exactly {ring.arrivals} {ring.call} each step",
     )
 
 
 class _Steps:
-    """The dependences of step numbers, computed on demand because in most kernels all counts match."""
+    """The dependences of step numbers. They are computed on demand, because in most kernels all counts match."""
 
     def __init__(self, kernel: ir.Kernel, visits: Visits) -> None:
         self.kernel, self.visits = kernel, visits
 
     @cached_property
     def definitions(self) -> dict[str, list[Visit]]:
-        """The visits of the statements that define each variable."""
         definitions: dict[str, list[Visit]] = {}
         for number, stmt in enumerate(walk.statements(self.kernel.body)):
             defined = stmt.var if isinstance(stmt, (ir.Assign, *walk.VARIABLES)) else None
@@ -112,7 +111,6 @@ class _Steps:
         return all(self._is_common(expr, visit.threads, names) for expr in walk.expressions(visit.stmt))
 
     def _is_common(self, expr: ir.Expr, threads: int, names: set[str]) -> bool:
-        """True if an expression has the same value for all these threads. names: variables examined already."""
         for part in walk.subexpressions(expr):
             if isinstance(part, ir.Load) or (isinstance(part, ir.Special) and part.name in THREAD_IDS):
                 return False

@@ -31,7 +31,7 @@ class Active:
         return lower if threads == lower.threads else replace(lower, threads=threads)
 
     def among(self, threads: int) -> Active:
-        """Return the state restricted to these threads."""
+        """Return `self`, or `ALL_ACTIVE` if run-time values affect none of these threads."""
         return self if self is ALL_ACTIVE or self.threads & threads else ALL_ACTIVE
 
 
@@ -54,7 +54,7 @@ class ThreadState:
     partial: frozenset[str] = frozenset()
     #: either all threads that may be active here (`thread_values.comers`) are, or none
     is_exact: bool = True
-    #: the run-time conditions for reaching this point: enclosing branches, and those in which some threads have ended
+    #: the run-time conditions for reaching this point: of enclosing branches, and of branches that ended some threads
     gates: Gates = frozenset()
     #: depending on run-time values, some threads of the CTA may have ended, while others haven't
     has_parted: bool = False

@@ -33,11 +33,11 @@ class ThreadValues:
         self.numbers: dict[str, np.ndarray] = {}
         #: the values of expressions, by id; None if they depend on anything else
         self.evaluated: dict[int, np.ndarray | None] = {}
-        #: the threads for which a condition may be true, and false, by id
+        #: by a condition's id, the threads for which it may be true and those for which it may be false
         self.truths: dict[int, tuple[int, int]] = {}
 
     def define(self, let: ir.Let) -> None:
-        """Record the value of a variable."""
+        """Record a variable's value per thread, if it depends on thread ids and constants only."""
         values = self.of(let.value)
         if values is not None:
             self.numbers[let.var.name] = values
@@ -71,7 +71,7 @@ class ThreadValues:
             return np.asarray(ELEMENTWISE[expr.name].formula(*args))
 
     def finding(self, cond: ir.Expr) -> tuple[int, int]:
-        """Return the threads for which a condition may be true, and those for which it may be false, as bit masks."""
+        """Return bit masks of the threads for which a condition may be true, and for which it may be false."""
         if id(cond) not in self.truths:
             self.truths[id(cond)] = self._finding(cond)
         return self.truths[id(cond)]
@@ -87,7 +87,7 @@ class ThreadValues:
                 return false, true
             case ir.Op("logical_and" | "logical_or" as name, args):
                 every_true, every_false = zip(*map(self.finding, args), strict=True)
-                # the truth of one operand suffices, or all are required
+                # for `or`, one true operand suffices; for `and`, all are required
                 one, all_of = (or_, and_) if name == "logical_or" else (and_, or_)
                 return reduce(one, every_true), reduce(all_of, every_false)
         return self.everybody, self.everybody
@@ -101,9 +101,9 @@ class ThreadValues:
 
 
 def comers(body: Block, values: ThreadValues) -> list[int]:
-    """Return the threads that may reach each of a kernel's statements, thread i as bit i; at either level.
+    """Return the threads that may reach each of a kernel's statements, thread i as bit i (tile or lane level).
 
-    Those that reach a jump don't reach the rest of its block. All that reach a loop reach the statements after it.
+    All threads that reach a loop are assumed to reach the statements after it.
     values: the values that the kernel's threads compute, at least for conditions.
     """
     listed: list[int] = []
@@ -114,19 +114,19 @@ def comers(body: Block, values: ThreadValues) -> list[int]:
 def instances(comers: int, size: int, threads: int) -> list[int]:
     """Return the first thread of each instance of `size` threads that contains some of `comers`.
 
-    comers: thread i as bit i. threads: of the CTA.
+    comers: thread i as bit i. threads: the number of threads of the CTA.
     """
     return [first for first in range(0, threads, size) if comers >> first & (1 << size) - 1]
 
 
 #: the classes of statements after which fewer threads may continue
 _NARROWING = (ir.If, *walk.JUMPS)
-#: these classes, and the other classes of statements that contain blocks
+#: `_NARROWING`, and the other classes of statements that contain blocks
 _CONTROL = frozenset((*_NARROWING, *walk.COMPOUND))
 
 
 def _reach(body: Block, reaching: int, values: ThreadValues, listed: list[int]) -> int:
-    """Append the threads that reach each statement of a block; return those that reach its end."""
+    """Append the threads that reach each statement of a block; return the threads that reach its end."""
     if not body:
         return reaching
     held = walk.inventory(body)

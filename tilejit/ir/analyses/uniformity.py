@@ -1,7 +1,7 @@
 """Uniformity analysis of tile IR: which threads are active, and on which values they agree.
 
-A value has a *level*: the widest scope in every instance of which all threads have the same value. The set of active
-threads has a level, too: the widest scope in every instance of which all or no threads are active.
+A value has a *level*: the widest scope such that the threads of each instance agree on the value. The set of active
+threads has a level, too: the widest scope such that all or none of the threads of each instance are active.
 
     thread      threads of a warp may differ          lane_id, loads from registers
     warp        a warp agrees, warps may differ       warp_id
@@ -11,9 +11,9 @@ threads has a level, too: the widest scope in every instance of which all or no 
 A branch lowers the level of the active set to that of its condition, and a loop to that of its bounds. A `break`,
 `continue` or `return` in such a branch also lowers the level for the statements after it. Expressions of thread ids and
 constants only are evaluated (see `thread_values`); any other has the lowest level of its parts. Loads from global and
-shared memory have the level of their address. A tile of one element that every thread of a scope has a copy of, and
-that no thread writes alone, has the level of the scope, or that of the numbers that the copies are computed from.
-Variables and copies that change are iterated to a fixed point.
+shared memory have the level of their address. A tile of one element with a copy in every thread of a scope, which no
+thread writes alone, has the level of the scope, or the lower level of the scalars from which the copies are computed.
+The levels of variables and copies that change are iterated to a fixed point.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Sources(NamedTuple):
 
 
 class Uniformity(Analysis[ThreadState]):
-    """The analysis for a CTA with this number of threads."""
+    """The uniformity analysis of a kernel."""
 
     kinds = frozenset({
         ir.Let, ir.Declare, ir.Assign, ir.Instruction, ir.WaitPhase, ir.Atomic, ir.TileOp, ir.Break, ir.Continue,
@@ -80,13 +80,13 @@ class Uniformity(Analysis[ThreadState]):
         self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
         #: sources of expressions, by id
         self.sources: dict[int, _Sources] = {}
-        #: sources of the variables whose level doesn't change in their scope, by name; states don't list them
+        #: sources of the variables whose level is the same wherever they are visible, by name; states don't list them
         self.derived: dict[str, _Sources] = {}
         #: names of the tiles with a copy in every thread whose level may change, like a variable's
         self.varying = written_by_numbers(body)
         #: kinds of jumps out of a branch or a loop, by its id
         self.jumps: dict[int, frozenset[type[ir.Jump]]] = {}
-        #: levels of sets of threads
+        #: levels of sets of threads, by bit mask
         self.sets: dict[int, int] = {}
 
     @staticmethod
@@ -188,7 +188,7 @@ class Uniformity(Analysis[ThreadState]):
         return not isinstance(stmt, (ir.Instruction, ir.WaitPhase, ir.Atomic)) or stmt.var is not None
 
     def departure(self, word: str, span: Span | None, state: ThreadState) -> Active:
-        """Return the threads that remain after a jump; their level is that of the branch around the jump."""
+        """Return the threads that remain after a jump, with the level of the branch around the jump."""
         active = state.active
         cause = f"`{word}` in {active.cause}" if active.cause else ""
         threads = state.possible if active.level < CTA else 0
@@ -223,7 +223,7 @@ class Uniformity(Analysis[ThreadState]):
         return state if possible == state.possible else state.among(possible, self.by_ids(possible, state.by_ids, span))
 
     def by_ids(self, possible: int, before: Active, span: Span | None) -> Active:
-        """Return the level of a set of threads, thread i as bit i; its cause is the branch unless `before` had it."""
+        """Return the level of a set of threads (thread i as bit i); `before` if its level is the same."""
         if possible not in self.sets:
             self.sets[possible] = self.level_of(np.array([possible >> int(i) & 1 for i in self.values.ids]))
         level = self.sets[possible]
@@ -270,12 +270,12 @@ class Uniformity(Analysis[ThreadState]):
             continued=ALL_ACTIVE,
             levels=with_levels(before.levels, {loop.var.name: min(begin, step)}),
             is_exact=before.is_exact and self.widened(least) == CTA,
-            # it may have no iterations
+            # the loop may have no iterations
             gates=before.gates | {Gate(id(loop), True)},
         )
 
     def narrowed(self, active: Active, level: int, threads: int, what: str, span: Span | None) -> Active:
-        """Return the active set after a condition that some of these threads may pass, and others may not."""
+        """Return the active set after a condition of this level, which only some of `threads` may satisfy."""
         return active if level == CTA else active.combine(Active(level, threads, what, span))
 
     def repeat(self, loop: ir.For | ir.Loop, head: ThreadState, ends: ThreadState) -> ThreadState:
@@ -317,7 +317,7 @@ class Uniformity(Analysis[ThreadState]):
         return self.widened(self.level(expr, state)) >= SCOPES[scope].level
 
     def level(self, expr: ir.Expr, state: ThreadState) -> int:
-        """Return the widest scope whose active threads agree on the value."""
+        """Return the level of the widest scope whose active threads agree on the value."""
         sources = self.sources.get(id(expr))
         if sources is None:
             sources = self.sources[id(expr)] = self.sources_of(expr)
@@ -349,13 +349,13 @@ class Uniformity(Analysis[ThreadState]):
         return _Sources(level, tuple(names))
 
     def is_pure(self, part: ir.Var | ir.Special | ir.Load) -> bool:
-        """True if the value is a pure function of its operands."""
+        """True for a load that has the level of its address, and for an id that all threads of the CTA share."""
         if isinstance(part, ir.Load):
             return part.place.buffer.space not in ("local", "tmem")
         return isinstance(part, ir.Special) and part.name not in scopes.THREAD_IDS
 
     def sources_of_parts(self, expr: ir.Expr) -> _Sources:
-        """As `sources_of`, for an expression with parts that differ between threads."""
+        """As `sources_of`, part by part, for an expression with thread ids or loads from registers."""
         level, names, variables = CTA, set[str](), list[ir.Var]()
         waiting = [expr]
         while waiting:

@@ -1,4 +1,4 @@
-"""Affine forms of integer expressions: constant · term + … + constant.
+"""Affine forms of integer expressions: coefficient · term + … + constant.
 
 Addition, subtraction and multiplication wrap around, and so do the coefficients. Expressions with equal forms therefore
 have equal values, even if they overflow.
@@ -21,7 +21,7 @@ _LONGEST_CHAIN = 64
 
 @lean(frozen=True, slots=True)
 class Affine:
-    """A sum of terms, each with a coefficient and not a sum itself, in order of appearance, and a constant.
+    """A sum of terms with coefficients, in order of appearance, plus a constant. No term is itself a sum.
 
     Coefficients and constant are in the signed range of `dtype`'s width, even if it is unsigned. No coefficient is 0.
     """
@@ -67,7 +67,7 @@ class Affine:
         if not other.terms:
             return Affine(self.dtype, self.terms, self.constant - other.constant).bounds()
         if len(self.terms) == len(other.terms) == 1 and type(self.terms[0][0]) is not type(other.terms[0][0]):
-            # most pairs have one term each and share none; a dictionary would hash both, which is slow for large terms
+            # most pairs have one term each, which differ; a dictionary would hash both, which is slow for large terms
             ((term, factor),) = other.terms
             return Affine(self.dtype, (*self.terms, (term, -factor)), self.constant - other.constant).bounds()
         coefficients = dict(self.terms)
@@ -132,7 +132,7 @@ def affine_sum(parts: Iterable[tuple[Affine, int]], dtype: DType) -> Affine:
         if part.terms:
             moving.append((part, factor))
     if len(moving) == 1:
-        # nothing to merge; a dictionary would hash the terms, which is slow for large ones
+        # nothing to merge; a dictionary would hash the terms, which is slow for large terms
         ((only, factor),) = moving
         if constant == factor * only.constant:
             return only.times(factor)
@@ -159,7 +159,6 @@ def _normalized(dtype: DType, terms: Iterable[tuple[Expr, int]], constant: int) 
 
 
 def _signed(value: int, bits: int) -> int:
-    """Return `value` modulo 2**bits, in the range of a signed integer."""
     half = 1 << (bits - 1)
     return value if -half <= value < half else ((value + half) & ((1 << bits) - 1)) - half
 
@@ -187,7 +186,7 @@ def _expr(form: Affine) -> Expr:
 
 
 def _tree(form: Affine) -> Expr:
-    """Return a long sum as a tree of logarithmic depth, as traversals of expressions recurse."""
+    """Return a long sum as a tree of logarithmic depth, because traversals of expressions recurse."""
     positive = [(term, c) for term, c in form.terms if c > 0]
     negative = [(term, c) for term, c in form.terms if c < 0]
     total = _balanced([_scaled(term, c, form.dtype) for term, c in positive], form.dtype) if positive else None
@@ -263,7 +262,7 @@ def _of_shift(expr: Op, parts: list[Affine]) -> Affine:
 def _of_cast(cast: Cast) -> Affine:
     """Return the form of a cast: the sum of the casts if it narrows, or if the sum doesn't wrap around.
 
-    Narrowing and the sum are both modulo 2**bits. Widening preserves the value, so this must be the mathematical sum.
+    Narrowing and addition commute modulo 2**bits. Widening preserves the value, so the sum mustn't have wrapped around.
     """
     source = cast.x.dtype
     if not source.is_integer or not cast.dtype.is_integer:

@@ -3,7 +3,7 @@
 All arithmetic on indices uses them. Integer arithmetic becomes a sum of products with the constant last (see `affine`).
 Comparisons, minima and maxima that facts decide are replaced by the result. A Python number becomes a constant of the
 other operand's type; integers of two types are converted by `promote`. Constants wrap around as their type does.
-Simplifications that need the mathematical value assume that int64 doesn't overflow, and prove it for narrower types.
+Simplifications that are valid only without overflow are applied if it is disproved, or assumed absent (see `facts`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _rounded_whole = lru_cache(LIMIT)(_rounded)
 def difference(a: ExprLike, b: ExprLike) -> int | None:
     """Return the constant by which integer `a` exceeds `b`; None if it isn't constant, and for floats.
 
-    It is modulo 2**bits: if an operand overflows, the mathematical difference differs.
+    The constant is modulo 2**bits: if an operand overflows, the mathematical difference isn't this constant.
     """
     x, y = _pair(a, b)
     if not x.dtype.is_integer:
@@ -61,9 +61,9 @@ def difference(a: ExprLike, b: ExprLike) -> int | None:
 
 
 def op(name: str, *args: Expr) -> Expr:
-    """Return the operation on arguments of any types, which are converted by its type rule, as is the result.
+    """Return operation `name`, with arguments and result converted to the types that its type rule requires.
 
-    raises: KernelTypeError if the operation doesn't accept these types.
+    raises: KernelTypeError if the operation doesn't accept arguments of these types.
     """
     dtypes = tuple([a.dtype for a in args])
     rule = result_type(name, dtypes)
@@ -78,7 +78,7 @@ def op(name: str, *args: Expr) -> Expr:
 
 
 def apply(name: str, args: tuple[Expr, ...]) -> Expr:
-    """Return the operation on arguments of the type in which it computes."""
+    """Return the operation, simplified, on arguments of the type in which it computes."""
     if {Const}.issuperset(map(type, args)):
         folded = _folded(name, args)
         if folded is not None:
@@ -95,7 +95,7 @@ def _plain(name: str, args: tuple[Expr, ...]) -> Op:
 
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
-    """Return the constant result of an operation; None if an argument isn't constant or targets may disagree."""
+    """Return the constant result of an operation; None if an argument isn't constant or targets may differ."""
     for a in args:
         if not isinstance(a, Const):
             return None
@@ -112,7 +112,6 @@ def _folded_or_plain(name: str, *args: Expr) -> Expr:
 
 
 def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
-    """Return both as expressions of one type."""
     if isinstance(a, _NUMBER):
         if isinstance(b, _NUMBER):
             raise TypeError(f"at least one of {a!r} and {b!r} must be an expression")
@@ -122,31 +121,31 @@ def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     if a.dtype is b.dtype:
         return a, b
     if a.dtype.is_float or b.dtype.is_float:
-        raise TypeError(f"operands of {a.dtype} and {b.dtype}; cast one")
+        raise TypeError(f"the operands are of {a.dtype} and {b.dtype}; cast one")
     common = promote(a.dtype, b.dtype)
     return cast(a, common), cast(b, common)
 
 
 def _weak(value: bool | int | float, dtype: DType) -> Const:
-    """Return a Python number as a constant that can be an operand with `dtype`."""
+    """Return a Python number as a constant that can be combined with an expression of `dtype`."""
     if dtype.is_integer and not isinstance(value, float):
         return integer(int(value), dtype)
     if isinstance(value, float) and not dtype.is_float:
-        raise TypeError(f"{value!r} and an expression of {dtype}; cast one")
+        raise TypeError(f"the operands are {value!r} and an expression of {dtype}; cast one")
     return const(value, int32 if dtype == bool_ and not isinstance(value, bool) else dtype)
 
 
 def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, ExprLike], Expr]:
-    """Decorate the simplification of an operation, which has its name, as a memoized constructor.
+    """Return a memoized constructor of an operation, given a function of the same name that simplifies it.
 
-    The constructor accepts Python numbers and two types; `function` gets both operands in the type of the computation.
+    The constructor accepts Python numbers and operands of two types, and converts both to the type of the computation.
     """
     takes_bools = ELEMENTWISE[function.__name__].kind not in ("arithmetic", "exact", "shift")
     return wraps(function)(_of_two(function, takes_bools=takes_bools))
 
 
 def _of_two(function: Callable[[Expr, Expr], Expr], *, takes_bools: bool) -> Callable[[ExprLike, ExprLike], Expr]:
-    """Return a memoized function of two expressions or numbers, from one of two expressions of one type.
+    """Return a memoized function that converts its operands to one type and calls `function`.
 
     Memoization is inlined, because calls are frequent and `remembered_pair` would add a call to each.
     takes_bools: operands may be bool_; otherwise they are converted to int32.
@@ -402,7 +401,7 @@ not_equal = _comparison("not_equal")
 
 
 def logical_and(a: ExprLike, b: ExprLike) -> Expr:
-    """Return a and b, each as bool_."""
+    """Return the conjunction of a and b, each converted to bool_."""
     if a is TRUE and not isinstance(b, _NUMBER) and b.dtype is bool_:
         # the initial value of most conjunctions
         return b
@@ -415,7 +414,7 @@ def logical_and(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def logical_or(a: ExprLike, b: ExprLike) -> Expr:
-    """Return a or b, each as bool_."""
+    """Return the disjunction of a and b, each converted to bool_."""
     x, y = _truth(a), _truth(b)
     if isinstance(x, Const):
         return TRUE if x.value else y
@@ -425,7 +424,7 @@ def logical_or(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def logical_not(a: ExprLike) -> Expr:
-    """Return not a, as bool_."""
+    """Return the negation of a, converted to bool_."""
     x = _truth(a)
     if isinstance(x, Const):
         return Const(not x.value, bool_)
@@ -457,14 +456,14 @@ def where(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     x, y = _pair(a, b)
     if isinstance(test, Const):
         return x if test.value else y
-    # selections of floats are kept
+    # as for other operations, floats are simplified only if all operands are constant
     if x == y and not x.dtype.is_float:
         return x
     return _plain("where", (test, x, y))
 
 
 def cast(x: Expr, dtype: DType, saturate: bool = True) -> Expr:
-    """Return `x` converted to `dtype`; a conversion that undoes another disappears."""
+    """Return `x` converted to `dtype`; a conversion and its inverse cancel if no value is lost."""
     if x.dtype == dtype:
         return x
     if isinstance(x, Const):

@@ -33,7 +33,6 @@ def ordered(x: Expr, y: Expr) -> bool | None:
 
 
 def _gap_of_bounds(x: Expr, y: Expr) -> Bounds:
-    """Return bounds of x - y, from the bounds of x and of y."""
     (low_x, high_x), (low_y, high_y) = bounds(x), bounds(y)
     low = None if low_x is None or high_y is None else low_x - high_y
     high = None if high_x is None or low_y is None else high_x - low_y
@@ -41,7 +40,7 @@ def _gap_of_bounds(x: Expr, y: Expr) -> Bounds:
 
 
 def _gap_of_terms(x: Expr, y: Expr, gap: Bounds) -> Bounds:
-    """Return bounds of x - y, in which common terms cancel. gap: bounds known already."""
+    """Return bounds of x - y, in which common terms cancel. gap: the result of `_gap_of_bounds`."""
     if isinstance(x, LEAVES) and isinstance(y, LEAVES):
         return (0, 0) if x == y else gap
     first, second = affine(x), affine(y)
@@ -57,7 +56,7 @@ def _gap_of_terms(x: Expr, y: Expr, gap: Bounds) -> Bounds:
 
 
 def by_gap(name: str, low: int | None, high: int | None) -> bool | None:
-    """Return the comparison of two integers whose difference is in low .. high, or None if this doesn't decide it."""
+    """Return the result of a comparison of two integers whose difference is in low .. high, or None if undecided."""
     if name in ("less", "greater_equal"):
         answer = True if high is not None and high < 0 else False if low is not None and low >= 0 else None
         return answer if answer is None or name == "less" else not answer

@@ -22,7 +22,7 @@ UNKNOWN: Bounds = (None, None)
 
 
 def dtype_range(dtype: DType) -> Bounds:
-    """Return the bounds of an integer type or bool_; None for the extremes of 64-bit types and for floats."""
+    """Return the bounds of a type; None for int64's lower bound, the upper bounds of 64-bit types, and floats."""
     if dtype.is_float:
         return UNKNOWN
     low, high = full_range(dtype)
@@ -51,8 +51,8 @@ _LARGE = 1 << 40
 def is_data(expr: Expr) -> bool:
     """True if int64 arithmetic on an integer expression may overflow, because one of its inputs is data.
 
-    A variable of a narrower type is data if its bounds are wide or unknown. So are values that aren't plausible in an
-    index: large constants, such as the factors of hashes, and results of `^` and of `<<` by a variable amount.
+    A variable of a narrower type is data if its bounds are wide or unknown. Values that are implausible in an index are
+    data, too: large constants, such as the factors of hashes, and results of `^` and of `<<` by a variable amount.
     """
     if isinstance(expr, Op):
         if expr.dtype is int64 and (
@@ -89,7 +89,7 @@ def _is_wide(bounds: tuple[int, int] | None, dtype: DType) -> bool:
 
 
 def room(ends: Bounds, dtype: DType, assumed: bool) -> tuple[int, int]:
-    """Return the range of numbers that can be added to a sum with these bounds without overflow.
+    """Return the least and greatest number to add to a sum with these bounds without overflow; (1, 0) if unknown.
 
     assumed: the sum is of int64 and assumed not to overflow.
     """
@@ -149,7 +149,6 @@ def _op_bounds(op: Op) -> Bounds:
 
 
 def _in_range(ends: Bounds, dtype: DType) -> Bounds:
-    """Drop the bounds outside the type's range."""
     least, greatest = full_range(dtype)
     low = None if ends[0] is None or ends[0] < least else ends[0]
     return low, (None if ends[1] is None or ends[1] > greatest else ends[1])

@@ -11,7 +11,7 @@ from .affine import affine
 from .facts import bounds, fits, full_range
 from .intern import integer, wrap
 
-#: returns the value of an integer expression, modulo its type's range
+#: returns the value of an integer expression, modulo 2**bits of its type
 Fold = Callable[[], int]
 
 _FOLDS: dict[str, Callable[[int, int], int]] = {
@@ -24,9 +24,9 @@ class IntegerFolding:
     """The current integer values of variables, and functions that evaluate expressions from them."""
 
     def __init__(self) -> None:
-        #: the variables that are always integers
+        #: the names of the integer variables to evaluate
         self.names: set[str] = set()
-        #: their current values
+        #: the current values of these variables
         self.numbers: dict[str, int] = {}
         #: all values that a variable will have, if known
         self.ranges: dict[str, range] = {}
@@ -51,7 +51,7 @@ class IntegerFolding:
         return None if fold is None else lambda: integer(fold(), dtype)
 
     def _table(self, expr: Expr) -> tuple[str, list[int]] | None:
-        """Return the only variable of an expression, which has a range, and the expression's value for each element."""
+        """Return an expression's only variable and the expression's values over its range; None if not applicable."""
         entry = self._tables.get(id(expr))
         if entry is None:
             entry = self._tables[id(expr)] = (expr, self._tabled(expr))
@@ -81,7 +81,7 @@ class IntegerFolding:
         return name, [fold(a, b) for a, b in zip(values, other[1], strict=True)]
 
     def linear(self, expr: Expr) -> tuple[str, int, int] | None:
-        """Return (name, factor, constant) of an integer that is one variable times a factor plus a constant."""
+        """Return (name, factor, constant) of name * factor + constant; None for any other expression."""
         if isinstance(expr, Var):
             return (expr.name, 1, 0) if expr.name in self.names else None
         linear = self._terms(expr) if isinstance(expr, Op) and expr.dtype.is_integer else None
@@ -91,7 +91,7 @@ class IntegerFolding:
         return name, factor, constant
 
     def fold(self, expr: Expr) -> Fold | None:
-        """Return a function that returns the expression's value modulo its type's range; None if it can't be folded."""
+        """Return a function that returns the expression's value modulo 2**bits; None if it can't be folded."""
         entry = self._folds.get(id(expr))
         if entry is None:
             entry = self._folds[id(expr)] = (expr, self._folded(expr))
@@ -121,7 +121,7 @@ class IntegerFolding:
         return self._division(expr, fold) if expr.name in _DIVISIONS else self._arithmetic(expr, fold)
 
     def _linear(self, expr: Expr) -> Fold | None:
-        """As `fold`, for a sum of one or two variables, without nested calls."""
+        """As `fold`, for a sum of one or two variables, without nested calls; None for any other expression."""
         linear = self._terms(expr)
         if linear is None:
             return None
@@ -135,7 +135,7 @@ class IntegerFolding:
         return None
 
     def _terms(self, expr: Expr) -> tuple[list[tuple[str, int]], int] | None:
-        """Return a sum of integer variables times factors as (name, factor) pairs and a constant."""
+        """Return a sum of variables times factors as (name, factor) pairs and a constant; None for any other."""
         if isinstance(expr, (Const, Cast)):
             return None
         form = affine(expr)

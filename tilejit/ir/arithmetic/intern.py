@@ -1,4 +1,4 @@
-"""Interned constants and operations: equal ones are one object, so memo tables keyed by identity find them."""
+"""Interned constants and operations: equal nodes are one object, so that memo tables keyed by identity find them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about counted loops: the direction of the step, and whether the body surely executes."""
+"""Facts about counted loops: the sign of the step, and whether the body certainly executes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def step_may_be_zero(loop: For) -> bool:
 
 
 def surely_iterates(loop: For, threads: int) -> bool:
-    """True if a loop of known direction has an iteration in each thread of a CTA, unless its step is zero."""
+    """True if a loop has an iteration in each thread of a CTA, given that its step isn't zero and has a known sign."""
     (least_start, greatest_start), (least_stop, greatest_stop) = ends(loop.start), ends(loop.stop)
     start = loop.start.x if isinstance(loop.start, Cast) else loop.start
     if isinstance(start, Special) and start.name in THREAD_IDS:
-        # the form of loops whose iterations are shared among threads
+        # the form of loops whose iterations are distributed over threads
         greatest_start = min(greatest_start, THREAD_IDS[start.name].greatest_of(threads))
     return least_start > greatest_stop if is_descending(loop) else greatest_start < least_stop
 
 
 def ends(expr: Expr) -> tuple[int, int]:
-    """Return the least and greatest possible value, those of the type if nothing else is known."""
+    """Return the least and greatest possible value; by default the range of the type."""
     (low, high), (least, greatest) = facts.bounds(expr), facts.full_range(expr.dtype)
     return least if low is None else low, greatest if high is None else high

@@ -3,7 +3,8 @@
     0 <= at + k and at + k < n, for k = 0 .. 7        at >= 0 and at + 7 < n
     (at + k) % 3 != 0, for k = 0 .. 7                 at % 3 != 0 and (at + 1) % 3 != 0 and ...
 
-A sum with constant steps crosses a limit once, unless it wraps around: then its last value is below the first.
+A sum that grows by a constant step crosses a limit at most once, unless it wraps around. If it wraps, its last value is
+below its first.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def at(expr: Expr, var: Var, value: Expr) -> Expr:
 
 
 def throughout(cond: Expr, var: Var, count: int) -> Expr:
-    """Return the condition that `cond` holds for the values 0 .. count - 1 of `var`; false if a compared sum wraps."""
+    """Return the condition that `cond` holds for `var` = 0 .. count - 1; it may be false if a compared sum wraps."""
     ends = by_ends(cond, var, count)
     if ends is not None:
         return ends
@@ -42,7 +43,7 @@ def throughout(cond: Expr, var: Var, count: int) -> Expr:
 
 
 def by_ends(cond: Expr, var: Var, count: int) -> Expr | None:
-    """Return `throughout` as tests of the first and the last value, or None if these don't suffice."""
+    """Return the condition of `throughout` as tests of the first and last value, or None if they don't suffice."""
     if not has(cond, var):
         return cond
     if not isinstance(cond, Op):
@@ -79,7 +80,7 @@ def _compared(cond: Op, var: Var, count: int) -> Expr | None:
 
 
 def _step(expr: Expr, var: Var) -> int | None:
-    """Return the change of `expr` per step of `var`, modulo 2**bits; None if it isn't constant, or is zero."""
+    """Return the change of `expr` per increment of `var`, modulo 2**bits; None if it isn't constant, or is zero."""
     step = 0
     for term, coefficient in affine(expr).terms:
         if _is(term, var):
@@ -90,5 +91,4 @@ def _step(expr: Expr, var: Var) -> int | None:
 
 
 def _is(term: Expr, var: Var) -> bool:
-    """True if a term is the variable, or a value-preserving cast of it."""
     return term == var or (isinstance(term, Cast) and term.x == var and keeps_value(term))

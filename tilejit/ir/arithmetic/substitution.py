@@ -31,7 +31,7 @@ class _Sum(NamedTuple):
     #: the invariant terms, without the constant
     rest: Affine
     constant: int
-    #: the terms that are integers
+    #: the terms that can be evaluated as Python integers
     counted: tuple[Expr, ...]
     #: evaluators of the `counted` terms, with their factors
     numbers: tuple[tuple[Fold, int], ...]
@@ -45,7 +45,6 @@ class _Sum(NamedTuple):
         return not self.products and not self.terms
 
     def bounded(self, form: Affine) -> Affine:
-        """Return the sum `form` without its constant and `counted`."""
         return Affine(form.dtype, tuple([(term, factor) for term, factor in form.terms if term not in self.counted]))
 
     def number(self) -> int:
@@ -116,7 +115,7 @@ class Substitution:
         return (lambda: place) if at is None else lambda: Vector(buffer, at(), width, span)
 
     def _make(self, expr: Expr) -> Make | None:
-        """Return the function that instantiates an expression, or None if it is invariant. Keeps `expr` alive."""
+        """Return the function that instantiates an expression, or None if it is invariant."""
         entry = self._makes.get(id(expr))
         if entry is None:
             entry = self._makes[id(expr)] = (expr, self._prepared(expr))
@@ -195,7 +194,7 @@ class Substitution:
         return lambda: build.apply(name, tuple([make() for make in makes]))
 
     def _plain(self, op: Op, left: Make, right: Make) -> Make:
-        """Instantiate an operation that simplifies only if an operand is constant."""
+        """Return the maker of an operation that simplifies only if an operand is constant."""
         name = op.name
 
         def joined() -> Expr:
@@ -207,7 +206,6 @@ class Substitution:
         return joined
 
     def _bits(self, op: Op, x: Expr, fold: Fold) -> Make:
-        """Instantiate a bitwise operation on an invariant operand and changing bits."""
         def changed() -> Expr:
             bits = integer(fold(), op.dtype)
             if isinstance(x, Const):
@@ -217,18 +215,18 @@ class Substitution:
         return changed
 
     def _may_fold(self, op: Op) -> bool:
-        """True if an operation on floats may become one on constants, or a selection by a constant."""
+        """True if the arguments of an operation on floats, or a selection's condition, may become constant."""
         deciding = op.args[:1] if op.name == "where" else op.args
         return all(isinstance(arg, Const) or not isinstance(arg, Load) and self.changes(arg) for arg in deciding)
 
     def _comparison(self, op: Op) -> Make:
-        """Instantiate a comparison, decided if possible by bounds of the difference without constants."""
+        """Return the maker of a comparison, decided if possible by bounds of the difference and the constants."""
         name, (left, right) = op.name, op.args
         x, y = self._parts(affine(left)), self._parts(affine(right))
         one, other = self.maker(left), self.maker(right)
         if x.products or y.products:
             return lambda: build.apply(name, (one(), other()))
-        # facts about all other changing terms hold in every iteration
+        # facts about the other changing terms hold in every iteration
         first, second = x.bounded(affine(left)), y.bounded(affine(right))
         (low, high), (least, most) = first.gap(second), room(first.bounds(), left.dtype, first.is_assumed)
         other_least, other_most = room(second.bounds(), left.dtype, second.is_assumed)
@@ -297,7 +295,6 @@ class Substitution:
         return total
 
     def _scaled_sum(self, parts: _Sum, rest: Expr, fold: Fold, factor: int, other: Affine) -> Make:
-        """Instantiate an invariant sum plus one scaled term."""
         ((term, times),), dtype = other.terms, other.dtype
 
         def added() -> Expr:
@@ -313,7 +310,6 @@ class Substitution:
         return added
 
     def _parts(self, form: Affine) -> _Sum:
-        """Split a sum by what changes."""
         rest: list[tuple[Expr, int]] = []
         counted: list[Expr] = []
         numbers: list[tuple[Fold, int]] = []
@@ -334,7 +330,7 @@ class Substitution:
         return _Sum(stays, form.constant, tuple(counted), tuple(numbers), tuple(products), tuple(terms))
 
     def _scaled(self, term: Expr) -> tuple[Fold, Affine] | None:
-        """Return a product as a changing integer times an invariant, or None if it isn't one."""
+        """Return a product of a changing integer and an invariant as both; None for any other expression."""
         if not isinstance(term, Op) or term.name != "mul":
             return None
         for one, other in (term.args, term.args[::-1]):
@@ -349,7 +345,6 @@ def _ends_in_constant(total: Expr) -> bool:
 
 
 def _one_more(rest: Affine, make: Make) -> Make:
-    """Instantiate an invariant sum plus one term."""
     before, dtype = rest.expr(), rest.dtype
 
     def added() -> Expr:
@@ -363,7 +358,7 @@ def _one_more(rest: Affine, make: Make) -> Make:
 
 
 def _is_apart(rest: Affine, other: Affine) -> bool:
-    """True if all terms of a sum are positive, and the other sum is one term that isn't among them."""
+    """True if all coefficients of a sum are positive, and the other sum is a single term that the first sum lacks."""
     if not rest.terms or len(other.terms) != 1 or other.constant:
         return False
     term, _ = other.terms[0]

@@ -1,8 +1,8 @@
 """Checked builds: tile IR with assertions for facts that PTX no longer contains.
 
 The extents of a dimension, the regions of operands and the initialization of registers are lost in PTX. They are
-checked in tile IR, unless facts prove them. So is integer division by zero, an error in Python but not on a GPU.
-Accesses to regions that may lie entirely outside their tensor are counted.
+checked in tile IR, unless facts prove them. Integer division by zero, an error in Python but not on a GPU, is checked,
+too. Accesses to regions that may lie entirely outside their tensor are counted.
 
 Launches on the simulator run the checked build, as do GPU launches with `debug=True`. `TILEJIT_SIM_CHECKS=0`,
 `checks=False` and `profile=True` select the plain one, which `compile`, `explain`, golden files and profiles show. Both
@@ -29,7 +29,7 @@ class Checked:
 
 
 def checked(kernel: Kernel) -> Checked:
-    """Return the kernel with assertions, or the same kernel if none are needed."""
+    """Return the kernel with assertions and counts, or the same kernel if it needs none."""
     insertion = Insertion(kernel)
     body = insertion.block(kernel.body)
     if insertion.flags.asked != insertion.flags.doubtful:

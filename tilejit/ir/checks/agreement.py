@@ -1,6 +1,6 @@
 """Checks that threads agree on values that `tj.uniform` declares uniform.
 
-A barrier would order accesses that the plain build leaves unordered, and so hide races. Instead, each such value has a
+A barrier would order accesses that the plain build leaves unordered, and so hide races. Instead, each value has a
 cell of shared memory per instance of its scope. On its n-th visit a thread puts (n, value) into the cell by an atomic
 maximum, and compares its value with the old contents if they are from the n-th visit, too. If another thread has
 already begun its next visit, the thread compares nothing.
@@ -24,17 +24,14 @@ _VALUE_BITS = 32
 
 
 class Agreements:
-    """The checked values of one kernel.
-
-    head: statements that define their cells, before all others.
-    """
+    """The checks of one kernel. head: statements to insert at kernel entry, which define and clear the cells."""
 
     def __init__(self, kernel: ir.Kernel) -> None:
         self._threads = kernel.threads
         self.head: list[ir.Stmt] = []
 
     def after(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """Yield the check of a value that was just defined."""
+        """Yield the check of the value that a statement defines, if it is declared uniform."""
         if not isinstance(stmt, ir.Let) or not stmt.var.uniform:
             return
         var, scope = stmt.var, SCOPES[stmt.var.uniform]
@@ -55,7 +52,7 @@ class Agreements:
         yield ir.Assert(cond, message, "uniform", (build.cast(var, int64),), stmt.span)
 
     def _cell(self, var: ir.Var, instances: int) -> tuple[ir.Buffer, ir.Var]:
-        """Define the cells for the instances of a scope, and the variable that counts a thread's visits."""
+        """Define and return the cells for the instances of a scope, and the variable that counts a thread's visits."""
         layout = TileLayout.row_major((instances,))
         cell = ir.Buffer(f"{var.name}.cells", "shared", uint64, layout.shape, layout, uint64.bytes, span=var.span)
         visit = ir.Var(f"{var.name}.turn", uint64)

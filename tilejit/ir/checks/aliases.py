@@ -22,10 +22,7 @@ from .in_place import named_starts, overlap_text, pairs, shown
 
 
 class Aliases:
-    """The arrays of one kernel that may overlap others.
-
-    params: their addresses.
-    """
+    """The arrays of one kernel that may overlap others. params: the parameters for their addresses."""
 
     def __init__(self, kernel: ir.Kernel) -> None:
         overlapping = [p for p in kernel.params if isinstance(p, PointerParam) and not p.noalias]
@@ -35,7 +32,7 @@ class Aliases:
         self.params = tuple(AddressParam(p.of, self._addresses[p.buffer.name]) for p in overlapping)
 
     def before(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """Yield the checks of what an operation writes against what it reads from other arrays."""
+        """Yield checks that the regions an operation writes don't overlap its operands in other arrays."""
         if not isinstance(stmt, ir.TileOp) or not self._addresses:
             return
         for written, read in pairs(stmt):
@@ -59,14 +56,14 @@ class Aliases:
             yield ir.If(suspicious, self._loops(first, self._share(op, first), compared), span=op.span)
 
     def _box(self, region: ir.Region) -> _Box | None:
-        """Return a region of an array that may overlap others; None for any other, or if a dimension has no stride."""
+        """Return a region's box, or None if its array overlaps no other, or if a dimension has no single stride."""
         address, strides = self._addresses.get(region.buffer.root.name), _strides(region.buffer)
         if address is None or strides is None:
             return None
         return _Box(region, address, strides)
 
     def _share(self, op: ir.TileOp, box: _Box) -> _Share | None:
-        """Return how the threads of an operation share the elements of a box; None if one thread has them all."""
+        """Return the distribution of a box over an operation's threads; None if one thread executes it alone."""
         widest = max(range(len(box.counts)), key=lambda d: box.region.counts[d], default=0)
         counter = SCOPES[op.scope].thread_id
         threads = SCOPES[op.scope].threads(self._threads)
@@ -88,13 +85,13 @@ class Aliases:
     def _absent(
         self, address: ir.Expr, first: _Box, second: _Box, assertion: Callable[[ir.Expr], ir.Assert]
     ) -> tuple[ir.Stmt, ...]:
-        """Return the assertion that no element of `second` overlaps the one of `first` at an address."""
+        """Return assertions that no element of `second` overlaps the element of `first` at an address."""
         if first.bytes != second.bytes:
             return self._loops(second, None, lambda other: (assertion(build.logical_or(
                 build.less_equal(build.add(address, build.const(first.bytes, int64)), other),
                 build.less_equal(build.add(other, build.const(second.bytes, int64)), address),
             )),))
-        # along one dimension, a division replaces the loop
+        # along the last dimension, a division replaces the loop
         last = len(second.counts) - 1
 
         def row(begin: ir.Expr) -> tuple[ir.Stmt, ...]:
@@ -112,8 +109,6 @@ class Aliases:
 
 
 class _Share(NamedTuple):
-    """The distribution of a dimension over threads: the dimension, the thread's index, and the number of threads."""
-
     dim: int
     thread: ir.Expr
     threads: int
@@ -123,7 +118,7 @@ class _Share(NamedTuple):
 class _Box:
     """The part of a region inside its array.
 
-    address: the array's. strides: per dimension, in elements. dropped: dimensions whose indices are handled separately.
+    address: the array's address. strides: per dimension, in elements. dropped: dimensions reduced to their first index.
     """
 
     region: ir.Region
@@ -162,7 +157,6 @@ class _Box:
 
     @property
     def begin(self) -> ir.Expr:
-        """The address of the first element inside the array."""
         return self._sum(self.address, self.firsts)
 
     @property
@@ -171,7 +165,6 @@ class _Box:
         return self._sum(self.address, [build.cast(start, int64) for start in self.region.starts])
 
     def at(self, indices: Sequence[ir.Expr]) -> ir.Expr:
-        """Return the address of an element, given its indices relative to the first one inside the array."""
         return self._sum(self.begin, indices)
 
     def _sum(self, address: ir.Expr, indices: Sequence[ir.Expr]) -> ir.Expr:
@@ -190,7 +183,7 @@ class _Box:
 
 
 def _strides(buffer: ir.Buffer) -> tuple[ir.Expr, ...] | None:
-    """Return the stride of each dimension in elements; None if the layout isn't strided."""
+    """Return the stride of each dimension in elements; None if the layout doesn't have one stride per dimension."""
     layout = buffer.layout
     if isinstance(layout, ir.Strided):
         return tuple(build.const(s, int64) if isinstance(s, int) else s for s in layout.strides)
@@ -204,7 +197,6 @@ def _strides(buffer: ir.Buffer) -> tuple[ir.Expr, ...] | None:
 
 
 def _overlap(first: _Box, second: _Box) -> ir.Expr:
-    """Return the condition that both boxes have elements, and their byte ranges overlap."""
     cond: ir.Expr = ir.TRUE
     for n in (*first.counts, *second.counts):
         cond = build.logical_and(cond, build.greater(n, 0))
@@ -214,7 +206,6 @@ def _overlap(first: _Box, second: _Box) -> ir.Expr:
 
 
 def _same(first: _Box, second: _Box) -> ir.Expr:
-    """Return the condition that both regions are the same elements in the same order."""
     kept = [[d for d, n in enumerate(box.region.counts) if n != 1] for box in (first, second)]
     shapes = [[box.region.counts[d] for d in dims] for box, dims in zip((first, second), kept, strict=True)]
     if shapes[0] != shapes[1] or first.bytes != second.bytes:

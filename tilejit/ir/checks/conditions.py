@@ -14,9 +14,9 @@ from ..walk import Place, subexpressions
 
 
 class Conditions:
-    """The conditions that hold, by block, innermost last.
+    """The conditions known to hold at the current statement.
 
-    changing: the variables that statements assign; conditions on them aren't kept.
+    changing: the variables that statements assign; conditions on them are ignored.
     """
 
     def __init__(self, changing: frozenset[str]) -> None:
@@ -28,7 +28,7 @@ class Conditions:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """Discard conditions added in this context when it ends."""
+        """Return a context; at its end, the conditions added in it are discarded."""
         self._conditions.append(set())
         self._filled.append([])
         yield
@@ -44,7 +44,7 @@ class Conditions:
             self._conditions[-1].add(_plain(cond))
 
     def add_value(self, stmt: Let) -> None:
-        """Record the value of a variable that may be a loop's limit."""
+        """Record the value of a variable, which a loop may have as its stop."""
         if self._stays(stmt.value) and not any(isinstance(e, Load) for e in subexpressions(stmt.value)):
             self._values[stmt.var.name] = stmt.value
 
@@ -80,7 +80,6 @@ class Conditions:
         return self._values.get(expr.name, expr) if isinstance(expr, Var) else expr
 
     def _stays(self, expr: Expr) -> bool:
-        """True if no assignment changes an expression's value."""
         return not any(isinstance(e, Var) and e.name in self._changing for e in subexpressions(expr))
 
     def holds(self, cond: Expr) -> bool:
@@ -127,7 +126,7 @@ _EXCHANGED = {"greater": "less", "greater_equal": "less_equal"}
 
 
 def _plain(cond: Expr) -> Hashable:
-    """Return a canonical form of a condition: independent of the comparison's width and the order of its operands."""
+    """Return a canonical form of a condition: without value-preserving casts, and with `a < b` for `b > a`."""
     if not isinstance(cond, Op) or len(cond.args) != 2:
         return cond
     x, y = (_number(arg) for arg in cond.args)
@@ -135,7 +134,7 @@ def _plain(cond: Expr) -> Hashable:
 
 
 def _number(expr: Expr) -> Expr | int:
-    """Strip the value-preserving casts of an integer."""
+    """Return an expression without value-preserving casts; an integer constant as a Python int."""
     while isinstance(expr, Cast) and facts.keeps_value(expr):
         expr = expr.x
     return int(expr.value) if isinstance(expr, Const) and expr.dtype.is_integer else expr

@@ -1,7 +1,7 @@
 """Checks of scalar integer divisions for zero divisors.
 
-Integer division by zero gives 0. On scalars Python raises an error instead, and so do checked builds; tiles aren't
-checked. A division guarded by a condition in the same expression is checked only if the condition holds:
+Integer division by zero gives 0. For scalars, Python raises an error instead, and so do checked builds. Divisions of
+tiles aren't checked. A division guarded by a condition in the same expression is checked only if the condition holds:
 
     m // n if n != 0 else 5         where(n != 0, m // n, 5)
     n != 0 and m // n > 2
@@ -34,7 +34,7 @@ def by_zero(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
 
 
 def _divisions(expr: Expr, guard: Expr) -> Iterator[tuple[Op, Expr]]:
-    """Yield the divisions whose divisor may be zero, each with the condition under which its result is used."""
+    """Yield the divisions to check, each with the condition under which its result is used."""
     if isinstance(expr, Cast):
         yield from _divisions(expr.x, guard)
     if not isinstance(expr, Op):
@@ -48,7 +48,6 @@ def _divisions(expr: Expr, guard: Expr) -> Iterator[tuple[Op, Expr]]:
 
 
 def _guarded(expr: Op, number: int, guard: Expr) -> Expr:
-    """Return the condition under which an operation's argument after the first is used."""
     first = expr.args[0]
     if expr.name == "logical_and" or (expr.name == "where" and number == 0):
         return build.logical_and(guard, first)
@@ -62,5 +61,5 @@ def _may_be_zero(divisor: Expr) -> bool:
         return divisor.value == 0
     low, high = facts.bounds(divisor)
     is_signed = (low is not None and low > 0) or (high is not None and high < 0)
-    # a second load may return another value
+    # a divisor with a load isn't checked: the check would load again, and might get another value
     return not is_signed and not any(isinstance(part, Load) for part in subexpressions(divisor))

@@ -1,7 +1,7 @@
-"""Counts of how often regions of global tensors overlap their tensor; accesses entirely outside have no effect.
+"""Counts of how often regions of global tensors overlap their tensor.
 
-Such accesses are valid, so nothing is asserted. Each count is a performance event: a GPU ignores it, and the simulator
-counts the threads that execute it.
+An access entirely outside its tensor is valid and has no effect, so nothing is asserted. Each count is a performance
+event: it has no effect on a GPU, and the simulator counts the threads that execute it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..watched import WatchedRegion
 from .conditions import Conditions
 from .in_place import shown
 
-#: limit of the event numbers in the instruction's 16-bit operand, used as a number instead of a bit mask
+#: limit of event numbers: the operand of `pmevent` has 16 bits, and is used as a number instead of a bit mask
 _MOST_EVENTS = (1 << 16) - 1
 
 
@@ -37,7 +37,7 @@ class WatchedRegions:
         return tuple([replace(w, tensor="") if w.tensor in self._others else w for w in self._watched])
 
     def before(self, stmt: ir.Stmt, conditions: Conditions) -> Iterator[ir.Stmt]:
-        """Yield counters of an operation's executions, for each region that isn't proved to overlap its tensor."""
+        """Yield instructions that count an operation's executions, for each region not proved to overlap its tensor."""
         if not isinstance(stmt, ir.TileOp):
             return
         for region in dict.fromkeys(stmt.tiles.values()):

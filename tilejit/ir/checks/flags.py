@@ -28,8 +28,8 @@ from ..params import AssertionsParam
 #: returns the statements for one register, given its number
 _Body = Callable[[ir.Expr], Iterable[ir.Stmt]]
 
-#: element size in bits -> type of the flags in a buffer. Flags narrower than the elements would be slow: the simulator
-#: tracks local memory at the granularity of the narrowest access.
+#: element size in bits -> type of the flags in a buffer, by default int32. Flags narrower than the elements would be
+#: slow: the simulator tracks local memory at the granularity of the narrowest access.
 _FLAG_TYPES = {8: int8, 16: int16}
 
 
@@ -69,7 +69,10 @@ class WrittenFlags:
         yield from self._each(place, lambda at: [flags.set_one(at, stmt.span)])
 
     def before(self, doubt: Doubt, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """Yield the assertions that a statement reads written registers only."""
+        """Yield assertions that a statement reads only registers that have been written.
+
+        Reads at run-time starts through a view of another element width aren't checked.
+        """
         place = doubt.place
         root = place.buffer.root
         self.asked.add(root.name)
@@ -94,7 +97,7 @@ class WrittenFlags:
         return ir.Assert(cond, message, "unwritten", values, place.span or stmt.span)
 
     def _each(self, place: ir.Region | ir.Element, body: _Body) -> Iterator[ir.Stmt]:
-        """Yield loops with `body` for each register of a place whose starts are known only at run time."""
+        """Yield loops that execute `body` for each register of a place with run-time starts."""
         starts = place.starts if isinstance(place, ir.Region) else place.indices
         indices, loops = [], []
         for start, number in zip(starts, place.counts, strict=True):
@@ -119,24 +122,20 @@ class _Bits:
         self._var = ir.Var(f"{buffer.name}.written", dtype, span=buffer.span)
 
     def cleared(self, place: Span | None) -> Iterator[ir.Stmt]:
-        """Yield the definition of the flags, all clear."""
         yield ir.Declare(self._var, self._const(0), place)
 
     def set_run(self, first: int, number: int, place: Span | None) -> ir.Stmt:
-        """Set `number` consecutive flags."""
         bits = self._const(((1 << number) - 1) << first)
         return ir.Assign(self._var, build.bitwise_or(self._var, bits), place)
 
     def set_one(self, at: ir.Expr, place: Span | None) -> ir.Stmt:
-        """Set the flag of a register."""
         return ir.Assign(self._var, build.bitwise_or(self._var, self._bit(at)), place)
 
     def is_set(self, at: ir.Expr, place: Span | None) -> tuple[list[ir.Stmt], ir.Expr]:
-        """Return statements to execute, and the condition that a flag is set."""
+        """Return statements to execute first, and the condition that a flag is set."""
         return [], build.not_equal(build.bitwise_and(self._var, self._bit(at)), self._const(0))
 
     def all_set(self, numbers: Sequence[int], place: Span | None) -> tuple[list[ir.Stmt], ir.Expr]:
-        """Return statements to execute, and the condition that all these flags are set."""
         bits = self._const(sum(1 << number for number in numbers))
         return [], build.equal(build.bitwise_and(self._var, bits), bits)
 
@@ -148,8 +147,6 @@ class _Bits:
 
 
 class _Cells:
-    """The flags of a buffer with many registers: the elements of another buffer."""
-
     def __init__(self, buffer: ir.Buffer, numbers: Iterator[int]) -> None:
         dtype = _FLAG_TYPES.get(buffer.dtype.bits, int32)
         layout = TileLayout.row_major((span(buffer),))

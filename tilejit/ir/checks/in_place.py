@@ -1,6 +1,6 @@
 """Checks of operands of one operation in shared or global memory: they must be identical or disjoint.
 
-An operation may write elements that it would read later. Local tiles are values: their operations read all operands
+An operation may write elements that it would read later. Local tiles are values: operations on them read all operands
 before they write.
 """
 
@@ -21,7 +21,10 @@ from .indices import title
 
 
 def refuse_overlaps(kernel: Kernel) -> None:
-    """Raise KernelTypeError for operands that certainly overlap partly or in a different order."""
+    """Raise KernelTypeError for operands that overlap partly or in a different order.
+
+    It is also raised if the compiler can neither disprove an overlap nor test for it at run time.
+    """
     for stmt in walk.each(kernel.body, TileOp):
         for op, written, other, cond in _in_doubt(stmt):
             if cond == FALSE or cond is None:
@@ -74,7 +77,7 @@ def overlap_text(op: TileOp, written: str, read: str) -> str:
 
 
 def named_starts(*regions: Region) -> list[Expr]:
-    """Return the starts known only at run time, up to the number that an assertion record holds."""
+    """Return the distinct starts that aren't constants, at most as many as an assertion record holds."""
     moving: list[Expr] = [start for region in regions for start in region.starts if not isinstance(start, Const)]
     return list(dict.fromkeys(moving))[: AssertionsParam.VALUES]
 

@@ -17,7 +17,7 @@ from .conditions import Conditions
 
 
 def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
-    """Yield an assertion for each index of a statement's places that isn't proved to be inside."""
+    """Yield an assertion for each index or start of a statement's places that isn't proved to be inside its buffer."""
     # an updated place is both read and written
     for place in {id(place): place for place in (*walk.reads(stmt), *walk.writes(stmt), *_barriers(stmt))}.values():
         if isinstance(place, Element):
@@ -33,7 +33,7 @@ def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
 def _fronts(region: Region, conditions: Conditions) -> Iterator[Assert]:
     """Yield an assertion for each dimension in which an asynchronous store may begin before the tensor.
 
-    source: measured on an H100: TMA then ends the kernel with CUDA_ERROR_ILLEGAL_INSTRUCTION
+    source: measured on an H100, where TMA then ends the kernel with CUDA_ERROR_ILLEGAL_INSTRUCTION
     """
     for d in region.box_dims:
         start = region.starts[d]
@@ -67,7 +67,7 @@ def _indices(place: Element, conditions: Conditions) -> Iterator[Assert]:
 
 
 def _is_updated_whole(stmt: Stmt, region: Region) -> bool:
-    """True if an atomic operation updates all of a region, without masking at the edges or by the user."""
+    """True if an atomic operation without a mask updates a region: accesses past the edges aren't masked."""
     return isinstance(stmt, TileOp) and stmt.name == ATOMIC.name and "mask" not in stmt.options
 
 

@@ -18,10 +18,7 @@ from .flags import WrittenFlags
 
 
 class Insertion:
-    """The assertions of one kernel.
-
-    unasked: local buffers whose flags are never asserted.
-    """
+    """Inserts the assertions of one kernel. unasked: local buffers whose flags aren't needed."""
 
     def __init__(self, kernel: Kernel, unasked: frozenset[str] = frozenset()) -> None:
         self.conditions = Conditions(walk.assigned(kernel.body))
@@ -39,7 +36,7 @@ class Insertion:
             return tuple(each for stmt in body for each in self.statement(stmt))
 
     def statement(self, stmt: Stmt) -> Iterator[Stmt]:
-        """Yield a statement after its assertions."""
+        """Yield a statement with its assertions and the updates of flags that it requires."""
         checks = failing(stmt, self.conditions)
         yield from at_once(checks, stmt)
         for check in checks:
@@ -68,7 +65,7 @@ class Insertion:
                     self.conditions.add(stmt.cond)
 
     def branch(self, stmt: If) -> If:
-        """Return a branch with assertions. If one arm always jumps, the other's condition holds after the branch."""
+        """Return a branch with assertions. If one block ends in a jump, record the other's condition."""
         opposite = build.logical_not(stmt.cond)
         with self.conditions.block():
             self.conditions.add(stmt.cond)
@@ -84,7 +81,7 @@ class Insertion:
 
 
 def at_once(assertions: Sequence[Assert], stmt: Stmt) -> Iterator[Stmt]:
-    """Yield assertions inside one branch, which costs less than a branch for each."""
+    """Yield several assertions in one branch, which costs less than a branch for each; a single one as it is."""
     if len(assertions) < 2:
         yield from assertions
         return

@@ -26,8 +26,6 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class _Bare:
-    """A literal without a stated type."""
-
     value: int | float
 
     def typed(self, dtype: DType | None) -> ir.Const:
@@ -69,7 +67,7 @@ def region(line: Line, names: Names) -> ir.Region:
 
 
 def ends_after_place(line: Line) -> bool:
-    """True if the next operand, up to a comma or the end, is just a place."""
+    """True if the next operand, up to a separator or the end of the line, consists of a place only."""
     ahead = line.tokens[line.at :]
     if len(ahead) < 2 or ahead[0].kind not in ("name", "quoted") or ahead[1].text != "[":
         return False
@@ -91,7 +89,7 @@ def dtype_name(line: Line) -> DType:
 
 
 def looked_up(line: Line, table: Mapping[str, T]) -> T:
-    """Parse a name and return its entry in a table."""
+    """Parse a name and return its entry in a table, which must contain it."""
     column = line.peek.column
     name = line.name()
     if name not in table:
@@ -122,7 +120,6 @@ def _box(line: Line, names: Names) -> tuple[ir.Buffer, list[tuple[_Raw | tuple[i
 
 
 def _climb(line: Line, names: Names, least: int) -> _Raw:
-    """Parse operations of at least this precedence."""
     left = _prefixed(line, names)
     while line.peek.kind in ("sign", "name") and line.peek.text in _OPERATIONS:
         name, level = _OPERATIONS[line.peek.text]
@@ -164,7 +161,7 @@ def _primary(line: Line, names: Names) -> _Raw:
 
 
 def order(line: Line) -> str:
-    """Parse an optional memory order, as in `@ acquire.gpu`."""
+    """Parse a memory order, as in `@ acquire.gpu`; return "" if there is none."""
     return line.name() if line.accept("@") else ""
 
 
@@ -205,7 +202,7 @@ def _saturate(line: Line) -> bool:
     line.expect("=")
     word = line.name()
     if word not in ("True", "False"):
-        line.fail("saturate is True or False")
+        line.fail("saturate must be True or False")
     return word == "True"
 
 

@@ -50,19 +50,21 @@ NAME = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
 
 
 def default_dtype(is_float: bool) -> DType:
-    """Return the type of an untyped literal without context."""
+    """Return the type of an untyped literal if the context determines none."""
     return float32 if is_float else int32
 
 
 def literal_dtypes(name: str, args: Sequence[object]) -> list[DType | None]:
-    """Return the type of an untyped literal as each argument: bool_ for conditions, else the type of a non-literal."""
+    """Return the type of an untyped literal in each position: bool_ for a condition, else that of the first other
+    argument that isn't a literal, or None.
+    """
     conditions = ELEMENTWISE[name].conditions if name in ELEMENTWISE else 0
     dtype = next((a.dtype for a in args[conditions:] if isinstance(a, TYPED)), None)
     return [bool_ if k < conditions else dtype for k in range(len(args))]
 
 
 def derived_dtype(name: str, args: tuple[Expr, ...]) -> DType:
-    """Return the default type of an operation's result."""
+    """Return the type of an operation's result if the text states none."""
     if not args or name not in ELEMENTWISE:
         return int32
     return value_type(name, args[-1].dtype)

@@ -11,7 +11,7 @@ _Parsed = int | tuple[object, ...] | slice | Axis | Term | Replica | TileLayout 
 
 
 def layout_from_text(text: str) -> TileLayout:
-    """Return the layout whose `repr` is `text`. raises: KernelSyntaxError for any other text."""
+    """Return the layout whose `repr` is `text`. raises: KernelSyntaxError or LayoutError for any other text."""
     value = _parsed(text)
     if not isinstance(value, TileLayout):
         raise _Unreadable(text)
@@ -35,7 +35,7 @@ def _parsed(text: str) -> _Parsed:
 
 class _Unreadable(KernelSyntaxError):
     def __init__(self, text: str) -> None:
-        super().__init__(f"not a layout: {text}", hint="write S[extents : strides], as layouts print themselves")
+        super().__init__(f"not a layout: {text}", hint="write S[extents : strides], as `repr` of a layout")
 
 
 def _value(node: ast.expr | ast.slice) -> _Parsed:

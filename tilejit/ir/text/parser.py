@@ -65,14 +65,12 @@ def _options(line: Line) -> dict[str, object]:
 
 
 class _Reader:
-    """A parser of statements, with the names defined so far."""
-
     def __init__(self, lines: list[Line]) -> None:
         self.remaining = lines
         self.names = Names()
 
     def params(self) -> tuple[ir_params.Param, ...]:
-        """Parse the parameters, scalars first: tensors refer to extents that are defined after them."""
+        """Parse the parameters, scalars first, because a tensor precedes the extents and strides that it refers to."""
         lines: list[Line] = []
         while self.remaining and self.remaining[0].accept("param"):
             lines.append(self.remaining.pop(0))
@@ -331,7 +329,6 @@ class _Reader:
         return ir.TileOp(name, scope, tuple(operands), tuple(attrs))
 
     def _operand(self, line: Line, wanted: DType | None) -> ir.Region | ir.Expr:
-        """Parse an operand: a region if the whole operand is a place, else an expression."""
         if not ends_after_place(line):
             return expression(line, self.names, wanted)
         return region(line, self.names)
@@ -350,7 +347,7 @@ class _Reader:
         return at
 
     def _list(self, line: Line, read: Callable[[], T]) -> list[T]:
-        """Parse a comma-separated list, up to the end or another sign."""
+        """Parse a comma-separated list, empty at the end of the line and at `;`."""
         if line.is_done or line.sees(";"):
             return []
         items = [read()]
@@ -373,7 +370,7 @@ class _Reader:
         return name, line.integer()
 
     def _combine(self, line: Line) -> Combine:
-        """Parse a function after `def`, which sees its own variables only."""
+        """Parse a combine function after `def`; the kernel's variables aren't visible in it."""
         outer, self.names.vars = self.names.vars, {}
         lower = self._parameters(line)
         line.expect(",")
@@ -459,7 +456,7 @@ class _Reader:
 
 
 def _is_scalar(line: Line) -> bool:
-    """True if a parameter's line defines a variable: NAME: DTYPE, not NAME: SPACE DTYPE."""
+    """False if a parameter's line defines a buffer, NAME: SPACE DTYPE."""
     return len(line.tokens) <= line.at + 2 or line.tokens[line.at + 2].text not in SPACES
 
 
@@ -471,7 +468,6 @@ def _open(line: Line) -> ir.Open:
 
 
 def _tile_layout(line: Line) -> TileLayout:
-    """Parse the text up to `align` as a layout."""
     start = line.peek.column
     while not line.is_done and not line.sees("align"):
         line.take()

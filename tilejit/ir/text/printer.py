@@ -4,7 +4,7 @@ Blocks are indented as in Python. Each statement is one line; parts in brackets 
 
     kernel NAME threads=N target=NAME [max_registers=N] [cluster=(X, Y, Z)] [cooperative] [debug]
       param BUFFER [of ARGUMENT] [written] [noalias]             a pointer
-      param VAR extent AXIS of ARGUMENT                          likewise stride
+      param VAR extent AXIS of ARGUMENT                          also stride
       param VAR scalar of ARGUMENT
       param VAR address of ARGUMENT                              for comparisons in checked builds
       param assertions                                           address of the record of a failed assertion
@@ -14,14 +14,14 @@ Blocks are indented as in Python. Each statement is one line; parts in brackets 
                                                                  tmem (columns) or barrier (numbers, for a scope)
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
       alloc BUFFER [addressed] [arrivals N [by CALL [along A]]]  N arrivals complete a phase of each barrier
-      view BUFFER of NAME         store PLACE <- EXPR
+      view BUFFER of NAME         store PLACE [@ ORDER] <- EXPR
       view NAME = NAME + EXPR align N                            EXPR is an offset in elements
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
       atomic OPERATION PLACE @ ORDER <- EXPR, … [as VAR]         an update; VAR is the old value
       break    continue    return    pass                        SCOPE.sync
       SCOPE.arrive PLACE [bytes EXPR]                            at a barrier; SCOPE.expect PLACE bytes EXPR
       wait PLACE phase EXPR [as VAR]                             VAR: whether the phase is complete, without waiting
-      assert EXPR, "message"[ RULE[, EXPR, …]]                    the numbers in the message
+      assert EXPR, "message" [RULE][, EXPR, …]                   {0}, {1}, … in the message
       print "text", EXPR, …
       SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an omitted operand is None
                                                                  a VALUE is a literal, (INTEGER, …) or a FUNCTION
@@ -36,12 +36,12 @@ Blocks are indented as in Python. Each statement is one line; parts in brackets 
              a START of the form at (EXTENT, …) is the shape of the operation's `index`
     VECTOR   NAME[OFFSET +: WIDTH]                  ELEMENT  NAME[INDEX, …]
     FUNCTION def (VAR, …), (VAR, …) [let VAR = EXPR, …] -> (EXPR, …)       without free variables
-    EXPR     Python's operators, OPERATION(EXPR, …), DTYPE(EXPR) for a cast, %NAME for a special register,
-             and a place for a load of it; parenthesized if a place would also be valid
+    EXPR     Python's operators, OPERATION(EXPR, …)[:DTYPE], DTYPE(EXPR[, saturate=False]) for a cast, %NAME for a
+             special register, and PLACE [@ ORDER] for a load, parenthesized if a place would also be valid
 
-A literal may state its type, as in 4:int64. The type of any other follows from its context: the variable or buffer that
-receives it, or the other operands. An index is int64 for global memory and int32 for any other. Without such context it
-is int32 or float32. A name that isn't an identifier or that is a reserved word is written in backquotes.
+A literal may state its type, as in 4:int64. The type of any other literal follows from its context: the variable or
+buffer that receives it, or the other operands; in an index, int64 for global memory and int32 for other memory. Without
+context it is int32 or float32. A name that isn't an identifier or that is a reserved word is written in backquotes.
 """
 
 from __future__ import annotations
@@ -130,7 +130,6 @@ def _block(body: Iterable[ir.Stmt], depth: int) -> Iterator[str]:
 
 
 def _nested(body: tuple[ir.Stmt, ...], depth: int) -> Iterator[str]:
-    """Yield the lines of a block, which need at least one statement."""
     if not body:
         yield INDENT * depth + "pass"
     yield from _block(body, depth)
@@ -332,7 +331,6 @@ def expr_text(expr: ir.Expr, wanted: DType | None = None) -> str:
 
 
 def _expr(expr: ir.Expr, wanted: DType | None) -> tuple[str, int]:
-    """Return text and precedence."""
     match expr:
         case ir.Const():
             return _literal(expr, wanted), ATOM
@@ -381,7 +379,7 @@ def _literal(const: ir.Const, wanted: DType | None) -> str:
 
 
 def _number(const: ir.Const) -> tuple[str, bool]:
-    """Return the literal, and whether it reads as a float."""
+    """Return the literal, and True if it has the form of a float."""
     value = const.value
     if const.dtype == bool_ and value in (0, 1):
         return str(bool(value)), False

@@ -71,7 +71,7 @@ class Line:
             self.fail(f"malformed name {text}", column)
 
     def fail(self, message: str, column: int | None = None) -> NoReturn:
-        """Raise KernelSyntaxError at a column, else at the cursor."""
+        """Raise KernelSyntaxError at a column, by default the cursor's."""
         at = self.peek.column if column is None else column
         span = Span("<tile IR>", self.number, at, self.number, at + 1, self.text)
         raise KernelSyntaxError(message, span=span, hint="see the grammar in tilejit/ir/text/printer.py")
@@ -96,7 +96,7 @@ class Line:
         return [t.text for t in ahead] == list(texts) and all(t.kind in ("sign", "name") for t in ahead)
 
     def accept(self, text: str) -> bool:
-        """Take the next token if it is this sign or word."""
+        """Return True and take the next token if it is this sign or word, else return False."""
         if self.sees(text):
             self.at += 1
             return True
@@ -107,7 +107,7 @@ class Line:
             self.fail(f"expected {text!r}; got {self.peek.text or 'the end of the line'!r}")
 
     def kind(self, kind: str, what: str) -> str:
-        """Take the next token, which must be of this kind, and return its text."""
+        """Take a token of this kind and return its text; fail with `what` in the message for any other."""
         if self.peek.kind != kind:
             self.fail(f"expected {what}; got {self.peek.text or 'the end of the line'!r}")
         return self.take().text
@@ -123,7 +123,7 @@ class Line:
         return str(json.loads(self.kind("string", "a string")))
 
     def separated(self, read: Callable[[], T], end: str) -> list[T]:
-        """Parse a comma-separated list up to `end`."""
+        """Parse a comma-separated list and `end`, which follows it."""
         items: list[T] = []
         while not self.accept(end):
             if items:
@@ -133,5 +133,5 @@ class Line:
 
 
 def lines_of(text: str) -> list[Line]:
-    """Tokenize the lines that aren't blank."""
+    """Return the lines that aren't blank, tokenized."""
     return [Line(line, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()]

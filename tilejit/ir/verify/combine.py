@@ -36,7 +36,7 @@ def _expression_faults(expr: ir.Expr, known: dict[str, ir.Var]) -> Iterator[str]
         case ir.Const():
             fault = const_fault(expr)
         case ir.Var():
-            fault = None if known.get(expr.name) == expr else f"{expr.name} isn't one of its variables"
+            fault = None if known.get(expr.name) == expr else f"{expr.name} isn't a variable of the function"
         case ir.Op():
             fault = op_fault(expr.name, tuple(map(dtype_of, expr.args)), expr.dtype)
             for arg in expr.args:
@@ -45,6 +45,6 @@ def _expression_faults(expr: ir.Expr, known: dict[str, ir.Var]) -> Iterator[str]
             fault = None
             yield from _expression_faults(expr.x, known)
         case _:
-            fault = f"it contains a {type(expr).__name__}"
+            fault = f"the function contains a {type(expr).__name__}"
     if fault is not None:
         yield f"combine: {fault}"

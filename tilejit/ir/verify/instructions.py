@@ -16,7 +16,7 @@ _SOUND: set[tuple[Hashable, ...]] = set()
 
 
 def instruction_faults(row: Row | None, stmt: ir.Instruction, target: str | None) -> list[str]:
-    """Return the faults of an instruction's name and operands, and of its target unless that is None.
+    """Return the faults of an instruction's name and operands, and a fault if `target` (unless None) lacks it.
 
     row: the instruction's row of the table, or None if it has none.
     """
@@ -37,7 +37,7 @@ def instruction_faults(row: Row | None, stmt: ir.Instruction, target: str | None
 
 
 def cut_inputs(row: Row, stmt: ir.Instruction) -> frozenset[int]:
-    """Return the indices of the address inputs whose bytes other operands may exclude. row: the instruction's row."""
+    """Return the indices of the address inputs from whose access other operands may exclude bytes."""
     carried = len(stmt.outputs) if row.carries is not None else 0
     positions = _positions(row.arguments, stmt.inputs[carried:])
     return frozenset(
@@ -97,7 +97,7 @@ def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str)
 
 
 def _registers(operand: Operand, item: Item) -> int:
-    """Return the number of registers of an item whose first one belongs to `operand`."""
+    """Return the number of registers of an item, the first of which belongs to `operand`."""
     if isinstance(item, ir.Descriptor):
         return 1
     if operand.is_bits and not isinstance(item, ir.Vector):
@@ -168,7 +168,6 @@ def _is_element(operand: Operand, dtype: DType) -> bool:
 
 
 def _unequal(row: Row | None, stmt: ir.Instruction) -> Iterator[str]:
-    """Yield a fault if the registers that an instruction updates differ between its outputs and inputs."""
     if row is None or row.returned is None:
         return
     if stmt.outputs != stmt.inputs[: len(stmt.outputs)]:

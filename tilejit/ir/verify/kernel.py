@@ -1,24 +1,6 @@
 """Invariants of a kernel at each level. All violations are collected and returned.
 
-Names: each variable and buffer is defined once, before its uses. A use of a variable has the type and facts of the
-definition, and is in the same block or in a nested one. Only declared variables are assigned; they have no facts.
-Types: an operation is in the table; its arguments have the type in which it computes, and its result has the type in
-the table. Conditions are bool_. A value has the type of the variable or place that receives it. Constants are values of
-their type.
-Control: `Break` and `Continue` are in a loop that isn't unrolled. Steps aren't zero. Unrolled loops exist at lane level
-only and have constant bounds.
-Memory: spaces, ranks, extents, layouts and alignments are consistent (see `memory`). A region or an element of shared,
-local or tensor memory isn't provably outside. Scopes are known.
-Places: if the kernel has any, every shared and every tmem buffer has one (see `placements`).
-Instructions: their names are in the instruction table; operands have the number, kinds, sizes, types and memory that
-their row requires (see `instructions`); at lane level the target supports them.
-Combine functions: they have no free variables and define each variable once (see `combine`).
-Open level: as tile level, but local tiles may be open.
-Tile level: no `Vector` and no `Move`. An `Instruction` has scalar operands and no outputs. Tile operations have the
-operands and attributes in their table. A `Load` is the whole value of a `Let`.
-Lane level: no `TileOp`, `Element` and `Region`. Vectors occur in `Move`, `Load`, `Store` and `Instruction` only. A load
-from memory is the whole value of a `Let`. Registers are indexed by constants and variables of unrolled loops, elements
-of an addressed local buffer by any value. Operands of an asynchronous instruction aren't addressed.
+`tilejit/ir/README.md` lists the invariants. The other modules of this package check single nodes.
 """
 
 from __future__ import annotations
@@ -47,7 +29,7 @@ from .placements import placement_faults
 from .values import Values
 from .violation import Violation, Violations
 
-#: in order of lowering: tiles may be open, all tiles have layouts, the view of one thread
+#: in order of lowering: "open" allows tiles without layouts, "tile" doesn't, and "lane" is the code of one thread
 LEVELS = ("open", "tile", "lane")
 
 
@@ -56,7 +38,7 @@ class Examined:
     """The violations that a walk over a kernel finds, and the names in it.
 
     vars, buffers: names of the variables that are read or assigned, and of the buffers whose storage is accessed. At
-    lane level this access doesn't read the buffer's extents and strides.
+    lane level, an access doesn't count as a use of the buffer's extents and strides.
     """
 
     violations: list[Violation]
@@ -226,7 +208,7 @@ class _Statements:
         if stmt.along is not None and (not stmt.call or stmt.along not in range(3)):
             self.fault(f"{buffer.name} along axis {stmt.along} of the cluster: only rings have an axis, 0 to 2", span)
         if buffer.space == "global" or buffer.base is not None:
-            self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, and no views", span)
+            self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, but not a view", span)
         if stmt.addressed:
             self.values.addressed.add(buffer.name)
             if self.is_tile or buffer.space != "local":
@@ -325,7 +307,7 @@ class _Statements:
 
     def move(self, stmt: ir.Move) -> None:
         if self.is_tile:
-            self.fault("Move at tile level", stmt.span)
+            self.fault("a move at tile level", stmt.span)
         is_masked = stmt.predicate is not None
         for vector in (stmt.dst, stmt.src):
             self.values.vector(vector, stmt.span, is_masked=is_masked)
@@ -333,7 +315,7 @@ class _Statements:
             if vector.buffer.space != "local" and (message := memory.access_fault(vector)) is not None:
                 self.fault(message, vector.span or stmt.span)
         if stmt.dst.width != stmt.src.width or stmt.dst.buffer.dtype != stmt.src.buffer.dtype:
-            self.fault(f"a move of {_vector(stmt.src)} to {_vector(stmt.dst)}", stmt.span)
+            self.fault(f"a move of {_vector(stmt.src)} to {_vector(stmt.dst)}: widths or types differ", stmt.span)
         spaces = (stmt.dst.buffer.space, stmt.src.buffer.space)
         if "local" not in spaces:
             self.fault(f"a move from {spaces[1]} to {spaces[0]} memory must go through registers", stmt.span)

@@ -117,11 +117,11 @@ def _tile_layout_faults(buffer: ir.Buffer, layout: TileLayout, size: int) -> Ite
         yield f"{buffer.name} has {size} elements; its layout {layout!r} has {layout.size()}"
     threads = [a.name for a in layout.axes() if a.is_thread]
     if threads and buffer.space != "local":
-        yield f"{buffer.name} is in {buffer.space} memory; its layout has axis {threads[0]}; only registers can have it"
+        yield f"{buffer.name} is in {buffer.space} memory, so its layout can't have thread axis {threads[0]}"
 
 
 def is_whole(region: ir.Region) -> bool:
-    """True if a region is trivially its whole buffer, and so without faults: most regions are."""
+    """True if a region is its whole buffer, written with constants, and so has no faults."""
     extents = region.extents
     if extents != region.buffer.shape or len(region.starts) != len(extents) or min(region.counts, default=1) < 1:
         return False
@@ -138,13 +138,13 @@ def region_faults(region: ir.Region, *, is_masked: bool = False) -> Iterator[str
     """
     buffer = region.buffer
     if not len(region.starts) == len(region.extents) == len(buffer.shape):
-        yield f"a region of {len(region.starts)} dimensions of {buffer.name}, which has {len(buffer.shape)}"
+        yield f"a region has {len(region.starts)} dimensions, but {buffer.name} has {len(buffer.shape)}"
         return
     if region.gathered is not None:
         yield from _gathered_faults(region, region.gathered)
     for start, extent in zip(region.starts, region.extents, strict=True):
         if not start.dtype.is_integer:
-            yield f"a region of {buffer.name} starts at a {start.dtype}"
+            yield f"a region of {buffer.name} must start at an integer; got {start.dtype}"
         if extent is not None and extent < 1:
             yield f"a region of {buffer.name} has extent {extent}"
     if buffer.space != "global" or (region.in_bounds and not is_masked):
@@ -166,10 +166,10 @@ def _gathered_faults(region: ir.Region, gathered: ir.Gathered) -> Iterator[str]:
 
 
 def element_faults(element: ir.Element) -> Iterator[str]:
-    """Yield the faults of an element: its rank, its indices, or that it is provably outside."""
+    """Yield the faults of an element: its rank, its indices' types, or a provable access out of bounds."""
     buffer = element.buffer
     if len(element.indices) != len(buffer.shape):
-        yield f"{len(element.indices)} indices of {buffer.name}, which has {len(buffer.shape)} dimensions"
+        yield f"an element has {len(element.indices)} indices, but {buffer.name} has {len(buffer.shape)} dimensions"
         return
     if any(not i.dtype.is_integer for i in element.indices):
         yield f"an index of {buffer.name} isn't an integer"
@@ -192,7 +192,7 @@ def _outside(
 
 
 def vector_faults(vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bool = False) -> list[str]:
-    """Return the faults of a vector: its width, its offset's type, or that it is provably outside.
+    """Return the faults of a vector: its width, its offset, or a provable access out of bounds.
 
     unrolled: variables of unrolled loops, which may index registers; None for a vector in memory.
     is_masked: elements outside a global tensor aren't accessed.
@@ -200,11 +200,11 @@ def vector_faults(vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bo
     buffer, offset, width = vector.buffer, vector.offset, vector.width
     if not offset.dtype.is_integer:
         return [f"an offset into {buffer.name} must be an integer; got {offset.dtype}"]
-    faults = [] if width >= 1 else [f"a vector of {width} elements of {buffer.name}"]
+    faults = [] if width >= 1 else [f"a vector of {width} elements of {buffer.name}; it must have at least 1"]
     if unrolled is not None:
         variable = None if isinstance(offset, ir.Const) else _variable_part(offset, unrolled)
         if variable is not None:
-            faults.append(f"register of {buffer.name} indexed by {variable}, which isn't constant")
+            faults.append(f"a register of {buffer.name} is indexed by {variable}, which isn't constant")
     elif buffer.space != "local" and offset.dtype != buffer.index_dtype:
         faults.append(f"offsets into {buffer.space} memory must be of {buffer.index_dtype}; got {offset.dtype}")
     limit = _storage(buffer)
@@ -238,7 +238,7 @@ def access_fault(place: ir.Element | ir.Vector) -> str | None:
     if buffer.space == "tmem":
         return f"{buffer.name} is in tensor memory, which only its own instructions can access"
     size = place.width * buffer.dtype.bytes
-    return None if size in ACCESS_BYTES else f"an access of {size} bytes to {buffer.name}; possible: 1, 2, 4, 8, 16, 32"
+    return None if size in ACCESS_BYTES else f"an access of {size} bytes to {buffer.name}; valid: 1, 2, 4, 8, 16, 32"
 
 
 @remembered

@@ -75,7 +75,7 @@ def _fault_key(op: ir.TileOp) -> Hashable:
 
 
 def is_known_sound(op: ir.TileOp) -> bool:
-    """True if an operation on tiles of these shapes and types was verified before."""
+    """True if this operation on tiles of the same shapes and types was verified before, without faults."""
     return _fault_key(op) in _sound
 
 
@@ -123,7 +123,6 @@ def _kind_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
 
 
 def _index_faults(op: ir.TileOp) -> Iterator[str]:
-    """Yield the faults of an operation's gathered region and its index."""
     gathered, index = [o for o in op.operands if isinstance(o, ir.Region) and o.gathered is not None], op.index
     if index is None:
         yield from (f"{op.name}: {region.buffer.name} is gathered, but no index is given" for region in gathered)
@@ -132,9 +131,9 @@ def _index_faults(op: ir.TileOp) -> Iterator[str]:
         yield f"{op.name}: an index is given, but {len(gathered)} regions are gathered"
     shape = index.shape if isinstance(index, ir.Region) else ()
     if isinstance(index, ir.Region) and index.buffer.space != "local":
-        yield f"{op.name}: the index is in {index.buffer.space} memory"
+        yield f"{op.name}: the index must be in local memory; got {index.buffer.space}"
     if not index.dtype.is_integer:
-        yield f"{op.name}: the index is of {index.dtype}"
+        yield f"{op.name}: the index must be an integer; got {index.dtype}"
     for region in gathered:
         if region.index_shape != shape:
             yield f"{op.name}: {region.buffer.name} is gathered by {region.index_shape}; the index has shape {shape}"
@@ -144,7 +143,7 @@ def _index_faults(op: ir.TileOp) -> Iterator[str]:
 def shape_and_type_faults(op: ir.TileOp) -> tuple[Fault, ...]:
     """Return the faults of an operation's shapes and of its types.
 
-    Requires the number and kinds of operands in the operation's record.
+    The number and kinds of operands must match the operation's record.
     """
     attrs = dict(op.attrs)
     faults = op.record.shape_fault(op.shapes, attrs), op.record.type_fault(op.dtypes, attrs)

@@ -1,4 +1,4 @@
-"""Invariants of placements: every buffer has one; they are aligned, disjoint and within the target's limits."""
+"""Invariants of placements: every shared or tmem buffer has one, and they are aligned, disjoint and within limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MEMORIES: tuple[tuple[str, ...], ...] = (SHARED, (TMEM,), (BARRIER,))
 
 
 def placement_faults(kernel: ir.Kernel, buffers: Iterable[ir.Buffer]) -> Iterator[str]:
-    """Yield the faults of `kernel.memory`. buffers: those that the kernel defines."""
+    """Yield the faults of `kernel.memory`. buffers: the buffers that the kernel defines."""
     memory = kernel.memory
     owners = {b.name: b for b in buffers if b.base is None and b.space in ("shared", "tmem")}
     for placement in memory:
@@ -53,7 +53,7 @@ def _barrier_faults(placement: MemoryPlacement) -> Iterator[str]:
         yield f"{placement.name!r} has no numbered barriers"
     if placement.first < OF_WARPGROUPS or placement.end > OF_A_CTA:
         yield (
-            f"barriers {placement.first} to {placement.end - 1} of {placement.name}: scopes can use those from "
+            f"barriers {placement.first} to {placement.end - 1} of {placement.name}: scopes can use "
             f"{OF_WARPGROUPS} to {OF_A_CTA - 1}"
         )
 
@@ -75,6 +75,6 @@ def _limit_faults(kernel: ir.Kernel) -> Iterator[str]:
         yield f"{shared:,} bytes of shared memory are static; at most {STATIC_SHARED_BYTES:,} can be"
     if kernel.target in TARGETS and shared > TARGETS[kernel.target].shared_bytes:
         limit = TARGETS[kernel.target].shared_bytes
-        yield f"{shared:,} bytes of shared memory; {kernel.target} has {limit:,} for a CTA"
+        yield f"the kernel needs {shared:,} bytes of shared memory; {kernel.target} has {limit:,} for a CTA"
     if columns > TMEM_COLUMNS:
-        yield f"{columns} columns of tensor memory; a CTA has {TMEM_COLUMNS}"
+        yield f"the kernel needs {columns} columns of tensor memory; a CTA has {TMEM_COLUMNS}"

@@ -22,7 +22,7 @@ class Scopes:
         self.of: dict[str, int] = {}
         #: the variables that may be assigned
         self.mutable: set[str] = set()
-        #: ids of expressions without violations -> index of the scope until whose end they remain valid
+        #: ids of expressions without violations -> index of the scope at whose end they become invalid
         self.sound: dict[int, int] = {}
         #: per scope, the ids of the expressions that are valid until its end
         self.ending: list[list[int]] = [[]]
@@ -38,7 +38,7 @@ class Scopes:
         self.vars[var.name] = var
 
     def define_view(self, view: ir.Buffer) -> None:
-        """Define a view with an offset, which is computed at the definition."""
+        """Define a view with an offset, which may be used only in the current scope."""
         self._views[-1].append(view.name)
 
     def begin(self) -> None:

@@ -16,10 +16,10 @@ from .violation import Violations
 
 
 class Values:
-    """The names that the kernel has defined and used so far."""
+    """Verifies definitions and uses, and records the names that a kernel has defined and used so far."""
 
     def __init__(self, violations: Violations, is_tile: bool, *, takes_open: bool) -> None:
-        #: open or tile level
+        #: the kernel is at open or tile level
         self.is_tile = is_tile
         self.takes_open = takes_open
         self.violations, self.fault = violations, violations.fault
@@ -151,7 +151,7 @@ class Values:
         return innermost
 
     def expr(self, expr: ir.Expr, span: Span | None) -> int:
-        """Verify an expression that isn't known to be sound."""
+        """Verify an expression that isn't known to be sound, and return the innermost scope of its variables."""
         scope, before = OUTERMOST, len(self.violations)
         match expr:
             case ir.Op():
@@ -202,4 +202,4 @@ class Values:
         if order not in ir.ORDERS[what]:
             self.fault(f"{access} has no order {order!r}", span)
         elif order and buffer.space not in ("global", "shared"):
-            self.fault(f"{access} of {buffer.space} memory ({buffer.name}) has no order: it is private", span)
+            self.fault(f"{access} of {buffer.space} memory ({buffer.name}) can't have an order: it is private", span)

@@ -8,10 +8,7 @@ from ...source import Span
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One violated invariant.
-
-    span: the location in the user's source, or None if the node has none.
-    """
+    """One violated invariant. span: the location in the user's source, or None if the node has none."""
 
     message: str
     span: Span | None = None
