@@ -71,7 +71,7 @@ IN_IR: dict[str, set[str]] = {
 }
 
 #: what draws progress where it is installed
-_PROGRESS = ("IPython", "ipywidgets", "rich", "tqdm")
+_PROGRESS = ("IPython", "tqdm")
 
 #: packages of others -> the files that may import them
 ONLY = {

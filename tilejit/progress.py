@@ -1,6 +1,7 @@
 """A progress line for long work, on a terminal or in a notebook.
 
-If work is nested, only the outermost shows a line. If its steps can be counted, tqdm or rich draws a bar, if installed.
+If work is nested, only the outermost shows a line. On a terminal, tqdm draws a bar if it is installed and the number of
+steps is known.
 """
 
 from __future__ import annotations
@@ -9,10 +10,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar, Token, copy_context
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from .errors import running_shell
 from .forks import renewed_at_fork
@@ -114,14 +114,6 @@ def report_step(name: str) -> None:
         work.advance(name)
 
 
-class _Line(Protocol):
-    """A display of progress."""
-
-    def show(self, work: Progress) -> None: ...
-
-    def erase(self) -> None: ...
-
-
 def _is_watched(stream: TextIO | None) -> bool:
     """True if the stream has a viewer."""
     if stream is None or os.environ.get("TILEJIT_PROGRESS") == "0":
@@ -134,22 +126,20 @@ def _is_notebook() -> bool:
     return getattr(running_shell(), "kernel", None) is not None
 
 
-def _line_of(work: Progress, stream: TextIO) -> _Line:
+def _line_of(work: Progress, stream: TextIO) -> _Cell | _Tqdm | _Plain:
     """Return the best available display."""
-    makers: tuple[Callable[[Progress, TextIO], _Line], ...]
-    makers = (_NotebookBar, _Cell) if _is_notebook() else (_Tqdm, _Rich, _Plain)
-    for maker in makers if work.total > 1 else makers[-1:]:
-        try:
-            return maker(work, stream)
-        except ImportError:
-            continue
-    raise AssertionError("the last display needs no package")
+    if _is_notebook():
+        return _Cell()
+    if work.total > 1:
+        with suppress(ImportError):
+            return _Tqdm(work, stream)
+    return _Plain(stream)
 
 
 class _Plain:
     """A line on a terminal."""
 
-    def __init__(self, _: Progress, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def show(self, work: Progress) -> None:
@@ -170,7 +160,7 @@ class _Plain:
 class _Cell:
     """A line below a notebook cell."""
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self) -> None:
         from IPython.display import display
 
         self._shown: Any = display(  # type: ignore[no-untyped-call]
@@ -188,13 +178,10 @@ class _Tqdm:
     """tqdm's bar, on a terminal."""
 
     def __init__(self, work: Progress, stream: TextIO) -> None:
-        self._bar = self._made(work, stream)
-        self._bar.start_t -= work.seconds
-
-    def _made(self, work: Progress, stream: TextIO) -> Any:
         from tqdm import tqdm
 
-        return tqdm(total=work.total, desc=work.what, leave=False, file=stream, dynamic_ncols=True)
+        self._bar = tqdm(total=work.total, desc=work.what, leave=False, file=stream, dynamic_ncols=True)
+        self._bar.start_t -= work.seconds
 
     def show(self, work: Progress) -> None:
         self._bar.n = work.done
@@ -203,36 +190,3 @@ class _Tqdm:
 
     def erase(self) -> None:
         self._bar.close()
-
-
-class _NotebookBar(_Tqdm):
-    """tqdm's bar, below a notebook cell; requires ipywidgets."""
-
-    def _made(self, work: Progress, stream: TextIO) -> Any:
-        import ipywidgets  # noqa: F401
-        from tqdm.notebook import tqdm
-
-        return tqdm(total=work.total, desc=work.what, leave=False)
-
-
-class _Rich:
-    """rich's bar, on a terminal."""
-
-    def __init__(self, work: Progress, stream: TextIO) -> None:
-        from rich import progress
-        from rich.console import Console
-
-        columns = ("{task.description}", progress.BarColumn(), progress.MofNCompleteColumn(), "{task.fields[tail]}")
-        self._progress = progress.Progress(
-            *columns, console=Console(file=stream), transient=True, auto_refresh=False,
-            redirect_stdout=False, redirect_stderr=False,
-        )
-        self._task = self._progress.add_task(work.what, total=work.total, tail="")
-        self._progress.start()
-
-    def show(self, work: Progress) -> None:
-        tail = f"{work.seconds:.0f} s {work.name}"
-        self._progress.update(self._task, completed=work.done, tail=tail, refresh=True)
-
-    def erase(self) -> None:
-        self._progress.stop()
