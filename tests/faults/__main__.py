@@ -2,8 +2,8 @@
 
     python -m tests.faults --tier default --date 2026-11-30 -n 2
 
-Each fault is planted in a copy of the project's tracked files, and pytest stops at the first failure there. A test that
-doesn't end within --timeout seconds counts as failed.
+Each fault is planted in a copy of the project's tracked files, and pytest stops at the first failure there. The tests of
+the faulty folder run first, then all of the tier. A test that doesn't end within --timeout seconds counts as failed.
 """
 
 from __future__ import annotations
@@ -82,11 +82,16 @@ def run(root: Path, arguments: Sequence[str], timeout: float) -> Outcome:
 
 
 def under(fault: Fault, arguments: Sequence[str], timeout: float) -> Outcome:
-    """Run the tests in a copy of the project with a fault."""
+    """Run the tests in a copy of the project with a fault, those of its folder first."""
     with tempfile.TemporaryDirectory(prefix="fault-") as folder:
         root = copy_of_the_project(Path(folder))
         fault.plant(root)
-        return run(root, arguments, timeout)
+        mirror = Path("tests", Path(fault.file).parts[0])
+        nearest = run(root, [*arguments, str(mirror)], timeout) if (root / mirror).is_dir() else Outcome("", 0.0)
+        if nearest.test:
+            return nearest
+        whole = run(root, arguments, timeout)
+        return Outcome(whole.test, nearest.seconds + whole.seconds)
 
 
 def chosen(only: Sequence[str]) -> list[Fault]:
