@@ -16,9 +16,9 @@ from .builder import Builder
 
 
 def leads(b: Builder, scope: str, threads: int) -> Expr:
-    """Return a condition that is true in the leader of each instance. All threads of the instance must execute it.
+    """Return a condition that holds in the leader of each instance of `scope`.
 
-    threads: of the CTA.
+    All threads of an instance must execute the emitted statements. threads: of the CTA.
     """
     if SCOPES[scope] is THREAD or threads == 1:
         return TRUE

@@ -41,7 +41,7 @@ def placements(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
 def _shared(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
     """Place shared buffers one after another; dynamically if they exceed what PTX may declare.
 
-    The widest alignments come first, so that there are no gaps, and barriers last.
+    The widest alignments come first, to keep gaps small, and barriers come last.
     """
     shared = [buffer for buffer in buffers if buffer.space == "shared"]
     shared.sort(key=lambda b: (b.dtype == barrier, -b.align))
@@ -56,7 +56,6 @@ def _shared(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
 
 
 def _columns(buffers: Iterable[Buffer]) -> Iterator[MemoryPlacement]:
-    """Place tensor memory buffers side by side, in program order."""
     end = 0
     for buffer in buffers:
         if buffer.space == "tmem":

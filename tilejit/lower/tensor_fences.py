@@ -5,7 +5,7 @@
 
 Only threads that access tensor memory execute them, and only in CTAs of several warpgroups, because the warps of one
 warpgroup access different lanes. A barrier of a smaller scope gets both fences, since one of its threads may arrive or
-wait for the others. Code generation adds the fences of the CTA's barrier.
+wait on behalf of the others. Code generation adds the fences of the CTA's barrier.
 
 source: PTX ISA, "tcgen05.fence".
 """

@@ -68,7 +68,6 @@ class RealRatio:
 
     @property
     def numbers(self) -> tuple[float, float]:
-        """The dividend and the divisor."""
         return float.fromhex(self.dividend), float.fromhex(self.divisor)
 
 

@@ -32,7 +32,7 @@ class TileUse:
     shape: tuple[int, ...]
     #: node of each dimension in the union-find of axes; None if its extent is 1
     dims: tuple[int | None, ...]
-    #: first and last step that uses it, or -1
+    #: indices of the first and the last operation that uses the tile, or -1
     first: int
     last: int
     #: root of each dimension's node, set after all operations have joined their axes
@@ -45,7 +45,7 @@ class TileUse:
 
 @dataclass(slots=True, eq=False)
 class Use:
-    """A tile as an operand.
+    """A tile as an operand of an operation.
 
     labels: for each of the tile's dimensions, its name in the operation's record; None if the operand lacks it.
     cuts: (dimension, start, extent) for each dimension that the operand uses only in part; a run-time start is None.
@@ -70,9 +70,9 @@ class Use:
 
 @dataclass(slots=True, eq=False)
 class AxisJoin:
-    """An operation on at least one open tile.
+    """An operation on at least one open tile, or on a tile to be converted.
 
-    iterations: product of the trip counts of the loops around it. labels: of all operands, in memory too.
+    iterations: product of the trip counts of the loops around it. labels: of all operands, including those in memory.
     """
 
     op: TileOp
@@ -82,7 +82,7 @@ class AxisJoin:
 
     @property
     def home(self) -> Use | None:
-        """The use whose layout the other operands follow: it has all axes."""
+        """The use that has all axes and whose layout the other operands follow, or None."""
         name = "src" if self.op.record.relation is REDUCTION else next(iter(self.uses), "")
         return self.uses.get(name)
 
@@ -129,18 +129,16 @@ class Survey:
         parent, pairs = self._parent, list[tuple[int, int]]()
         for node, label in zip(use.tile.dims, use.labels, strict=True):
             if node is not None and label is not None:
-                # most nodes are roots or children of one
+                # fast path: most nodes are roots or children of roots
                 above = parent[node]
                 pairs.append((label, above if parent[above] == above else self.root(node)))
         return pairs
 
     def settle(self) -> None:
-        """Set the axes of tiles, after all operations have joined theirs."""
         for tile in self.tiles.values():
             tile.axes = tuple([None if node is None else self.root(node) for node in tile.dims])
 
     def labels(self, op: TileOp) -> dict[str, Labels]:
-        """Return the names of the operands' dimensions in the operation's record."""
         # operations with equal attributes and shapes share one result
         key = op.name, op.attrs, tuple([o.shape if isinstance(o, Region) else o is None for o in op.operands])
         labels = self._labels.get(key)
@@ -164,7 +162,7 @@ class Survey:
     def joins(self, one: int, other: int) -> bool:
         """True if two nodes can become one axis: no tile has both, and their scopes agree."""
         parent = self._parent
-        # most nodes are roots
+        # fast path: most nodes are roots
         one = one if parent[one] == one else self.root(one)
         other = other if parent[other] == other else self.root(other)
         if one == other:
@@ -174,7 +172,6 @@ class Survey:
         return is_one_scope and self._having[one].isdisjoint(self._having[other])
 
     def join(self, one: int, other: int) -> int:
-        """Union two nodes, and return the root."""
         parent = self._parent
         one = one if parent[one] == one else self.root(one)
         other = other if parent[other] == other else self.root(other)
@@ -219,7 +216,7 @@ class Survey:
 
 
 def survey(kernel: Kernel) -> Survey | None:
-    """Collect the open tiles and the parts to be converted; None if the kernel has neither."""
+    """Return the open tiles, the operations on them and those that need a conversion; None if there are none."""
     has_open = any(isinstance(alloc.buffer.layout, Open) for alloc in each(kernel.body, Alloc))
     if not has_open and not any(needs_conversion(op, kernel.threads) for op in each(kernel.body, TileOp)):
         return None
@@ -254,7 +251,7 @@ def _trip_count(loop: For | Loop) -> int:
 
 
 def _carry(made: Survey, before: int) -> None:
-    """Extend the lifetime of tiles from before a loop to the loop's end."""
+    """Extend the lifetimes of tiles used before a loop and in it to the loop's end."""
     end = len(made.steps) - 1
     for step in made.steps[before:]:
         for use in step.uses.values():
@@ -290,7 +287,7 @@ def _join(made: Survey, step: AxisJoin) -> None:
     joined: dict[int, int] = {}
     for use in step.uses.values():
         nodes = made.labelled(use)
-        # in a chain of operations most dimensions are joined already
+        # fast path: in a chain of operations most dimensions are joined already
         apart = [(label, node) for label, node in nodes if joined.get(label, node) != node]
         if apart and not all(starmap(made.joins, [(joined[label], node) for label, node in apart])):
             made.refused.append((step, use))

@@ -40,10 +40,7 @@ _Extents = tuple[int, ...]
 
 
 def flattened(kernel: Kernel) -> tuple[Kernel, dict[str, tuple[int, ...]]]:
-    """Give flat tiles one dimension.
-
-    returns: the kernel, and the former shapes of these tiles by name.
-    """
+    """Return the kernel with each flat tile in one dimension, and the former shapes of these tiles by name."""
     tensors = [param.buffer for param in kernel.params if isinstance(param, PointerParam)]
     if not any(map(_may_be_flat, tensors)):
         return kernel, {}
@@ -58,7 +55,7 @@ def _may_be_flat(buffer: Buffer) -> bool:
 
 
 class _FlatTiles:
-    """Union-find of the open tiles of several dimensions that share operations."""
+    """Union-find of the multi-dimensional open tiles that share operations."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -113,7 +110,7 @@ class _FlatTiles:
         return all(self._fits(name, region, op, extents) for name, region in op.tiles.items())
 
     def _fits(self, name: str, region: Region, op: TileOp, extents: _Extents) -> bool:
-        """True if an operand of an operation on a flat tile can be flat too, or is a scalar."""
+        """True if an operand permits that the operation's tiles of these extents become flat."""
         if region.gathered is not None:
             return False
         if region.buffer.space == "global":
@@ -195,7 +192,6 @@ def _wide(shape: Sequence[int]) -> _Extents:
 
 
 def _is_wide(buffer: Buffer) -> bool:
-    """True for an open tile of more than one dimension, not counting those of extent 1."""
     return isinstance(buffer.layout, Open) and buffer.base is None and len(_wide(buffer.fixed_shape)) > 1
 
 
@@ -209,7 +205,7 @@ def _has_ragged_rows(region: Region) -> bool:
 
 
 def _run_start(region: Region) -> int | None:
-    """Return the first dimension of a region that is contiguous with all later ones, or None if it isn't."""
+    """Return the first dimension of more than one element if it is contiguous with all later ones, else None."""
     buffer = region.buffer
     if not isinstance(buffer.layout, TileLayout):
         return None

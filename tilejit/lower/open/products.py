@@ -29,7 +29,7 @@ _MMA = 8
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """warps: along M and N. copies: the number of groups of warps that compute the same sums."""
+    """A distribution of warps. warps: along M and N. copies: number of groups of warps that compute the same sums."""
 
     warps: tuple[int, int]
     copies: int
@@ -59,7 +59,7 @@ class ProductLayouts:
         return None if split is None else self._fragment(step, name, split)
 
     def of_tile(self, step: AxisJoin, use: Use) -> Projection | None:
-        """Return the layout that a product requires for a whole tile."""
+        """Return the layout that a product requires for a whole tile, or None: for a part, or without instruction."""
         return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
 
     def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
@@ -74,7 +74,7 @@ class ProductLayouts:
         return time, wm * wn, traffic, -wm
 
     def _conversions(self, step: AxisJoin, split: _Split) -> Iterable[int]:
-        """Yield the costs per warp of converting operands that have another layout already."""
+        """Yield the costs per warp of converting operands that already have another layout."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
             is_cut = name == "acc" and split.warps[1] > 1 and use.tile.axes in self._lefts
@@ -152,6 +152,6 @@ def _fits(wanted: Projection | None, there: Projection, tile: TileUse) -> bool:
 
 
 def _conversion(wanted: Projection, use: Use) -> int:
-    """Return the cost per warp of a conversion through shared memory, by words."""
+    """Return the cost per warp of a conversion through shared memory by 32-bit words."""
     words = -(-wanted.layout.storage().size() * use.region.dtype.bytes // 4)
     return 2 * BARRIER + 2 * words * (ACCESS + WAVEFRONT)

@@ -46,7 +46,7 @@ class LayoutSource:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A tile from an operation's point of view: a layout over its labels, with explicit slots."""
+    """A tile's layout over the labels of an operation's dimensions, with explicit slots."""
 
     layout: Projection
     labels: tuple[int, ...]
@@ -85,7 +85,6 @@ class Rewriter:
         self._kernel, self._threads = kernel, kernel.threads
 
     def rewritten(self) -> Kernel:
-        """Return the kernel with the layouts of all tiles."""
         body = walk.edited(self._kernel.body, self.edits())
         return replace(self._kernel, body=(*self.head, *body))
 
@@ -256,7 +255,10 @@ class Rewriter:
         return False
 
     def _as_own_tile(self, step: AxisJoin, use: Use) -> _View | None:
-        """Return the layout that the part would have as a tile of its own, in its tile's grid if there is one."""
+        """Return the layout that a part would have as a separate tile, or None if its dimensions can't be separated.
+
+        The layout is in the grid of the part's tile if there is one.
+        """
         source, open_layout = self.sources[use.tile], use.tile.buffer.layout
         shape = use.extents
         if source.grid is None:
@@ -282,7 +284,7 @@ class Rewriter:
         return view
 
     def _misfits(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
-        """Yield the operands of a product that aren't fragments, with their required layout."""
+        """Yield each operand of a product that isn't the instruction's fragment, with the required layout."""
         for name, use in step.uses.items():
             wanted = self.products.layout(step, name)
             if wanted is None:

@@ -77,7 +77,7 @@ def need_no_stray_write(region: Region, scope: str, thread: Array, register: Arr
 
 
 def each_element(moves: Moves) -> tuple[Array, Array, Array]:
-    """Expand transfers to elements: return (issue, thread, places on each side), one row per element."""
+    """Return (issue, thread, places on each side) of each element of the transfers, one row per element."""
     every = np.repeat(np.arange(len(moves.width)), moves.width)
     step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
     return moves.issue[every], moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)
@@ -97,7 +97,7 @@ class Contents:
 
     @staticmethod
     def of(region: Region, scope: str, values: Mapping[str, int]) -> Contents:
-        """values: of the variables in strides."""
+        """Return the contents of all places of `region`. values: of the variables in strides."""
         every = _keys(region, scope, values)
         count = every.shape[1]
         elements = np.broadcast_to(np.arange(count), every.shape).ravel()
@@ -106,7 +106,7 @@ class Contents:
         return Contents(region, every, places, elements[order][first])
 
     def keys(self, thread: Array, place: Array) -> Array:
-        """Encode places of `Moves`."""
+        """Return the code of each (thread, place), as in `Moves`."""
         return thread * _THREAD + place if self.region.buffer.space == "local" else place
 
     def held(self, keys: Array) -> Array:

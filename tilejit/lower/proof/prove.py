@@ -66,7 +66,7 @@ def prove_staged(moves: Staged, op: TileOp) -> None:
 def _is_same(one: Region, other: Region) -> bool:
     if one.buffer.root != other.buffer.root:
         return False
-    # for any instance of the scope
+    # compare for two values of each variable, such as an instance's index
     names = {e.name for r in (one, other) for x in r.starts for e in subexpressions(x) if isinstance(e, (Var, Special))}
     values = (dict.fromkeys(names, number) for number in range(2))
     return all(np.array_equal(addresses(one, each), addresses(other, each)) for each in values)

@@ -70,7 +70,7 @@ def _need_written(registers: Array, held: Array, dst: Region, scope: str) -> Non
     need_no_stray_write(dst, scope, *np.meshgrid(np.arange(len(held)), registers, indexing="ij"))
 
 
-#: a register that a thread doesn't take; -1 marks one that holds no element
+#: marks a register that a thread doesn't take; -1 marks a register that holds no element
 _NONE = -2
 
 

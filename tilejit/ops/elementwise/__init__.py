@@ -42,7 +42,6 @@ FAMILIES = (
     arithmetic, division, extremes, roots, exponential, logarithm, trigonometric, error_function, fast, bits, logic,
 )
 
-#: name -> operation
 ELEMENTWISE: dict[str, Elementwise] = {
     record.name: record for family in FAMILIES for record in vars(family).values() if isinstance(record, Elementwise)
 }

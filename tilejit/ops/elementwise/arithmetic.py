@@ -33,7 +33,6 @@ MUL = Elementwise(
 
 
 def _fma_formula(x: Array, y: Array, z: Array) -> Array:
-    """Evaluate x * y + z with a single rounding."""
     if x.dtype == np.float32:
         return _fma_single(x, y, z)
     if x.dtype == np.float64:

@@ -85,12 +85,12 @@ class Approximation:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Elementwise:
-    """One elementwise operation, with everything that the compiler and the documentation derive from it."""
+    """One elementwise operation, with all that the compiler and the documentation need to know about it."""
 
     name: str
     #: names of the operands in calls
     operands: tuple[str, ...]
-    #: its type rule, a key of `RULES`
+    #: type rule, a key of `RULES`
     kind: str
     #: one line for the documentation
     meaning: str
@@ -104,11 +104,11 @@ class Elementwise:
     narrow: Code | None = None
     #: code for float32 operands converted from float16 or bfloat16, with a result to be rounded back; `floats` if None
     halves: Code | None = None
-    #: None if it is exact or correctly rounded, so that all devices give NumPy's bits
+    #: bound of the error; None if results are exact or correctly rounded, so that all devices give NumPy's bits
     accuracy: Accuracy | None = None
     #: the error of an approximation by the hardware; None if all devices give the same bits
     approximation: Approximation | None = None
-    #: rows of operands and result for zeros, infinities and NaN, in agreement with NumPy
+    #: rows of operands and result for zeros, infinities, NaN and other special cases, as in NumPy
     special: tuple[tuple[float, ...], ...] = ()
     #: symmetry of a function of one float: "odd", "even" or ""
     symmetry: str = ""
@@ -129,7 +129,6 @@ class Elementwise:
 
     @property
     def takes_floats(self) -> bool:
-        """True if its type rule accepts floats."""
         return self.kind not in ("bits", "shift", "count")
 
     @property
@@ -173,7 +172,7 @@ class Elementwise:
         return self._arithmetic_type(promoted)
 
     def remedy(self, dtypes: Sequence[DType]) -> str:
-        """Return a hint for operands of types that the operation can't take."""
+        """Return a hint on how to convert operands of `dtypes`, which the operation can't take."""
         if any(d != bool_ for d in dtypes[: self.conditions]):
             return "compare it: mask != 0"
         hint = "convert the operands first: x.astype(...)"

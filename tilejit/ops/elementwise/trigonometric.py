@@ -18,7 +18,7 @@ from ..fitted import Polynomial, RealConstant
 from ..scalar import BlockBuilder, Number, ScalarBlock, ScalarBuilder, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
-#: bound below which n·pi/2 in three parts is exact enough for the result closest to a multiple of pi/2
+#: bound of |x| below which n·pi/2 in three parts is exact enough, even for the x closest to a multiple of pi/2
 _MODERATE = {"float32": 2.0**17, "float64": 2.0**30}
 
 #: the first bits of the binary fraction of 2/pi
@@ -208,7 +208,7 @@ ATAN_FIT = Polynomial(
 
 
 def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
-    """C ± (t + t³·P(t²)) for a multiple C of pi/4 and |t| < tan(pi/8).
+    """Return C ± (t + t³·P(t²)) for a multiple C of pi/4 and |t| < tan(pi/8).
 
     With a and c the lesser and the greater of |x| and |y|, t is a/c, whose angle is at most pi/4. In the upper half of
     that range it is (a - c)/(a + c), which rotates the angle by -pi/4.
@@ -221,7 +221,7 @@ def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
     # scale by 1/4 if the sum would overflow
     factor = b.select(greatest > 2.0 ** (b.format.bias - 1), b.constant(x.type, 0.25), 1.0)
     a, c = least * factor, greatest * factor
-    # for two zeros, t is 0 and not rotated; for two infinities, it is 0 and rotated
+    # two zeros give t = 0 without the rotation, two infinities t = 0 with it
     is_rotated = (a * 2.4140625 >= c) & (least > 0.0)
     top = b.select(a.equals(c), 0.0, b.select(is_rotated, a - c, a))
     t = b.select(least > 0.0, top / b.select(is_rotated, a + c, c), 0.0)
