@@ -113,7 +113,7 @@ def operand(
             f"only global tensors have strides; {space} buffers have a layout", hint="give layout=S[...] instead"
         )
     if isinstance(strides, str) and strides != "runtime":
-        raise KernelTypeError(f"strides={strides!r}", hint='give "runtime", or one number per dimension')
+        raise KernelTypeError(f"strides={strides!r} is not valid", hint='give "runtime", or one number per dimension')
     steps = strides if strides is None or isinstance(strides, str) else tuple(int(s) for s in strides)
     if align is None:
         align = _GLOBAL_ALIGN if space == "global" else allocation.alignment(space, element, placed)
@@ -126,7 +126,7 @@ def _check_inside(window: Sequence[tuple[Start, int]], shape: tuple[int, ...], s
         if first < 0 or first + extent > size:
             raise KernelTypeError(
                 f"[{start} : {start} + {extent}] leaves dimension {dim} of the {space} buffer, whose extent is {size}",
-                hint="only regions of global tensors may pass the edge",
+                hint="only regions of global tensors may extend past the edge",
             )
 
 

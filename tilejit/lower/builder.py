@@ -259,9 +259,9 @@ class Builder:
             self.append(Sync(scope, span=self.span))
 
     def passage(self, stem: str, dtype: DType, count: int, via: Buffer) -> Buffer:
-        """Return a per-thread buffer for elements to be copied to `via`: registers, or local memory if a loop remains.
+        """Return a per-thread buffer for elements to be copied to `via`, in registers if the copying loop is unrolled.
 
-        Operations share the local memory; its contents don't outlive an operation.
+        Otherwise it is in local memory, which operations share, so its contents don't outlive an operation.
         """
         if self.unrolls(count, via):
             return self.scratch(stem, dtype, count)
@@ -347,7 +347,7 @@ class Builder:
         orelse.extend(inner)
 
     def take(self) -> tuple[Stmt, ...]:
-        """Remove and return the statements appended so far, outside any block."""
+        """Remove and return the statements appended so far; no block may be open."""
         assert len(self._open) == 1
         taken, self._open[0] = tuple(self._open[0]), []
         return taken

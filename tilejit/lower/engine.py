@@ -119,7 +119,7 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
 
 
 def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Variant[Any]]:
-    """Return the variant that the call names, or all with a priority, highest first. raises: DispatchError."""
+    """Return the variant that the call names, or all with a priority. raises: DispatchError if the name is unknown."""
     name = op.attr("variant")
     if name is None:
         return _by_priority(variants).get(op.name, ())

@@ -217,7 +217,7 @@ def _may_hold(cond: Expr, least: Iterable[tuple[str, int]]) -> bool:
 
 
 def _decided(cond: Expr, least: Mapping[str, int]) -> bool | None:
-    """Evaluate a comparison with constants, given lower bounds of variables; None if the result isn't known."""
+    """Return the value of a comparison with a constant, given lower bounds of variables; None if it isn't known."""
     match cond:
         case Op(name="logical_not", args=(arg,)):
             answer = _decided(arg, least)

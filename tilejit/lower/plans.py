@@ -31,7 +31,7 @@ class Plan(ABC):
     @property
     @abstractmethod
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(PTX mnemonic, count per thread)."""
+        """(PTX mnemonic, count per thread) of each instruction."""
 
     @abstractmethod
     def facts(self) -> Facts:
@@ -92,7 +92,7 @@ class VectorPlan(Plan):
         return Facts(width, self.rounds, self.vector_bits, self.limit)
 
     def moves(self) -> Moves:
-        """Evaluate the plan's expressions for every iteration of every thread."""
+        """Return the moves, from the plan's expressions evaluated for every iteration of every thread."""
         iterations = Iterations(self.rounds, self.threads, self.regions)
         rows = iterations.holding(self.is_active(*iterations.variables))
         places = iterations.values(*self.places(*iterations.variables))[rows]
@@ -197,7 +197,7 @@ class Products:
 class SharedFactor:
     """A factor that products read in shared memory.
 
-    descriptors: one per instruction, for a buffer at address 0. is_mn_major: rows of A or columns of B are contiguous.
+    descriptors: one per instruction, for a buffer at address 0. is_mn_major: contiguous along M or N, not along K.
     """
 
     descriptors: Array
@@ -225,7 +225,7 @@ class Reductions:
 
     dst: each result's register, of shape (results,). src: the registers that a thread combines, of shape (results,
     values). taken: True if a thread uses the register, of shape (threads, values). partners: the threads whose values
-    make up each thread's result, including itself, of shape (threads, partners).
+    make up each thread's result, including its own, of shape (threads, partners).
     """
 
     dst: Array
@@ -252,8 +252,8 @@ class Folds:
 class Passes:
     """Registers that the threads of a warp send each other, one row per iteration.
 
-    sent, kept: the first register that each thread sends and receives into, of shape (rounds, threads). sender: the
-    thread that it receives from, of the same shape. width: elements per message.
+    sent, kept: the first register that each thread sends, or receives into, of shape (rounds, threads). sender: the
+    thread from which each thread receives, of the same shape. width: elements per message.
     """
 
     sent: Array

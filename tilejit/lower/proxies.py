@@ -76,7 +76,7 @@ def with_fences(kernel: Kernel) -> Kernel:
 
 
 def check_multicast(tile: Kernel, lane: Kernel) -> None:
-    """Raise DispatchError if threads access memory that other CTAs of the cluster write.
+    """Raise DispatchError if ordinary instructions access memory that other CTAs of the cluster write.
 
     The release of this memory to the other CTAs orders only asynchronous accesses that have been waited for. Parts of a
     buffer that no multicast copy fills belong to the CTA.
@@ -96,7 +96,7 @@ def check_multicast(tile: Kernel, lane: Kernel) -> None:
         if name is not None and not (places and all(are_apart(a, b) for a in places for b in fills)):
             raise DispatchError(
                 f"other CTAs copy to {name} with multicast=: only products of warpgroups and copies by TMA may read "
-                "what they fill, and no thread may write it",
+                "the filled memory, and no thread may write it",
                 span=stmt.span,
                 hint="read it by gemm_async, or copy it without multicast=; rows that no such copy fills are exempt",
             )
@@ -213,14 +213,14 @@ def _described(row: Row, stmt: Instruction, arguments: Mapping[str, str]) -> lis
 
 
 def releases(stmt: Stmt) -> bool:
-    """True if a statement makes the thread's earlier accesses visible to others."""
+    """True if a fence, barrier or release operation makes the thread's earlier accesses visible to others."""
     if isinstance(stmt, Instruction):
         return stmt.name in _ORDERING
     return isinstance(stmt, (Store, Atomic)) and stmt.order.startswith(("release", "acq_rel"))
 
 
 def acquires(stmt: Stmt) -> bool:
-    """True if a statement may make other threads' accesses visible to this thread."""
+    """True if a load or atomic operation may make other threads' accesses visible to this thread."""
     if isinstance(stmt, Let) and isinstance(stmt.value, Load):
         return stmt.value.order.startswith("acquire")
     return isinstance(stmt, Atomic) and stmt.order.startswith(("acquire", "acq_rel"))

@@ -149,7 +149,7 @@ def _without(names: Set[str], stmt: Stmt) -> tuple[Stmt, ...]:
 
 
 def _fills(stmt: Stmt, names: Set[str]) -> bool:
-    """True if a statement only defines or writes these local tiles."""
+    """True if a statement only defines or writes local tiles among `names`."""
     match stmt:
         case Alloc() | BufferView():
             return stmt.buffer.root.name in names

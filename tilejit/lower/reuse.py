@@ -24,8 +24,8 @@ from .engine import Verdict
 def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
     """Return a key that is equal for operations with the same lane IR up to renaming, or None if `op` isn't reusable.
 
-    Operations are reusable if their operands are local tiles at constant offsets, shared memory (without options), and
-    scalars that are variables or constants.
+    An operation is reusable if its operands are local tiles at constant offsets, regions of shared memory (only if it
+    has no options), and scalars that are variables or constants.
     """
     roots: dict[str, int] = {}
     operands: list[Hashable] = []
@@ -47,7 +47,7 @@ def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
 
 
 def _buffer_key(buffer: Buffer, roots: dict[str, int], b: Builder) -> Hashable:
-    """Return a key of a buffer except its name. The layout's id suffices: tiles of one grid share a layout object."""
+    """Return a key of a buffer's properties except its name. Tiles of one grid share a layout object."""
     base = buffer.base
     storage = _buffer_key(base, roots, b) if base is not None else roots.setdefault(buffer.name, len(roots))
     layout = id(buffer.layout)

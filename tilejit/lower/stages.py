@@ -59,7 +59,7 @@ class Stages:
         while waiting:
             for name in names_in(waiting.pop()) - effects.keys():
                 effects[name] = {name}
-                # a load may return another value the next time
+                # another evaluation of a load may return another value
                 if name in lets and not walk.loads(lets[name]):
                     values[name] = lets[name]
                     waiting.append(lets[name])

@@ -38,7 +38,7 @@ def check(kernel: Kernel, verdicts: Iterable[Verdict[Any]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _PendingStore:
-    """A store that may be pending. is_read: a wait for reading its source has passed."""
+    """A store that may be pending. is_read: True after a wait for the reads of its source."""
 
     scope: str
     span: Span | None

@@ -93,7 +93,7 @@ class _Wait:
     """A wait at which threads of an instance of `scope` may still be when its leader reaches the current statement.
 
     barrier: the buffer. stage: the index of the barrier, or None if it is no longer known.
-    products: issued by the warpgroup since the wait.
+    products: number of products that the warpgroup has issued since the wait.
     """
 
     scope: Scope
@@ -277,6 +277,6 @@ def _synchronized(scope: Scope, state: _SinceBarrier) -> _SinceBarrier:
 
 
 def _passed(state: _SinceBarrier, scope: Scope, products: int = -1) -> _SinceBarrier:
-    """Return the state after all threads have passed waits that more than this number of products follow."""
+    """Return the state after all threads of `scope` have passed waits that more than `products` products follow."""
     passed = [wait for wait in state.waits if wait.scope is scope and wait.products > products]
     return _SinceBarrier(state.pending_effects, state.waits.difference(passed), state.current) if passed else state

@@ -48,7 +48,7 @@ def unroll_loops(kernel: Kernel) -> Kernel:
     return replace(kernel, body=_Unrolling(kernel).outside(kernel.body))
 
 
-#: emits the statements of one iteration
+#: returns what one statement becomes in the current iteration
 Write = Callable[[], Sequence[Stmt]]
 
 

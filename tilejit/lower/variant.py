@@ -98,7 +98,7 @@ class Variant(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class DispatchContext:
-    """The context of an operation.
+    """The context in which a variant is chosen for an operation.
 
     threads: of the CTA. recomputed: the masks that can be recomputed at the operation; None without a kernel.
     cluster: CTAs in each dimension of a cluster; None without clusters.
@@ -224,7 +224,7 @@ def _shapes(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def outside(op: TileOp, *spaces: str) -> str:
-    """Return a list of the tiles in none of `spaces`, for a reason."""
+    """Return text for a reason: the tiles in none of `spaces`."""
     found: list[str] = []
     for tile in op.tiles.values():
         if tile.buffer.space not in spaces:
@@ -263,24 +263,24 @@ def lead_of(src: Region) -> str:
 
 
 def from_to(src: str, dst: str) -> Condition:
-    """Require a source and a destination in these spaces."""
+    """Return the condition that the source is in `src` and the destination in `dst`."""
     return _memory_pair(f"{src} -> {dst}", {(src, dst)})
 
 
 def between(one: str, *others: str) -> Condition:
-    """Require one side in `one` and the other in one of `others`."""
+    """Return the condition that one side is in `one` and the other in one of `others`."""
     pairs = {pair for other in others for pair in ((one, other), (other, one))}
     return _memory_pair(f"{one} <-> {' or '.join(others)}", pairs)
 
 
 def among(*spaces: str) -> Condition:
-    """Require both sides in some of the spaces."""
+    """Return the condition that each side is in one of `spaces`."""
     *first, last = spaces
     return _memory_pair(f"among {', '.join(first)} and {last}", {(src, dst) for src in spaces for dst in spaces})
 
 
 def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
-    """Require (source, destination) among `pairs`, which `text` describes in the reason."""
+    """Return the condition that (source, destination) is one of `pairs`, which `text` describes in the reason."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         tiles = op.tiles
@@ -296,9 +296,9 @@ def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
 def needs(
     instruction: _Needed | Callable[[TileOp], _Needed], what: str = "", hint: str = ANOTHER_TARGET
 ) -> Condition:
-    """Require a target that has an instruction, which may depend on the operation.
+    """Return the condition that the target has `instruction`, which may depend on the operation.
 
-    what: its description in the reason, if not the instruction's name.
+    what: the instruction's description in the reason, by default its name.
     """
 
     def test(op: TileOp, context: DispatchContext) -> str | None:

@@ -122,7 +122,7 @@ def _generated(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 ELEMENTWISE = Relation("elementwise", _elementwise)
 #: shapes are equal without dimensions of 1; an index has the leading dimensions, other operands broadcast to dst
 COPY = Relation("copy", _copy)
-#: like COPY, for updates of memory
+#: an index has the leading dimensions of the updated place, and other operands broadcast to the place
 UPDATE = Relation("update", _update)
 #: a destination has the axes of its source that the attribute `axis` doesn't name
 REDUCTION = Relation("reduction", _reduction)

@@ -59,7 +59,7 @@ class TileOperand:
     #: at most one kind of region, and at most one kind of expression
     kinds: tuple[OperandKind, ...] = (TILE,)
     optional: bool = False
-    #: True if the operation reads (writes) the operand, for a region
+    #: True if the operation reads (`read`) or writes (`written`) the elements of a region operand
     read: bool = True
     written: bool = False
     #: the condition operand under which the region is read, "" if it is read unconditionally
@@ -88,7 +88,7 @@ class Attribute:
     default: AttributeValue = None
     #: all values that are allowed, empty if the type is the only restriction
     choices: tuple[AttributeValue, ...] = ()
-    #: the operand whose dimensions a tuple names; calls may also pass one integer, and count dimensions from the end
+    #: the operand whose dimensions a tuple names; calls may also pass one integer, or negative ones
     counts: str = ""
 
     def fault(self, value: object) -> str | None:
@@ -209,7 +209,10 @@ class TileOperation:
         return self.positions[operand]
 
     def ordered(self, operands: Mapping[str, Given]) -> tuple[Given | None, ...]:
-        """Convert operands by name to those of a `TileOp`, with None for an omitted operand before a given one."""
+        """Return operands in order, with None for an omitted one before a given one.
+
+        raises: KeyError if an operand does not exist.
+        """
         last = max([self.position(name) for name in operands], default=-1)
         return tuple([operands.get(operand.name) for operand in self.operands[: last + 1]])
 

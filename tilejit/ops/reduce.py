@@ -31,7 +31,7 @@ def _greatest(dtype: DType) -> Value:
 
 
 def _zero(dtype: DType) -> Value:
-    """Return 0, for floats -0.0: adding 0.0 would change a sum of negative zeros."""
+    """Return 0, or -0.0 for floats, since adding 0.0 would change a sum of negative zeros."""
     return -0.0 if dtype.is_float else 0
 
 

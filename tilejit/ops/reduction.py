@@ -35,7 +35,7 @@ class Reduction:
     grows: bool = False
 
     def result_type(self, dtype: DType) -> DType:
-        """Return the default type of the result."""
+        """Return the default type of the result for elements of type `dtype`."""
         if self.tests:
             return bool_
         if self.picks:
@@ -44,7 +44,7 @@ class Reduction:
         return int32 if self.grows and is_narrow else dtype
 
     def accumulates_in(self, dtype: DType) -> DType:
-        """Return the type in which elements of a type are combined by default."""
+        """Return the type in which elements of type `dtype` are combined by default."""
         if self.tests:
             return int32
         if dtype in (float16, bfloat16):

@@ -127,7 +127,7 @@ def part_of(layout: Projection, use: Use) -> Projection | None:
 
 @lru_cache(LIMIT)
 def _sliced(layout: TileLayout, shape: tuple[int, ...], box: tuple[tuple[int, int], ...]) -> TileLayout | None:
-    """Return the layout of a box of a tile, or None if it has none. Cached, since operations cut tiles the same way."""
+    """Return the layout of a box of a tile, or None if it has none. Cached, since many operations cut equal boxes."""
     try:
         return layout.slice(shape, box)
     except LayoutError:

@@ -89,7 +89,7 @@ class AxisJoin:
 
 @dataclass(slots=True, eq=False)
 class Component:
-    """A connected component of tiles linked by shared axes, in program order; axes are union-find roots."""
+    """A connected component of tiles linked by shared axes, in program order. axes: union-find roots."""
 
     scope: str
     tiles: list[TileUse]
@@ -97,7 +97,7 @@ class Component:
 
 
 class Survey:
-    """The tiles, operations and axes of a kernel that has open tiles.
+    """The tiles, operations and axes of a kernel that has open tiles or tiles to be converted.
 
     target: by name. threads: of the CTA. written: number of operations that write each tile. refused: operands whose
     axes conflict with those of the operation's other operands.
@@ -113,7 +113,7 @@ class Survey:
         self._parent: list[int] = []
         #: root -> the tiles that have the axis
         self._having: dict[int, set[TileUse]] = {}
-        #: root -> the scope of the open tiles that have the axis
+        #: root -> the scope of the open tiles that have the axis, None without open tiles
         self._scopes: dict[int, str | None] = {}
         self._labels: dict[Hashable, dict[str, Labels]] = {}
 
@@ -216,7 +216,7 @@ class Survey:
 
 
 def survey(kernel: Kernel) -> Survey | None:
-    """Return the open tiles, the operations on them and those that need a conversion; None if there are none."""
+    """Return a survey of the open tiles and of the operations that need a conversion; None if there are neither."""
     has_open = any(isinstance(alloc.buffer.layout, Open) for alloc in each(kernel.body, Alloc))
     if not has_open and not any(needs_conversion(op, kernel.threads) for op in each(kernel.body, TileOp)):
         return None
@@ -318,7 +318,7 @@ def _use(made: Survey, name: str, region: Region, labels: Labels | None) -> Use:
 
 
 def base_of(buffer: Buffer) -> tuple[Buffer, tuple[int | None, ...]]:
-    """Return the tile of which a buffer is an open view, and the tile's dimension for each of the buffer's."""
+    """Return the tile that an open view is of (else `buffer`), and the tile's dimension for each of `buffer`'s."""
     dims: tuple[int | None, ...] = tuple(range(len(buffer.shape)))
     while _is_view(buffer):
         assert isinstance(buffer.layout, Open) and buffer.layout.dims is not None and buffer.base is not None

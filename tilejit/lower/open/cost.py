@@ -124,7 +124,7 @@ class Prices:
 
 
 class _ElementCounts(dict[Extents, int]):
-    """Number of elements of a tile that a thread has, on one grid."""
+    """Maps a tile to the number of its elements that each thread has, on one grid."""
 
     def __init__(self, grid: Grid) -> None:
         self._spreads = grid.spreads

@@ -51,7 +51,7 @@ class _Counter:
         return whole
 
     def step(self, step: AxisJoin, use: Use) -> None:
-        """Add an operation. use: the tile whose layout the operation's other tiles follow."""
+        """Add the demand of an operation. use: the tile whose layout the operation's other tiles follow."""
         op, demand, tile = step.op, self.demand, self.extents(use)
         if op.record.relation is relations.REDUCTION:
             kept = {label for label in step.labels["dst"] if label is not None}

@@ -50,7 +50,7 @@ def flattened(kernel: Kernel) -> tuple[Kernel, dict[str, tuple[int, ...]]]:
 
 
 def _may_be_flat(buffer: Buffer) -> bool:
-    """True if several dimensions of a tensor may be contiguous: their extents and strides are known."""
+    """True if several dimensions of a tensor may be contiguous: its extents and strides are known."""
     return isinstance(buffer.layout, TileLayout) and len(buffer.shape) > 1
 
 
@@ -135,7 +135,7 @@ class _FlatTiles:
         return replace(self._kernel, body=tuple(self._with_views(body)))
 
     def _with_views(self, body: Sequence[Stmt]) -> Iterator[Stmt]:
-        """Yield the statements and the new tensor views: first those of parameters; those of a view right after it."""
+        """Yield the statements and the new views, each after its base; views of parameters come first."""
         of_base: dict[str, list[Stmt]] = {}
         for (base, _), view in self._views.items():
             of_base.setdefault(base, []).append(BufferView(view, view.span))

@@ -22,7 +22,7 @@ from ...ir.nodes import Alloc, Buffer, BufferView, Kernel, Open, Region, Stmt, T
 from ...ops.copies import COPY
 from .axes import AxisJoin, Survey, TileUse, Use, base_of
 
-#: size in bytes above which a tile may be evicted from the caches before the second load
+#: tiles of more bytes aren't loaded again, since the caches may evict them before the second load
 _MOST_BYTES = 64 * 1024
 
 
@@ -70,7 +70,7 @@ def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
 
 
 class _Reloader:
-    """Makes second loads. definitions: inserted after a tile's definition, by name. after: inserted after a load, by id."""
+    """Makes second loads. definitions: follow the definition of a tile, by name. after: follow a load, by id."""
 
     def __init__(self, kernel: Kernel, loads: Mapping[TileUse, AxisJoin]) -> None:
         self.definitions: dict[str, list[Stmt]] = {}
@@ -80,7 +80,7 @@ class _Reloader:
         self._names = FreshNames(defined_names(kernel.body), 1)
 
     def operand(self, use: Use) -> Region:
-        """Return the operand with a second load of its tile, or a view of it, as the buffer."""
+        """Return the operand as a region of a second load of its tile, or of a view of that."""
         _, along = base_of(use.region.buffer)
         key = use.tile, along, use.region.dtype
         if key not in self._made:

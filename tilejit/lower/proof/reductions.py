@@ -89,7 +89,7 @@ def _sets(partners: Array) -> list[tuple[Array, Array]]:
 
 
 def _results(op: TileOp) -> Array:
-    """Return the destination's element for each element of the source."""
+    """Return, for each element of the source, the element of the destination to which it contributes."""
     src = op.region("src")
     axes = axes_of(dict(op.attrs), len(src.shape))
     kept = [1 if d in axes else n for d, n in enumerate(src.shape)]

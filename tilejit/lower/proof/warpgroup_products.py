@@ -45,7 +45,7 @@ def prove_warpgroup_products(products: WarpgroupProducts, op: TileOp) -> None:
 
 
 def _along(numbers: Array, axis: int, what: str) -> Array:
-    """Drop an axis along which numbers must be constant."""
+    """Return `numbers` without an axis along which they must be constant."""
     first = np.asarray(np.take(numbers, 0, axis))
     assert (numbers == np.expand_dims(first, axis)).all(), f"an operand's {what} aren't those of a matrix"
     return first

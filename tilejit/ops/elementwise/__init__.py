@@ -69,9 +69,9 @@ def value_type(name: str, compute: DType) -> DType:
 
 
 def reference(name: str, *arrays: Array) -> Array:
-    """Evaluate the operation in NumPy on arrays of element types of tilejit; they broadcast.
+    """Evaluate the operation in NumPy on `arrays`, which broadcast.
 
-    raises: TypeError if the operation can't take these types.
+    raises: TypeError if the operation can't take their types.
     """
     op = ELEMENTWISE[name]
     values = [np.asarray(a) for a in arrays]

@@ -41,7 +41,7 @@ def _left_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 def _masked(y: Number) -> Number:
-    """Mask a shift count: in LLVM, a shift by the width or more is poison, which a select may propagate."""
+    """Return the shift count modulo the width: in LLVM, a shift by the width or more is poison."""
     return y & (y.bits - 1)
 
 

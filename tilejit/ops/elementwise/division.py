@@ -112,7 +112,7 @@ def _times_power_of_two(b: ScalarBuilder, y: Number, k: Number) -> Number:
 
 
 def _exponent(b: ScalarBuilder, x: Number) -> Number:
-    """Return the biased exponent of a positive x, extended below zero for subnormal x."""
+    """Return the biased exponent of a positive x, extended to 0 and below for subnormal x."""
     f = b.format
     lift = f.precision_bits + 1
     is_subnormal = x < f.smallest_normal
@@ -122,7 +122,7 @@ def _exponent(b: ScalarBuilder, x: Number) -> Number:
 
 
 def _magnitude(b: BlockBuilder, x: Number, y: Number) -> Number:
-    """Return |x| - trunc(|x|/|y|)·|y|, exactly, for finite x and y other than 0.
+    """Return |x| - trunc(|x|/|y|)·|y|, exactly, for finite x and nonzero y.
 
     A large quotient takes several iterations: reducing x mod y·2^k preserves x mod y, and shortens x by about a
     significand's length.
@@ -150,7 +150,7 @@ def _magnitude(b: BlockBuilder, x: Number, y: Number) -> Number:
 
 
 def _mod(b: BlockBuilder, x: Number, y: Number) -> Number:
-    """Return x - floor(x/y)·y computed like NumPy: the exact remainder, plus y if the signs differ."""
+    """Return x - floor(x/y)·y as NumPy computes it: the exact remainder, plus y if it isn't 0 and the signs differ."""
     magnitude = _magnitude(b, x, y)
     signed = b.intrinsic("copysign", magnitude, x)
     result = b.select(_signs_differ(b, x, y), signed + y, signed)

@@ -104,7 +104,7 @@ def round_to_integer(b: ScalarBuilder, x: Number, factor: float = 1.0) -> tuple[
     """Return the integer nearest to x·factor, as a float, and in the low bits of an i32 with twice the bias added.
 
     If the i32 is split into two exponents, each takes one bias. The i32 may have a multiple of 2^22 added, which a
-    shift into the exponent field discards. If x is NaN, it is arbitrary, but not poison.
+    shift into the exponent field discards. If x is NaN, the i32 is arbitrary, but not poison.
     """
     shift = b.format.round_shift + 2 * b.format.bias
     shifted = x + shift if factor == 1.0 else b.fma(x, factor, shift)

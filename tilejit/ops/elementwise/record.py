@@ -37,7 +37,7 @@ class Accuracy:
     """A bound of the error of a function, and the ranges in which tests measure it.
 
     ulp: the bound in float32 and in float64, in units in the last place of the true value. For functions of one float32
-    it was measured on all arguments, but for softplus, log1p and expm1 on every 64th and on all of moderate size.
+    it was measured on all arguments; for softplus, log1p and expm1 on every 64th and on all of moderate size.
     exact: the true value as an mpmath expression of the operands (`mp` is mpmath), for tests only.
     float32, float64: for each operand, the range in which the function is neither constant nor infinite.
     precision_bits: the precision that `exact` needs in case of cancellation.
@@ -133,11 +133,11 @@ class Elementwise:
 
     @property
     def issue(self) -> int:
-        """Quarter cycles of a multiprocessor per warp; every function is assumed to cost as much as an exponential."""
+        """Quarter cycles of a multiprocessor per warp; each "function" is assumed to cost as much as an exponential."""
         return 16 if self.kind == "function" else 1
 
     def code(self, dtype: DType) -> Code | None:
-        """Return the code for a type, None if it is never computed in that type."""
+        """Return the code for type `dtype`, or None if the operation is never computed in that type."""
         if dtype.is_float:
             return self.floats if dtype.bits >= 32 else self.narrow
         return self.integers if dtype.is_integer else self.bools
@@ -189,7 +189,7 @@ class Elementwise:
                 return promote(*dtypes)
             if dtypes[1].bits > dtypes[0].bits:
                 raise KernelTypeError(
-                    f"{dtypes[0]} can't hold every count of {dtypes[1]}", hint="convert the count first"
+                    f"{dtypes[0]} can't hold every shift count of type {dtypes[1]}", hint="convert the count first"
                 )
             return dtypes[0]
         if integers and self.kind == "bits" and mixes_signs(dtypes):

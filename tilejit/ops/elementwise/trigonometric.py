@@ -211,7 +211,7 @@ def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
     """Return C ± (t + t³·P(t²)) for a multiple C of pi/4 and |t| < tan(pi/8).
 
     With a and c the lesser and the greater of |x| and |y|, t is a/c, whose angle is at most pi/4. In the upper half of
-    that range it is (a - c)/(a + c), which rotates the angle by -pi/4.
+    that range t is (a - c)/(a + c), which rotates the angle by -pi/4.
 
     source: Cody and Waite, "Software Manual for the Elementary Functions" (1980), "ATAN/ATAN2", the reduction.
     """
