@@ -177,7 +177,7 @@ class Builder:
         return var
 
     def thread(self, scope: str, threads: int) -> Expr:
-        """Return the thread's index in its instance of `scope`, less than `threads`, from one variable per scope."""
+        """Return the thread's index in its instance of `scope`, less than `threads`, as the scope's only such variable."""
         if threads == 1:
             return build.const(0, int32)
         if scope not in self._threads:
@@ -254,7 +254,7 @@ class Builder:
         return view
 
     def _guard_reuse(self, scope: str, *, is_reused: bool, is_idle: bool = False) -> None:
-        """Emit a barrier if the buffer's previous contents may still be read. is_reused: by another operation."""
+        """Emit a barrier if the previous contents may still be read. is_reused: another operation used the buffer."""
         if (self.is_repeated and not is_idle) or (is_reused and not self.is_repeated):
             self.append(Sync(scope, span=self.span))
 

@@ -32,7 +32,7 @@ from ..isa.tma import MULTICAST_LOADS
 
 
 def multicast_mask(cluster: Cluster, axis: int) -> Expr:
-    """Return the mask of the CTAs in this CTA's row along `axis`, itself included; bit i is CTA i."""
+    """Return the mask of the CTAs in this CTA's row along `axis`, including this CTA; bit i is CTA i."""
     every = sum([1 << rank * _step(cluster, axis) for rank in range(cluster[axis])])
     mask = build.const(every, int32)
     return build.cast(mask if has_one_axis(cluster, axis) else build.left_shift(mask, _first(cluster, axis)), uint16)

@@ -250,7 +250,7 @@ class _Hoisting(Rewriting):
         return entry[1]
 
     def _operation(self, op: Op, level: int) -> Expr:
-        """Rewrite the operands of an operation that stays. Constants and registers at constant offsets don't change."""
+        """Rewrite the operands of an operation that stays, except constants and registers at constant offsets."""
         args: list[Expr] = []
         for arg in op.args:
             place = arg.place if isinstance(arg, Load) else None

@@ -200,10 +200,7 @@ def _defined(stmt: Stmt) -> str | None:
 
 
 def _least_stop(loop: For | Loop) -> tuple[str, int] | None:
-    """Return the variable at which a loop stops, and its lower bound if the loop ran, or None.
-
-    None if the loop doesn't count up from a constant to a variable, or assigns the variable.
-    """
+    """Return the variable at which a loop stops, and its lower bound if the loop ran; None if that is unknown."""
     if isinstance(loop, Loop) or not (isinstance(loop.start, Const) and isinstance(loop.stop, Var)):
         return None
     step = facts.bounds(loop.step)[0]

@@ -217,7 +217,7 @@ class _Splitting:
             left.append(integer(constant, dtype))
         rest = added(left)
         if dtype.bits < 64 and not all(map(self._is_exact, (*stages, rest))):
-            # reassociated, an intermediate sum may wrap around
+            # the reassociation may make an intermediate sum wrap around
             return buffer, offset
         for stage in stages:
             buffer = self._view(buffer, stage)

@@ -94,10 +94,7 @@ class _Unrolling(Rewriting):
         return tuple([made for stmt in body for made in self._prepared(stmt)()])
 
     def _prepared(self, stmt: Stmt) -> Write:
-        """Return the function that emits a statement, compiled on first use.
-
-        Callers go in program order, so that a variable is registered before a nested block uses it.
-        """
+        """Return the function that emits `stmt`, compiled on first use. Definitions must be compiled before uses."""
         write = self._writes.get(id(stmt))
         if write is None:
             write = self._writes[id(stmt)] = _PREPARE.get(type(stmt), _Unrolling._other)(self, stmt)

@@ -105,10 +105,7 @@ class Attribute:
 
 
 def dimensions(named: object, rank: int) -> object:
-    """Normalize the dimensions that a call names, by an integer or a tuple, to a sorted tuple without negative ones.
-
-    Invalid values are returned unchanged.
-    """
+    """Return dimensions named by an integer or a tuple as a sorted tuple from 0 to `rank` - 1; invalid ones unchanged."""
     every = (named,) if type(named) is int else named
     if not isinstance(every, tuple) or any(type(d) is not int or not -rank <= d < rank for d in every):
         return every

@@ -20,7 +20,7 @@ from ...ir.walk import Block, each, inventory
 from ...ops.axes import REDUCTION, Labels
 from .parts import needs_conversion
 
-#: assumed for loops whose trip count isn't constant
+#: trip count assumed for loops with an unknown one
 _UNKNOWN_TRIP_COUNT = 8
 
 

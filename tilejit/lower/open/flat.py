@@ -221,7 +221,7 @@ def _run_start(region: Region) -> int | None:
 
 
 def _strides(buffer: Buffer) -> list[int]:
-    """Return each dimension's stride, or an empty list if a dimension has no single stride."""
+    """Return the dimensions' strides; [] if the layout has a swizzle, an offset or a dimension without one stride."""
     if buffer.tile_layout.swizzle is not None or buffer.tile_layout.offset:
         return []
     shape = buffer.fixed_shape

@@ -72,10 +72,7 @@ def _is_owned(region: Region, op: TileOp, threads: int) -> bool:
 
 
 def _wants_all_threads(op: TileOp) -> bool:
-    """True if all threads must own elements of a part of a tile.
-
-    A plain copy doesn't need that: it is a conversion itself, or runs on the owning threads.
-    """
+    """True if all threads must own elements of a part. A plain copy converts it, or runs on its owners."""
     if op.record.relation in (axes.PRODUCT, axes.RESHAPE):
         return False
     return op.name != COPY.name or MASK.name in op.options

@@ -27,10 +27,7 @@ _MOST_BYTES = 64 * 1024
 
 
 def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
-    """Insert a second load of each operand whose axes were refused and whose tile is loaded from global memory.
-
-    A kernel without such operands is returned unchanged.
-    """
+    """Insert a second load of each operand whose axes were refused and whose tile comes from global memory."""
     if not survey.refused:
         return kernel
     loads = _loads(survey)
@@ -88,10 +85,7 @@ class _Reloader:
         return replace(use.region, buffer=self._made[key])
 
     def _second(self, tile: TileUse, along: tuple[int | None, ...], dtype: DType) -> Buffer:
-        """Create a tile for a second load, and return it or a view of it.
-
-        along: the tile's dimension for each of the view's. dtype: the view's type.
-        """
+        """Create a tile for a second load. Return it, or a view of it with dimensions `along` and type `dtype`."""
         load, layout = self._loads[tile].op, tile.buffer.layout
         assert isinstance(layout, Open)
         made = replace(tile.buffer, name=self._names.name(tile.buffer.name))

@@ -34,10 +34,7 @@ from .recompute import Rematerializer
 
 @dataclass(frozen=True, slots=True)
 class LayoutSource:
-    """A tile's layout and its origin.
-
-    grid: of its component; None for a fixed layout. axes: the grid's axis for each of the tile's dimensions.
-    """
+    """A tile's layout, the grid of its component (None if fixed), and the grid's axis for each of its dimensions."""
 
     layout: Projection
     grid: Grid | None = None
@@ -255,10 +252,7 @@ class Rewriter:
         return False
 
     def _as_own_tile(self, step: AxisJoin, use: Use) -> _View | None:
-        """Return the layout that a part would have as a separate tile, or None if its dimensions can't be separated.
-
-        The layout is in the grid of the part's tile if there is one.
-        """
+        """Return the layout that a part would have as a separate tile, in its tile's grid if there is one, or None."""
         source, open_layout = self.sources[use.tile], use.tile.buffer.layout
         shape = use.extents
         if source.grid is None:

@@ -1,4 +1,4 @@
-"""Copies of tiles with fixed layouts that access memory in a better layout, with a conversion in registers.
+"""Copies of tiles with fixed layouts that access memory in a better layout, with a conversion between the layouts.
 
     cta.copy b[...], B[...]        b is a fragment: 2 bytes per access, four rows per warp
     ---
@@ -122,10 +122,7 @@ def _in_a_warp(it: Iter) -> tuple[int, int]:
 
 
 def _conversion(size: int, one: TileLayout, other: TileLayout) -> int:
-    """Return the cost per warp of a conversion through shared memory without bank conflicts, with two barriers.
-
-    It accesses `one` by 16 bytes and `other` by 32-bit words.
-    """
+    """Return a conversion's cost per warp: 16-byte accesses for `one`, words for `other`, and two barriers."""
     wide, narrow = (layout.storage().size() * size for layout in (one, other))
     vectors, words = -(-wide // WIDEST_BYTES), -(-narrow // 4)
     return 2 * BARRIER + vectors * (ACCESS + 4 * WAVEFRONT) + words * (ACCESS + WAVEFRONT)

@@ -58,10 +58,7 @@ def elements_of_threads(region: Region, scope: str, threads: int, registers: int
 
 
 def need_no_stray_write(region: Region, scope: str, thread: Array, register: Array) -> None:
-    """Raise AssertionError if a thread writes an element outside `region`, a part of a local tile.
-
-    thread, register: the writes, of equal shape.
-    """
+    """Raise AssertionError if a thread writes an element of a local tile outside its part `region`."""
     buffer = region.buffer
     if region.extents == buffer.shape:
         return
@@ -132,10 +129,7 @@ def _keys(region: Region, scope: str, values: Mapping[str, int]) -> Array:
 
 
 def _coordinates(region: Region, values: Mapping[str, int]) -> list[Array]:
-    """Return each element's index in every dimension of the buffer. Elements are in row-major order.
-
-    Indices of gathered dimensions are evaluated as 0.
-    """
+    """Return the index of each element (in row-major order) in every dimension of the buffer; 0 if gathered."""
     spans = [
         np.arange(count) + int(evaluate(start, values))
         for start, count in zip(region.starts, region.counts, strict=True)

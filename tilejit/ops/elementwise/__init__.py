@@ -55,10 +55,7 @@ def result_type(name: str, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | s
 
 @cache
 def common_type(name: str, dtypes: tuple[DType, ...]) -> DType:
-    """Return the type to which operands of these types are converted, excluding the condition of `where`.
-
-    raises: KernelTypeError if no type holds the values of all of them.
-    """
+    """Return the type to which operands, except a condition, are converted. raises: KernelTypeError if none exists."""
     return ELEMENTWISE[name].common_type(dtypes)
 
 
@@ -69,10 +66,7 @@ def value_type(name: str, compute: DType) -> DType:
 
 
 def reference(name: str, *arrays: Array) -> Array:
-    """Evaluate the operation in NumPy on `arrays`, which broadcast.
-
-    raises: TypeError if the operation can't take their types.
-    """
+    """Evaluate the operation in NumPy on `arrays`, which broadcast. raises: TypeError if it can't take their types."""
     op = ELEMENTWISE[name]
     values = [np.asarray(a) for a in arrays]
     rule = result_type(name, tuple(_dtype(v) for v in values))

@@ -128,10 +128,7 @@ def inverse_power(b: ScalarBuilder, power: Number) -> Number:
 
 
 def scale_factors(b: ScalarBuilder, n: Number) -> tuple[Number, Number]:
-    """Return two powers of two with product 2^n for an n of `round_to_integer`. Multiplying by the first is exact.
-
-    The second exceeds the first by a factor of at most 2.
-    """
+    """Return two powers of two with product 2^n for an n of `round_to_integer`. Multiplying by the first is exact."""
     half = n.logical_shift_right(1)
     return _power(b, half), _power(b, n - half)
 

@@ -179,10 +179,7 @@ class Elementwise:
         return f"{hint}; a power is x ** y" if self.name == "bitwise_xor" else hint
 
     def common_type(self, dtypes: Sequence[DType]) -> DType:
-        """Return the type to which operands of these types are converted.
-
-        raises: KernelTypeError if no type holds the values of all of them.
-        """
+        """Return the type to which operands of types `dtypes` are converted. raises: KernelTypeError if none exists."""
         integers = all(d.is_integer for d in dtypes)
         if integers and self.kind == "shift":
             if not mixes_signs(dtypes):
