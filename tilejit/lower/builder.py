@@ -177,7 +177,7 @@ class Builder:
         return var
 
     def thread(self, scope: str, threads: int) -> Expr:
-        """Return the thread's index in its instance of `scope`, less than `threads`, as the scope's only such variable."""
+        """Return the thread's index in its instance of `scope`, less than `threads`. Each scope has one variable."""
         if threads == 1:
             return build.const(0, int32)
         if scope not in self._threads:

@@ -100,7 +100,7 @@ class Variant(Generic[P]):
 class DispatchContext:
     """The context in which a variant is chosen for an operation.
 
-    threads: of the CTA. recomputed: the masks that can be recomputed at the operation; None without a kernel.
+    threads: of the CTA. recomputed: the tiles that can be recomputed at the operation; None without a kernel.
     cluster: CTAs in each dimension of a cluster; None without clusters.
     """
 

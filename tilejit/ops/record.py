@@ -105,7 +105,7 @@ class Attribute:
 
 
 def dimensions(named: object, rank: int) -> object:
-    """Return dimensions named by an integer or a tuple as a sorted tuple from 0 to `rank` - 1; invalid ones unchanged."""
+    """Return dimensions named by an integer or a tuple as a sorted nonnegative tuple; invalid values unchanged."""
     every = (named,) if type(named) is int else named
     if not isinstance(every, tuple) or any(type(d) is not int or not -rank <= d < rank for d in every):
         return every

@@ -320,5 +320,5 @@ def inline(write: Callable[..., Number]) -> Code:
 
 
 def called(write: Callable[..., Number], shortcut: Callable[..., Number | None] | None = None) -> Code:
-    """Return code that is emitted once, as a function that uses of it call, except where `shortcut` applies."""
+    """Return code that is emitted once, as a function, and called at each use to which `shortcut` doesn't apply."""
     return Code(write, True, shortcut)

@@ -74,7 +74,7 @@ def _spread(first: TileUse, fixed: dict[TileUse, Projection], steps_of: Mapping[
 
 
 def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
-    """Return the layout that propagates from `source` to the tile of `use`, or None if the tile has a further axis."""
+    """Return the layout that propagates from `source`, which has `layout`, to the tile of `use`; None if none does."""
     part = None if use.cuts else part_of(layout, source)
     if part is None:
         return None

@@ -68,13 +68,13 @@ def _split(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 
 
 def _with_special_values(b: ScalarBuilder, x: Number, result: Number) -> Number:
-    """Return `result` for positive finite x, else the special value of a logarithm."""
+    """Return `result` for positive finite x, else infinity, minus infinity (for 0) or NaN, as a logarithm does."""
     special = b.select(x > 0.0, x, b.select(x.equals(0.0), b.constant(x.type, -INF), NAN))
     return b.select((x > 0.0) & (x < INF), result, special)
 
 
 def _log(b: ScalarBuilder, x: Number) -> Number:
-    """Return k·ln(2) + f + f²·P(f) for x = (1 + f)·2^k."""
+    """Return k·ln(2) + f + f²·P(f) for x = (1 + f)·2^k, with the special values of a logarithm."""
     ln2_high, ln2_low = b.parts(LN2)
     m, k = _split(b, x)
     f = m - 1.0
@@ -91,7 +91,7 @@ LOG = Elementwise(
 
 
 def _log2(b: ScalarBuilder, x: Number) -> Number:
-    """Return k + f·P(f) for x = (1 + f)·2^k."""
+    """Return k + f·P(f) for x = (1 + f)·2^k, with the special values of a logarithm."""
     m, k = _split(b, x)
     f = m - 1.0
     return _with_special_values(b, x, b.fma(f, b.horner(f, LOG2_FIT), k))

@@ -63,7 +63,7 @@ COS_FIT = Polynomial(
 
 
 def _reduce_moderate(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
-    """Return (r, n as an integer) for |x| below the moderate bound."""
+    """Return (r, n as an integer) with x = n·pi/2 + r for |x| below the moderate bound."""
     high, middle, low = b.parts(HALF_PI)
     shifted = b.fma(x, b.parts(TWO_OVER_PI)[0], b.format.round_shift)
     n = shifted - b.format.round_shift
@@ -93,7 +93,7 @@ def _two_over_pi_words(b: ScalarBuilder, offset: Number, first_bit: int, rows: i
 
 
 def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
-    """Return (r, n as an integer) for finite x at or above the moderate bound.
+    """Return (r, n as an integer) with x = n·pi/2 + r modulo 2·pi for finite x at or above the moderate bound.
 
     x = M·2^E with an integer M, and M·(2^E·2/pi/4 mod 1) mod 1 is x·2/pi/4 mod 1: two bits of n followed by the
     fraction. Three words of the window leave at least one word of the fraction after cancellation next to a multiple of
@@ -134,7 +134,7 @@ def _fraction_to_angle(b: ScalarBuilder, signed: Number) -> Number:
 
 
 def _reduce(b: BlockBuilder, x: Number) -> tuple[Number, Number]:
-    """Return (r, n as i32) for x >= 0; r is NaN for infinite and NaN x."""
+    """Return (r, n as i32) with x = n·pi/2 + r for x >= 0; r is NaN for infinite and NaN x."""
     before, large, done = b.block, ScalarBlock("large"), ScalarBlock("done")
     r, n = _reduce_moderate(b, x)
     is_large = x >= _MODERATE[b.format.dtype]
