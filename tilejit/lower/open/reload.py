@@ -67,7 +67,7 @@ def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
 
 
 class _Reloader:
-    """Makes second loads. definitions: follow the definition of a tile, by name. after: follow a load, by id."""
+    """Makes second loads. definitions, after: what to insert after a tile's definition (by name) or a load (by id)."""
 
     def __init__(self, kernel: Kernel, loads: Mapping[TileUse, AxisJoin]) -> None:
         self.definitions: dict[str, list[Stmt]] = {}
