@@ -192,10 +192,7 @@ def _attributes(record: TileOperation, attrs: Mapping[str, AttributeValue]) -> t
 
 
 def _scalar(value: Expr | bool | int | float, tile_types: Sequence[DType]) -> Expr:
-    """Return `value` as an expression. A number gets the last tile's type if its kind fits.
-
-    raises: KernelTypeError if `value` is neither an expression nor a number.
-    """
+    """Return `value` as an expression; a number in the last tile's type if that fits. raises: KernelTypeError else."""
     if isinstance(value, (Var, Const, Special, Op, Cast)):
         return value
     if not isinstance(value, (bool, int, float)):

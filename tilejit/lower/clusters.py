@@ -69,10 +69,7 @@ _REACHING = frozenset({ARRIVE_AT_PEER.name, *(row.name for row in MULTICAST_LOAD
 
 
 def synchronize_clusters(kernel: Kernel) -> Kernel:
-    """Make the CTAs of a cluster start and end together if one accesses the shared memory of another.
-
-    kernel: at lane level, with arrivals already lowered.
-    """
+    """Make a cluster's CTAs start and end together if one accesses another's memory, in a kernel without `Arrive`."""
     if kernel.cluster is None or not any(s.name in _REACHING for s in walk.each(kernel.body, Instruction)):
         return kernel
     values = ThreadValues(kernel.threads)

@@ -42,10 +42,7 @@ def placed_tiles(op: TileOp) -> dict[str, Placed]:
 
 
 def schedule(tiles: Mapping[str, Placed]) -> DigitSchedule:
-    """Return the iteration space of an operation, split into digits.
-
-    raises: LayoutError if tiles distribute a dimension over threads and have no common digits.
-    """
+    """Return the iteration space of an operation in digits. raises: LayoutError if tiles have no common digits."""
     return DigitSchedule.of(tiles["dst"][0].shape, tiles)
 
 

@@ -21,10 +21,7 @@ P = TypeVar("P", bound=Plan)
 
 @dataclass(frozen=True)
 class Verdict(Generic[P]):
-    """The variant chosen for an operation, and its plan.
-
-    list_declines, list_elsewhere: compute `declines` and `elsewhere` on demand.
-    """
+    """The variant chosen for an operation, and its plan."""
 
     op: TileOp
     chosen: Variant[P]

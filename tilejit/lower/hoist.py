@@ -118,7 +118,6 @@ class _Hoisting(Rewriting):
         return (replace(stmt, start=start, stop=stop, step=step, body=self._loop_body(stmt.body)),)
 
     def _loop_body(self, body: Block) -> Block:
-        """Rewrite the body of a loop. Invariant code is appended to the enclosing block."""
         self._preheaders.append(self._open_block)
         self._rewritten.append({})
         made = self.block(body)

@@ -56,10 +56,7 @@ from .variant import DispatchContext, Variant
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A kernel at lane level, and the verdict on each tile operation in program order.
-
-    addressed: the local buffers in local memory, each with the place in the source of the access that needs it.
-    """
+    """A kernel at lane level, its verdicts in program order, and the place that needs each `addressed` local buffer."""
 
     kernel: Kernel
     verdicts: tuple[Verdict[Any], ...]

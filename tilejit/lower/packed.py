@@ -79,7 +79,6 @@ def _fit(elements: Iterable[int], kernel: Kernel) -> bool:
 
 
 def _is_packed(stmt: Alloc) -> bool:
-    """True if `stmt` allocates a tile in registers with two elements each."""
     buffer = stmt.buffer
     return buffer.space == "local" and buffer.dtype.is_half and not stmt.addressed and _elements(buffer) % 2 == 0
 

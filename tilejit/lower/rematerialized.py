@@ -79,10 +79,7 @@ class Recomputed:
         return not any(isinstance(p, Load) or (isinstance(p, Var) and p.name in self._assigned) for p in parts)
 
     def element(self, region: Region, index: Sequence[Expr]) -> Expr | None:
-        """Return an element of a local tile at an index of the region, or None if it must be read.
-
-        index: one int32 per dimension, except those of extent 1.
-        """
+        """Return an element of a local tile, or None if it must be read. index: without dimensions of extent 1."""
         asked: dict[str, TileOp] = {}
         element = self._element(region, index, asked)
         if element is not None:
@@ -149,7 +146,6 @@ def _without(names: Set[str], stmt: Stmt) -> tuple[Stmt, ...]:
 
 
 def _fills(stmt: Stmt, names: Set[str]) -> bool:
-    """True if a statement only defines or writes local tiles among `names`."""
     match stmt:
         case Alloc() | BufferView():
             return stmt.buffer.root.name in names

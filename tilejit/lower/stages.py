@@ -87,14 +87,10 @@ class Stages:
         return after | {stmt.var.name} if isinstance(stmt, Let) and stmt.var.name in self.values else after
 
     def same(self, first: Expr, second: Expr, current: frozenset[str]) -> bool:
-        """True if two stages are certainly equal."""
         return self._defined(first, current) == self._defined(second, current)
 
     def differ(self, first: Expr, second: Expr, current: frozenset[str]) -> bool:
-        """True if two stages certainly differ.
-
-        Stages `step % stages` differ if the difference of their steps is a constant that is no multiple of `stages`.
-        """
+        """True if two stages certainly differ, as `i % 4` and `(i + 1) % 4` do."""
         x, y = self._defined(first, current), self._defined(second, current)
         match x, y:
             case Const(a), Const(b):

@@ -233,6 +233,7 @@ def outside(op: TileOp, *spaces: str) -> str:
 
 
 def copy_sides(op: TileOp) -> tuple[Region, Region]:
+    """Return the destination and the source of a copy."""
     return op.region("dst"), op.region("src")
 
 
@@ -296,10 +297,7 @@ def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
 def needs(
     instruction: _Needed | Callable[[TileOp], _Needed], what: str = "", hint: str = ANOTHER_TARGET
 ) -> Condition:
-    """Return the condition that the target has `instruction`, which may depend on the operation.
-
-    what: the instruction's description in the reason, by default its name.
-    """
+    """Return the condition that the target has `instruction`, which the reason calls `what` (by default its name)."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         needed = instruction if isinstance(instruction, (Capability, Family)) else instruction(op)

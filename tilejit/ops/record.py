@@ -206,10 +206,7 @@ class TileOperation:
         return self.positions[operand]
 
     def ordered(self, operands: Mapping[str, Given]) -> tuple[Given | None, ...]:
-        """Return operands in order, with None for an omitted one before a given one.
-
-        raises: KeyError if an operand does not exist.
-        """
+        """Return operands in order, None for one omitted before a given one. raises: KeyError for an unknown name."""
         last = max([self.position(name) for name in operands], default=-1)
         return tuple([operands.get(operand.name) for operand in self.operands[: last + 1]])
 

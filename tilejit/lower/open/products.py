@@ -152,6 +152,5 @@ def _fits(wanted: Projection | None, there: Projection, tile: TileUse) -> bool:
 
 
 def _conversion(wanted: Projection, use: Use) -> int:
-    """Return the cost per warp of a conversion through shared memory by 32-bit words."""
     words = -(-wanted.layout.storage().size() * use.region.dtype.bytes // 4)
     return 2 * BARRIER + 2 * words * (ACCESS + WAVEFRONT)

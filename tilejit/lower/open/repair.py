@@ -263,10 +263,7 @@ class Rewriter:
         return _View.of(part, shape, use.labels)
 
     def _seen(self, use: Use) -> _View | None:
-        """Return the layout of a use over its labels, or None for a part that doesn't consist of whole periods.
-
-        Equal uses share one object.
-        """
+        """Return the layout of a use over its labels, one object for equal uses; None if a part lacks whole periods."""
         source = self.sources[use.tile]
         key = id(source.layout.layout), source.layout.slots, use.tile.shape, use.labels
         if not use.cuts and key in self._views:

@@ -23,10 +23,7 @@ _THREAD = 1 << 32
 
 
 def addresses(region: Region, values: Mapping[str, int] | None = None) -> Array:
-    """Return the address of each element of a region of memory, in elements.
-
-    values: variable name -> value, by default from `launch_values`; other names get the default of `evaluate`.
-    """
+    """Return the address of each element of a region, in elements. values: of variables, by default `launch_values`."""
     names = launch_values((region,)) if values is None else values
     layout, at = region.buffer.layout, _coordinates(region, names)
     if isinstance(layout, Strided):

@@ -33,10 +33,7 @@ def prove_reductions(reductions: Reductions, op: TileOp) -> None:
 
 
 def prove_folds(folds: Folds, op: TileOp) -> None:
-    """Raise AssertionError unless each place of each destination combines all of its elements once and in order.
-
-    The order is that of their indices, row-major over the reduced axes.
-    """
+    """Raise AssertionError unless each place of each destination combines its elements once, in row-major order."""
     result_of, threads = _results(op), len(folds.order)
     slots = folds.src.shape[2]
     pairs = [(to, of) for to, of in PAIRS if to in op.tiles]

@@ -61,7 +61,7 @@ def common_type(name: str, dtypes: tuple[DType, ...]) -> DType:
 
 @cache
 def value_type(name: str, compute: DType) -> DType:
-    """Return the type of a value computed in type `compute`: the same, or bool_."""
+    """Return the type of a value computed in type `compute`: bool_ for comparisons and logic, else the same."""
     return ELEMENTWISE[name].value_type(compute)
 
 

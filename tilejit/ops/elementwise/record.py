@@ -147,7 +147,7 @@ class Elementwise:
         return not dtype.is_float or (self.accuracy is None and self.approximation is None)
 
     def value_type(self, compute: DType) -> DType:
-        """Return the type of a value computed in type `compute`: the same, or bool_."""
+        """Return the type of a value computed in type `compute`: bool_ if `gives_bool`, else the same."""
         return bool_ if self.gives_bool else compute
 
     def result_type(self, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | str:
