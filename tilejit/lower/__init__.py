@@ -18,8 +18,8 @@ __all__ = [
 
 
 def lower(kernel: Kernel, target: Target) -> Lowered:
-    """Lower a kernel to lane level, and record the variant chosen for each tile operation.
+    """Lower `kernel` to lane level, and record the variant chosen for each tile operation.
 
-    raises: DispatchError if no variant accepts an operation.
+    raises: DispatchError if no variant accepts an operation, or the target lacks an instruction.
     """
     return _lower(kernel, target, VARIANTS)

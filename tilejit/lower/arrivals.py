@@ -1,7 +1,4 @@
-"""Lowering of arrivals at barriers: the instance synchronizes if it must, and its leader arrives.
-
-If a multicast copy fills a stage in several CTAs of a cluster, its release arrives at the barriers of all of them.
-"""
+"""Lowering of arrivals at barriers: the instance of the scope synchronizes if it must, and its leader arrives."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from .synchronization import synchronizing_arrivals
 
 
 def expand(kernel: Kernel) -> Kernel:
-    """Replace each `Arrive` of a kernel at lane level by instructions."""
+    """Return `kernel`, which is at lane level, with each `Arrive` replaced by instructions."""
     if Arrive not in walk.inventory(kernel.body).kinds:
         return kernel
     b = Builder(defined_names(kernel.body))
@@ -35,7 +32,7 @@ def expand(kernel: Kernel) -> Kernel:
 
 
 def _arrive(b: Builder, stmt: Arrive, threads: int, peers: Sequence[Expr], *, synchronizes: bool) -> None:
-    """Emit one arrival. peers: the ranks of the other CTAs that it arrives at."""
+    """Emit one arrival, also at the barriers of the CTAs with the ranks `peers`."""
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     b.span = stmt.span
     if synchronizes:

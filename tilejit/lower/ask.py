@@ -27,18 +27,18 @@ from .variant import DispatchContext
 
 Start = int | Var
 
-#: bytes to which allocators of frameworks align at least; assumed if no alignment is given
+#: alignment in bytes assumed for global tensors; allocators of array frameworks guarantee at least this much
 _GLOBAL_ALIGN = 16
 _OPERANDS = "pass tj.operand(...), numbers and tj.sym(...), the destination first"
 
 
 @dataclass(frozen=True, slots=True)
 class OperandSpec:
-    """A buffer, or a region of one, as an operand of `dispatch`.
+    """A buffer, or a region of a buffer, as an operand of `dispatch`.
 
     region: (start, extent) per dimension, or None for the whole buffer.
-    strides: of a global tensor without a layout; "runtime" if they are known only at launch (the last one is 1).
-    align: bytes that divide the base address and those strides.
+    strides: of a global tensor, or None to use `layout`; "runtime" if known only at launch (the last stride is 1).
+    align: bytes that divide the base address and the run-time strides.
     """
 
     space: str
@@ -50,7 +50,7 @@ class OperandSpec:
     align: int
 
     def named(self, name: str) -> Region:
-        """Return the region, with `name` as the name of its buffer."""
+        """Return the operand as a region of a buffer called `name`."""
         buffer = Buffer(name, self.space, self.dtype, self.shape, self._layout(name), self.align)
         window = self.region or tuple((0, n) for n in self.shape)
         starts = tuple(build.const(s, buffer.index_dtype) if isinstance(s, int) else s for s, _ in window)
@@ -77,10 +77,11 @@ def operand(
     strides: str | Sequence[int] | None = None,
     align: int | None = None,
 ) -> OperandSpec:
-    """Describe a buffer, or a region of one, for `dispatch`.
+    """Return a description of a buffer, or of a region of a buffer, for `dispatch`.
 
     space: "global", "shared", "local" or "tmem". region: (start, extent) per dimension; a start may be a `sym`.
     strides: "runtime" for a global tensor whose strides are known only at launch. align: in bytes.
+    raises: KernelTypeError if an argument is invalid or doesn't fit the others.
 
     Example:
         tile = tj.operand("local", (32, 8), tj.float32, layout=S[(32, 8) : (1 @ laneid, 1)])
@@ -112,7 +113,7 @@ def operand(
             f"only global tensors have strides; {space} buffers have a layout", hint="give layout=S[...] instead"
         )
     if isinstance(strides, str) and strides != "runtime":
-        raise KernelTypeError(f"strides={strides!r}", hint='give "runtime", or one number per dimension')
+        raise KernelTypeError(f"strides={strides!r} is not valid", hint='give "runtime", or one number per dimension')
     steps = strides if strides is None or isinstance(strides, str) else tuple(int(s) for s in strides)
     if align is None:
         align = _GLOBAL_ALIGN if space == "global" else allocation.alignment(space, element, placed)
@@ -125,12 +126,12 @@ def _check_inside(window: Sequence[tuple[Start, int]], shape: tuple[int, ...], s
         if first < 0 or first + extent > size:
             raise KernelTypeError(
                 f"[{start} : {start} + {extent}] leaves dimension {dim} of the {space} buffer, whose extent is {size}",
-                hint="only regions of global tensors may pass the edge",
+                hint="only regions of global tensors may extend past the edge",
             )
 
 
 def sym(name: str, *, multiple_of: int = 1, dtype: DType = int64) -> Var:
-    """Return a value known only at run time and divisible by `multiple_of`.
+    """Return a variable whose value is known only at run time and is a multiple of `multiple_of`.
 
     Example:
         part = tj.operand("global", (64, 64), tj.float16, region=((tj.sym("i", multiple_of=8), 8), (0, 64)))
@@ -147,12 +148,13 @@ def dispatch(
     target: str | targets.Target = "sm_90a",
     **attrs: AttributeValue,
 ) -> Verdict[Any]:
-    """Return the variant that carries out an operation, its plan, and why the other variants decline.
+    """Return the variant chosen for an operation, its plan, and the reasons why the other variants decline.
 
     operands: in the operation's order, destination first. A scalar may be a number; None omits an optional operand.
     threads: of the CTA.
     attrs: the operation's attributes, such as variant="reg", require_bits=128, or precision="tf32" of a gemm.
-    raises: DispatchError if no variant accepts the operation.
+    raises: DispatchError if no variant accepts the operation, or its name, scope, operand count or an attribute is
+    invalid; KernelTypeError if a value isn't an operand.
 
     Example:
         dst, src = (tj.operand(space, (32, 32), tj.float16) for space in ("shared", "global"))
@@ -180,7 +182,7 @@ def dispatch(
 
 
 def _attributes(record: TileOperation, attrs: Mapping[str, AttributeValue]) -> tuple[tuple[str, AttributeValue], ...]:
-    """Return the attributes in the record's order, without those that are None."""
+    """Return the attributes that aren't None, in the record's order. raises: DispatchError if one is invalid."""
     stated = {name: value for name, value in attrs.items() if value is not None}
     for name, value in stated.items():
         fault = record.attribute_fault(name, value)
@@ -190,7 +192,7 @@ def _attributes(record: TileOperation, attrs: Mapping[str, AttributeValue]) -> t
 
 
 def _scalar(value: Expr | bool | int | float, tile_types: Sequence[DType]) -> Expr:
-    """Convert a number like a weak literal: to the type of the last tile if its kind allows that."""
+    """Return `value` as an expression; a number in the last tile's type if that fits. raises: KernelTypeError else."""
     if isinstance(value, (Var, Const, Special, Op, Cast)):
         return value
     if not isinstance(value, (bool, int, float)):

@@ -39,32 +39,32 @@ from ..remember import LIMIT
 from ..scopes import SCOPES
 from ..source import Span
 
-#: Loops of at most this many iterations are unrolled. Two unrolled copies of 64 iterations, to local memory and back,
-#: are 326 lines of PTX instead of 79, and take four times as long from lowering to PTX.
+#: Loops of at most this many iterations are unrolled. Unrolling two copies of 64 iterations, to local memory and back,
+#: gives 326 lines of PTX instead of 79, and takes four times as long from lowering to PTX.
 _UNROLLED = 32
 
-#: Exchange buffers per kind (scope, type and shape). Further operations of the kind reuse them after a barrier.
+#: most exchange buffers with equal scope, type and shape; further operations reuse them after a barrier
 _OWN_BUFFERS = 8
 
-#: If exchange buffers take more bytes than this, new kinds share pools. Up to this size, pools are powers of two.
-#: A tile that grows in a chain of `tj.cat` is a new kind each time.
+#: Once exchange buffers take this many bytes, those of a new scope, type or shape share pools, since each `tj.cat` of
+#: a growing tile would add a buffer. Sizes of pools up to this many bytes are powers of two.
 _OWN_BYTES = 16 * 1024
 
 
 def instances_of(scope: str, threads: int) -> tuple[int, Expr]:
-    """Return how many instances of a scope a CTA has, and the index of the one that the current thread belongs to."""
+    """Return how many instances of `scope` a CTA of `threads` threads has, and the index of the current thread's."""
     number = SCOPES[scope].number_id
     count = 1 if number is None else -(-threads // SCOPES[scope].threads(threads))
     return count, build.const(0, int32) if number is None or count == 1 else Special(number.name)
 
 
-#: Loops of at most this many iterations are emitted as straight code. LLVM needs a third less time for two copies than
-#: for a loop, and unrolling a loop later costs more (0.3 ms in `square_root` of `tests/bench/bench_compile.py`).
+#: Loops of at most this many iterations are emitted as straight-line code. LLVM compiles two copies of a body in a
+#: third less time than a loop, and `unroll` costs more (0.3 ms in `square_root` of `tests/bench/bench_compile.py`).
 WRITTEN_OUT = 2
 
 
 def filled(registers: Vector, value: Expr, span: Span | None) -> list[Stmt]:
-    """Return stores of `value` to each register of a vector."""
+    """Return a store of `value` to each register of the vector `registers`."""
     each = [build.add(registers.offset, at) for at in range(registers.width)]
     return [Store(Vector(registers.buffer, offset), value, span=span) for offset in each]
 
@@ -74,7 +74,7 @@ _ZERO, _ONE = (build.const(number, int32) for number in (0, 1))
 
 @lru_cache(LIMIT)
 def _linear(count: int) -> TileLayout:
-    """Return a contiguous layout. Cached, since most buffers have few elements."""
+    """Return a contiguous layout. Cached, since buffers have few different sizes."""
     return TileLayout.row_major((count,))
 
 
@@ -87,18 +87,15 @@ def opaque_zero(name: str) -> tuple[Vector, Block]:
 
 
 class Builder:
-    """Collects the statements of one kernel's lowering.
-
-    taken: names in use in the kernel.
-    """
+    """Collects the statements of one kernel's lowering. taken: names in use in the kernel."""
 
     def __init__(
         self, taken: Set[str] = frozenset(), addressed: Mapping[str, Span | None] | None = None, *,
         has_checks: bool = False,
     ) -> None:
-        #: returns a stem with a number, unique in the kernel
+        #: returns a name that is unique in the kernel: a stem and a number
         self.name = FreshNames(taken).name
-        #: names of the local buffers in local memory -> their place in the source
+        #: name of each local buffer in local memory -> its place in the source
         self.addressed = dict(addressed or {})
         #: statements at the kernel's beginning, such as scratch buffers and thread indices
         self.head: list[Stmt] = []
@@ -118,7 +115,6 @@ class Builder:
 
     @property
     def params(self) -> tuple[TensorMapParam, ...]:
-        """The parameters that lowering adds to the kernel."""
         return tuple(self._maps.values())
 
     def tensor_map(self, spec: TensorMapSpec, *, written: bool, share: BoxShare | None = None) -> Var:
@@ -136,7 +132,6 @@ class Builder:
 
     @property
     def made(self) -> list[Stmt]:
-        """The statements of the innermost open block."""
         return self._open[-1]
 
     def append(self, stmt: Stmt) -> None:
@@ -145,7 +140,7 @@ class Builder:
     def move(
         self, dst: Vector, src: Vector, cond: Expr = TRUE, otherwise: Expr | None = None, order: str = ""
     ) -> None:
-        """Move a vector if `cond` holds. Otherwise registers get `otherwise`, and memory is unchanged."""
+        """Move `src` to `dst` if `cond` holds. If not, store `otherwise` in `dst`; without it, `dst` is unchanged."""
         if not isinstance(cond, Const):
             self._open[-1].append(Move(dst, src, cond, otherwise, order, span=self.span))
         elif cond.value:
@@ -155,7 +150,7 @@ class Builder:
 
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:
-        """Collect the statements appended inside the context in a list of their own."""
+        """Collect the statements appended inside the context in a separate list."""
         self._open.append([])
         try:
             yield self._open[-1]
@@ -165,7 +160,7 @@ class Builder:
     def let(self, stem: str, value: Expr, within: tuple[int, int] | None = None) -> Expr:
         """Bind `value` to a fresh variable with its known facts. Constants and variables are returned unchanged.
 
-        within: (least, greatest) value, if tighter than what can be derived.
+        within: (least, greatest) value, if tighter than what can be derived; a variable is then bound too.
         """
         if isinstance(value, Const) or (isinstance(value, Var) and within is None):
             return value
@@ -182,7 +177,7 @@ class Builder:
         return var
 
     def thread(self, scope: str, threads: int) -> Expr:
-        """Return the thread's index in its scope, less than `threads`. The kernel has one variable for it."""
+        """Return the thread's index in its instance of `scope`, less than `threads`. Each scope has one variable."""
         if threads == 1:
             return build.const(0, int32)
         if scope not in self._threads:
@@ -193,13 +188,12 @@ class Builder:
         return self._threads[scope]
 
     def scratch(self, stem: str, dtype: DType, count: int) -> Buffer:
-        """Allocate per-thread registers."""
         buffer = Buffer(self.name(stem), "local", dtype, (count,), _linear(count), dtype.bytes)
         self.head.append(Alloc(buffer, span=self.span))
         return buffer
 
     def opaque_zero(self) -> Vector:
-        """Return a register with a zero that is opaque to LLVM and ptxas; the kernel has one."""
+        """Return the kernel's register with a zero that is opaque to LLVM and ptxas."""
         if self._zero is None:
             self._zero, made = opaque_zero(self.name("zero"))
             self.head.extend(made)
@@ -208,11 +202,10 @@ class Builder:
     def exchange(
         self, scope: str, threads: int, stem: str, dtype: DType, layout: TileLayout, *, is_idle: bool = False
     ) -> tuple[Buffer, Expr]:
-        """Return shared memory for exchanges between the threads of a scope, and the offset of their instance.
+        """Return shared memory for exchanges between the threads of a scope, and the offset of the instance's part.
 
-        A barrier precedes it if the previous contents may still be read. The caller synchronizes between writing and
-        reading.
-        threads: of the CTA. layout: of one instance's part, in elements. is_idle: a barrier already precedes it.
+        The memory is an `exchange_buffer`; the caller synchronizes between writing and reading.
+        threads: of the CTA. layout: of one instance's part, in elements. is_idle: a barrier already precedes each use.
         """
         part = layout.footprint()
         instances, number = instances_of(scope, threads)
@@ -224,7 +217,7 @@ class Builder:
     def exchange_buffer(self, scope: str, buffer: Buffer, *, is_idle: bool = False) -> Buffer:
         """Allocate a shared buffer through which the threads of a scope exchange values, or reuse an earlier one.
 
-        A barrier precedes it if the previous contents may still be read: in an earlier iteration of a loop, or by the
+        Emit a barrier if the previous contents may still be read: in an earlier iteration of a loop, or by the
         operation whose buffer is reused.
         is_idle: True if a barrier already precedes each iteration.
         """
@@ -239,10 +232,10 @@ class Builder:
         return made
 
     def pooled_exchange_buffer(self, scope: str, buffer: Buffer, instances: int) -> Buffer:
-        """Like `exchange_buffer`, for an operation with a single buffer.
+        """Like `exchange_buffer`, but return a view of a shared pool if there are many kinds of buffers.
 
-        If there are many kinds of buffers, return a view of a pool, which kinds of all sizes share. Several `instances`
-        of a scope don't wait for each other, and their parts of a pool would overlap, so they don't use one.
+        The operation must have a single buffer. If a scope has several `instances`, no pool is used: instances don't
+        wait for each other, and their parts of the pool would overlap.
         """
         is_known = (scope, replace(buffer, name="")) in self._exchange_buffers
         if instances > 1 or is_known or len(self._exchange_buffers) < _OWN_BUFFERS or self._own_bytes < _OWN_BYTES:
@@ -261,14 +254,14 @@ class Builder:
         return view
 
     def _guard_reuse(self, scope: str, *, is_reused: bool, is_idle: bool = False) -> None:
-        """Emit a barrier if the buffer's previous contents may still be read. is_reused: by another operation."""
+        """Emit a barrier if the previous contents may still be read. is_reused: another operation used the buffer."""
         if (self.is_repeated and not is_idle) or (is_reused and not self.is_repeated):
             self.append(Sync(scope, span=self.span))
 
     def passage(self, stem: str, dtype: DType, count: int, via: Buffer) -> Buffer:
-        """Return a per-thread buffer for elements on their way to `via`: registers, or local memory if a loop remains.
+        """Return a per-thread buffer for elements to be copied to `via`, in registers if the copying loop is unrolled.
 
-        Operations share the local memory; none of them keeps values in it.
+        Otherwise it is in local memory, which operations share, so its contents don't outlive an operation.
         """
         if self.unrolls(count, via):
             return self.scratch(stem, dtype, count)
@@ -284,7 +277,7 @@ class Builder:
         self.addressed.setdefault(buffer.root.name, self.span)
 
     def is_addressed(self, buffer: Buffer) -> bool:
-        """True if a local buffer is in local memory."""
+        """True if a local buffer is in local memory, not in registers."""
         return buffer.root.name in self.addressed or buffer in self._passages.values()
 
     @contextmanager
@@ -298,7 +291,7 @@ class Builder:
 
     @contextmanager
     def loop(self, stem: str, trips: int, *, unrolled: bool) -> Iterator[Expr]:
-        """Emit a loop; with one iteration, only its body with the constant 0."""
+        """Emit a loop and yield its index. A single iteration is emitted without a loop and yields the constant 0."""
         if trips == 1:
             yield _ZERO
             return
@@ -312,7 +305,7 @@ class Builder:
         return self.loop("round", trips, unrolled=self.unrolls(trips, *buffers))
 
     def each_round(self, trips: int, *buffers: Buffer) -> Iterator[Expr]:
-        """Like `rounds`, but write a very short loop out: yield each index as a constant."""
+        """Like `rounds`, but emit a very short loop as straight-line code and yield each index as a constant."""
         if trips <= WRITTEN_OUT and self.unrolls(trips, *buffers):
             for iteration in range(trips):
                 yield build.const(iteration, int32)
@@ -326,7 +319,7 @@ class Builder:
 
     @contextmanager
     def when(self, cond: Expr) -> Iterator[None]:
-        """Emit the statements of the context so that they run if `cond` holds. A constant condition emits no branch."""
+        """Emit the statements of the context under an `If` on `cond`. A constant condition emits no branch."""
         if isinstance(cond, Const) and cond.value:
             yield
             return
@@ -337,7 +330,7 @@ class Builder:
 
     @contextmanager
     def either(self, cond: Expr) -> Iterator[AbstractContextManager[None]]:
-        """Emit a branch: the statements inside for a true `cond`, those inside the yielded context for a false one."""
+        """Emit a branch. Statements of the context run if `cond` holds, those of the yielded context otherwise."""
         with self.block() as then:
             orelse: list[Stmt] = []
             yield self._orelse(orelse)
@@ -354,7 +347,7 @@ class Builder:
         orelse.extend(inner)
 
     def take(self) -> tuple[Stmt, ...]:
-        """Remove and return the statements appended so far, outside any block."""
+        """Remove and return the statements appended so far; no block may be open."""
         assert len(self._open) == 1
         taken, self._open[0] = tuple(self._open[0]), []
         return taken

@@ -1,6 +1,6 @@
 """Ranks of CTAs in a cluster, and the barriers at which the CTAs start and end together.
 
-A multicast copy, and the release of what it filled, reach the CTAs along one axis of the cluster:
+A multicast copy, and the release of the memory that it filled, reach the CTAs along one axis of the cluster:
 
     cluster (2, 3)    CTA (x, y) has rank x + 2 y
     along axis 0      0 1, 2 3, 4 5       along axis 1      0 2 4, 1 3 5
@@ -8,7 +8,7 @@ A multicast copy, and the release of what it filled, reach the CTAs along one ax
 A CTA that accesses the shared memory of others must not start before their barriers are initialized. It must not end
 while others may still arrive at its barriers, since shared memory lives as long as a thread of the CTA. The cluster
 barrier counts only threads that haven't exited, so it suffices that some threads of each CTA wait there at the end.
-They arrive with release semantics, because an arrival at another CTA may be in flight for some time.
+These threads arrive with release semantics, since their arrivals at other CTAs may still be in flight.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from ..isa.tma import MULTICAST_LOADS
 
 
 def multicast_mask(cluster: Cluster, axis: int) -> Expr:
-    """Return the mask of the CTAs that share this CTA's row along an axis; bit i is CTA i."""
+    """Return the mask of the CTAs in this CTA's row along `axis`, including this CTA; bit i is CTA i."""
     every = sum([1 << rank * _step(cluster, axis) for rank in range(cluster[axis])])
     mask = build.const(every, int32)
     return build.cast(mask if has_one_axis(cluster, axis) else build.left_shift(mask, _first(cluster, axis)), uint16)
 
 
 def peer_ranks(cluster: Cluster, axis: int) -> Iterator[Expr]:
-    """Yield the ranks of the other CTAs in this CTA's row along an axis."""
+    """Yield the ranks of the other CTAs in this CTA's row along `axis`."""
     count, rank = cluster[axis], Special(rank_name(cluster, axis))
     for apart in range(1, count):
         if count & (count - 1):
@@ -50,19 +50,17 @@ def peer_ranks(cluster: Cluster, axis: int) -> Iterator[Expr]:
 
 
 def _step(cluster: Cluster, axis: int) -> int:
-    """Return the difference of rank between neighbours along an axis."""
     return math.prod(cluster[:axis])
 
 
 def _first(cluster: Cluster, axis: int) -> Expr:
-    """Return the rank of the first CTA in this CTA's row along an axis."""
     if has_one_axis(cluster, axis):
         return build.const(0, int32)
     return build.sub(Special(rank_name(cluster)), build.mul(Special(rank_name(cluster, axis)), _step(cluster, axis)))
 
 
 def release_axes(body: Block) -> Mapping[str, int]:
-    """Map the name of each barrier whose releases reach several CTAs to their axis of the cluster."""
+    """Map the name of each barrier buffer whose releases reach several CTAs to their axis of the cluster."""
     return {alloc.buffer.name: alloc.reach for alloc in walk.each(body, Alloc) if alloc.reach is not None}
 
 
@@ -71,7 +69,7 @@ _REACHING = frozenset({ARRIVE_AT_PEER.name, *(row.name for row in MULTICAST_LOAD
 
 
 def synchronize_clusters(kernel: Kernel) -> Kernel:
-    """Make the CTAs of a cluster start and end together if a kernel at lane level, after `arrivals`, needs that."""
+    """Make a cluster's CTAs start and end together if one accesses another's memory, in a kernel without `Arrive`."""
     if kernel.cluster is None or not any(s.name in _REACHING for s in walk.each(kernel.body, Instruction)):
         return kernel
     values = ThreadValues(kernel.threads)
@@ -83,10 +81,11 @@ def synchronize_clusters(kernel: Kernel) -> Kernel:
 
 
 def _leave_at_end(body: Block, values: ThreadValues, coming: int, arriving: int, leave: Instruction) -> Block:
-    """Insert `leave` where threads end, in the last statements of a kernel or of a branch at its end.
+    """Insert `leave` before each exit of the threads that reach `body`.
 
-    If threads diverge there by their ids, a side whose threads never arrive at other CTAs doesn't wait: ptxas would
-    treat the code of the copying warp as divergent (per-thread registers, every copy twice, 10 % more instructions).
+    If the kernel ends in a branch on thread ids, a side whose threads never arrive at other CTAs doesn't wait: ptxas
+    would treat the code of the copying warp as divergent (per-thread registers, every copy twice, 10 % more
+    instructions).
     coming: the threads that may reach `body`, thread i as bit i. arriving: those that arrive at other CTAs anywhere.
     """
     last = body[-1] if body else None
@@ -103,7 +102,6 @@ def _leave_at_end(body: Block, values: ThreadValues, coming: int, arriving: int,
 
 
 def _arriving_threads(body: Block, values: ThreadValues) -> int:
-    """Return the threads that may arrive at other CTAs, thread i as bit i."""
     every = zip(walk.statements(body), comers(body, values), strict=True)
     arriving = [each for stmt, each in every if isinstance(stmt, Instruction) and stmt.name == ARRIVE_AT_PEER.name]
     return reduce(or_, arriving, 0)

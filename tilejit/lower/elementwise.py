@@ -13,7 +13,7 @@ from .schedule.placement import Placement, place
 from .schedule.views import DigitSchedule, broadcast_along
 from .variant import SCOPE, TYPES, Condition, DispatchContext
 
-#: a tile's placement, and for each dimension of the destination the placement's dimension that varies with it
+#: a tile's placement, and for each dimension of the destination the corresponding dimension of the placement, or None
 Placed = tuple[Placement, tuple[int | None, ...]]
 
 #: tile operations that compute each element independently
@@ -28,14 +28,13 @@ def _broadcasts(op: TileOp, context: DispatchContext) -> str | None:
     return None
 
 
-#: conditions of every elementwise variant
 ELEMENTWISE_CONDITIONS = (SCOPE, TYPES, Condition("broadcast", _broadcasts))
 
 
 def placed_tiles(op: TileOp) -> dict[str, Placed]:
-    """Return each tile's placement, and which of its dimensions varies with each dimension of the destination.
+    """Return each tile's placement, and its dimension that corresponds to each dimension of the destination.
 
-    It is None if the tile lacks the dimension or broadcasts it. Dimensions of extent 1 are left out.
+    The dimension is None if the tile lacks it or broadcasts it. Dimensions of extent 1 are left out.
     raises: LayoutError if a tile doesn't belong to the scope.
     """
     shape = op.region("dst").shape
@@ -43,13 +42,10 @@ def placed_tiles(op: TileOp) -> dict[str, Placed]:
 
 
 def schedule(tiles: Mapping[str, Placed]) -> DigitSchedule:
-    """Split the iteration space of an operation into digits.
-
-    raises: LayoutError if tiles distribute a dimension over threads and have no common digits.
-    """
+    """Return the iteration space of an operation in digits. raises: LayoutError if tiles have no common digits."""
     return DigitSchedule.of(tiles["dst"][0].shape, tiles)
 
 
 def inputs_of(op: TileOp, b: Builder) -> list[str | Expr]:
-    """Return the inputs of the per-element computation, in order: tiles by name, scalars as variables."""
+    """Return the inputs of `op` in order: the name of each tile, and each scalar as a variable or constant."""
     return [name if isinstance(o, Region) else b.let("scalar", o) for name, o in op.inputs.items()]

@@ -21,10 +21,7 @@ P = TypeVar("P", bound=Plan)
 
 @dataclass(frozen=True)
 class Verdict(Generic[P]):
-    """The variant chosen for an operation, and its plan.
-
-    list_declines, list_elsewhere: compute `declines` and `elsewhere` on demand.
-    """
+    """The variant chosen for an operation, and its plan."""
 
     op: TileOp
     chosen: Variant[P]
@@ -75,9 +72,10 @@ class Verdict(Generic[P]):
 
 
 def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any], ...]) -> Verdict[Any]:
-    """Choose the variant of the highest priority that accepts `op`.
+    """Return the verdict on `op`: the accepting variant of the highest priority, and its plan.
 
-    raises: DispatchError if none accepts, with each variant's reasons, or if two have the same priority.
+    raises: DispatchError if the call names an unknown variant, none accepts (with each variant's reasons), or two
+    accept at the same priority.
     """
     ordered = _candidates(op, variants)
     declined: dict[str, Decline] = {}
@@ -118,7 +116,7 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
 
 
 def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Variant[Any]]:
-    """Return the variants to consider: the one that the call names, or all with a priority, highest first."""
+    """Return the variant that the call names, or all with a priority. raises: DispatchError if the name is unknown."""
     name = op.attr("variant")
     if name is None:
         return _by_priority(variants).get(op.name, ())
@@ -132,7 +130,6 @@ def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Vari
 
 @lasting
 def _by_operation(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[Any]]]:
-    """Map each operation to its variants, highest priority first."""
     table: dict[str, list[Variant[Any]]] = {}
     for variant in sorted(variants, key=lambda v: (-(v.priority or 0), v.name)):
         for operation in variant.operations:
@@ -149,7 +146,7 @@ def _by_priority(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[A
 def _refusal(
     op: TileOp, context: DispatchContext, ordered: Sequence[Variant[Any]], declined: Mapping[str, Decline]
 ) -> DispatchError:
-    """Build the error that lists each variant's reasons. declined: the declines of plans, by variant."""
+    """Return the error that lists each variant's reasons. declined: the declines of plans, by variant."""
     declines: dict[str, tuple[str, ...]] = {}
     hints: list[str] = []
     tested: dict[Condition, str | None] = {}
@@ -165,6 +162,6 @@ def _refusal(
     forced = op.attr("variant")
     which = "no variant accepts" if forced is None else f"variant {forced} doesn't accept"
     message = "\n".join([f"{which} this {op.scope}.{op.name}", *rows])
-    # prefer a hint that helps on this target
+    # prefer a hint that helps without changing the target
     hint = next((each for each in hints if each != ANOTHER_TARGET), hints[0] if hints else None)
     return DispatchError(message, span=op.span, hint=hint, declines=declines)

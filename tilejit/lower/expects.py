@@ -1,4 +1,4 @@
-"""Lowering of `Expect`: the bytes that a phase awaits are registered with an arrival if possible.
+"""Lowering of `Expect`: an arrival registers the bytes that a phase awaits, if possible.
 
     warp.expect full[s] bytes 16384          if leads: the copy of A
     if leads: the copy of A                  if leads: the copy of B
@@ -79,8 +79,8 @@ class _OpenExpect:
 class _Folding:
     """Merges expects into arrivals, in program order.
 
-    Barriers are compared by value numbers: a `Let` has that of its value, and an assignment gives its variable a fresh
-    one. Only variables on which the indices of barriers depend are numbered.
+    Barriers are compared by value number. A `Let` gives its variable the number of its value if the index of a barrier
+    depends on it; an assignment gives its variable a fresh number.
     """
 
     def __init__(self, body: Block) -> None:
@@ -151,15 +151,14 @@ class _Folding:
 
 
 def _indexing(body: Block) -> frozenset[str]:
-    """Return the variables on which the indices of barriers depend."""
     barriers = [stmt.place for stmt in walk.each(body, Expect)] + [stmt.place for stmt in walk.each(body, Arrive)]
     return sources(body, [index for place in barriers for index in walk.indices(place)])
 
 
 def _still_open(open: list[_OpenExpect], statements: Iterable[Stmt]) -> list[_OpenExpect]:
-    """Return the expects that an arrival after these statements may still take over.
+    """Return the expects that an arrival after `statements` may still take over.
 
-    This excludes expects that a jump may skip, and those whose phase may be complete: after another arrival in this
+    This excludes expects that a jump may skip, and expects whose phase may be complete: after another arrival in this
     block, or after an arrival of another thread, whose effects this thread may have observed.
     """
     for stmt in statements:
@@ -171,7 +170,7 @@ def _still_open(open: list[_OpenExpect], statements: Iterable[Stmt]) -> list[_Op
 
 
 def _may_observe_others(stmt: Stmt) -> bool:
-    """True if a thread may observe other threads' effects from this statement on."""
+    """True if a thread may observe other threads' effects from `stmt` on."""
     match stmt:
         case WaitPhase() | Sync() | Atomic():
             return True

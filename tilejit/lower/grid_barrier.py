@@ -2,7 +2,7 @@
 
 The first CTA adds 2**31 minus the number of other CTAs, and each other CTA adds 1. When all have arrived, the highest
 bit has flipped, and the other bits are 0 again, which leaves the word ready for the next barrier. A launch receives the
-word as an argument; launches of one kernel on two streams would share a variable of the module.
+word as an argument, because launches of one kernel on two streams would share a variable of the module.
 
 source: grid synchronization of CUDA's cooperative groups.
 """
@@ -24,7 +24,7 @@ _HIGHEST = 1 << 31
 
 
 def wait(b: Builder) -> None:
-    """Synchronize all threads of the grid. Memory accesses before the barrier happen before those after it."""
+    """Emit a barrier of all threads of the grid. Memory accesses before the barrier happen before those after it."""
     span = b.span
     place = Vector(BARRIER, build.const(0, int64))
     b.append(Sync("cta", span))

@@ -23,7 +23,7 @@ from .stages import CHANGING, Stages, stage_of
 
 
 def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[str, str]:
-    """Map barriers to their guards, both by buffer name, in a kernel at lane level.
+    """Return the guard of each guarded barrier in `kernel`, which is at lane level; both are buffer names.
 
     coming: the threads that may execute a statement, by its id, thread i as bit i.
     """
@@ -52,9 +52,10 @@ def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[st
 def _needs_all_waiters(
     kernel: Kernel, at: Sequence[Arrive], arrivals: int, waiting: int, coming: Mapping[int, int]
 ) -> bool:
-    """True if no phase can complete before every waiter has arrived.
+    """True if no phase of a barrier can complete before every waiter has arrived at it.
 
-    All arrivals have one scope, and the barrier expects as many as instances may arrive, which include all waiters.
+    That is so if all its arrivals have one scope, it expects an arrival of each instance that may arrive, and every
+    waiting thread may arrive.
     at: the arrivals at the barrier. waiting: the threads that may wait, thread i as bit i.
     """
     if len({stmt.scope for stmt in at}) != 1:
@@ -78,7 +79,7 @@ class _PassedWait:
 
 @dataclass(frozen=True, slots=True)
 class _WaitState:
-    """current: the variables of stages whose definitions still hold."""
+    """The waits passed, and the variables of stages whose definitions still hold (`current`)."""
 
     waits: frozenset[_PassedWait] = frozenset()
     current: frozenset[str] = frozenset()
@@ -86,7 +87,7 @@ class _WaitState:
 
 @dataclass(frozen=True, slots=True)
 class _WaitAnalysis(Analysis[_WaitState]):
-    """The waits that each thread has certainly passed. barriers: the names of all barriers."""
+    """The waits that a thread has passed on every path. barriers: the names of all barriers."""
 
     kinds = frozenset({Arrive, *CHANGING})
 

@@ -5,7 +5,7 @@
       …                                             let at = r.1 + k * 64
 
 Comparisons and divisions by variables stay in the loop (see `loop_depths`). A sum whose terms change in several loops
-is expanded at its uses, so that it can be added to their invariant terms before the loop.
+is expanded at its uses, so that its outer terms and invariant terms of the use are added before the loop.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal"})
 
 @dataclass(slots=True, eq=False)
 class _OpenBlock:
-    """A block that is being emitted. values, views: hoisted definitions in it, by the identity of their expression."""
+    """A block that is being emitted. values, views: definitions hoisted into it, by the id of their expression."""
 
     made: list[Stmt] = field(default_factory=list)
     values: dict[int, tuple[Expr, Var]] = field(default_factory=dict)
@@ -74,8 +74,8 @@ class _OpenBlock:
 class _Hoisting(Rewriting):
     """Hoists in one walk over the kernel. `_preheaders` holds, for each enclosing loop, the block around it.
 
-    `_sums` holds variables that were expanded at their uses. `_rewritten` caches rewritten expressions for the body of
-    each enclosing loop.
+    `_sums` maps the variables to expand at their uses to their sums. `_rewritten` caches rewritten expressions for
+    the body of each enclosing loop.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -118,7 +118,6 @@ class _Hoisting(Rewriting):
         return (replace(stmt, start=start, stop=stop, step=step, body=self._loop_body(stmt.body)),)
 
     def _loop_body(self, body: Block) -> Block:
-        """Rewrite the body of a loop. Invariant code is appended to the enclosing block."""
         self._preheaders.append(self._open_block)
         self._rewritten.append({})
         made = self.block(body)
@@ -153,7 +152,7 @@ class _Hoisting(Rewriting):
         return (stmt if made is value else replace(stmt, value=made),)
 
     def _is_sum(self, var: Var, value: Expr) -> bool:
-        """Record a sum whose terms change in several loops, to be expanded at its uses; True if it is one."""
+        """True if `value` is a sum whose terms change in several loops; if so, record it for expansion at its uses."""
         if not value.dtype.is_integer or not isinstance(value, Op) or value.name != "add":
             return False
         terms, constant = summands(value, self._sums)
@@ -202,7 +201,7 @@ class _Hoisting(Rewriting):
 
     def _store(self, stmt: Store) -> tuple[Stmt, ...]:
         place, value = stmt.place, stmt.value
-        # most values are float operations
+        # fast path: most values are float operations
         is_float = isinstance(value, Op) and value.dtype.is_float
         level = len(self._preheaders)
         value = self._operation(value, level) if isinstance(value, Op) and is_float else self.expr(value)
@@ -214,7 +213,7 @@ class _Hoisting(Rewriting):
         if stmt.var is not None:
             self._depths.variables[stmt.var.name] = len(self._preheaders)
         for operand in (*stmt.outputs, *stmt.inputs):
-            # most operands are registers at constant offsets, which stay
+            # fast path: most operands are registers at constant offsets
             if type(operand) is not Vector or type(operand.offset) is not Const or operand.buffer.name in self._buffers:
                 break
         else:
@@ -229,7 +228,7 @@ class _Hoisting(Rewriting):
         return var
 
     def expr(self, expr: Expr, inside: int | None = None) -> Expr:
-        """Rewrite an expression at a loop depth, by default that of the current statement."""
+        """Return `expr` rewritten for the loop depth `inside`, by default that of the current statement."""
         level = len(self._preheaders) if inside is None else inside
         if type(expr) is Const or not level:
             return expr
@@ -250,7 +249,7 @@ class _Hoisting(Rewriting):
         return entry[1]
 
     def _operation(self, op: Op, level: int) -> Expr:
-        """Rewrite the operands of an operation that stays. Most are floats in registers, which are left alone."""
+        """Rewrite the operands of an operation that stays, except constants and registers at constant offsets."""
         args: list[Expr] = []
         for arg in op.args:
             place = arg.place if isinstance(arg, Load) else None
@@ -272,7 +271,7 @@ class _Hoisting(Rewriting):
         return entry[1]
 
     def _here(self, expr: Expr, level: int) -> Expr:
-        """Rewrite an expression that changes in the innermost loop, with hoisted parts."""
+        """Rewrite an expression that changes in the innermost loop; its invariant parts are hoisted."""
         if isinstance(expr, Op):
             if expr.name == "add" and expr.dtype.is_integer:
                 return self._sum(expr, level)
@@ -322,13 +321,13 @@ class _Hoisting(Rewriting):
 
 
 def _knows_more(var: Var, value: Expr) -> bool:
-    """True if a variable's facts are tighter than those of its value; then they may hold only where it is defined."""
+    """True if a variable's facts are tighter than those of its value, and so may hold only at its definition."""
     (low, high), (least, greatest) = _range(var), _range(value)
     return low > least or high < greatest or gcd(var.multiple_of, multiple_of(value)) != var.multiple_of
 
 
 def _range(expr: Expr) -> tuple[int, int]:
-    """Return the least and the greatest value, or those of the type if unknown."""
+    """Return the least and the greatest value of `expr`; an unknown bound is that of its type."""
     (least, greatest), (low, high) = bounds(expr), full_range(expr.dtype)
     return (low if least is None else least), (high if greatest is None else greatest)
 

@@ -16,10 +16,7 @@ from .builder import Builder
 
 
 def leads(b: Builder, scope: str, threads: int) -> Expr:
-    """Return a condition that is true in the leader of each instance. All threads of the instance must execute it.
-
-    threads: of the CTA.
-    """
+    """Return a condition that holds in the leader of each instance of `scope`; all of its threads must compute it."""
     if SCOPES[scope] is THREAD or threads == 1:
         return TRUE
     if threads % WARP_THREADS:

@@ -56,10 +56,7 @@ from .variant import DispatchContext, Variant
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A kernel at lane level, and the verdict on each tile operation in program order.
-
-    addressed: the local buffers in local memory, each with the place in the source of the access that needs it.
-    """
+    """A kernel at lane level, its verdicts in program order, and the place that needs each `addressed` local buffer."""
 
     kernel: Kernel
     verdicts: tuple[Verdict[Any], ...]
@@ -67,11 +64,12 @@ class Lowered:
 
 
 def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) -> Lowered:
-    """Lower a kernel with `variants`. In a debug kernel each plan is proved correct.
+    """Lower `kernel` with `variants`. In a debug build, prove each plan correct.
 
     If an operation needs a local buffer in local memory, the whole kernel is lowered again, since earlier operations
     accessed it as registers. The buffer stays there for the whole kernel, like an array in C: moving it there and
     back at each access would copy all of it in each iteration of a loop.
+    raises: DispatchError if no variant accepts an operation, or the target lacks an instruction.
     """
     recomputed = Recomputed(kernel)
     context, taken = DispatchContext(target, kernel.threads, recomputed, kernel.cluster), defined_names(kernel.body)
@@ -99,7 +97,6 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
 
 
 def _prefetches(params: Sequence[TensorMapParam], span: Span | None) -> tuple[Stmt, ...]:
-    """Return the statements by which the CTA's first thread prefetches all tensor maps."""
     if not params:
         return ()
     fetched = tuple([Instruction(PREFETCH.name, (), (param.var,), span) for param in params])
@@ -107,7 +104,6 @@ def _prefetches(params: Sequence[TensorMapParam], span: Span | None) -> tuple[St
 
 
 def _cached(stmt: Stmt, cache: str) -> Stmt:
-    """Add a cache hint to a move of global memory; return any other statement unchanged."""
     is_global = isinstance(stmt, Move) and "global" in (stmt.dst.buffer.space, stmt.src.buffer.space)
     return replace(stmt, cache=cache) if isinstance(stmt, Move) and is_global else stmt
 
@@ -123,7 +119,7 @@ class _Walk:
     ) -> None:
         self.recomputed = recomputed
         self.debug = debug
-        # verdicts keep this function alive, and nothing else of the walk
+        # not a method, since verdicts keep it alive and would keep the walk alive too
         self.dispatch_operation: Dispatch = lambda op: dispatch(op, context, variants)
         self.builder = builder
         self.verdicts: list[Verdict[Any]] = []
@@ -214,7 +210,7 @@ class _Walk:
         cache = op.attr(CACHE.name)
         if isinstance(cache, str):
             made[before:] = walk.rewrite(tuple(made[before:]), lambda stmt: (_cached(stmt, cache),))
-        # a buffer allocated at the kernel's beginning belongs to this operation only
+        # lane IR with a buffer allocated at the kernel's beginning isn't reused: the buffer belongs to this operation
         if reuse is not None and not any(isinstance(each, Alloc) for each in self.builder.head[head:]):
             self.reusable[reuse] = LoweredOperation(verdict, tuple(made[before:]))
 
@@ -234,7 +230,7 @@ class _Walk:
             self.builder.append(replace(stmt, value=replace(stmt.value, place=Vector(place.buffer, offset))))
             return
         if place.buffer.dtype.is_fp8 and not isinstance(offset, Const):
-            # fp8 has no select
+            # an element at a run-time index is selected from registers, but fp8 has no select
             self.builder.address(place.buffer)
         index = choice(self.builder, RegisterRun(place.buffer, offset, 1))
         value: Expr | None = None
@@ -258,7 +254,7 @@ class _Walk:
             self.builder.append(replace(stmt, place=Vector(place.buffer, start, span=place.span)))
 
 
-#: lowers a statement of this class; all others stay unchanged
+#: class of statements -> the method that lowers them; other statements stay unchanged
 _LOWERED: dict[type[Stmt], Callable[[_Walk, Any], None]] = {
     TileOp: _Walk.operation, If: _Walk.branch, For: _Walk.loop, Loop: _Walk.loop, Let: _Walk.let, Store: _Walk.store,
     Atomic: _Walk.atomic, Arrive: _Walk.barrier_access, WaitPhase: _Walk.barrier_access, Expect: _Walk.expect,

@@ -44,7 +44,7 @@ from ..layout import TileLayout
 from ..source import Span
 from .builder import opaque_zero
 
-#: registers per thread for everything but these tiles; with 32 elements in 64 registers ptxas spilled nothing
+#: registers per thread for values other than packed tiles; with 32 elements in 64 registers ptxas spilled nothing
 OTHER_REGISTERS = 30
 
 
@@ -75,12 +75,10 @@ def keep(kernel: Kernel) -> Kernel:
 
 
 def _fit(elements: Iterable[int], kernel: Kernel) -> bool:
-    """True if tiles of these numbers of elements fit in a thread's registers as float32."""
     return sum(elements) + OTHER_REGISTERS <= most_of_a_thread(kernel)
 
 
 def _is_packed(stmt: Alloc) -> bool:
-    """True for the allocation of a tile with two elements per register."""
     buffer = stmt.buffer
     return buffer.space == "local" and buffer.dtype.is_half and not stmt.addressed and _elements(buffer) % 2 == 0
 
@@ -102,13 +100,13 @@ def _reads(statements: Sequence[Stmt]) -> dict[Buffer, list[int]]:
 
 
 def _converted(expr: Expr) -> Sequence[Load]:
-    """Return the loads of local 16-bit floats whose values an expression computes with."""
+    """Return the loads of local 16-bit floats inside `expr`, unless `expr` itself is the load."""
     loads = [load for load in walk.loads(expr) if load is not expr]
     return [load for load in loads if load.dtype.is_half and load.place.buffer.space == "local"]
 
 
 def _last_barriers(barriers: list[int], reads: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield each read that a barrier separates from the previous read, after the last such barrier."""
+    """Yield (barrier, read) for each read separated from the previous read, with the last barrier between the two."""
     for before, after in zip(reads, reads[1:], strict=False):
         at = bisect_left(barriers, after)
         if at and barriers[at - 1] > before:
@@ -116,7 +114,7 @@ def _last_barriers(barriers: list[int], reads: list[int]) -> Iterator[tuple[int,
 
 
 def _insertion_point(statements: Sequence[Stmt], block: Block) -> Stmt:
-    """Return the last definition that depends on data from other threads, or the barrier if there is none.
+    """Return the last 32-bit definition that depends on data from other threads, or the barrier if there is none.
 
     statements: the barrier and those after it. block: the block of the barrier, which also contains the definition.
     """
@@ -146,7 +144,7 @@ def _inputs(stmt: Stmt) -> Iterator[Expr | Place]:
 
 
 def _depends_on_shared(part: Expr | Place, dependent: set[str]) -> bool:
-    """True if an input is in shared memory or computed from that. dependent: variables and buffers with such data."""
+    """True if `part` is in shared memory or depends on it. dependent: variables and buffers that do."""
     if isinstance(part, Var):
         return part.name in dependent
     return isinstance(part, Vector) and (part.buffer.space == "shared" or part.buffer.root.name in dependent)
@@ -169,7 +167,7 @@ class _Zero:
         return Vector(buffer, build.const(0, int32))
 
     def renewals(self, buffers: Sequence[Buffer], stmt: Stmt) -> Iterator[Stmt]:
-        """Yield the statements that make the words of tiles opaque. stmt: the barrier or definition before them."""
+        """Yield the statements that make the words of tiles opaque, to be inserted after `stmt`."""
         zero = self.place
         if buffers and isinstance(stmt, Let):
             seen, zero = self._register("seen", stmt.var.dtype), self._register("zero", uint32)

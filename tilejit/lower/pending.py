@@ -59,7 +59,7 @@ from ..ir.walk import Block, Place
 from ..isa import ROWS, WAITS, AsyncWork
 from ..source import Span
 
-#: least number of groups that the analysis distinguishes, for errors that say how many a wait may leave unfinished
+#: fewest groups that the analysis distinguishes; errors report how many groups a wait may leave unfinished
 _GROUPS = 8
 
 #: name of the placeholder for waits at joins of control flow
@@ -72,7 +72,7 @@ _ABSENCE = "absence"
 def add_wait_registers(kernel: Kernel) -> Kernel:
     """Add to each wait of a kernel at lane level the registers that may be pending there.
 
-    raises: KernelTypeError if a register is used that may be pending, with the places of both.
+    raises: KernelTypeError if a pending register is used, or the kernel may end with work pending that must be awaited.
     """
     instructions = walk.each(kernel.body, Instruction)
     started = {ROWS[name].starts for name in {stmt.name for stmt in instructions}}
@@ -128,7 +128,7 @@ _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
-    """most_groups: counts of groups saturate here. stops: variables at which loops stop."""
+    """Finds the registers that may be pending. most_groups: counts saturate here. stops: variables where loops stop."""
 
     kinds = frozenset({Instruction, Assign, *walk.VARIABLES})
 
@@ -171,7 +171,6 @@ class _InFlight(Analysis[_State]):
         return frozenset(every if committed is None else [self.grouped(p, committed) for p in every])
 
     def grouped(self, pending: _Pending, committed: AsyncWork) -> _Pending:
-        """Return the pending work after one more group of `committed` work."""
         if pending.work is not committed:
             return pending
         return replace(pending, groups=min(pending.groups + 1, self.most_groups))
@@ -201,10 +200,7 @@ def _defined(stmt: Stmt) -> str | None:
 
 
 def _least_stop(loop: For | Loop) -> tuple[str, int] | None:
-    """Return the variable at which a loop stops, and its lower bound if the loop ran; None if that is unknown.
-
-    It is known if the loop counts up from a constant and doesn't assign the variable.
-    """
+    """Return the variable at which a loop stops, and its lower bound if the loop ran; None if that is unknown."""
     if isinstance(loop, Loop) or not (isinstance(loop.start, Const) and isinstance(loop.stop, Var)):
         return None
     step = facts.bounds(loop.step)[0]
@@ -214,12 +210,11 @@ def _least_stop(loop: For | Loop) -> tuple[str, int] | None:
 
 
 def _may_hold(cond: Expr, least: Iterable[tuple[str, int]]) -> bool:
-    """True unless lower bounds of variables make a condition false."""
     return _decided(cond, dict(least)) is not False
 
 
 def _decided(cond: Expr, least: Mapping[str, int]) -> bool | None:
-    """Evaluate a comparison with constants, given lower bounds of variables; None if the result isn't known."""
+    """Return the value of a comparison with a constant, given lower bounds of variables; None if it isn't known."""
     match cond:
         case Op(name="logical_not", args=(arg,)):
             answer = _decided(arg, least)
@@ -231,7 +226,6 @@ def _decided(cond: Expr, least: Mapping[str, int]) -> bool | None:
 
 
 def _raised(expr: Expr, least: Mapping[str, int]) -> Expr:
-    """Return the expression with the lower bound of its variable applied."""
     if isinstance(expr, Cast):
         return replace(expr, x=_raised(expr.x, least))
     if not isinstance(expr, Var) or expr.name not in least:
@@ -264,7 +258,7 @@ def _completes(stmt: Instruction, pending: _Pending) -> bool:
 
 
 def unfinished(stmt: Instruction) -> int:
-    """Return how many of the latest groups a wait leaves unfinished."""
+    """Return how many of the latest groups a wait leaves unfinished; 0 if it counts no groups."""
     leaves = ROWS[stmt.name].leaves
     count = None if leaves is None else stmt.inputs[leaves]
     return int(count.value) if isinstance(count, Const) else 0
@@ -279,7 +273,7 @@ def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = Fals
     for stmt in body:
         touched = isinstance(stmt, walk.COMPOUND) and _touches(stmt)
         is_loop = isinstance(stmt, (For, Loop))
-        # not all lanes may take a jump or the next iteration, and the wait needs all of them
+        # some lanes may leave by a jump or skip the next iteration, and the wait needs all lanes
         if (is_loop and touched) or (in_touched_loop and _jumps(stmt)):
             joined.append(Instruction(_JOINT, span=stmt.span))
         in_loop = touched if is_loop else in_touched_loop
@@ -290,9 +284,9 @@ def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = Fals
 
 
 def _with_absences(body: Block, stops: Collection[str]) -> Block:
-    """Insert absences at sides of branches on `stops` that lack the waits of the other path.
+    """Insert an absence on each side of a branch on `stops` that lacks the waits of the other path.
 
-    The waits are on the other side, or, if this side leaves by a jump, after the branch.
+    These waits are on the other side, or after the branch if the side ends in a jump.
     """
 
     def on_both_sides(stmt: Stmt) -> tuple[Stmt]:
@@ -310,7 +304,7 @@ def _with_absences(body: Block, stops: Collection[str]) -> Block:
 
 
 def _compares(cond: Expr, names: Collection[str]) -> bool:
-    """True if a condition depends on one of these variables, and reads no memory."""
+    """True if a condition depends on one of the variables `names`, and reads no memory."""
     parts = list(walk.subexpressions(cond))
     return any(isinstance(x, Var) and x.name in names for x in parts) and not any(isinstance(x, Load) for x in parts)
 
@@ -326,7 +320,6 @@ def _leaves(body: Block) -> bool:
 
 
 def _touches(stmt: Stmt) -> bool:
-    """True if a statement contains an instruction that starts or awaits work that settles at joins."""
     return any(_settles(s) for s in walk.within(stmt) if isinstance(s, Instruction))
 
 
@@ -345,12 +338,14 @@ def _jumps(stmt: Stmt) -> bool:
 
 
 def _is_changed(stmt: Instruction) -> bool:
-    """True if an instruction is replaced even if nothing is pending."""
     return stmt.name in (_JOINT, _ABSENCE) or ROWS[stmt.name].carries is not None
 
 
 def _carrying(stmt: Instruction, pending: _State) -> Sequence[Stmt]:
-    """Return the replacement of an instruction: a wait gets its registers, and a joint becomes waits or nothing."""
+    """Return the statements that replace `stmt`.
+
+    A wait gets its registers, a placeholder becomes waits or nothing, and waits precede a load into pending registers.
+    """
     unsettled = frozenset(p for p in pending if p.work.settles_at_joins and not p.settled)
     if stmt.name == _JOINT:
         return _waits(unsettled, stmt.span)

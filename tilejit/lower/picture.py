@@ -20,11 +20,11 @@ from .proof.places import Contents, each_element
 from .schedule.launch_values import launch_values
 
 _MOST_ROWS, _MOST_COLUMNS = 32, 24
-#: pixels beyond which a table shows fewer columns, so that two fit on a screen
+#: width in pixels beyond which a table shows fewer columns, so that two tables fit on a screen; and that number
 _WIDE, _FEWER_COLUMNS = 620, 16
-#: empty rows or columns shown around those that are moved, and the least number shown
+#: rows or columns without moved elements to show, and the least number of rows or columns in all
 _CONTEXT, _LEAST = 2, 8
-#: threads listed in a tooltip, and stripes shown, for an element that several threads move
+#: most threads listed in a tooltip and most stripes shown for an element that several threads move
 _MOST_COPIES = 4
 
 #: (thread, place) of one element
@@ -32,7 +32,10 @@ Visit = tuple[int, int]
 
 
 def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> Picture:
-    """Draw the elements that a warp moves in one issue, in each tile of the operation, coloured by thread."""
+    """Draw the elements that a warp moves in one issue, in each tile of the operation, coloured by thread.
+
+    raises: DispatchError if the plan has no such issue, or doesn't move elements one by one.
+    """
     step, inner, number = _step(op, plan, issue)
     moved = MovedElements.of(step, inner, variant)
     if not 0 <= number < max(moved.issues, 1):
@@ -56,7 +59,7 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
 
 
 def _step(op: TileOp, plan: Plan, issue: int) -> tuple[TileOp, Plan, int]:
-    """Return the step of a staged plan that an issue belongs to, and the issue's index in it."""
+    """Return the step of a staged plan that `issue` belongs to (operation, plan), and the issue's index in the step."""
     moves = plan.moves()
     if not isinstance(moves, Staged):
         return op, plan, issue
@@ -83,7 +86,7 @@ class MovedElements:
 
     @staticmethod
     def of(op: TileOp, plan: Plan, variant: str) -> MovedElements:
-        """raises: DispatchError if the plan doesn't move elements one by one."""
+        """Return the elements that a plan moves. raises: DispatchError if it doesn't move them one by one."""
         sides = tuple(op.tiles.values())
         match plan.moves():
             case Moves() as moves:
@@ -102,7 +105,7 @@ class MovedElements:
 
 
 def _passed(passes: Passes) -> tuple[Array, Array, Array]:
-    """Return (issue, receiver and sender, their registers), one row per element."""
+    """Return (issue, receiver and sender, their registers) of the passed elements, one row per element."""
     issue, thread, step = np.indices((*passes.sent.shape, passes.width)).reshape(3, -1)
     sender = passes.sender[issue, thread]
     places = np.stack([passes.kept[issue, thread] + step, passes.sent[issue, sender] + step], axis=1)
@@ -127,7 +130,7 @@ class Panel:
         held = side.held(side.keys(threads, places))
         for element, *visit in zip(held.tolist(), threads.tolist(), places.tolist(), strict=True):
             visits.setdefault(element, []).append((visit[0], visit[1]))
-        # padding holds -1, which is no element
+        # -1 collects visits to padding, and is no element's index
         named = enumerate(side.canonical().tolist())
         return Panel(side.region, {e: visits[first] for e, first in named if first in visits}, leader)
 
@@ -137,7 +140,6 @@ class Panel:
 
     @property
     def legend(self) -> str:
-        """The meaning of the labels."""
         space = self.region.buffer.space
         suffix = {"local": ":register", "tmem": ",lane,column"}.get(space, "")
         return f"thread{suffix} in {space} memory"
@@ -168,7 +170,7 @@ class Panel:
 
 
 def _shown(moved: Sequence[int], extent: int, most: int) -> list[int]:
-    """Return the indices of the rows or columns to show: those with moved elements, and some others."""
+    """Return the indices of the rows or columns to show: those in `moved`, up to `most`, and some around them."""
     wanted = sorted(set(moved))
     return around(wanted, extent, min(most, max(_LEAST, len(wanted) + _CONTEXT)))
 

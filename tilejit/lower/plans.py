@@ -31,7 +31,7 @@ class Plan(ABC):
     @property
     @abstractmethod
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(PTX mnemonic, count per thread)."""
+        """(PTX mnemonic, count per thread) of each instruction."""
 
     @abstractmethod
     def facts(self) -> Facts:
@@ -39,11 +39,11 @@ class Plan(ABC):
 
     @abstractmethod
     def moves(self) -> AllMoves:
-        """Return everything that is moved, multiplied or combined, for `proof.prove`."""
+        """Return the elements that the plan moves, multiplies or combines, for `proof.prove`."""
 
     @abstractmethod
     def schedule(self) -> Array:
-        """Return a table for users, with columns that depend on the variant."""
+        """Return a table of the plan for users; its columns depend on the variant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,10 @@ class VectorPlan(Plan):
         """Return the start of a thread's vector in each tile: its swizzled address, or its register."""
 
     def is_active(self, thread: Expr, iteration: Expr) -> Expr:
-        """Return a condition: True if the thread moves or computes anything in the iteration."""
+        """Return the condition under which a thread moves or computes anything in an iteration."""
         return TRUE
 
     def width_of(self, thread: Expr, iteration: Expr) -> Expr:
-        """Return the number of elements of a thread's vector in an iteration."""
         return build.const(self.vector_width, int32)
 
     @property
@@ -93,7 +92,7 @@ class VectorPlan(Plan):
         return Facts(width, self.rounds, self.vector_bits, self.limit)
 
     def moves(self) -> Moves:
-        """Evaluate the plan's expressions for every iteration of every thread."""
+        """Return the moves, from the plan's expressions evaluated for every iteration of every thread."""
         iterations = Iterations(self.rounds, self.threads, self.regions)
         rows = iterations.holding(self.is_active(*iterations.variables))
         places = iterations.values(*self.places(*iterations.variables))[rows]
@@ -111,13 +110,13 @@ class VectorPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A plan's figures."""
+    """The figures that listings show about a plan."""
 
     #: text for the size of one transfer, or "-"
     width: str
     #: iterations of the loop over vectors, or instructions of a warp
     rounds: int
-    #: of one transfer's memory access; None if widths don't matter
+    #: bits of one memory access; None if widths don't matter
     vector_bits: int | None = None
     #: why vectors aren't wider, or ""
     limit: str = ""
@@ -144,7 +143,7 @@ class JointAccess:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """The elements that the threads of a scope move or compute, one row per piece of a thread.
+    """The elements that the threads of a scope move or compute, one row per piece that a thread moves.
 
     Run-time starts are as near to 0 as possible, and run-time strides are those of `launch_values`. Elements past a
     tensor's edge are included.
@@ -152,7 +151,7 @@ class Moves:
 
     #: the iteration, or the index of a warp's instruction, of shape (rows,)
     issue: Array
-    #: index in the scope, of shape (rows,)
+    #: the thread's index in the scope, of shape (rows,)
     thread: Array
     #: the first element on each side, of shape (rows, sides), destination first. In memory this is an address in
     #: elements, after swizzling; in registers the thread's register, in elements; in tensor memory
@@ -180,12 +179,12 @@ class Products:
     m: int
     n: int
     k: int
-    #: of a factor's element
+    #: bits of a factor's element
     bits: int
-    #: of the scope
+    #: number of threads in the scope
     threads: int
     #: register of each element of a thread's fragments, of shape (instructions, elements) in the instruction's order.
-    #: It is the same for all threads, and -1 for sums without a register of the accumulator.
+    #: It is the same for all threads, and -1 for a sum to which no register of the accumulator belongs.
     acc: Array
     a: Array
     b: Array
@@ -198,7 +197,7 @@ class Products:
 class SharedFactor:
     """A factor that products read in shared memory.
 
-    descriptors: one per instruction, for a buffer at address 0. is_mn_major: rows of A or columns of B are contiguous.
+    descriptors: one per instruction, for a buffer at address 0. is_mn_major: contiguous along M or N, not along K.
     """
 
     descriptors: Array
@@ -226,7 +225,7 @@ class Reductions:
 
     dst: each result's register, of shape (results,). src: the registers that a thread combines, of shape (results,
     values). taken: True if a thread uses the register, of shape (threads, values). partners: the threads whose values
-    make up each thread's result, including itself, of shape (threads, partners).
+    make up each thread's result, including its own, of shape (threads, partners).
     """
 
     dst: Array
@@ -253,8 +252,8 @@ class Folds:
 class Passes:
     """Registers that the threads of a warp send each other, one row per iteration.
 
-    sent, kept: the first register that each thread sends and receives into, of shape (rounds, threads). sender: the
-    thread that it receives from, of the same shape. width: elements per message.
+    sent, kept: the first register that each thread sends, or receives into, of shape (rounds, threads). sender: the
+    thread from which each thread receives, of the same shape. width: elements per message.
     """
 
     sent: Array

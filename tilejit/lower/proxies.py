@@ -56,7 +56,7 @@ from ..source import Span
 _Memory = tuple[str, str]
 _State = frozenset[_Memory]
 
-#: instructions that write the shared memory of several CTAs; those that publish a thread's accesses
+#: names of the instructions that write the shared memory of several CTAs, or that publish a thread's accesses
 _MULTICAST = frozenset(row.name for row in MULTICAST_LOADS.rows())
 _ORDERING = frozenset(row.name for row in (*SYNCHRONIZING, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
 
@@ -76,7 +76,7 @@ def with_fences(kernel: Kernel) -> Kernel:
 
 
 def check_multicast(tile: Kernel, lane: Kernel) -> None:
-    """Raise DispatchError if threads access memory that other CTAs of the cluster write.
+    """Raise DispatchError if ordinary instructions access memory that other CTAs of the cluster write.
 
     The release of this memory to the other CTAs orders only asynchronous accesses that have been waited for. Parts of a
     buffer that no multicast copy fills belong to the CTA.
@@ -96,7 +96,7 @@ def check_multicast(tile: Kernel, lane: Kernel) -> None:
         if name is not None and not (places and all(are_apart(a, b) for a in places for b in fills)):
             raise DispatchError(
                 f"other CTAs copy to {name} with multicast=: only products of warpgroups and copies by TMA may read "
-                "what they fill, and no thread may write it",
+                "the filled memory, and no thread may write it",
                 span=stmt.span,
                 hint="read it by gemm_async, or copy it without multicast=; rows that no such copy fills are exempt",
             )
@@ -108,15 +108,13 @@ def _fence(space: str, span: Span | None) -> Instruction:
 
 @dataclass(frozen=True, slots=True)
 class _Accesses:
-    """The memory accesses of a kernel."""
-
     #: id of an instruction -> the memory that it accesses asynchronously
     issued: Mapping[int, _State]
     #: arguments that may alias each other
     overlapping: frozenset[str]
-    #: accessed asynchronously
+    #: memory accessed asynchronously
     touched: _State
-    #: written asynchronously
+    #: memory written asynchronously
     overwritten: _State
     #: shared memory that cp.async writes
     staged: _State
@@ -143,7 +141,7 @@ class _Accesses:
         return _Accesses(issued, overlapping, touched, frozenset(overwritten), frozenset(staged), frozenset(multicast))
 
     def ordinary(self, stmt: Stmt) -> list[tuple[_Memory, bool]]:
-        """Return the memory, not registers, that a statement accesses ordinarily, and whether it writes it."""
+        """Return the memory that a statement accesses without the async proxy, each with whether it is written."""
         if isinstance(stmt, Instruction):
             return [] if id(stmt) in self.issued else _addressed(ROWS[stmt.name], stmt)
         if not isinstance(stmt, walk.ACCESSING):
@@ -151,14 +149,13 @@ class _Accesses:
         return [((place.buffer.space, place.buffer.root.name), writes) for place, writes in walk.in_memory(stmt)]
 
     def dirtied(self, stmt: Stmt) -> _State:
-        """Return the memory that a statement makes dirty."""
         dirty: set[_Memory] = set()
         for memory, writes in self.ordinary(stmt):
             dirty |= self._same(memory) & (self.touched if writes else self.overwritten)
         if isinstance(stmt, Instruction) and ROWS[stmt.name].completes is CP_ASYNC:
             dirty |= self.staged & self.touched
         if acquires(stmt):
-            # accesses of other threads that precede the acquire
+            # other threads may have accessed the memory before the matching release
             dirty |= {memory for memory in self.touched if memory[0] == "global"}
         return frozenset(dirty)
 
@@ -175,7 +172,7 @@ class _Accesses:
         return dirty.intersection([memory for each in stmt.then for memory in self.issued.get(id(each), ())])
 
     def _issues(self, stmt: If) -> bool:
-        """True if only a leader takes the branch, to start asynchronous work for its instance."""
+        """True if a branch only starts or commits asynchronous work, as a leader does for its instance."""
         return not stmt.orelse and all(
             isinstance(each, Instruction) and (ROWS[each.name].asynchronous or ROWS[each.name].commits is not None)
             for each in stmt.then
@@ -189,7 +186,7 @@ class _Accesses:
 
 
 def _addressed(row: Row, stmt: Instruction) -> list[tuple[_Memory, bool]]:
-    """Return the memory that an instruction accesses by address, except barriers, and whether it writes it."""
+    """Return the memory, except barriers, that an instruction accesses by address, each with whether it is written."""
     vectors = [v for v in stmt.inputs if isinstance(v, Vector) and v.buffer.space != "local"]
     if not vectors:
         return []
@@ -201,7 +198,7 @@ def _addressed(row: Row, stmt: Instruction) -> list[tuple[_Memory, bool]]:
 
 
 def _described(row: Row, stmt: Instruction, arguments: Mapping[str, str]) -> list[tuple[_Memory, bool]]:
-    """Return the memory that an instruction accesses by descriptors and tensor maps, and whether it writes it.
+    """Return the memory that an instruction accesses by descriptors and tensor maps, each with whether it is written.
 
     arguments: name of a tensor map -> the argument that it is for.
     """
@@ -216,21 +213,21 @@ def _described(row: Row, stmt: Instruction, arguments: Mapping[str, str]) -> lis
 
 
 def releases(stmt: Stmt) -> bool:
-    """True if a statement makes the thread's earlier accesses visible to others."""
+    """True if a fence, barrier or release operation makes the thread's earlier accesses visible to others."""
     if isinstance(stmt, Instruction):
         return stmt.name in _ORDERING
     return isinstance(stmt, (Store, Atomic)) and stmt.order.startswith(("release", "acq_rel"))
 
 
 def acquires(stmt: Stmt) -> bool:
-    """True if a statement may make other threads' accesses visible to this thread."""
+    """True if a load or atomic operation may make other threads' accesses visible to this thread."""
     if isinstance(stmt, Let) and isinstance(stmt.value, Load):
         return stmt.value.order.startswith("acquire")
     return isinstance(stmt, Atomic) and stmt.order.startswith(("acquire", "acq_rel"))
 
 
 class _Dirty(Analysis[_State]):
-    """The memory that may be dirty before a statement, given the fences before earlier ones."""
+    """Analysis of the memory that may be dirty before a statement, given the fences before earlier ones."""
 
     kinds = frozenset({If, Sync, Arrive, Instruction, Let, Store, Move, Atomic})
 

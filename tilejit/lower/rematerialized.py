@@ -4,7 +4,8 @@
     cta.less mask[…], at[…], n             ─▶ element i of mask: i < n
     cta.copy Y[…], y[…], None, mask[…]
 
-So testing the ends of a vector can decide for all of it, and masks that are read nowhere else need no registers.
+So tests of a vector's first and last element can decide for the whole vector, and masks that are read nowhere else
+need no registers.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ _CHEAP = frozenset((
 #: this many operations per element cost about as much as keeping the element in a register
 _MOST_OPERATIONS = 16
 
-#: extents with one element: of a slice, and of an index, which removes the dimension
+#: extents of one element: of a slice (1), and of an index (None), which removes the dimension
 _SINGLE = (1, None)
 
 
 class Recomputed:
     """The tiles whose elements can be recomputed at the statement that is being lowered.
 
-    Each is a tile of integers or bool_, written as a whole by one cheap operation on such tiles and on scalars that are
-    never reassigned. The operation precedes the statement, in its block or an enclosing one.
+    Such a tile has integers or bool_ and is written once, as a whole, by a cheap operation on other such tiles and on
+    scalars that are never reassigned. The operation precedes the statement, in its block or an enclosing one.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -61,7 +62,7 @@ class Recomputed:
         self._definitions = before
 
     def record(self, op: TileOp) -> None:
-        """Record an operation that precedes the following statements."""
+        """Record `op`, which precedes the following statements, if its destination can be recomputed."""
         if op.name not in _CHEAP:
             return
         dst = op.region("dst")
@@ -78,10 +79,7 @@ class Recomputed:
         return not any(isinstance(p, Load) or (isinstance(p, Var) and p.name in self._assigned) for p in parts)
 
     def element(self, region: Region, index: Sequence[Expr]) -> Expr | None:
-        """Return an element of a local tile at an index of the region, or None if it must be read.
-
-        index: one int32 per dimension, except those of extent 1.
-        """
+        """Return an element of a local tile, or None if it must be read. index: without dimensions of extent 1."""
         asked: dict[str, TileOp] = {}
         element = self._element(region, index, asked)
         if element is not None:
@@ -89,7 +87,7 @@ class Recomputed:
         return element
 
     def _element(self, region: Region, index: Sequence[Expr], asked: dict[str, TileOp]) -> Expr | None:
-        """asked: collects the tiles that the element depends on."""
+        """Like `element`. asked: collects the tiles that the element depends on."""
         name = region.buffer.root.name
         op = self._definitions.get(name)
         if op is None or not _is_unmoved(region.buffer):
@@ -123,7 +121,7 @@ class Recomputed:
         return value_of(op, values, dst.dtype)
 
     def remove_unread(self, body: Block) -> Block:
-        """Remove the statements that fill recomputed tiles that nothing reads any more."""
+        """Return `body` without the statements that fill recomputed tiles that nothing else reads."""
         unread = self._unread(body) if self._asked else frozenset()
         return walk.rewrite(body, partial(_without, unread)) if unread else body
 
@@ -148,7 +146,6 @@ def _without(names: Set[str], stmt: Stmt) -> tuple[Stmt, ...]:
 
 
 def _fills(stmt: Stmt, names: Set[str]) -> bool:
-    """True if a statement only defines or writes these local tiles."""
     match stmt:
         case Alloc() | BufferView():
             return stmt.buffer.root.name in names

@@ -3,8 +3,8 @@
     cta.add y[…], x[…], x[…]       unrolled for round.3: store y[round.3] <- x[round.3] + x[round.3]
     cta.add z[…], y[…], y[…]       unrolled for round.4: store z[round.4] <- y[round.4] + y[round.4]
 
-The second operation takes the lane IR of the first, renamed. In long unrolled kernels this is four times as fast as
-planning it.
+The second operation takes the lane IR of the first, renamed. In long unrolled kernels that is four times as fast as
+planning the operation.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .engine import Verdict
 def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
     """Return a key that is equal for operations with the same lane IR up to renaming, or None if `op` isn't reusable.
 
-    Operations are reusable if their operands are local tiles at constant offsets, shared memory (without options), and
-    scalars that are variables or constants.
+    An operation is reusable if its operands are local tiles at constant offsets, regions of shared memory (only if it
+    has no options), and scalars that are variables or constants.
     """
     roots: dict[str, int] = {}
     operands: list[Hashable] = []
@@ -47,7 +47,7 @@ def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
 
 
 def _buffer_key(buffer: Buffer, roots: dict[str, int], b: Builder) -> Hashable:
-    """Return all properties of a buffer except its name. Tiles of one grid share one layout object."""
+    """Return a key of a buffer's properties except its name. Tiles of one grid share a layout object."""
     base = buffer.base
     storage = _buffer_key(base, roots, b) if base is not None else roots.setdefault(buffer.name, len(roots))
     layout = id(buffer.layout)
@@ -63,7 +63,6 @@ def _scalar(operand: Expr | None) -> Hashable:
     return (operand.dtype, repr(operand.value)) if isinstance(operand, Const) else operand
 
 
-#: dispatches one operation
 Dispatch = Callable[[TileOp], Verdict[Any]]
 
 
@@ -99,7 +98,7 @@ class LoweredOperation:
     statements: Block
 
     def reuse_for(self, op: TileOp, b: Builder, dispatch: Dispatch) -> Verdict[Any]:
-        """Emit the lane IR for `op`, whose key is equal."""
+        """Emit the lane IR, renamed for `op`, which has the same `reuse_key`, and return the verdict on `op`."""
         first = self.verdict.op
         pairs = zip(first.operands, op.operands, strict=True)
         buffers: dict[str, Buffer] = {}

@@ -91,7 +91,7 @@ class _Splitting:
         for stmt in body:
             split = _SPLIT.get(type(stmt))
             if split is None or (type(stmt) is Store and stmt.place.buffer.space == "local"):
-                # most stores are to registers; each store to local memory has an address of its own
+                # most stores are to registers; those to local memory rarely share an address
                 self._made.append(stmt)
                 continue
             self._span = stmt.span
@@ -167,7 +167,7 @@ class _Splitting:
         if stmt.var is not None:
             self._changes_here(stmt.var)
         for item in stmt.inputs:
-            # most operands are registers at constant offsets
+            # fast path: most operands are registers at constant offsets
             if type(item) is not Vector or type(item.offset) is not Const:
                 break
         else:
@@ -203,7 +203,7 @@ class _Splitting:
         """Return a view at the offset that all iterations of the innermost loop share, and the remaining offset."""
         dtype = offset.dtype
         if dtype.bits < 64 and not (self._depth and self._is_exact(offset)):
-            # outside loops a 32-bit sum is one term
+            # outside loops a 32-bit sum is not split
             return buffer, offset
         terms, constant = summands(offset, self._sums)
         if not self._depth and len(terms) == 1:
@@ -217,7 +217,7 @@ class _Splitting:
             left.append(integer(constant, dtype))
         rest = added(left)
         if dtype.bits < 64 and not all(map(self._is_exact, (*stages, rest))):
-            # reassociated, an intermediate sum may wrap around
+            # the reassociation may make an intermediate sum wrap around
             return buffer, offset
         for stage in stages:
             buffer = self._view(buffer, stage)

@@ -1,4 +1,4 @@
-"""Stages: the index of the barrier that a statement names in its buffer, for analyses that compare stages.
+"""Stages: the indices of barriers in their buffers, and comparisons of stages for analyses.
 
 A stage such as `int32(uint32(i) % 4)` changes with `i`. So a comparison is given the *current* variables: those whose
 definitions still hold, because nothing that they depend on has been redefined since.
@@ -31,7 +31,7 @@ from ..ir.nodes import (
     WaitPhase,
 )
 
-#: classes of statements, loops among them, that define or assign a variable
+#: classes of statements, including loops, that define or assign a variable
 CHANGING: frozenset[type[Assign | Let | Declare | For | Atomic | Instruction | WaitPhase]] = frozenset({
     Assign, *walk.VARIABLES,
 })
@@ -50,7 +50,7 @@ class Stages:
 
     @staticmethod
     def of(kernel: Kernel) -> Stages:
-        """Collect the stages in a kernel at lane level."""
+        """Return the variables that the stages of `kernel`, which is at lane level, depend on."""
         lets = {stmt.var.name: stmt.value for stmt in walk.each(kernel.body, Let)}
         values: dict[str, Expr] = {}
         waiting = [stage_of(stmt) for stmt in walk.each(kernel.body, Arrive)]
@@ -59,7 +59,7 @@ class Stages:
         while waiting:
             for name in names_in(waiting.pop()) - effects.keys():
                 effects[name] = {name}
-                # a load may return another value the next time
+                # another evaluation of a load may return another value
                 if name in lets and not walk.loads(lets[name]):
                     values[name] = lets[name]
                     waiting.append(lets[name])
@@ -87,11 +87,10 @@ class Stages:
         return after | {stmt.var.name} if isinstance(stmt, Let) and stmt.var.name in self.values else after
 
     def same(self, first: Expr, second: Expr, current: frozenset[str]) -> bool:
-        """True if two stages are certainly equal."""
         return self._defined(first, current) == self._defined(second, current)
 
     def differ(self, first: Expr, second: Expr, current: frozenset[str]) -> bool:
-        """True if two stages certainly differ, as `step % stages` does for steps not a multiple of `stages` apart."""
+        """True if two stages certainly differ, as `i % 4` and `(i + 1) % 4` do."""
         x, y = self._defined(first, current), self._defined(second, current)
         match x, y:
             case Const(a), Const(b):

@@ -39,10 +39,7 @@ def placements(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
 
 
 def _shared(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
-    """Place shared buffers one after another; dynamically if they exceed what PTX may declare.
-
-    The widest alignments come first, so that there are no gaps, and barriers last.
-    """
+    """Place shared buffers, widest alignment first, barriers last; dynamically if they exceed what PTX may declare."""
     shared = [buffer for buffer in buffers if buffer.space == "shared"]
     shared.sort(key=lambda b: (b.dtype == barrier, -b.align))
     firsts: list[int] = []
@@ -56,7 +53,6 @@ def _shared(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
 
 
 def _columns(buffers: Iterable[Buffer]) -> Iterator[MemoryPlacement]:
-    """Place tensor memory buffers side by side, in program order."""
     end = 0
     for buffer in buffers:
         if buffer.space == "tmem":

@@ -1,7 +1,7 @@
 """Check of waits that leave the latest stores from shared memory unfinished.
 
-A leader issues the stores of its instance, and each thread counts only its own. A warp's leader may be the CTA's or
-another thread. So the latest stores are known only if all that may be pending have one scope.
+A leader issues the stores of its instance, and a wait counts only the stores of its own thread. Leaders of two scopes
+may be one thread or two. So a wait's latest stores are known only if all stores that may be pending have one scope.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check(kernel: Kernel, verdicts: Iterable[Verdict[Any]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _PendingStore:
-    """A store that may be pending. is_read: a wait for reading its source has passed."""
+    """A store that may be pending. is_read: True after a wait for the reads of its source."""
 
     scope: str
     span: Span | None
@@ -64,7 +64,7 @@ class _StoresInFlight(Analysis[frozenset[_PendingStore]]):
 
 def _check(stmt: Instruction, state: frozenset[_PendingStore]) -> None:
     counted = [s for s in state if not (stmt.name == BULK_WAIT_READ.name and s.is_read)]
-    # the first store of each scope
+    # keep the first store of each scope
     counted.sort(key=lambda s: (s.scope, s.span.line if s.span is not None else 0))
     places = {s.scope: s.span for s in reversed(counted)}
     if len(places) < 2:

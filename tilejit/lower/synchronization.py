@@ -9,7 +9,7 @@ can't get ahead if
 - it knows that all threads have passed the wait: after `elect.sync`, which finds a warp's leader, all lanes have; and a
   product completes only when all warps of the warpgroup have issued it, each after its waits;
 - the awaited phase can't wrap: each arrival at the barrier follows a wait for another barrier, its *guard*, whose
-  phases need an arrival of every waiting instance, and this arrival isn't that one. A ring is an example:
+  phases need an arrival of every waiting instance, and the leader isn't about to arrive at it. A ring is an example:
 
       consumer   full[s].wait     ...   arrive empty[s]
       producer   empty[s].wait    ...   arrive full[s]       full[s] wraps only when all consumers have arrived
@@ -90,10 +90,10 @@ _MOST_PRODUCTS = 8
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """A wait at which threads of an instance of `scope` may still be while its leader is here.
+    """A wait at which threads of an instance of `scope` may still be when its leader reaches the current statement.
 
     barrier: the buffer. stage: the index of the barrier, or None if it is no longer known.
-    products: issued by the warpgroup since the wait.
+    products: number of products that the warpgroup has issued since the wait.
     """
 
     scope: Scope
@@ -117,7 +117,7 @@ class _SinceBarrier:
 
 
 class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
-    """The analysis for a CTA.
+    """Analysis of the effects and waits of instances since they last synchronized.
 
     guards: barrier -> guard, by buffer name. coming: the threads that may execute a statement, by its id. scopes: those
     of arrivals; effects in other scopes don't matter.
@@ -129,7 +129,7 @@ class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
         self, stages: Stages, guards: Mapping[str, str], coming: Mapping[int, int], scopes: Set[Scope], threads: int
     ) -> None:
         self.stages, self.guards, self.coming, self.scopes = stages, guards, coming, scopes
-        #: leaders are found by `elect.sync`
+        #: True if `elect.sync` finds the leaders
         self.has_leaders = threads % WARP_THREADS == 0
         #: the threads in the warps of each scope's leaders, thread i as bit i
         self.leading = {scope: _leading(scope, threads) for scope in scopes}
@@ -145,7 +145,7 @@ class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
         return any(wait.scope is scope and self.may_miss(wait, stmt, since.current) for wait in since.waits)
 
     def may_miss(self, wait: _Wait, stmt: Arrive, current: frozenset[str]) -> bool:
-        """True if a thread at a wait may miss the end of its phase after an arrival."""
+        """True if a thread that is still at `wait` may miss the end of its phase once `stmt` has arrived."""
         guard = self.guards.get(wait.barrier)
         if guard is None:
             return True
@@ -199,24 +199,23 @@ class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
         return _with_effects(state, self.effect_scopes(stmt))
 
     def effect_scopes(self, stmt: Instruction) -> Collection[Scope]:
-        """Return the scopes in which other threads rely on the effects of an instruction."""
+        """Return the scopes in which other threads may rely on the effects of an instruction."""
         row = ROWS[stmt.name]
         if row.scope is THREAD and (row.asynchronous or row is EXPECT):
             return [s for s in self.scopes if self.may_run_outside_leader_warp(stmt, s)]
         return () if row.elides_sync or not row.memory else self.scopes
 
     def may_run_outside_leader_warp(self, stmt: Stmt, scope: Scope) -> bool:
-        """True if threads may execute a statement that `elect.sync` doesn't synchronize with a scope's leader."""
+        """True if threads in other warps than those of the elected leaders of `scope` may execute `stmt`."""
         return not self.has_leaders or bool(self.coming[id(stmt)] & ~self.leading[scope])
 
     def waits(self, stmt: WaitPhase) -> Iterator[_Wait]:
-        """Yield the wait for each scope whose leader may get ahead of threads at it."""
+        """Yield a wait for each scope whose leader may get ahead of threads at `stmt`."""
         for scope in self.scopes:
             if scope is WARP or self.may_run_outside_leader_warp(stmt, scope):
                 yield _Wait(scope, stmt.place.buffer.name, stage_of(stmt))
 
     def defined(self, stmt: Stmt, state: _SinceBarrier) -> _SinceBarrier:
-        """Return the state after a definition that may invalidate stages."""
         changed = self.stages.changed(stmt)
         if not changed:
             return state
@@ -237,12 +236,11 @@ def _proves_waits_passed(row: Row) -> bool:
 
 
 def _leading(scope: Scope, threads: int) -> int:
-    """Return the threads in the warps of a scope's leaders, thread i as bit i."""
     return sum([(1 << WARP_THREADS) - 1 << first for first in range(0, threads, scope.threads(threads))])
 
 
 def _fewest_products(waits: Iterable[_Wait]) -> frozenset[_Wait]:
-    """Return the waits, but only the latest at each barrier: passing it implies passing the others."""
+    """Return only the latest of waits with equal scope, barrier and stage: passing it implies passing the others."""
     latest: dict[tuple[str, str], list[_Wait]] = {}
     for wait in waits:
         others = latest.setdefault((wait.scope.name, wait.barrier), [])
@@ -256,7 +254,6 @@ def _fewest_products(waits: Iterable[_Wait]) -> frozenset[_Wait]:
 
 
 def _known(wait: _Wait, changed: frozenset[str]) -> _Wait:
-    """Return the wait, without its stage if that depends on changed variables."""
     return replace(wait, stage=None) if wait.stage is not None and names_in(wait.stage) & changed else wait
 
 
@@ -280,6 +277,6 @@ def _synchronized(scope: Scope, state: _SinceBarrier) -> _SinceBarrier:
 
 
 def _passed(state: _SinceBarrier, scope: Scope, products: int = -1) -> _SinceBarrier:
-    """Return the state after all threads have passed waits that more than this number of products follow."""
+    """Return the state after all threads of `scope` have passed waits that more than `products` products follow."""
     passed = [wait for wait in state.waits if wait.scope is scope and wait.products > products]
     return _SinceBarrier(state.pending_effects, state.waits.difference(passed), state.current) if passed else state

@@ -5,7 +5,7 @@
 
 Only threads that access tensor memory execute them, and only in CTAs of several warpgroups, because the warps of one
 warpgroup access different lanes. A barrier of a smaller scope gets both fences, since one of its threads may arrive or
-wait for the others. Code generation adds the fences of the CTA's barrier.
+wait on behalf of the others. Code generation adds the fences of the CTA's barrier.
 
 source: PTX ISA, "tcgen05.fence".
 """
@@ -49,12 +49,12 @@ def with_tensor_fences(kernel: Kernel) -> Kernel:
 
 
 def _hands_over(stmt: Stmt) -> bool:
-    """True if other threads may rely on this thread's earlier accesses."""
+    """True if `stmt` lets other threads rely on this thread's earlier accesses."""
     return isinstance(stmt, Arrive) or _is_partial_barrier(stmt) or releases(stmt)
 
 
 def _takes_over(stmt: Stmt) -> bool:
-    """True if this thread may rely on other threads' earlier accesses."""
+    """True if `stmt` lets this thread rely on other threads' earlier accesses."""
     if isinstance(stmt, Instruction):
         return stmt.name in _BARRIERS
     return isinstance(stmt, WaitPhase) or _is_partial_barrier(stmt) or acquires(stmt)

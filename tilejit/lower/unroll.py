@@ -48,7 +48,7 @@ def unroll_loops(kernel: Kernel) -> Kernel:
     return replace(kernel, body=_Unrolling(kernel).outside(kernel.body))
 
 
-#: emits the statements of one iteration
+#: returns what one statement becomes in the current iteration
 Write = Callable[[], Sequence[Stmt]]
 
 
@@ -69,13 +69,13 @@ class _Unrolling(Rewriting):
         return self._values.expr(expr)
 
     def defined(self, var: Var) -> Var:
-        """Give the variable a fresh name in each iteration."""
+        """Return a variable with a fresh name that replaces `var` in the current iteration."""
         made = replace(var, name=self._names.name(var.name))
         self._values.value(var.name, made)
         return made
 
     def outside(self, body: Block) -> Block:
-        """Process statements outside unrolled loops."""
+        """Return `body`, which is outside unrolled loops, with the unrolled loops in it expanded."""
         made: list[Stmt] = []
         for stmt in body:
             if not isinstance(stmt, walk.COMPOUND):
@@ -94,10 +94,7 @@ class _Unrolling(Rewriting):
         return tuple([made for stmt in body for made in self._prepared(stmt)()])
 
     def _prepared(self, stmt: Stmt) -> Write:
-        """Return the function that emits a statement, compiled on first use.
-
-        Callers go in program order, so that a variable is registered before a nested block uses it.
-        """
+        """Return the function that emits `stmt`, compiled on first use. Definitions must be compiled before uses."""
         write = self._writes.get(id(stmt))
         if write is None:
             write = self._writes[id(stmt)] = _PREPARE.get(type(stmt), _Unrolling._other)(self, stmt)
@@ -198,7 +195,7 @@ class _Unrolling(Rewriting):
         return write
 
     def _hoisted(self, stmt: Alloc | BufferView) -> Write:
-        """Emit nothing: `outside` has moved it before the loop."""
+        """Emit nothing: `outside` has moved the statement before the loop."""
         return lambda: ()
 
 
@@ -206,7 +203,7 @@ def _run(writes: Sequence[Write]) -> list[Stmt]:
     return [stmt for write in writes for stmt in write()]
 
 
-#: compiles statements of a class; all others are rebuilt with their operands
+#: class of statements -> the method that compiles them; others are rebuilt with their operands
 _PREPARE: dict[type, Callable[[_Unrolling, Any], Write]] = {
     Store: _Unrolling._store, Instruction: _Unrolling._instruction, Let: _Unrolling._let, If: _Unrolling._branch,
     For: _Unrolling._for, Move: _Unrolling._move, Alloc: _Unrolling._hoisted, BufferView: _Unrolling._hoisted,

@@ -11,7 +11,7 @@ from ..ops.elementwise import ELEMENTWISE, result_type
 
 
 def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:
-    """Return the value, computed in the operation's type and rounded once, to the type of the destination."""
+    """Return an element of `op` for input elements `values`, computed in the operation's type, then cast to `dtype`."""
     if op.name not in ELEMENTWISE:
         return build.cast(values[0], dtype, op.attr("saturate") is not False)
     rule = result_type(op.name, tuple([v.dtype for v in values]))

@@ -49,15 +49,15 @@ class Variant(Generic[P]):
     when: tuple[Condition, ...]
     #: layout arithmetic, run if all conditions hold; LayoutError means a decline
     plan: Callable[[TileOp, DispatchContext], P | Decline]
-    #: emits lane IR; it can't decline
+    #: emits lane IR; can't decline
     emit: Callable[[P, TileOp, Builder], None]
-    #: names of the optional operands that it supports; operations with other optional operands are declined
+    #: names of the supported optional operands; operations with other optional operands are declined
     honours: tuple[str, ...] = ()
-    #: asynchronous work that it starts, and that users wait for with a separate call
+    #: asynchronous work that the variant starts and users wait for with a separate call
     starts: tuple[AsyncWork, ...] = ()
 
     def accepts(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> bool:
-        """True if all conditions hold. tested: as for `reasons`, which is slower."""
+        """True if all conditions hold and all optional operands given are supported. tested: as for `reasons`."""
         if not _hold(self.operands, op, context, tested):
             return False
         for name in op.options:
@@ -66,7 +66,7 @@ class Variant(Generic[P]):
         return _hold(self.when, op, context, tested)
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
-        """Return the reasons of all failed conditions, of the first tier that has any.
+        """Return the reasons of all failed conditions on operands, or else of those in `when`.
 
         tested: results of conditions, shared between variants so that each condition is tested once.
         """
@@ -98,9 +98,9 @@ class Variant(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class DispatchContext:
-    """The context of an operation.
+    """The context in which a variant is chosen for an operation.
 
-    threads: of the CTA. recomputed: the masks that can be recomputed at the operation; None without a kernel.
+    threads: of the CTA. recomputed: the tiles that can be recomputed at the operation; None without a kernel.
     cluster: CTAs in each dimension of a cluster; None without clusters.
     """
 
@@ -115,10 +115,7 @@ class DispatchContext:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Condition:
-    """A condition on operations.
-
-    test: returns the reason why it fails, or None. hint: the remedy.
-    """
+    """A condition on operations. test: returns the reason why it fails, or None. hint: the remedy."""
 
     name: str
     test: Callable[[TileOp, DispatchContext], str | None]
@@ -128,7 +125,6 @@ class Condition:
 def _hold(
     tier: tuple[Condition, ...], op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]
 ) -> bool:
-    """True if all conditions hold. tested: cache of results."""
     for condition in tier:
         if condition not in tested:
             tested[condition] = condition.test(op, context)
@@ -140,7 +136,6 @@ def _hold(
 def _failed(
     tier: tuple[Condition, ...], op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]
 ) -> list[str]:
-    """Return the reasons of failed conditions. tested: cache of results."""
     reasons = []
     for condition in tier:
         if condition not in tested:
@@ -160,7 +155,7 @@ class Decline:
 
 
 def _too_narrow(plan: Plan, op: TileOp) -> Decline | None:
-    """Return a decline if a plan moves fewer bits at a time than `require_bits`."""
+    """Return a decline if a plan moves fewer bits at a time than `require_bits`, else None."""
     required = op.attr("require_bits")
     if not isinstance(required, int):
         return None
@@ -229,7 +224,7 @@ def _shapes(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def outside(op: TileOp, *spaces: str) -> str:
-    """List the tiles in none of `spaces`, for a reason."""
+    """Return text for a reason: the tiles in none of `spaces`."""
     found: list[str] = []
     for tile in op.tiles.values():
         if tile.buffer.space not in spaces:
@@ -269,24 +264,24 @@ def lead_of(src: Region) -> str:
 
 
 def from_to(src: str, dst: str) -> Condition:
-    """Require a source and a destination in these spaces."""
+    """Return the condition that the source is in `src` and the destination in `dst`."""
     return _memory_pair(f"{src} -> {dst}", {(src, dst)})
 
 
 def between(one: str, *others: str) -> Condition:
-    """Require one side in `one` and the other in one of `others`."""
+    """Return the condition that one side is in `one` and the other in one of `others`."""
     pairs = {pair for other in others for pair in ((one, other), (other, one))}
     return _memory_pair(f"{one} <-> {' or '.join(others)}", pairs)
 
 
 def among(*spaces: str) -> Condition:
-    """Require both sides in some of the spaces."""
+    """Return the condition that each side is in one of `spaces`."""
     *first, last = spaces
     return _memory_pair(f"among {', '.join(first)} and {last}", {(src, dst) for src in spaces for dst in spaces})
 
 
 def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
-    """Require (source, destination) in one of `pairs`. text: the pairs, for the reason."""
+    """Return the condition that (source, destination) is one of `pairs`, which `text` describes in the reason."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         tiles = op.tiles
@@ -302,10 +297,7 @@ def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
 def needs(
     instruction: _Needed | Callable[[TileOp], _Needed], what: str = "", hint: str = ANOTHER_TARGET
 ) -> Condition:
-    """Require a target that has an instruction, which may depend on the operation.
-
-    what: its description in the reason, if not the instruction's name.
-    """
+    """Return the condition that the target has `instruction`, which the reason calls `what` (by default its name)."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         needed = instruction if isinstance(instruction, (Capability, Family)) else instruction(op)
@@ -335,8 +327,6 @@ TYPES = Condition("types", _types)
 #: the operands' shapes follow the operation's rule
 SHAPES = Condition("shapes", _rule_shapes)
 
-#: conditions of every product
 PRODUCT_CONDITIONS = (SCOPE, TYPES, SHAPES)
 
-#: conditions of every copy between two regions
 COPY_CONDITIONS = (SCOPE, Condition("dtype", _dtypes), Condition("shape", _shapes))

@@ -1,11 +1,9 @@
 """Costs of instructions for comparing layouts and variants: integers, in quarter cycles of a multiprocessor.
 
-The weights are ratios of documented throughputs. `tests/bench/bench_layouts.py` measures them under these names. On an
-otherwise idle H100, relative to an addition, a wavefront takes 3.7 (and the access nothing more), a shuffle with an
-addition 4.2, a barrier 8.5 for each of 8 warps, and a sector of global memory 5, which is the bandwidth of the whole
-GPU's memory. The weights were kept, because they choose well: for 8 kernels the three cheapest grids were timed, and
-the chosen one was always among the fastest (within 4 %). They overrate shared memory relative to global memory: a
-transpose through it, at 2.0 to 2.7 times the cost of blocks in registers, takes 0.95 to 0.97 of their time.
+The weights are ratios of documented throughputs. `tests/bench/bench_layouts.py` measures them under these names. They
+choose well on an H100: for 8 kernels the three cheapest grids were timed, and the chosen one was always among the
+fastest (within 4 %). But they overrate shared memory relative to global memory: a transpose through shared memory, at
+2.0 to 2.7 times the cost of one in registers, takes 0.95 to 0.97 of its time.
 
 source: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions"; "Device Memory Accesses".
 """

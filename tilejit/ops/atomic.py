@@ -46,7 +46,7 @@ def _types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> 
         return Fault(f"atomic {op} does not support {place}", "update elements of another type")
     if ("desired" in dtypes) != (op == "cas"):
         count = counted(len(OPERATIONS[op].operands), "value")
-        return Fault(f"atomic {op} takes {count}; got another number", f"see help(tj.atomic.{op})")
+        return Fault(f"atomic {op} takes {count}; got a different number", f"see help(tj.atomic.{op})")
     return None
 
 

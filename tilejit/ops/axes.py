@@ -40,7 +40,7 @@ def _tiles(shapes: Shapes) -> dict[str, tuple[int, ...]]:
 
 @lru_cache(LIMIT)
 def _broadcast(shape: tuple[int, ...], rank: int) -> Labels:
-    """Label dimensions from the right, for a destination of `rank` dimensions."""
+    """Label dimensions from the right for a destination of `rank` dimensions; None for an extent of 1."""
     return tuple(None if n == 1 else rank - len(shape) + d for d, n in enumerate(shape))
 
 
@@ -56,13 +56,13 @@ def _copy(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
     along = iter([label for label in labels["dst"] if label is not None])
     labels["src"] = tuple(None if n == 1 else next(along) for n in tiles["src"])
     if "index" in tiles:
-        # the leading dimensions of both tiles
+        # an index has the leading dimensions of the destination
         labels["index"] = labels["dst"][: len(tiles["index"])]
     return labels
 
 
 def _update(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
-    """An index has the leading dimensions of the place; other operands broadcast to it."""
+    """Label an index with the leading dimensions of the place, to which other operands broadcast."""
     tiles = _tiles(shapes)
     place = tiles["place"]
     labels = {name: _broadcast(shape, len(place)) for name, shape in tiles.items()}
@@ -72,7 +72,7 @@ def _update(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _reduction(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
-    """Each source is preceded by its destination; all are reduced over the same axes."""
+    """Label pairs of a destination and the source that follows it; all are reduced over the same axes."""
     tiles = _tiles(shapes)
     names, axis = list(tiles), attrs.get("axis")
     labels: dict[str, Labels] = {}
@@ -94,7 +94,7 @@ def _product(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _reshape(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
-    """Dimensions of equal extent and row-major stride are one axis; nothing is known about the others."""
+    """Label dimensions of equal extent and row-major stride as one axis, and others of the destination None."""
     dst, src = _tiles(shapes)["dst"], _tiles(shapes)["src"]
     starts = _starts(src)
     return {
@@ -104,7 +104,6 @@ def _reshape(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _strides(shape: tuple[int, ...]) -> list[int]:
-    """Return the row-major strides of a shape."""
     steps = [1]
     for n in reversed(shape):
         steps.append(steps[-1] * n)
@@ -123,7 +122,7 @@ def _generated(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 ELEMENTWISE = Relation("elementwise", _elementwise)
 #: shapes are equal without dimensions of 1; an index has the leading dimensions, other operands broadcast to dst
 COPY = Relation("copy", _copy)
-#: like COPY, for updates of memory
+#: an index has the leading dimensions of the updated place, and other operands broadcast to the place
 UPDATE = Relation("update", _update)
 #: a destination has the axes of its source that the attribute `axis` doesn't name
 REDUCTION = Relation("reduction", _reduction)

@@ -15,7 +15,7 @@ Array = np.ndarray
 class CombineFunction(ABC):
     """A pure, associative function from two tuples of values, the lower and the higher ones, to a tuple.
 
-    It need not be commutative: all elements in the lower values precede those in the higher ones.
+    It need not be commutative: each lower value combines elements that precede those of the higher value.
     """
 
     __slots__ = ()

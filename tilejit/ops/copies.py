@@ -151,7 +151,9 @@ def _reshape_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeVa
 
 def _reshape_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     dst, src = dtypes["dst"], dtypes["src"]
-    return None if dst == src else Fault(f"types differ: the destination is {dst}, the source {src}", "x.astype(...)")
+    return None if dst == src else Fault(
+        f"types differ: the destination is {dst}, the source {src}", "convert the source: x.astype(...)"
+    )
 
 
 RESHAPE = TileOperation(
@@ -170,7 +172,9 @@ RESHAPE = TileOperation(
 
 def _index_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     dst = dtypes["dst"]
-    return None if dst.is_integer else Fault(f"indices are integers; the destination is {dst}", "x.astype(...)")
+    return None if dst.is_integer else Fault(
+        f"indices are integers; the destination is {dst}", "convert indices of an integer type: x.astype(...)"
+    )
 
 
 def _indices(dst: Array, axis: int = 0) -> Array:

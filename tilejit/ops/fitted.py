@@ -16,10 +16,10 @@ class Polynomial:
 
     function, weight: expressions in `x` for the fit, which alone evaluates them: `mp` is mpmath, `dtype` the name of
     the format, and `f` (in the weight) the value of the function.
-    low, high: the interval, as such expressions.
+    low, high: the bounds of the interval, as such expressions.
     float32, float64: the coefficients in each format, lowest power first, as hexadecimal floats; empty if unused.
-    nudges: power -> the offset of its float32 coefficient from the fitted one, in steps between adjacent floats; an
-    exhaustive test found that it reduces the error.
+    nudges: power -> the offset of that power's float32 coefficient from the fitted one, in steps between adjacent
+    floats; an exhaustive test found that the offset reduces the error.
     """
 
     function: str
@@ -68,7 +68,6 @@ class RealRatio:
 
     @property
     def numbers(self) -> tuple[float, float]:
-        """The dividend and the divisor."""
         return float.fromhex(self.dividend), float.fromhex(self.divisor)
 
 

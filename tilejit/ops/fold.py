@@ -33,7 +33,6 @@ _OTHERS = tuple(
 
 
 def _given(names: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Return the pairs of which both operands are given."""
     return ((dst, src) for dst, src in PAIRS if dst in names and src in names)
 
 

@@ -60,7 +60,7 @@ def multiplied(a: DType, b: DType) -> list[DType]:
 
 
 def accumulator_type(factors: DType) -> DType:
-    """Return the default accumulator type for factors of a type."""
+    """Return the default accumulator type for factors of type `factors`."""
     return float32 if factors.is_float else int32
 
 

@@ -54,17 +54,17 @@ class TileOperand:
     """One operand of a tile operation."""
 
     name: str
-    #: its name in messages, if that differs
+    #: name in messages, if it differs from `name`
     called: str = ""
     #: at most one kind of region, and at most one kind of expression
     kinds: tuple[OperandKind, ...] = (TILE,)
     optional: bool = False
-    #: accesses to a region
+    #: True if the operation reads (`read`) or writes (`written`) the elements of a region operand
     read: bool = True
     written: bool = False
     #: the condition operand under which the region is read, "" if it is read unconditionally
     read_where: str = ""
-    #: True if calls pass it as part of the place that is another operand, such as the index in X.at(index)
+    #: True if calls pass the operand inside a place that is another operand, as the index in X.at(index)
     is_part_of_place: bool = False
 
     def kind(self, *, is_region: bool) -> OperandKind | None:
@@ -88,7 +88,7 @@ class Attribute:
     default: AttributeValue = None
     #: all values that are allowed, empty if the type is the only restriction
     choices: tuple[AttributeValue, ...] = ()
-    #: the operand whose dimensions a tuple names; calls may also pass one integer, and count dimensions from the end
+    #: the operand whose dimensions a tuple names; calls may also pass one integer, or negative ones
     counts: str = ""
 
     def fault(self, value: object) -> str | None:
@@ -105,10 +105,7 @@ class Attribute:
 
 
 def dimensions(named: object, rank: int) -> object:
-    """Normalize the dimensions that a call names, by an integer or a tuple, to a sorted tuple without negative ones.
-
-    Invalid values are returned unchanged.
-    """
+    """Return dimensions named by an integer or a tuple as a sorted nonnegative tuple; invalid values unchanged."""
     every = (named,) if type(named) is int else named
     if not isinstance(every, tuple) or any(type(d) is not int or not -rank <= d < rank for d in every):
         return every
@@ -122,7 +119,7 @@ def _takes_all(*_: object) -> None:
 # without slots, for cached properties
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TileOperation:
-    """One tile operation, with everything that the compiler and the documentation derive from it."""
+    """One tile operation, with all that the compiler and the documentation need to know about it."""
 
     name: str
     #: the operands in order: destination first, optional ones last
@@ -132,7 +129,7 @@ class TileOperation:
     meaning: str
     #: two lines of a kernel, the second of which calls the operation; `A` is an array, `a` and `b` are factors
     example: str
-    #: reference semantics in NumPy: (*operands, **attributes) -> new contents of the destination; the operands are all
+    #: reference semantics in NumPy: (*operands, **attributes) -> new contents of the destination; the operands are the
     #: required ones, starting with the old contents of the destination
     reference: Callable[..., Array]
     relation: Relation
@@ -140,13 +137,13 @@ class TileOperation:
     #: mappings contain a call's tiles and scalars by name, in order
     shape_fault: Callable[[Mapping[str, Shape], Mapping[str, AttributeValue]], Fault | None] = _takes_all
     type_fault: Callable[[Mapping[str, DType], Mapping[str, AttributeValue]], Fault | None] = _takes_all
-    #: the scopes on which it can be called
+    #: the scopes on which the operation can be called
     scopes: tuple[Scope, ...] = tuple(SCOPES.values())
-    #: the operation that it applies to each element, if any
+    #: the elementwise operation that is applied to each element, if any
     elementwise: Elementwise | None = None
-    #: the reduction that it performs, if any
+    #: the reduction that is performed, if any
     reduction: Reduction | None = None
-    #: True if users call it by its name on a scope
+    #: True if users call the operation by its name on a scope
     is_called: bool = True
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
@@ -168,12 +165,10 @@ class TileOperation:
 
     @cached_property
     def required(self) -> int:
-        """The number of leading parameters that are required."""
         return self.arity[0]
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Name of an operand -> its position."""
         return {operand.name: k for k, operand in enumerate(self.operands)}
 
     @cached_property
@@ -193,12 +188,10 @@ class TileOperation:
 
     @cached_property
     def conditions(self) -> tuple[str, ...]:
-        """The operands that are conditions."""
         return tuple([o.name for o in self.operands if CONDITION in o.kinds])
 
     @cached_property
     def barriers(self) -> tuple[str, ...]:
-        """The operands that are barriers."""
         return tuple([o.name for o in self.operands if BARRIER in o.kinds])
 
     @cached_property
@@ -213,7 +206,7 @@ class TileOperation:
         return self.positions[operand]
 
     def ordered(self, operands: Mapping[str, Given]) -> tuple[Given | None, ...]:
-        """Convert operands by name to those of a `TileOp`, with None for an omitted operand before a given one."""
+        """Return operands in order, None for one omitted before a given one. raises: KeyError for an unknown name."""
         last = max([self.position(name) for name in operands], default=-1)
         return tuple([operands.get(operand.name) for operand in self.operands[: last + 1]])
 
@@ -231,11 +224,9 @@ class TileOperation:
 
     @cached_property
     def defaults(self) -> dict[str, AttributeValue]:
-        """Name of an attribute -> its default value."""
         return {attribute.name: attribute.default for attribute in self.attrs}
 
     def attribute(self, name: str) -> Attribute | None:
-        """Return the attribute called `name`, or None."""
         for attribute in self.attrs:
             if attribute.name == name:
                 return attribute
@@ -251,7 +242,7 @@ class TileOperation:
 
 
 def _by_name(name: str) -> TileOperation:
-    # imported late, because the table imports this module
+    # imported lazily, because the table imports this module
     from .tile import TILE_OPERATIONS
 
     return TILE_OPERATIONS[name]

@@ -31,7 +31,7 @@ def _greatest(dtype: DType) -> Value:
 
 
 def _zero(dtype: DType) -> Value:
-    """-0.0 for floats, as 0.0 would change a sum of negative zeros."""
+    """Return 0, or -0.0 for floats, since adding 0.0 would change a sum of negative zeros."""
     return -0.0 if dtype.is_float else 0
 
 
@@ -58,13 +58,12 @@ def _argmin(x: Array, axes: tuple[int, ...]) -> Array:
     return np.asarray(np.argmin(flattened(x, axes), axis=-1))
 
 
-#: the accumulation type of sums and products
+#: the accumulation type of sums and products, for the documentation
 _IN = (
     "; bool_ and integers under 32 bits accumulate in int32, the type of the result, float16 and bfloat16 in float32 "
     "with a single rounding, all others in the element type, where integers wrap"
 )
 
-#: name -> reduction
 REDUCTIONS: dict[str, Reduction] = {
     each.name: each
     for each in (

@@ -15,27 +15,27 @@ Value = bool | int | float
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Reduction:
-    """One reduction, with everything that the compiler and the documentation derive from it."""
+    """One reduction, with all that the compiler and the documentation need to know about it."""
 
     name: str
     #: one line for the documentation
     meaning: str
     #: reference semantics in NumPy: (array of the accumulation type, axes) -> result
     formula: Callable[..., Array]
-    #: the elementwise operation that combines two values; it is commutative
+    #: the commutative elementwise operation that combines two values
     combines: str
-    #: its neutral element in an accumulation type
+    #: the neutral element of `combines` in an accumulation type
     identity: Callable[[DType], Value]
-    #: elements are tested for being nonzero, and the result is bool_
+    #: True if elements are tested for being nonzero, and the result is bool_
     tests: bool = False
-    #: the result is the row-major index of the value over the axes: of its first occurrence, or of the first NaN
+    #: True if the result is the row-major index, over the axes, of the value's first occurrence or of the first NaN
     picks: bool = False
-    #: the destination may have any numeric type (floating-point if the elements are), and elements are converted to
-    #: it before they are combined
+    #: True if the destination may have any numeric type (floating-point if the elements are), to which elements are
+    #: converted before they are combined
     grows: bool = False
 
     def result_type(self, dtype: DType) -> DType:
-        """Return the default type of the result."""
+        """Return the default type of the result for elements of type `dtype`."""
         if self.tests:
             return bool_
         if self.picks:
@@ -44,7 +44,7 @@ class Reduction:
         return int32 if self.grows and is_narrow else dtype
 
     def accumulates_in(self, dtype: DType) -> DType:
-        """Return the type in which elements of a type are combined by default."""
+        """Return the type in which elements of type `dtype` are combined by default."""
         if self.tests:
             return int32
         if dtype in (float16, bfloat16):

@@ -85,12 +85,10 @@ class Number:
 
     @property
     def is_signed(self) -> bool:
-        """True if it is a signed integer."""
         return self.type[0] == "i"
 
     @property
     def bits(self) -> int:
-        """Width of its type."""
         return int(self.type[1:])
 
     def __add__(self, other: Operand) -> Number:
@@ -254,7 +252,6 @@ class ScalarBuilder(ABC):
         """Emit the minimum of two floats; `limit` if `x` is NaN."""
 
     def operand(self, type: str, operand: Operand) -> Number:
-        """Return `operand` as a Number of type `type`."""
         return operand if isinstance(operand, Number) else self.constant(type, operand)
 
     def fma(self, a: Number, b: Operand, c: Operand) -> Number:
@@ -262,7 +259,6 @@ class ScalarBuilder(ABC):
         return self.intrinsic("fma", a, b, c)
 
     def horner(self, x: Number, polynomial: Polynomial) -> Number:
-        """Emit the value of a polynomial at x."""
         coefficients = polynomial.coefficients(self.format.dtype)
         result = self.constant(x.type, coefficients[-1])
         for coefficient in reversed(coefficients[:-1]):
@@ -274,7 +270,6 @@ class ScalarBuilder(ABC):
         return constant.parts(self.format.dtype)
 
     def bits(self, x: Number) -> Number:
-        """Reinterpret a float as an integer."""
         return self.convert("bitcast", x, self.format.integer)
 
     def from_bits(self, i: Number) -> Number:
@@ -282,10 +277,7 @@ class ScalarBuilder(ABC):
 
 
 class BlockBuilder(ScalarBuilder):
-    """Emits an out-of-line function, which may have several basic blocks; inline code has a single one.
-
-    block: the current block.
-    """
+    """Emits an out-of-line function, which may have several basic blocks. block: the current block."""
 
     block: ScalarBlock
 
@@ -328,5 +320,5 @@ def inline(write: Callable[..., Number]) -> Code:
 
 
 def called(write: Callable[..., Number], shortcut: Callable[..., Number | None] | None = None) -> Code:
-    """Return code that is emitted as a function."""
+    """Return code that is emitted once, as a function, and called at each use to which `shortcut` doesn't apply."""
     return Code(write, True, shortcut)

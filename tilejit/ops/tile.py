@@ -16,7 +16,6 @@ from .reduce import REDUCTION_OPERATIONS
 __all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Shorthand", "TileOperation"]
 
 
-#: name -> operation
 TILE_OPERATIONS: dict[str, TileOperation] = {
     op.name: op
     for op in (
@@ -34,12 +33,12 @@ class Shorthand:
     parameters: tuple[str, ...]
     #: number of leading parameters that are required
     required: int
-    #: the operation that it becomes, None for an arrival
+    #: the tile operation that the call becomes; None for an arrival
     operation: TileOperation | None
     meaning: str
-    #: two lines, as for a `TileOperation`
+    #: two lines of a kernel, as for a `TileOperation`
     example: str
-    #: True if it returns a local tile
+    #: True if the call returns a local tile
     makes_tile: bool = True
 
     @property

@@ -22,7 +22,7 @@ from .products import ProductLayouts
 
 
 def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[TileUse, Projection]:
-    """Return the fixed layouts and those of the tiles that they reach; without `products`, only the user's layouts."""
+    """Return the fixed layouts and those propagated from them; without `products`, only the user's layouts count."""
     if products is None and not [tile for tile in survey.tiles.values() if not isinstance(tile.buffer.layout, Open)]:
         return {}
     uses = [(step, use) for step in survey.steps for use in step.uses.values()]
@@ -49,7 +49,7 @@ def _covers_scope(layout: TileLayout, threads: int) -> bool:
 
 
 def _fixed(step: AxisJoin, use: Use, products: ProductLayouts | None) -> Projection | None:
-    """Return the user's layout of a tile, or the one in which a product needs it."""
+    """Return the user's layout of a tile, or the one in which a product needs it; None if there is neither."""
     layout = use.tile.buffer.layout
     if isinstance(layout, TileLayout):
         return Projection(layout)
@@ -74,7 +74,7 @@ def _spread(first: TileUse, fixed: dict[TileUse, Projection], steps_of: Mapping[
 
 
 def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
-    """Return the layout of another operand's tile, given that of `source`; None if it has a further axis."""
+    """Return the layout that propagates from `source`, which has `layout`, to the tile of `use`; None if none does."""
     part = None if use.cuts else part_of(layout, source)
     if part is None:
         return None
@@ -127,7 +127,7 @@ def part_of(layout: Projection, use: Use) -> Projection | None:
 
 @lru_cache(LIMIT)
 def _sliced(layout: TileLayout, shape: tuple[int, ...], box: tuple[tuple[int, int], ...]) -> TileLayout | None:
-    """Return the layout of a box of a tile, or None if it has none. Cached, since operations cut tiles the same way."""
+    """Return the layout of a box of a tile, or None if it has none. Cached, since many operations cut equal boxes."""
     try:
         return layout.slice(shape, box)
     except LayoutError:

@@ -20,7 +20,7 @@ from ...ir.walk import Block, each, inventory
 from ...ops.axes import REDUCTION, Labels
 from .parts import needs_conversion
 
-#: assumed for loops whose trip count isn't constant
+#: trip count assumed for loops with an unknown one
 _UNKNOWN_TRIP_COUNT = 8
 
 
@@ -32,7 +32,7 @@ class TileUse:
     shape: tuple[int, ...]
     #: node of each dimension in the union-find of axes; None if its extent is 1
     dims: tuple[int | None, ...]
-    #: first and last step that uses it, or -1
+    #: indices of the first and the last operation that uses the tile, or -1
     first: int
     last: int
     #: root of each dimension's node, set after all operations have joined their axes
@@ -45,7 +45,7 @@ class TileUse:
 
 @dataclass(slots=True, eq=False)
 class Use:
-    """A tile as an operand.
+    """A tile as an operand of an operation.
 
     labels: for each of the tile's dimensions, its name in the operation's record; None if the operand lacks it.
     cuts: (dimension, start, extent) for each dimension that the operand uses only in part; a run-time start is None.
@@ -70,9 +70,9 @@ class Use:
 
 @dataclass(slots=True, eq=False)
 class AxisJoin:
-    """An operation on at least one open tile.
+    """An operation on at least one open tile, or on a tile to be converted.
 
-    iterations: product of the trip counts of the loops around it. labels: of all operands, in memory too.
+    iterations: product of the trip counts of the loops around it. labels: of all operands, including those in memory.
     """
 
     op: TileOp
@@ -82,14 +82,14 @@ class AxisJoin:
 
     @property
     def home(self) -> Use | None:
-        """The use whose layout the other operands follow: it has all axes."""
+        """The use that has all axes and whose layout the other operands follow, or None."""
         name = "src" if self.op.record.relation is REDUCTION else next(iter(self.uses), "")
         return self.uses.get(name)
 
 
 @dataclass(slots=True, eq=False)
 class Component:
-    """A connected component of tiles linked by shared axes, in program order; axes are union-find roots."""
+    """A connected component of tiles linked by shared axes, in program order. axes: union-find roots."""
 
     scope: str
     tiles: list[TileUse]
@@ -97,7 +97,7 @@ class Component:
 
 
 class Survey:
-    """The tiles, operations and axes of a kernel that has open tiles.
+    """The tiles, operations and axes of a kernel that has open tiles or tiles to be converted.
 
     target: by name. threads: of the CTA. written: number of operations that write each tile. refused: operands whose
     axes conflict with those of the operation's other operands.
@@ -113,7 +113,7 @@ class Survey:
         self._parent: list[int] = []
         #: root -> the tiles that have the axis
         self._having: dict[int, set[TileUse]] = {}
-        #: root -> the scope of the open tiles that have the axis
+        #: root -> the scope of the open tiles that have the axis, None without open tiles
         self._scopes: dict[int, str | None] = {}
         self._labels: dict[Hashable, dict[str, Labels]] = {}
 
@@ -129,18 +129,16 @@ class Survey:
         parent, pairs = self._parent, list[tuple[int, int]]()
         for node, label in zip(use.tile.dims, use.labels, strict=True):
             if node is not None and label is not None:
-                # most nodes are roots or children of one
+                # fast path: most nodes are roots or children of roots
                 above = parent[node]
                 pairs.append((label, above if parent[above] == above else self.root(node)))
         return pairs
 
     def settle(self) -> None:
-        """Set the axes of tiles, after all operations have joined theirs."""
         for tile in self.tiles.values():
             tile.axes = tuple([None if node is None else self.root(node) for node in tile.dims])
 
     def labels(self, op: TileOp) -> dict[str, Labels]:
-        """Return the names of the operands' dimensions in the operation's record."""
         # operations with equal attributes and shapes share one result
         key = op.name, op.attrs, tuple([o.shape if isinstance(o, Region) else o is None for o in op.operands])
         labels = self._labels.get(key)
@@ -164,7 +162,7 @@ class Survey:
     def joins(self, one: int, other: int) -> bool:
         """True if two nodes can become one axis: no tile has both, and their scopes agree."""
         parent = self._parent
-        # most nodes are roots
+        # fast path: most nodes are roots
         one = one if parent[one] == one else self.root(one)
         other = other if parent[other] == other else self.root(other)
         if one == other:
@@ -174,7 +172,6 @@ class Survey:
         return is_one_scope and self._having[one].isdisjoint(self._having[other])
 
     def join(self, one: int, other: int) -> int:
-        """Union two nodes, and return the root."""
         parent = self._parent
         one = one if parent[one] == one else self.root(one)
         other = other if parent[other] == other else self.root(other)
@@ -219,7 +216,7 @@ class Survey:
 
 
 def survey(kernel: Kernel) -> Survey | None:
-    """Collect the open tiles and the parts to be converted; None if the kernel has neither."""
+    """Return a survey of the open tiles and of the operations that need a conversion; None if there are neither."""
     has_open = any(isinstance(alloc.buffer.layout, Open) for alloc in each(kernel.body, Alloc))
     if not has_open and not any(needs_conversion(op, kernel.threads) for op in each(kernel.body, TileOp)):
         return None
@@ -254,7 +251,7 @@ def _trip_count(loop: For | Loop) -> int:
 
 
 def _carry(made: Survey, before: int) -> None:
-    """Extend the lifetime of tiles from before a loop to the loop's end."""
+    """Extend the lifetimes of tiles used before a loop and in it to the loop's end."""
     end = len(made.steps) - 1
     for step in made.steps[before:]:
         for use in step.uses.values():
@@ -290,7 +287,7 @@ def _join(made: Survey, step: AxisJoin) -> None:
     joined: dict[int, int] = {}
     for use in step.uses.values():
         nodes = made.labelled(use)
-        # in a chain of operations most dimensions are joined already
+        # fast path: in a chain of operations most dimensions are joined already
         apart = [(label, node) for label, node in nodes if joined.get(label, node) != node]
         if apart and not all(starmap(made.joins, [(joined[label], node) for label, node in apart])):
             made.refused.append((step, use))
@@ -321,7 +318,7 @@ def _use(made: Survey, name: str, region: Region, labels: Labels | None) -> Use:
 
 
 def base_of(buffer: Buffer) -> tuple[Buffer, tuple[int | None, ...]]:
-    """Return the tile of which a buffer is an open view, and the tile's dimension for each of the buffer's."""
+    """Return the tile that an open view is of (else `buffer`), and the tile's dimension for each of `buffer`'s."""
     dims: tuple[int | None, ...] = tuple(range(len(buffer.shape)))
     while _is_view(buffer):
         assert isinstance(buffer.layout, Open) and buffer.layout.dims is not None and buffer.base is not None

@@ -50,7 +50,7 @@ def order_axes(component: Component) -> tuple[list[int], list[int]]:
 def candidates(
     scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], prices: Prices
 ) -> dict[Grid, int]:
-    """Return the candidates with their costs. threads: of the scope. extents, columns: of the axes."""
+    """Return the candidate grids with their costs. threads: of the scope. extents, columns: of the axes."""
     axes, fasts = _grid_axes(extents, columns, prices.demand), _fast_axes(prices.demand, len(extents))
     pool = {grid: prices.cost(grid) for grid in starts(scope, threads, axes, fasts)}
     for grid in sorted(pool, key=pool.__getitem__)[:_VARIED]:
@@ -104,7 +104,7 @@ def _grid_axes(extents: Sequence[int], columns: Sequence[int], demand: Demand) -
 
 
 def _fast_axes(demand: Demand, count: int) -> list[int]:
-    """Return the two axes along which most bytes are contiguous, or else the last axis."""
+    """Return up to two axes along which most bytes are contiguous, or else the last axis."""
     bytes_along: dict[int, int] = {}
     for access, times in demand.accesses.items():
         if access.unit is not None:

@@ -35,7 +35,7 @@ class AccessCost:
     """A tile that is loaded from memory or stored to it.
 
     strides: in bytes, along each axis of the tile; None if unknown. unit: the axis with contiguous elements, or None.
-    width: the most elements that one access may move along it. masked: True if a mask selects the elements.
+    width: the most elements that one access may move along `unit`. masked: True if a mask selects the elements.
     """
 
     tile: Extents
@@ -58,7 +58,7 @@ class Reduced:
 
 @dataclass(frozen=True, slots=True)
 class TilePart:
-    """A part of a tile as an operand. It is free if it consists of whole periods, and is converted otherwise."""
+    """A part of a tile as an operand. A part of whole periods costs nothing; any other is converted."""
 
     tile: Extents
     axis: int
@@ -87,7 +87,6 @@ class Demand:
 
     @property
     def counts(self) -> Counts:
-        """The uses in hashable form, without the limit."""
         every: tuple[dict[Any, int], ...] = (
             self.accesses, self.elementwise, self.reductions, self.parts, self.live,
         )
@@ -121,12 +120,11 @@ class Prices:
         return total + warps * (each + SPILL * max(0, _words(demand, elements) + FREE_REGISTERS - demand.limit))
 
     def live_words(self, grid: Grid) -> int:
-        """Return the 32-bit registers of a thread at the peak of live tiles."""
         return _words(self.demand, _ElementCounts(grid))
 
 
 class _ElementCounts(dict[Extents, int]):
-    """Number of elements of a tile that a thread has, on one grid."""
+    """Maps a tile to the number of its elements that each thread has, on one grid."""
 
     def __init__(self, grid: Grid) -> None:
         self._spreads = grid.spreads
@@ -144,7 +142,7 @@ def _words(demand: Demand, elements: _ElementCounts) -> int:
 
 
 def _real(warps: int, grid: Grid) -> int:
-    """Return the number of hardware warps. On a grid with one lane, each of its warps is a single thread."""
+    """Return the number of hardware warps. If the grid has one lane, each of its warps is a single thread."""
     return warps if grid.lanes > 1 else -(-warps // WARP)
 
 
@@ -173,7 +171,7 @@ def shuffles(results: int, lanes: int) -> int:
 
 
 def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
-    """Return the cost for all warps. All owners load a value; one stores it. once: caches a replica's cost, by cuts."""
+    """Return the cost for all warps. All owners load, but only one stores. once: caches a replica's cost, by cuts."""
     pairs: list[tuple[int, int]] = []
     repeats = grid.warps
     for axis, _ in access.tile:

@@ -34,7 +34,6 @@ class _Counter:
         self._wholes: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Extents] = {}
 
     def extents(self, use: Use) -> Extents:
-        """Return (axis, extent) of each dimension of a use."""
         if not use.cuts and None not in use.labels:
             return self.whole(use.tile)
         pairs = []
@@ -52,7 +51,7 @@ class _Counter:
         return whole
 
     def step(self, step: AxisJoin, use: Use) -> None:
-        """Add an operation. use: the tile whose layout the operation's other tiles follow."""
+        """Add the demand of an operation. use: the tile whose layout the operation's other tiles follow."""
         op, demand, tile = step.op, self.demand, self.extents(use)
         if op.record.relation is relations.REDUCTION:
             kept = {label for label in step.labels["dst"] if label is not None}
@@ -93,7 +92,7 @@ class _Counter:
                 _add(self.demand.parts, TilePart(self.extents(use), self.axes[axis], start, extent), step.iterations)
 
     def live(self, tiles: Sequence[TileUse]) -> None:
-        """Add the tiles that are live where the live tiles have the most bits."""
+        """Add the tiles that are live at the step at which live tiles have the most bits."""
         starts = sorted(tiles, key=lambda tile: tile.first)
         ends = sorted(tiles, key=lambda tile: tile.last)
         most = held = at = gone = 0

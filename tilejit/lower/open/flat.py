@@ -40,10 +40,7 @@ _Extents = tuple[int, ...]
 
 
 def flattened(kernel: Kernel) -> tuple[Kernel, dict[str, tuple[int, ...]]]:
-    """Give flat tiles one dimension.
-
-    returns: the kernel, and the former shapes of these tiles by name.
-    """
+    """Return the kernel with each flat tile in one dimension, and the former shapes of these tiles by name."""
     tensors = [param.buffer for param in kernel.params if isinstance(param, PointerParam)]
     if not any(map(_may_be_flat, tensors)):
         return kernel, {}
@@ -53,12 +50,12 @@ def flattened(kernel: Kernel) -> tuple[Kernel, dict[str, tuple[int, ...]]]:
 
 
 def _may_be_flat(buffer: Buffer) -> bool:
-    """True if several dimensions of a tensor may be contiguous: their extents and strides are known."""
+    """True if several dimensions of a tensor may be contiguous: its extents and strides are known."""
     return isinstance(buffer.layout, TileLayout) and len(buffer.shape) > 1
 
 
 class _FlatTiles:
-    """Union-find of the open tiles of several dimensions that share operations."""
+    """Union-find of the multi-dimensional open tiles that share operations."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -113,7 +110,7 @@ class _FlatTiles:
         return all(self._fits(name, region, op, extents) for name, region in op.tiles.items())
 
     def _fits(self, name: str, region: Region, op: TileOp, extents: _Extents) -> bool:
-        """True if an operand of an operation on a flat tile can be flat too, or is a scalar."""
+        """True if an operand permits that the operation's tiles of these extents become flat."""
         if region.gathered is not None:
             return False
         if region.buffer.space == "global":
@@ -138,7 +135,7 @@ class _FlatTiles:
         return replace(self._kernel, body=tuple(self._with_views(body)))
 
     def _with_views(self, body: Sequence[Stmt]) -> Iterator[Stmt]:
-        """Yield the statements and the new tensor views: first those of parameters; those of a view right after it."""
+        """Yield the statements and the new views, each after its base; views of parameters come first."""
         of_base: dict[str, list[Stmt]] = {}
         for (base, _), view in self._views.items():
             of_base.setdefault(base, []).append(BufferView(view, view.span))
@@ -195,7 +192,6 @@ def _wide(shape: Sequence[int]) -> _Extents:
 
 
 def _is_wide(buffer: Buffer) -> bool:
-    """True for an open tile of more than one dimension, not counting those of extent 1."""
     return isinstance(buffer.layout, Open) and buffer.base is None and len(_wide(buffer.fixed_shape)) > 1
 
 
@@ -209,7 +205,7 @@ def _has_ragged_rows(region: Region) -> bool:
 
 
 def _run_start(region: Region) -> int | None:
-    """Return the first dimension of a region that is contiguous with all later ones, or None if it isn't."""
+    """Return the first dimension of more than one element if it is contiguous with all later ones, else None."""
     buffer = region.buffer
     if not isinstance(buffer.layout, TileLayout):
         return None
@@ -225,7 +221,7 @@ def _run_start(region: Region) -> int | None:
 
 
 def _strides(buffer: Buffer) -> list[int]:
-    """Return each dimension's stride, or an empty list if a dimension has no single stride."""
+    """Return the dimensions' strides; [] if the layout has a swizzle, an offset or a dimension without one stride."""
     if buffer.tile_layout.swizzle is not None or buffer.tile_layout.offset:
         return []
     shape = buffer.fixed_shape

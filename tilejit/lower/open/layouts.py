@@ -25,15 +25,14 @@ class LayoutChoice:
 
     #: names of the tiles, in program order
     tiles: tuple[str, ...]
-    #: extents of the axes
     axes: tuple[int, ...]
     #: the distribution of threads over the axes
     grid: Grid
-    #: in quarter cycles of a multiprocessor
+    #: cost in quarter cycles of a multiprocessor
     cost: int
     #: cost of the runner-up, if any
     next_cost: int | None
-    #: shape of the tiles before they were flattened to one axis
+    #: shape of the tiles before they were flattened to one axis; () if they weren't
     shape: tuple[int, ...] = ()
 
     def __str__(self) -> str:
@@ -51,14 +50,14 @@ class LayoutChoice:
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """A kernel at tile level, and the choice of its layouts."""
+    """A kernel at tile level with all layouts, and the choices made for its open tiles."""
 
     kernel: Kernel
     choices: tuple[LayoutChoice, ...] = ()
 
 
 def lay_out(kernel: Kernel) -> LaidOut:
-    """Lay out the open tiles of a kernel; a kernel without any is returned unchanged."""
+    """Return `kernel` with layouts for its open tiles, and the choices made."""
     kernel, flat = flattened(on_one_scope(kernel))
     made = survey(kernel)
     if made is None:

@@ -1,4 +1,4 @@
-"""Checks whether operations accept tiles with the user's layouts, and parts of them, without a conversion."""
+"""Checks whether operations accept tiles with layouts given by the user, or parts of them, without a conversion."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..schedule.strides import Folded
 
 
 def needs_conversion(op: TileOp, threads: int) -> bool:
-    """True if an operation whose tiles all have the user's layouts needs a conversion. threads: of the CTA."""
+    """True if all local tiles of `op` have the user's layouts, and one must be converted. threads: of the CTA."""
     tiles = [region for region in op.tiles.values() if region.buffer.space == "local"]
     if any(isinstance(tile.buffer.layout, Open) for tile in tiles):
         return False
@@ -28,10 +28,7 @@ def needs_conversion(op: TileOp, threads: int) -> bool:
 
 
 def suits(op: TileOp, tile: Region, threads: int) -> bool:
-    """True if an operation accepts a tile with the user's layout as it is, given that its other tiles follow.
-
-    tile: one of its operands. threads: of the CTA.
-    """
+    """True if `op` accepts `tile`, which has the user's layout, once its other tiles match. threads: of the CTA."""
     if _is_gathered(op):
         return _is_moved(_without_index_and_mask(op), threads)
     is_part = tile.extents != tile.buffer.shape and tile.buffer.tile_layout.scope is not None
@@ -40,10 +37,7 @@ def suits(op: TileOp, tile: Region, threads: int) -> bool:
 
 
 def by_all_threads(op: TileOp) -> bool:
-    """True if an operation with one tile needs it to be owned by all threads: updates, gathers and scatters.
-
-    Other copies run on the threads that own the elements.
-    """
+    """True for updates, gathers and scatters, whose tile all threads must own. Other copies run on its owners."""
     return op.name == ATOMIC.name or _is_gathered(op)
 
 
@@ -52,7 +46,7 @@ def _is_gathered(op: TileOp) -> bool:
 
 
 def _is_moved(op: TileOp, threads: int) -> bool:
-    """True if a copy or an update runs on the threads of its scope, each with its own registers."""
+    """True if a copy or an update can run on the threads of its scope, each with its own registers."""
     schedule = update_schedule if op.name == ATOMIC.name else register_copy
     try:
         schedule(op, SCOPES[op.scope].threads(threads))
@@ -62,7 +56,6 @@ def _is_moved(op: TileOp, threads: int) -> bool:
 
 
 def _without_index_and_mask(op: TileOp) -> TileOp:
-    """Return a gathered copy without its mask and with a constant index."""
     one = {MASK.name: None, INDEX.name: Const(0, int64)}
     operands = zip(op.record.operands, op.operands, strict=False)
     return replace(op, operands=tuple([one.get(rule.name, operand) for rule, operand in operands]))
@@ -79,7 +72,7 @@ def _is_owned(region: Region, op: TileOp, threads: int) -> bool:
 
 
 def _wants_all_threads(op: TileOp) -> bool:
-    """True if all threads must own a part. A plain copy is itself the conversion, or runs on the owners."""
+    """True if all threads must own elements of a part. A plain copy converts it, or runs on its owners."""
     if op.record.relation in (axes.PRODUCT, axes.RESHAPE):
         return False
     return op.name != COPY.name or MASK.name in op.options

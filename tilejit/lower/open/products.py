@@ -29,7 +29,7 @@ _MMA = 8
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """warps: along M and N. copies: the number of groups of warps that compute the same sums."""
+    """A distribution of warps. warps: along M and N. copies: number of groups of warps that compute the same sums."""
 
     warps: tuple[int, int]
     copies: int
@@ -38,7 +38,7 @@ class _Split:
 class ProductLayouts:
     """Layouts of operands, given the distribution of a kernel's products over the warps of each scope.
 
-    by_hand: the user's layouts, and those of the tiles that they reach.
+    by_hand: the user's layouts, and those that propagate from them to other tiles.
     """
 
     def __init__(self, kernel: Kernel, survey: Survey, by_hand: Mapping[TileUse, Projection]) -> None:
@@ -59,11 +59,11 @@ class ProductLayouts:
         return None if split is None else self._fragment(step, name, split)
 
     def of_tile(self, step: AxisJoin, use: Use) -> Projection | None:
-        """Return the layout that a product requires for a whole tile."""
+        """Return the layout that a product requires for a whole tile; None for a part, or if no instruction fits."""
         return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
 
     def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
-        """Sort key: least time, then fewest warps with distinct work, then least traffic of factors."""
+        """Return a sort key: least time, fewest warps with distinct work, least traffic of factors, most warps on M."""
         time = traffic = 0
         (wm, wn), copies = split.warps, split.copies
         for step in steps:
@@ -74,7 +74,7 @@ class ProductLayouts:
         return time, wm * wn, traffic, -wm
 
     def _conversions(self, step: AxisJoin, split: _Split) -> Iterable[int]:
-        """Yield the costs per warp of converting operands that have another layout already."""
+        """Yield the costs per warp of converting operands that already have another layout."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
             is_cut = name == "acc" and split.warps[1] > 1 and use.tile.axes in self._lefts
@@ -110,7 +110,7 @@ class ProductLayouts:
 
 
 def has_products(survey: Survey) -> bool:
-    """True if tensor cores multiply any of a kernel's open tiles."""
+    """True if tensor cores multiply open tiles."""
     return bool(_products(survey))
 
 
@@ -152,6 +152,5 @@ def _fits(wanted: Projection | None, there: Projection, tile: TileUse) -> bool:
 
 
 def _conversion(wanted: Projection, use: Use) -> int:
-    """Return the cost per warp of a conversion through shared memory, by words."""
     words = -(-wanted.layout.storage().size() * use.region.dtype.bytes // 4)
     return 2 * BARRIER + 2 * words * (ACCESS + WAVEFRONT)

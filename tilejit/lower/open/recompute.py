@@ -8,8 +8,8 @@
     cta.less m.1[0 +: 1, 0 +: 32], i.1[0 +: 1, 0 +: 32], n
     cta.where y[...], m.1[0 +: 1, 0 +: 32], x[...], 0
 
-Such tiles are indices, fills, and a few cheap elementwise operations on these and on scalars, for example masks. A
-conversion would take shuffles or shared memory.
+Such tiles are indices, fills, and results of a few cheap elementwise operations on such tiles and scalars, for example
+masks. A conversion would take shuffles or shared memory.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Rematerializer:
         self._places: dict[int, tuple[int, ...]] = {}
 
     def _note(self, number: int, step: AxisJoin) -> None:
-        """Record a tile that follows from its indices, with the number of operations that it takes."""
+        """Record a tile if its elements follow from their indices, with the number of operations that compute it."""
         op, use = step.op, step.uses.get("dst")
         if use is None or use.cuts or not use.tile.is_open or use.region.buffer is not use.tile.buffer:
             return
@@ -149,7 +149,7 @@ def _is_cheap(op: TileOp) -> bool:
 
 
 def _indices(op: TileOp, window: _Window, fresh: Region) -> Iterator[TileOp]:
-    """Yield the operations that fill a part of the indices along an axis. The axis may be another one in `fresh`."""
+    """Yield operations that fill `fresh` with the part `window` of the indices that `op` computes."""
     axis = dict(op.attrs)[ALONG.name]
     assert isinstance(axis, int)
     position, start = window[axis]

@@ -1,12 +1,12 @@
-"""Second loads of tiles that an operation needs in two layouts, if they come from memory.
+"""Second loads from global memory of tiles that an operation needs in two layouts.
 
     cta.copy x[...], X[...]             cta.copy x[...], X[...]
     view t of x (1, 0)                  cta.copy x.1[...], X[...]
     cta.add y[...], x[...], t[...]      view x.2 of x.1 (1, 0)
                                         cta.add y[...], x[...], x.2[...]
 
-The second load follows the first directly, so nothing is written between them and both are in flight together. The axes
-of both are considered in the choice of the grid.
+The second load directly follows the first, so nothing is written between them and both are in flight together. The
+choice of the grid considers the axes of both tiles.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ...ir.nodes import Alloc, Buffer, BufferView, Kernel, Open, Region, Stmt, T
 from ...ops.copies import COPY
 from .axes import AxisJoin, Survey, TileUse, Use, base_of
 
-#: size in bytes above which a tile may be evicted from the caches before the second load
+#: tiles of more bytes aren't loaded again, since the caches may evict them before the second load
 _MOST_BYTES = 64 * 1024
 
 
 def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
-    """Load operands whose axes were refused a second time; a kernel without such operands is returned unchanged."""
+    """Insert a second load of each operand whose axes were refused and whose tile comes from global memory."""
     if not survey.refused:
         return kernel
     loads = _loads(survey)
@@ -52,7 +52,7 @@ def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
 
 
 def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
-    """Return the tiles that are written only by one load from global memory, as a whole and without a mask."""
+    """Map each tile that is written only by one load from global memory, whole and unmasked, to the load."""
     loads: dict[TileUse, AxisJoin] = {}
     for step in survey.steps:
         if step.op.name != COPY.name or len(step.uses) != 1 or "dst" not in step.uses:
@@ -67,7 +67,7 @@ def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
 
 
 class _Reloader:
-    """definitions: name of a tile -> definitions to insert after its own. after: id of a load -> the second loads."""
+    """Makes second loads. definitions, after: what to insert after a tile's definition (by name) or a load (by id)."""
 
     def __init__(self, kernel: Kernel, loads: Mapping[TileUse, AxisJoin]) -> None:
         self.definitions: dict[str, list[Stmt]] = {}
@@ -77,7 +77,7 @@ class _Reloader:
         self._names = FreshNames(defined_names(kernel.body), 1)
 
     def operand(self, use: Use) -> Region:
-        """Return the operand, in terms of a second load of its tile."""
+        """Return the operand as a region of a second load of its tile, or of a view of that."""
         _, along = base_of(use.region.buffer)
         key = use.tile, along, use.region.dtype
         if key not in self._made:
@@ -85,10 +85,7 @@ class _Reloader:
         return replace(use.region, buffer=self._made[key])
 
     def _second(self, tile: TileUse, along: tuple[int | None, ...], dtype: DType) -> Buffer:
-        """Create a tile for a second load, and return it or a view of it.
-
-        along: the tile's dimension for each of the view's. dtype: the view's type.
-        """
+        """Create a tile for a second load. Return it, or a view of it with dimensions `along` and type `dtype`."""
         load, layout = self._loads[tile].op, tile.buffer.layout
         assert isinstance(layout, Open)
         made = replace(tile.buffer, name=self._names.name(tile.buffer.name))

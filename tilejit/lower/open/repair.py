@@ -34,10 +34,7 @@ from .recompute import Rematerializer
 
 @dataclass(frozen=True, slots=True)
 class LayoutSource:
-    """A tile's layout and its origin.
-
-    grid: of its component; None for a fixed layout. axes: the grid's axis for each of the tile's dimensions.
-    """
+    """A tile's layout, the grid of its component (None if fixed), and the grid's axis for each of its dimensions."""
 
     layout: Projection
     grid: Grid | None = None
@@ -46,7 +43,7 @@ class LayoutSource:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A tile from an operation's point of view: a layout over its labels, with explicit slots."""
+    """A tile's layout over the labels of an operation's dimensions, with explicit slots."""
 
     layout: Projection
     labels: tuple[int, ...]
@@ -85,7 +82,6 @@ class Rewriter:
         self._kernel, self._threads = kernel, kernel.threads
 
     def rewritten(self) -> Kernel:
-        """Return the kernel with the layouts of all tiles."""
         body = walk.edited(self._kernel.body, self.edits())
         return replace(self._kernel, body=(*self.head, *body))
 
@@ -256,7 +252,7 @@ class Rewriter:
         return False
 
     def _as_own_tile(self, step: AxisJoin, use: Use) -> _View | None:
-        """Return the layout that the part would have as a tile of its own, in its tile's grid if there is one."""
+        """Return the layout that a part would have as a separate tile, in its tile's grid if there is one, or None."""
         source, open_layout = self.sources[use.tile], use.tile.buffer.layout
         shape = use.extents
         if source.grid is None:
@@ -267,10 +263,7 @@ class Rewriter:
         return _View.of(part, shape, use.labels)
 
     def _seen(self, use: Use) -> _View | None:
-        """Return the layout of a use over its labels, or None for a part that doesn't consist of whole periods.
-
-        Equal uses share one object.
-        """
+        """Return the layout of a use over its labels, one object for equal uses; None if a part lacks whole periods."""
         source = self.sources[use.tile]
         key = id(source.layout.layout), source.layout.slots, use.tile.shape, use.labels
         if not use.cuts and key in self._views:
@@ -282,7 +275,7 @@ class Rewriter:
         return view
 
     def _misfits(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
-        """Yield the operands of a product that aren't fragments, with their required layout."""
+        """Yield each operand of a product that isn't the instruction's fragment, with the required layout."""
         for name, use in step.uses.items():
             wanted = self.products.layout(step, name)
             if wanted is None:

@@ -9,7 +9,7 @@ from ...scopes import SCOPES
 
 
 def on_one_scope(kernel: Kernel) -> Kernel:
-    """Give open tiles the narrowest of the scopes with the same threads. Its thread axes are valid in all of them."""
+    """Move open tiles of scopes that span the CTA to the narrowest of them, whose thread axes are valid in all."""
     same = [scope.name for scope in SCOPES.values() if scope.threads(kernel.threads) == kernel.threads]
     if len(same) == 1:
         return kernel

@@ -1,4 +1,4 @@
-"""Copies of tiles with fixed layouts that access memory in a better layout, followed by a conversion.
+"""Copies of tiles with fixed layouts that access memory in a better layout, with a conversion between the layouts.
 
     cta.copy b[...], B[...]        b is a fragment: 2 bytes per access, four rows per warp
     ---
@@ -26,7 +26,7 @@ from .demand import access
 
 
 def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) -> dict[int, Projection]:
-    """Map the id of a copy to the layout in which it accesses memory instead, if that is cheaper by a quarter."""
+    """Map the id of a copy to the layout in which it accesses memory instead, if that saves a quarter of the cost."""
     made: dict[int, Projection] = {}
     chosen: dict[tuple[AccessCost, TileLayout, str], Projection | None] = {}
     for step in survey.steps:
@@ -55,7 +55,7 @@ def _may_be(step: AxisJoin, use: Use) -> bool:
 
 
 def _asked(step: AxisJoin, name: str) -> AccessCost | None:
-    """Return the access to memory. Its axes number the labelled dimensions of the region."""
+    """Return the access of the operand `name` to memory, or None. Its axes number the region's labelled dimensions."""
     region: Region = step.op.region(name)
     labels = [label for label in step.labels[name] if label is not None]
     axes = [None if label is None else labels.index(label) for label in step.labels[name]]
@@ -63,7 +63,7 @@ def _asked(step: AxisJoin, name: str) -> AccessCost | None:
 
 
 def _over(use: Use, layout: Projection, labels: Sequence[int | None]) -> Projection | None:
-    """Return the tile's layout over the dimensions of the region in memory, without those of extent 1."""
+    """Return the layout over the labelled dimensions of the region in memory, or None if the tile lacks one."""
     try:
         return layout.along(use.tile.shape, [use.labels.index(label) for label in labels if label is not None])
     except (LayoutError, ValueError):
@@ -71,14 +71,13 @@ def _over(use: Use, layout: Projection, labels: Sequence[int | None]) -> Project
 
 
 def _for_tile(stage: Projection, step: AxisJoin, use: Use, name: str) -> Projection:
-    """Return a layout over the region's dimensions as one over the operand's."""
     labels = [label for label in step.labels[name] if label is not None]
     dims = [None if label is None else labels.index(label) for label in step.labels[use.name]]
     return stage.along(stage.slots, dims)
 
 
 def _cheaper(asked: AccessCost, layout: Projection, scope: str, threads: int) -> Projection | None:
-    """Return a layout that is cheaper by a quarter, conversion included, or None."""
+    """Return the cheapest layout if it saves a quarter of the cost, conversion included; otherwise None."""
     count = SCOPES[scope].threads(threads)
     if count % WARP or not asked.tile:
         return None
@@ -93,7 +92,7 @@ def _cheaper(asked: AccessCost, layout: Projection, scope: str, threads: int) ->
 
 
 def _direct(asked: AccessCost, layout: Projection, warps: int) -> int:
-    """Return the cost of the access in a layout: for one warp and all its vectors, times the warps that execute it."""
+    """Return the cost of the access in a layout: all vectors of one warp, times the number of warps that execute it."""
     run, times, lanes = asked.bytes, 1, []
     groups = refined(layout.layout.canonical().shard, layout.slots)
     shared = 1
@@ -116,7 +115,6 @@ def _direct(asked: AccessCost, layout: Projection, warps: int) -> int:
 
 
 def _in_a_warp(it: Iter) -> tuple[int, int]:
-    """Split a digit of threads into (lanes, warps)."""
     if it.axis.unit == "warp" or it.stride >= WARP:
         return 1, it.extent
     inside = min(it.extent, WARP // it.stride)
@@ -124,7 +122,7 @@ def _in_a_warp(it: Iter) -> tuple[int, int]:
 
 
 def _conversion(size: int, one: TileLayout, other: TileLayout) -> int:
-    """Return the cost per warp: one side by 16 bytes, the other by words, without bank conflicts, and two barriers."""
+    """Return a conversion's cost per warp: 16-byte accesses for `one`, words for `other`, and two barriers."""
     wide, narrow = (layout.storage().size() * size for layout in (one, other))
     vectors, words = -(-wide // WIDEST_BYTES), -(-narrow // 4)
     return 2 * BARRIER + vectors * (ACCESS + 4 * WAVEFRONT) + words * (ACCESS + WAVEFRONT)

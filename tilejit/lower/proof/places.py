@@ -23,10 +23,7 @@ _THREAD = 1 << 32
 
 
 def addresses(region: Region, values: Mapping[str, int] | None = None) -> Array:
-    """Return the address of each element of a region of memory, in elements.
-
-    values: variable name -> value, by default from `launch_values`; other names get the default of `evaluate`.
-    """
+    """Return the address of each element of a region, in elements. values: of variables, by default `launch_values`."""
     names = launch_values((region,)) if values is None else values
     layout, at = region.buffer.layout, _coordinates(region, names)
     if isinstance(layout, Strided):
@@ -58,10 +55,7 @@ def elements_of_threads(region: Region, scope: str, threads: int, registers: int
 
 
 def need_no_stray_write(region: Region, scope: str, thread: Array, register: Array) -> None:
-    """Raise AssertionError if a thread writes an element outside `region`, a part of a local tile.
-
-    thread, register: the writes, of equal shape.
-    """
+    """Raise AssertionError if a thread writes an element of a local tile outside its part `region`."""
     buffer = region.buffer
     if region.extents == buffer.shape:
         return
@@ -77,7 +71,7 @@ def need_no_stray_write(region: Region, scope: str, thread: Array, register: Arr
 
 
 def each_element(moves: Moves) -> tuple[Array, Array, Array]:
-    """Expand transfers to elements: return (issue, thread, places on each side), one row per element."""
+    """Return (issue, thread, places on each side) of each element of the transfers, one row per element."""
     every = np.repeat(np.arange(len(moves.width)), moves.width)
     step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
     return moves.issue[every], moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)
@@ -97,7 +91,7 @@ class Contents:
 
     @staticmethod
     def of(region: Region, scope: str, values: Mapping[str, int]) -> Contents:
-        """values: of the variables in strides."""
+        """Return the contents of all places of `region`. values: of the variables in strides."""
         every = _keys(region, scope, values)
         count = every.shape[1]
         elements = np.broadcast_to(np.arange(count), every.shape).ravel()
@@ -106,7 +100,7 @@ class Contents:
         return Contents(region, every, places, elements[order][first])
 
     def keys(self, thread: Array, place: Array) -> Array:
-        """Encode places of `Moves`."""
+        """Return the code of each (thread, place), as in `Moves`."""
         return thread * _THREAD + place if self.region.buffer.space == "local" else place
 
     def held(self, keys: Array) -> Array:
@@ -132,10 +126,7 @@ def _keys(region: Region, scope: str, values: Mapping[str, int]) -> Array:
 
 
 def _coordinates(region: Region, values: Mapping[str, int]) -> list[Array]:
-    """Return each element's index in every dimension of the buffer. Elements are in row-major order.
-
-    Indices of gathered dimensions are evaluated as 0.
-    """
+    """Return the index of each element (in row-major order) in every dimension of the buffer; 0 if gathered."""
     spans = [
         np.arange(count) + int(evaluate(start, values))
         for start, count in zip(region.starts, region.counts, strict=True)

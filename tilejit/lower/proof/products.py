@@ -75,7 +75,6 @@ def fragments(products: Products) -> tuple[tuple[Array, Array], ...]:
 
 
 def _taken(held: Array, registers: Array) -> Array:
-    """Return the elements that each thread's instructions take, of shape (threads, instructions, elements)."""
     return np.where(registers < 0, _NONE, held[:, registers])
 
 

@@ -53,7 +53,7 @@ def prove(plan: Plan, op: TileOp) -> None:
 
 
 def prove_staged(moves: Staged, op: TileOp) -> None:
-    """Like `prove`, for steps that each read the destination of the previous one."""
+    """Like `prove`, for steps of which each reads the destination of the previous one."""
     steps = [step for step, _ in moves.steps]
     assert steps[0].region("src") == op.region("src"), "the first step reads something else"
     assert steps[-1].region("dst") == op.region("dst"), "the last step writes something else"
@@ -66,14 +66,14 @@ def prove_staged(moves: Staged, op: TileOp) -> None:
 def _is_same(one: Region, other: Region) -> bool:
     if one.buffer.root != other.buffer.root:
         return False
-    # for any instance of the scope
+    # compare for two values of each variable, such as an instance's index
     names = {e.name for r in (one, other) for x in r.starts for e in subexpressions(x) if isinstance(e, (Var, Special))}
     values = (dict.fromkeys(names, number) for number in range(2))
     return all(np.array_equal(addresses(one, each), addresses(other, each)) for each in values)
 
 
 def prove_moves(moves: Moves, op: TileOp) -> None:
-    """Like `prove`, for operations other than products and reductions."""
+    """Like `prove`, for a plan that moves or computes elements one by one."""
     tiles = op.tiles
     assert len(tiles) == len(moves.steps), f"{len(moves.steps)} sides are moved; {op.name} has {len(tiles)} tiles"
     values = launch_values(tuple(tiles.values()))
@@ -121,9 +121,9 @@ def _without_padding(thread: Array, places: Array, sides: list[Contents]) -> tup
 
 
 def _for_each(side: Contents, dst: Region, *, leads: bool) -> Array:
-    """Return the element of `side` for each element of the destination, in terms of `held`.
+    """Return the element of `side`, as numbered by `held`, for each element of the destination.
 
-    leads: True if its dimensions are the destination's first ones; otherwise it broadcasts.
+    leads: True if the dimensions of `side` are the destination's first ones; otherwise they broadcast.
     """
     elements = side.canonical()
     if len(elements) == prod(dst.shape):

@@ -33,10 +33,7 @@ def prove_reductions(reductions: Reductions, op: TileOp) -> None:
 
 
 def prove_folds(folds: Folds, op: TileOp) -> None:
-    """Raise AssertionError unless each place of each destination combines all of its elements once and in order.
-
-    The order is that of their indices, row-major over the reduced axes.
-    """
+    """Raise AssertionError unless each place of each destination combines its elements once, in row-major order."""
     result_of, threads = _results(op), len(folds.order)
     slots = folds.src.shape[2]
     pairs = [(to, of) for to, of in PAIRS if to in op.tiles]
@@ -70,7 +67,7 @@ def _need_written(registers: Array, held: Array, dst: Region, scope: str) -> Non
     need_no_stray_write(dst, scope, *np.meshgrid(np.arange(len(held)), registers, indexing="ij"))
 
 
-#: a register that a thread doesn't take; -1 marks one that holds no element
+#: marks a register that a thread doesn't take; -1 marks a register that holds no element
 _NONE = -2
 
 
@@ -89,7 +86,7 @@ def _sets(partners: Array) -> list[tuple[Array, Array]]:
 
 
 def _results(op: TileOp) -> Array:
-    """Return the destination's element for each element of the source."""
+    """Return, for each element of the source, the element of the destination to which it contributes."""
     src = op.region("src")
     axes = axes_of(dict(op.attrs), len(src.shape))
     kept = [1 if d in axes else n for d, n in enumerate(src.shape)]

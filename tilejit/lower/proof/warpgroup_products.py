@@ -45,7 +45,7 @@ def prove_warpgroup_products(products: WarpgroupProducts, op: TileOp) -> None:
 
 
 def _along(numbers: Array, axis: int, what: str) -> Array:
-    """Drop an axis along which numbers must be constant."""
+    """Return `numbers` without an axis along which they must be constant."""
     first = np.asarray(np.take(numbers, 0, axis))
     assert (numbers == np.expand_dims(first, axis)).all(), f"an operand's {what} aren't those of a matrix"
     return first
@@ -105,7 +105,7 @@ def read_at(descriptor: int, is_mn_major: bool, shape: tuple[int, int], size: in
     if is_mn_major:
         address = start + other // width * lbo + k // 8 * sbo + (k % 8 * width + other % width) * size
     else:
-        # with a swizzle, an instruction's k are in one row
+        # with a swizzle, all k of an instruction are in one row
         address = start + other // 8 * sbo + (other % 8 * width + (k if mode else k % width)) * size
         address = address + (0 if mode else k // width * lbo)
     return np.asarray(address ^ (address >> 3 & _SWIZZLED[mode]))

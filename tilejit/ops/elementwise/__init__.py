@@ -42,7 +42,6 @@ FAMILIES = (
     arithmetic, division, extremes, roots, exponential, logarithm, trigonometric, error_function, fast, bits, logic,
 )
 
-#: name -> operation
 ELEMENTWISE: dict[str, Elementwise] = {
     record.name: record for family in FAMILIES for record in vars(family).values() if isinstance(record, Elementwise)
 }
@@ -56,24 +55,18 @@ def result_type(name: str, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | s
 
 @cache
 def common_type(name: str, dtypes: tuple[DType, ...]) -> DType:
-    """Return the type to which operands of these types are converted, excluding the condition of `where`.
-
-    raises: KernelTypeError if no type holds the values of all of them.
-    """
+    """Return the type to which operands, except a condition, are converted. raises: KernelTypeError if none exists."""
     return ELEMENTWISE[name].common_type(dtypes)
 
 
 @cache
 def value_type(name: str, compute: DType) -> DType:
-    """Return the type of a value computed in type `compute`: the same, or bool_."""
+    """Return the type of a value computed in type `compute`: bool_ for comparisons and logic, else the same."""
     return ELEMENTWISE[name].value_type(compute)
 
 
 def reference(name: str, *arrays: Array) -> Array:
-    """Evaluate the operation in NumPy on arrays of element types of tilejit; they broadcast.
-
-    raises: TypeError if the operation can't take these types.
-    """
+    """Evaluate the operation in NumPy on `arrays`, which broadcast. raises: TypeError if it can't take their types."""
     op = ELEMENTWISE[name]
     values = [np.asarray(a) for a in arrays]
     rule = result_type(name, tuple(_dtype(v) for v in values))

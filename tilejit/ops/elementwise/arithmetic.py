@@ -33,7 +33,6 @@ MUL = Elementwise(
 
 
 def _fma_formula(x: Array, y: Array, z: Array) -> Array:
-    """Evaluate x * y + z with a single rounding."""
     if x.dtype == np.float32:
         return _fma_single(x, y, z)
     if x.dtype == np.float64:
@@ -42,7 +41,7 @@ def _fma_formula(x: Array, y: Array, z: Array) -> Array:
 
 
 def _fma_single(x: Array, y: Array, z: Array) -> Array:
-    """Compute the exact product in float64, and round the sum to odd, so that float32 effectively rounds once."""
+    """Return x·y + z rounded once: the product is exact in float64, and the sum is rounded to odd before float32."""
     product, addend = np.broadcast_arrays(x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64))
     total = product + addend
     # Knuth's two-sum: the exact error of the addition

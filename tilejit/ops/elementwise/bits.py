@@ -36,17 +36,17 @@ BITWISE_XOR = Elementwise(
 
 
 def _left_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """x·2^y modulo 2^bits; 0 if y is negative or not less than the width, as in NumPy."""
+    """Return x·2^y modulo 2^bits, 0 if y is negative or not less than the width, as in NumPy."""
     return b.select(b.below(y, y.bits), x << _masked(y), 0)
 
 
 def _masked(y: Number) -> Number:
-    """Mask a shift count: in LLVM, a shift by the width or more is poison, which a select may propagate."""
+    """Return the shift count modulo the width: in LLVM, a shift by the width or more is poison."""
     return y & (y.bits - 1)
 
 
 def _is_width(b: ScalarBuilder, x: Number, y: Number) -> bool:
-    """True if the count is a literal less than the width."""
+    """True if the count `y` is a literal less than the width of `x`."""
     count = b.literal(y)
     return count is not None and count < x.bits
 
@@ -59,7 +59,7 @@ LEFT_SHIFT = Elementwise(
 
 
 def _right_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """floor(x/2^y); 0 or -1, by the sign of x, if y is negative or not less than the width, as in NumPy."""
+    """Return floor(x/2^y), 0 or -1 by the sign of x if y is negative or not less than the width, as in NumPy."""
     if not x.is_signed:
         return b.select(b.below(y, y.bits), x >> _masked(y), 0)
     return b.select(b.below(y, y.bits), x >> _masked(y), x >> (x.bits - 1))

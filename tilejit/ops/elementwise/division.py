@@ -48,7 +48,7 @@ def _safe_divisor(b: ScalarBuilder, y: Number) -> Number:
 
 
 def _floordiv_integers(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """floor(x/y); 0 for y = 0, and x for the smallest x and y = -1, as in NumPy."""
+    """Return floor(x/y), 0 for y = 0, and x for the smallest x and y = -1, as in NumPy."""
     divisor = _safe_divisor(b, y)
     if not y.is_signed:
         return b.select(y.equals(0), 0, x / divisor)
@@ -60,7 +60,7 @@ def _floordiv_integers(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 def _mod_integers(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """x - floor(x/y)·y; 0 for y = 0, as in NumPy."""
+    """Return x - floor(x/y)·y, and 0 for y = 0, as in NumPy."""
     divisor = _safe_divisor(b, y)
     remainder = b.binary("rem", x, divisor)
     if not y.is_signed:
@@ -70,7 +70,7 @@ def _mod_integers(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 def _floordiv_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
-    """x // y for x >= 0 and y > 0; a shift if y is a power of two."""
+    """Return x // y if x >= 0 and y > 0 are proved, by a shift if y is a literal power of two; else None."""
     if not b.proved:
         return None
     number = b.literal(y) or 0
@@ -80,7 +80,7 @@ def _floordiv_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
 
 
 def _mod_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
-    """x % y for x >= 0 and y > 0; a mask if y is a power of two."""
+    """Return x % y if x >= 0 and y > 0 are proved, by a mask if y is a literal power of two; else None."""
     if not b.proved:
         return None
     number = b.literal(y) or 0
@@ -112,7 +112,7 @@ def _times_power_of_two(b: ScalarBuilder, y: Number, k: Number) -> Number:
 
 
 def _exponent(b: ScalarBuilder, x: Number) -> Number:
-    """Return the biased exponent of a positive x, extended below zero for subnormal x."""
+    """Return the biased exponent of a positive x, extended to 0 and below for subnormal x."""
     f = b.format
     lift = f.precision_bits + 1
     is_subnormal = x < f.smallest_normal
@@ -122,7 +122,7 @@ def _exponent(b: ScalarBuilder, x: Number) -> Number:
 
 
 def _magnitude(b: BlockBuilder, x: Number, y: Number) -> Number:
-    """Return |x| - trunc(|x|/|y|)·|y|, exactly, for finite x and y other than 0.
+    """Return |x| - trunc(|x|/|y|)·|y|, exactly, for finite x and nonzero y.
 
     A large quotient takes several iterations: reducing x mod y·2^k preserves x mod y, and shortens x by about a
     significand's length.
@@ -150,7 +150,7 @@ def _magnitude(b: BlockBuilder, x: Number, y: Number) -> Number:
 
 
 def _mod(b: BlockBuilder, x: Number, y: Number) -> Number:
-    """x - floor(x/y)·y computed like NumPy: the exact remainder, plus y if the signs differ."""
+    """Return x - floor(x/y)·y as NumPy computes it: the exact remainder, plus y if it isn't 0 and the signs differ."""
     magnitude = _magnitude(b, x, y)
     signed = b.intrinsic("copysign", magnitude, x)
     result = b.select(_signs_differ(b, x, y), signed + y, signed)
@@ -160,7 +160,7 @@ def _mod(b: BlockBuilder, x: Number, y: Number) -> Number:
 
 
 def _floordiv(b: BlockBuilder, x: Number, y: Number) -> Number:
-    """floor(x/y) computed like NumPy: (x - remainder)/y, rounded to the nearest integer."""
+    """Return floor(x/y) computed like NumPy: (x - remainder)/y, rounded to the nearest integer."""
     magnitude = _magnitude(b, x, y)
     quotient = x / y
     whole = (x - b.intrinsic("copysign", magnitude, x)) / y

@@ -51,7 +51,7 @@ ERFC_FIT = Polynomial(
 
 
 def _erf(b: ScalarBuilder, x: Number) -> Number:
-    """x + x·P(x²) for |x| up to 1, else 1 - 2^Q(|x|) with the sign of x, where Q fits log2(erfc)."""
+    """Return x + x·P(x²) for |x| up to 1, else 1 - 2^Q(|x|) with the sign of x, where Q fits log2(erfc)."""
     magnitude = abs(x)
     square = x * x
     small = b.fma(x, b.horner(square, ERF_FIT), x)
@@ -104,7 +104,7 @@ GELU_FIT = Polynomial(
 
 
 def _gelu(b: ScalarBuilder, x: Number) -> Number:
-    """x·Phi(x) with Phi the cumulative normal distribution; NaN at minus infinity, like the product.
+    """Return x·Phi(x) with Phi the cumulative normal distribution; NaN at minus infinity, like the product.
 
     For |x| up to 1, Phi(x) = 1/2 + x·Q(x²). Beyond, with a = |x| and q = a/(a + 4),
     a·Phi(-a) = exp(-a²/2)·q·P(1 - 2q) keeps its relative precision where 1 + erf(x/sqrt(2)) would cancel; for positive
@@ -130,7 +130,7 @@ def _gelu(b: ScalarBuilder, x: Number) -> Number:
 #: gelu of bfloat16 is x or -0 for arguments beyond ± this limit
 _GELU_HALF_LIMIT = 14.0
 
-#: a fit that is more accurate in the range where float16 has nonzero results
+#: log2(Phi(-x)), fitted more closely for x < 6, where float16 has nonzero results
 PHI_LOG_FIT = Polynomial(
     "mp.log(mp.erfc(x / mp.sqrt(2)) / 2) / mp.log(2)",
     weight="1 if x < 6 else mp.mpf(1) / 16",
@@ -144,7 +144,7 @@ PHI_LOG_FIT = Polynomial(
 
 
 def _gelu_of_half(b: ScalarBuilder, x: Number) -> Number:
-    """max(x, 0) - a·Phi(-a) for a = |x|, with a polynomial for log2(Phi(-a)): no cancellation and no division."""
+    """Return max(x, 0) - a·Phi(-a) for a = |x|. A polynomial for log2(Phi(-a)) avoids cancellation and division."""
     a = b.minimum(abs(x), _GELU_HALF_LIMIT)
     minus_phi = exp2_narrow(b, b.horner(a, PHI_LOG_FIT), -1.0)
     # the maximum of the two zeros is +0

@@ -34,7 +34,7 @@ EXP_FIT = Polynomial(
     ),
 )
 
-#: for remainders from an interval twice as wide
+#: like EXP_FIT, for remainders from an interval twice as wide
 WIDE_EXP_FIT = Polynomial(
     "mp.expm1(x) / x",
     weight="x / mp.exp(x)",
@@ -52,9 +52,9 @@ WIDE_EXP_FIT = Polynomial(
 TWICE_LN2 = RealRatio("2 * mp.log(2)", "0x1.d5e1p-1", "0x1.52f22cp-1", precision_bits=32)
 _STEP, _RATE = TWICE_LN2.numbers
 
-#: 2^64 squared overflows to infinity
+#: greatest exponent of the square root of exp: the square of 2^64 overflows to infinity
 _ROOT_EXPONENT = 64
-#: added to n, it gives a sum with n - 64 in its low bits, and zeros from the third to the 22nd bit
+#: added to n, gives a float with n - 64 in the low bits of its significand
 _ROOT_SHIFT = FORMATS["float32"].round_shift - _ROOT_EXPONENT
 #: _ROOT_SHIFT · step, and its rounding error
 _SHIFT_STEPS = float(np.float32(_ROOT_SHIFT * _STEP))
@@ -85,7 +85,7 @@ EXP2_FIT = Polynomial(
 )
 
 
-#: for results rounded to at most 11 bits
+#: like EXP2_FIT, for results rounded to at most 11 bits
 NARROW_EXP2_FIT = Polynomial(
     "mp.expm1(x * mp.log(2)) / x",
     weight="x / mp.power(2, x)",
@@ -104,7 +104,7 @@ def round_to_integer(b: ScalarBuilder, x: Number, factor: float = 1.0) -> tuple[
     """Return the integer nearest to x·factor, as a float, and in the low bits of an i32 with twice the bias added.
 
     If the i32 is split into two exponents, each takes one bias. The i32 may have a multiple of 2^22 added, which a
-    shift into the exponent field discards. If x is NaN, it is arbitrary, but not poison.
+    shift into the exponent field discards. If x is NaN, the i32 is arbitrary, but not poison.
     """
     shift = b.format.round_shift + 2 * b.format.bias
     shifted = x + shift if factor == 1.0 else b.fma(x, factor, shift)
@@ -128,10 +128,7 @@ def inverse_power(b: ScalarBuilder, power: Number) -> Number:
 
 
 def scale_factors(b: ScalarBuilder, n: Number) -> tuple[Number, Number]:
-    """Return two powers of two with product 2^n for an n of `round_to_integer`. Multiplying by the first is exact.
-
-    The second exceeds the first by a factor of at most 2.
-    """
+    """Return two powers of two with product 2^n for an n of `round_to_integer`. Multiplying by the first is exact."""
     half = n.logical_shift_right(1)
     return _power(b, half), _power(b, n - half)
 
@@ -165,7 +162,7 @@ def exp2_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) ->
 
 
 def exp2_narrow(b: ScalarBuilder, x: Number, factor: float = 1.0) -> Number:
-    """Return 2^x·factor to 18 bits for x from -147 to 100; factor is a power of two or -1. Subnormals are rounded."""
+    """Return 2^x·factor to 18 bits, subnormals rounded, for x from -147 to 100. factor: a power of two or -1."""
     exponent = b.format.precision_bits + 1
     shift = b.format.round_shift + exponent
     shifted = x + shift
@@ -180,7 +177,7 @@ def _exp(b: ScalarBuilder, x: Number) -> Number:
 
 
 def _exp_of_float32(b: ScalarBuilder, x: Number) -> Number:
-    """The square of y = p·2^n for p = exp(x/2 - n·ln(2)), so that one multiplication rounds a subnormal result.
+    """Return the square of y = p·2^n for p = exp(x/2 - n·ln(2)): one multiplication rounds a subnormal result.
 
     p is computed times 2^64, and n - 64 is added to its exponent. n is at most 64, and is 64 if x is NaN, so that p is
     unchanged even if it is infinite or NaN.
@@ -196,7 +193,7 @@ def _exp_of_float32(b: ScalarBuilder, x: Number) -> Number:
 
 
 def _exp_of_float64(b: ScalarBuilder, x: Number) -> Number:
-    """p·s·s for p = 1 + r·P(r), s = 2^n and r = x - 2n·ln(2): the square is cheaper than two different powers."""
+    """Return p·s·s for p = 1 + r·P(r), s = 2^n, r = x - 2n·ln(2): a square is cheaper than two different powers."""
     limited = clamp(b, x, EXP_LIMIT[b.format.dtype])
     shift = b.format.round_shift + b.format.bias
     shifted = b.fma(limited, b.parts(LOG2E)[0] / 2, shift)
@@ -229,7 +226,7 @@ EXP2 = Elementwise(
 
 
 def _sigmoid(b: ScalarBuilder, x: Number) -> Number:
-    """1/(1 + exp(-x)); for negative x computed as exp(x)/(1 + exp(x)), which can't overflow."""
+    """Return 1/(1 + exp(-x)), for negative x computed as exp(x)/(1 + exp(x)), which can't overflow."""
     w, n = exp_parts(b, -b.minimum(abs(x), EXP_LIMIT[b.format.dtype]))
     t = scale(w + 1.0, scale_factors(b, n))
     return b.select(x < 0.0, t, 1.0) * (1.0 / (t + 1.0))
@@ -247,7 +244,7 @@ _SILU_LIMIT = {"float32": 110.0, "float64": 760.0}
 
 
 def _silu(b: ScalarBuilder, x: Number) -> Number:
-    """x·sigmoid(x); NaN at minus infinity, like the product."""
+    """Return x·sigmoid(x), and NaN at minus infinity, like the product."""
     limit = _SILU_LIMIT[b.format.dtype]
     magnitude = abs(x)
     limited = b.minimum(magnitude, limit)
@@ -284,7 +281,7 @@ TANH_FIT = Polynomial(
 
 
 def _tanh(b: ScalarBuilder, x: Number) -> Number:
-    """x + x³·P(x²) for |x| up to 9/16, else 1 - 2/(exp(2|x|) + 1) with the sign of x."""
+    """Return x + x³·P(x²) for |x| up to 9/16, else 1 - 2/(exp(2|x|) + 1) with the sign of x."""
     square = x * x
     small = b.fma(x * square, b.horner(square, TANH_FIT), x)
     magnitude = abs(x)
@@ -304,7 +301,7 @@ TANH = Elementwise(
 
 
 def _expm1(b: ScalarBuilder, x: Number) -> Number:
-    """(1 + w)·2^n - 1 as (w·f + (f - 1/g))·g for 2^n = f·g, which is w for small x, whose n is 0."""
+    """Return (1 + w)·2^n - 1 as (w·f + (f - 1/g))·g for 2^n = f·g, which is w for small x, whose n is 0."""
     limit = EXP_LIMIT[b.format.dtype]
     # the result is -1 below -40 in both formats
     w, n = exp_parts(b, b.minimum(b.maximum(x, -40.0), limit))

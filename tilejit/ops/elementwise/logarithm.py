@@ -68,13 +68,13 @@ def _split(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 
 
 def _with_special_values(b: ScalarBuilder, x: Number, result: Number) -> Number:
-    """Return `result` for positive finite x, else the special value of a logarithm."""
+    """Return `result` for positive finite x, else infinity, minus infinity (for 0) or NaN, as a logarithm does."""
     special = b.select(x > 0.0, x, b.select(x.equals(0.0), b.constant(x.type, -INF), NAN))
     return b.select((x > 0.0) & (x < INF), result, special)
 
 
 def _log(b: ScalarBuilder, x: Number) -> Number:
-    """k·ln(2) + f + f²·P(f) for x = (1 + f)·2^k."""
+    """Return k·ln(2) + f + f²·P(f) for x = (1 + f)·2^k, with the special values of a logarithm."""
     ln2_high, ln2_low = b.parts(LN2)
     m, k = _split(b, x)
     f = m - 1.0
@@ -91,7 +91,7 @@ LOG = Elementwise(
 
 
 def _log2(b: ScalarBuilder, x: Number) -> Number:
-    """k + f·P(f) for x = (1 + f)·2^k."""
+    """Return k + f·P(f) for x = (1 + f)·2^k, with the special values of a logarithm."""
     m, k = _split(b, x)
     f = m - 1.0
     return _with_special_values(b, x, b.fma(f, b.horner(f, LOG2_FIT), k))
@@ -160,10 +160,7 @@ def _log2_in_two_parts(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 
 
 def _power(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """2^(y·log2|x|), with the special values of C's Annex F (pow).
-
-    source: ISO/IEC 9899, F.10.4.4 "The pow functions".
-    """
+    """Return 2^(y·log2|x|), with the special values of C's pow (ISO/IEC 9899, F.10.4.4)."""
     limit = EXP2_LIMIT[b.format.dtype]
     magnitude = abs(x)
     log_high, log_low = _log2_in_two_parts(b, magnitude)
@@ -191,12 +188,12 @@ def _power(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 def _square(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
-    """x·x for a literal y = 2: one correctly rounded instruction, with the special values of the power."""
+    """Return x·x for a literal y = 2, else None: one correctly rounded instruction, with the special values of pow."""
     return x * x if y.text == b.constant(y.type, 2).text else None
 
 
 def _integer_power(b: BlockBuilder, x: Number, y: Number) -> Number:
-    """x^y modulo 2^bits by repeated squaring.
+    """Return x^y modulo 2^bits by repeated squaring.
 
     A negative exponent gives the exact value truncated toward zero: ±1 for x = ±1, else 0. NumPy raises an exception,
     which a kernel can't do.
@@ -227,7 +224,7 @@ def _integer_power(b: BlockBuilder, x: Number, y: Number) -> Number:
 
 
 def _power_formula(x: Array, y: Array) -> Array:
-    """x to the power y; for integers modulo 2**bits, and truncated toward zero for negative y."""
+    """Return x to the power y; for integers modulo 2**bits, and truncated toward zero for negative y."""
     if x.dtype.kind == "f":
         return in_double(np.power)(x, y)
     negative = y < 0
@@ -254,7 +251,7 @@ POW = Elementwise(
 
 
 def _softplus(b: ScalarBuilder, x: Number) -> Number:
-    """max(x, 0) + log(1 + t) for t = exp(-|x|), where log is k·ln(2) + f + f²·P(f) for 1 + t = (1 + f)·2^k."""
+    """Return max(x, 0) + log(1 + t), t = exp(-|x|); log is k·ln(2) + f + f²·P(f) for 1 + t = (1 + f)·2^k."""
     limit = EXP_LIMIT[b.format.dtype]
     w, n = exp_parts(b, -b.minimum(abs(x), limit))
     t = scale(w + 1.0, scale_factors(b, n))
@@ -275,7 +272,7 @@ SOFTPLUS = Elementwise(
 
 
 def _log1p(b: ScalarBuilder, x: Number) -> Number:
-    """f + f²·P(f) for small x = f, else k·ln(2) + f + f²·P(f) + c/u.
+    """Return f + f²·P(f) for small x = f, else k·ln(2) + f + f²·P(f) + c/u.
 
     u = (1 + f)·2^k is 1 + x rounded, and c is the rounding error: log(u + c) is log(u) + c/u up to (c/u)²/2.
 

@@ -37,7 +37,7 @@ class Accuracy:
     """A bound of the error of a function, and the ranges in which tests measure it.
 
     ulp: the bound in float32 and in float64, in units in the last place of the true value. For functions of one float32
-    it was measured on all arguments, but for softplus, log1p and expm1 on every 64th and on all of moderate size.
+    it was measured on all arguments; for softplus, log1p and expm1 on every 64th and on all of moderate size.
     exact: the true value as an mpmath expression of the operands (`mp` is mpmath), for tests only.
     float32, float64: for each operand, the range in which the function is neither constant nor infinite.
     precision_bits: the precision that `exact` needs in case of cancellation.
@@ -85,12 +85,12 @@ class Approximation:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Elementwise:
-    """One elementwise operation, with everything that the compiler and the documentation derive from it."""
+    """One elementwise operation, with all that the compiler and the documentation need to know about it."""
 
     name: str
     #: names of the operands in calls
     operands: tuple[str, ...]
-    #: its type rule, a key of `RULES`
+    #: type rule, a key of `RULES`
     kind: str
     #: one line for the documentation
     meaning: str
@@ -104,11 +104,11 @@ class Elementwise:
     narrow: Code | None = None
     #: code for float32 operands converted from float16 or bfloat16, with a result to be rounded back; `floats` if None
     halves: Code | None = None
-    #: None if it is exact or correctly rounded, so that all devices give NumPy's bits
+    #: bound of the error; None if results are exact or correctly rounded, so that all devices give NumPy's bits
     accuracy: Accuracy | None = None
     #: the error of an approximation by the hardware; None if all devices give the same bits
     approximation: Approximation | None = None
-    #: rows of operands and result for zeros, infinities and NaN, in agreement with NumPy
+    #: rows of operands and result for zeros, infinities, NaN and other special cases, as in NumPy
     special: tuple[tuple[float, ...], ...] = ()
     #: symmetry of a function of one float: "odd", "even" or ""
     symmetry: str = ""
@@ -129,16 +129,15 @@ class Elementwise:
 
     @property
     def takes_floats(self) -> bool:
-        """True if its type rule accepts floats."""
         return self.kind not in ("bits", "shift", "count")
 
     @property
     def issue(self) -> int:
-        """Quarter cycles of a multiprocessor per warp; every function is assumed to cost as much as an exponential."""
+        """Quarter cycles of a multiprocessor per warp; each "function" is assumed to cost as much as an exponential."""
         return 16 if self.kind == "function" else 1
 
     def code(self, dtype: DType) -> Code | None:
-        """Return the code for a type, None if it is never computed in that type."""
+        """Return the code for type `dtype`, or None if the operation is never computed in that type."""
         if dtype.is_float:
             return self.floats if dtype.bits >= 32 else self.narrow
         return self.integers if dtype.is_integer else self.bools
@@ -148,7 +147,7 @@ class Elementwise:
         return not dtype.is_float or (self.accuracy is None and self.approximation is None)
 
     def value_type(self, compute: DType) -> DType:
-        """Return the type of a value computed in type `compute`: the same, or bool_."""
+        """Return the type of a value computed in type `compute`: bool_ if `gives_bool`, else the same."""
         return bool_ if self.gives_bool else compute
 
     def result_type(self, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | str:
@@ -173,24 +172,21 @@ class Elementwise:
         return self._arithmetic_type(promoted)
 
     def remedy(self, dtypes: Sequence[DType]) -> str:
-        """Return a hint for operands of types that the operation can't take."""
+        """Return a hint on how to convert operands of `dtypes`, which the operation can't take."""
         if any(d != bool_ for d in dtypes[: self.conditions]):
             return "compare it: mask != 0"
         hint = "convert the operands first: x.astype(...)"
         return f"{hint}; a power is x ** y" if self.name == "bitwise_xor" else hint
 
     def common_type(self, dtypes: Sequence[DType]) -> DType:
-        """Return the type to which operands of these types are converted.
-
-        raises: KernelTypeError if no type holds the values of all of them.
-        """
+        """Return the type to which operands of types `dtypes` are converted. raises: KernelTypeError if none exists."""
         integers = all(d.is_integer for d in dtypes)
         if integers and self.kind == "shift":
             if not mixes_signs(dtypes):
                 return promote(*dtypes)
             if dtypes[1].bits > dtypes[0].bits:
                 raise KernelTypeError(
-                    f"{dtypes[0]} can't hold every count of {dtypes[1]}", hint="convert the count first"
+                    f"{dtypes[0]} can't hold every shift count of type {dtypes[1]}", hint="convert the count first"
                 )
             return dtypes[0]
         if integers and self.kind == "bits" and mixes_signs(dtypes):

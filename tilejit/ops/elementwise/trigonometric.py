@@ -18,7 +18,7 @@ from ..fitted import Polynomial, RealConstant
 from ..scalar import BlockBuilder, Number, ScalarBlock, ScalarBuilder, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
-#: bound below which n·pi/2 in three parts is exact enough for the result closest to a multiple of pi/2
+#: bound of |x| below which n·pi/2 in three parts is exact enough, even for the x closest to a multiple of pi/2
 _MODERATE = {"float32": 2.0**17, "float64": 2.0**30}
 
 #: the first bits of the binary fraction of 2/pi
@@ -63,7 +63,7 @@ COS_FIT = Polynomial(
 
 
 def _reduce_moderate(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
-    """Return (r, n as an integer) for |x| below the moderate bound."""
+    """Return (r, n as an integer) with x = n·pi/2 + r for |x| below the moderate bound."""
     high, middle, low = b.parts(HALF_PI)
     shifted = b.fma(x, b.parts(TWO_OVER_PI)[0], b.format.round_shift)
     n = shifted - b.format.round_shift
@@ -93,7 +93,7 @@ def _two_over_pi_words(b: ScalarBuilder, offset: Number, first_bit: int, rows: i
 
 
 def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
-    """Return (r, n as an integer) for finite x at or above the moderate bound.
+    """Return (r, n as an integer) with x = n·pi/2 + r modulo 2·pi for finite x at or above the moderate bound.
 
     x = M·2^E with an integer M, and M·(2^E·2/pi/4 mod 1) mod 1 is x·2/pi/4 mod 1: two bits of n followed by the
     fraction. Three words of the window leave at least one word of the fraction after cancellation next to a multiple of
@@ -134,7 +134,7 @@ def _fraction_to_angle(b: ScalarBuilder, signed: Number) -> Number:
 
 
 def _reduce(b: BlockBuilder, x: Number) -> tuple[Number, Number]:
-    """Return (r, n as i32) for x >= 0; r is NaN for infinite and NaN x."""
+    """Return (r, n as i32) with x = n·pi/2 + r for x >= 0; r is NaN for infinite and NaN x."""
     before, large, done = b.block, ScalarBlock("large"), ScalarBlock("done")
     r, n = _reduce_moderate(b, x)
     is_large = x >= _MODERATE[b.format.dtype]
@@ -208,10 +208,10 @@ ATAN_FIT = Polynomial(
 
 
 def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
-    """C ± (t + t³·P(t²)) for a multiple C of pi/4 and |t| < tan(pi/8).
+    """Return C ± (t + t³·P(t²)) for a multiple C of pi/4 and |t| < tan(pi/8).
 
     With a and c the lesser and the greater of |x| and |y|, t is a/c, whose angle is at most pi/4. In the upper half of
-    that range it is (a - c)/(a + c), which rotates the angle by -pi/4.
+    that range t is (a - c)/(a + c), which rotates the angle by -pi/4.
 
     source: Cody and Waite, "Software Manual for the Elementary Functions" (1980), "ATAN/ATAN2", the reduction.
     """
@@ -221,7 +221,7 @@ def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
     # scale by 1/4 if the sum would overflow
     factor = b.select(greatest > 2.0 ** (b.format.bias - 1), b.constant(x.type, 0.25), 1.0)
     a, c = least * factor, greatest * factor
-    # for two zeros, t is 0 and not rotated; for two infinities, it is 0 and rotated
+    # two zeros give t = 0 without the rotation, two infinities t = 0 with it
     is_rotated = (a * 2.4140625 >= c) & (least > 0.0)
     top = b.select(a.equals(c), 0.0, b.select(is_rotated, a - c, a))
     t = b.select(least > 0.0, top / b.select(is_rotated, a + c, c), 0.0)
