@@ -182,7 +182,7 @@ def _exchange(view: Array, runs: _Runs, value: Array) -> Array:
 def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
     """Update by inc or dec if all threads of a run have the same bound: count modulo bound + 1.
 
-    The first step takes a number beyond its bound back into range: inc wraps to 0 and dec to the bound.
+    In the first step, a number above its bound wraps: to 0 by inc, to the bound by dec.
     """
     begin, bound = view[runs.places].astype(np.int64), bounds.astype(np.int64)
     last = bound if name == "inc" else np.zeros_like(bound)
@@ -196,7 +196,7 @@ def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
 
 
 def _swap_once(view: Array, runs: _Runs, expected: Array, new: Array) -> Array:
-    """Update by cas if all threads of a run expect one value: once one has stored another value, all others fail."""
+    """Update by cas if all threads of a run expect the same value: storing a different one makes the rest fail."""
     new = new[runs.order].astype(view.dtype, copy=False)
     old = np.repeat(view[runs.places], runs.lengths)
     ends = runs.starts + runs.lengths

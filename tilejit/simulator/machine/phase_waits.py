@@ -9,14 +9,14 @@ from .lanes import Index, Lanes
 from .mbarrier import MBarrier
 from .operations import Operations
 
-# the number of arriving instructions that a message names
+# the maximum number of arriving instructions in a message
 NAMED_ARRIVALS = 4
 
 
 class Waits:
-    """The last incomplete wait of each thread of a chunk: its barrier, phase, kind of phase, and instruction.
+    """The incomplete wait of each thread of a chunk: its barrier, phase, kind of phase, and instruction.
 
-    barriers: indexed by `barrier`, which is 0 for a thread that waits for nothing.
+    barrier: each thread's index in `barriers`, 0 for a thread that doesn't wait.
     """
 
     def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
@@ -40,7 +40,7 @@ class Waits:
     def describe(
         self, positions: Index, pcs: frozenset[int], operations: Operations
     ) -> tuple[list[str], Index]:
-        """Describe the waits of these threads at these instructions, and return the threads that have none."""
+        """Return descriptions of these threads' waits at these instructions, and the threads that don't wait there."""
         matches = (self.barrier[positions] > 0) & np.isin(self.pc[positions], list(pcs))
         here = positions[matches]
         cta_of = self.lanes.full["chunk_cta"]
