@@ -1,7 +1,7 @@
 """mbarrier: barrier objects in shared memory, with phases, arrivals and transaction counts.
 
-A phase is a number here, from 0; threads see its lowest bit. It completes when no arrival and no byte is pending. The
-state is kept here; the bytes of a barrier in memory aren't used.
+Phases are numbered from 0; threads see only the lowest bit. A phase completes when no arrival and no byte is pending.
+The state is in Python objects; the bytes of a barrier in memory aren't used.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", "Phase of the mbarrier object",
 "Tracking asynchronous operations by the mbarrier object".
@@ -95,7 +95,7 @@ class MBarriers:
             self.access.memory_changed()
 
     def fence_init(self) -> None:
-        """fence.mbarrier_init: make these threads' initializations visible to all threads that observe the fence."""
+        """fence.mbarrier_init: publish the executing threads' initializations to all threads that observe the fence."""
         now = self.order.tick(0) if self.order is not None else 0
         for barrier in self.at.values():
             mine = np.isin(barrier.init_position, self.lanes.positions())
@@ -103,7 +103,7 @@ class MBarriers:
             barrier.published[mine & (barrier.published == 0)] = now
 
     def fence_proxy(self) -> None:
-        """fence.proxy.async: make these threads' initializations visible to asynchronous operations of their CTAs."""
+        """fence.proxy.async: make the executing threads' initializations visible to asynchronous operations."""
         for barrier in self.at.values():
             barrier.fenced |= np.isin(barrier.init_position, self.lanes.positions())
 
@@ -111,10 +111,10 @@ class MBarriers:
         self, number: int, address: Any, count: Any, expected: Any, wanted: bool, drop: bool, incomplete: bool,
         releases: bool,
     ) -> Any:
-        """mbarrier.arrive: each thread adds `expected` bytes to its phase, then arrives once, or `count` times.
+        """mbarrier.arrive: each thread adds `expected` bytes to the phase, then arrives once, or `count` times.
 
         drop: later phases expect fewer arrivals. incomplete: the arrivals must not complete the phase.
-        returns: the previous states, if `wanted`.
+        Return the states before the arrivals if `wanted`, else None.
         """
         site = self.access.sites[number]
         states = np.zeros(self.lanes.n, np.uint64)
@@ -129,9 +129,9 @@ class MBarriers:
         self, site: Site, barrier: MBarrier, arriving: Arriving, expected: Any,
         release: Callable[[MBarrier, Index], None] | None,
     ) -> NDArray[np.uint64]:
-        """Arrive at barriers of one address, by ascending CTA, and return the previous states.
+        """Arrive at barriers of one address, by ascending CTA, and return the states before the arrivals.
 
-        release: a function that releases earlier accesses of executing threads into the current phases.
+        release: a function that releases earlier accesses of executing threads into the current phases, or None.
         """
         threads, ctas, each = arriving.threads, arriving.ctas, arriving.each
         if expected is not None:
@@ -153,7 +153,6 @@ class MBarriers:
         return states
 
     def expect_tx(self, number: int, address: Any, expected: Any) -> None:
-        """mbarrier.expect_tx: the current phase expects more bytes."""
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
             self.check_in_time(site, barrier, threads)
@@ -162,7 +161,7 @@ class MBarriers:
             self.access.memory_changed()
 
     def check_in_time(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Check that a thread expects bytes before everything else in the phase has arrived or is in flight."""
+        """Report threads that expect more bytes after everything else in the phase has arrived or is in flight."""
         ctas = self.ctas(threads)
         for at in np.flatnonzero((barrier.pending[ctas] == 0) & (barrier.tx[ctas] > 0)):
             cta = int(ctas[at])
@@ -178,7 +177,6 @@ class MBarriers:
                 )
 
     def complete_tx(self, number: int, address: Any, completed: Any) -> None:
-        """mbarrier.complete_tx: bytes of the current phase have arrived."""
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
             self.expect(site, barrier, threads, self.ctas(threads), -self.of(completed, threads).astype(np.int64))
@@ -186,7 +184,7 @@ class MBarriers:
             self.access.memory_changed()
 
     def wait(self, number: int, address: Any, phase: Any, kind: str, acquires: str) -> Any:
-        """mbarrier.test_wait, .try_wait: return whether each thread's phase is complete.
+        """mbarrier.test_wait, .try_wait: return True for each thread whose phase is complete.
 
         kind: the representation of `phase`: "state", "parity" or "number". acquires: the scope, "cta" or "cluster"; ""
         for no acquire.
@@ -212,19 +210,18 @@ class MBarriers:
         return complete
 
     def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
-        """Order these of the executing threads after the releases that belong to completed phases."""
+        """Order executing threads after the releases into completed phases. wide: also after those at cluster scope."""
         for message in (barrier.done, barrier.wide.done if wide else None) if threads.size else ():
             if message is not None:
                 order.learn(self.lanes.positions()[threads], message)
 
     def pending_count(self, state: Any) -> Any:
-        """mbarrier.pending_count: the pending arrivals in a state."""
         return (state & np.uint64(MOST)).astype(np.uint32)
 
     def check_visible(self, site: Site, address: int, position: int, cta: int) -> None:
-        """Check that a barrier is fenced for an operation of another CTA that will report to it.
+        """Report an operation that signals another CTA's barrier without a fence after the barrier's initialization.
 
-        For an operation of the barrier's own CTA it is enough that the issuer is ordered after the initialization.
+        For a barrier in the issuer's CTA, it is enough that the issuer is ordered after the initialization.
         """
         barrier = self.at.get(address)
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
@@ -258,9 +255,8 @@ class MBarriers:
             self.finish_phases(barrier, np.array([signal.cta]))
         self.access.memory_changed()
 
-
     def groups(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
-        """Yield (barrier, executing threads) for each address; report and skip wrong addresses."""
+        """Yield (barrier, executing threads) for each address; report and skip invalid addresses."""
         actual = self.access.actual(site, address)
         first = int(actual[0])
         if actual.size == 1 or not np.count_nonzero(actual != actual[0]):
@@ -275,7 +271,7 @@ class MBarriers:
                 yield barrier, threads
 
     def barrier(self, site: Site, actual: int, address: Any) -> MBarrier | None:
-        """Return the barriers at an address; report it and return None if it is wrong. First uses are checked."""
+        """Return the barriers at an address, which the first use checks; None, after a report, if it is invalid."""
         shared = actual if site.space else actual - WINDOWS["shared"]
         barrier = self.at.get(shared)
         if barrier is not None:
@@ -293,7 +289,7 @@ class MBarriers:
         return barrier
 
     def living(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
-        """Like `groups`, but report and skip threads whose barrier isn't initialized."""
+        """Like `groups`, but also report and skip threads whose barrier isn't initialized."""
         for barrier, threads in self.groups(site, address):
             live = barrier.live[self.ctas(threads)]
             if np.count_nonzero(live) < live.size:
@@ -306,7 +302,7 @@ class MBarriers:
                 yield barrier, threads
 
     def check_ordered(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Check that users of a barrier are ordered after its initialization."""
+        """Report uses of barriers that aren't ordered after the barrier's initialization."""
         if self.order is None:
             return
         ctas = self.ctas(threads)
@@ -323,7 +319,7 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], what, pc, rule="race")
 
     def check_used(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Check that invalidation of a barrier is ordered after all its uses in the CTA."""
+        """Report invalidations of barriers that aren't ordered after all uses in the CTA."""
         if self.order is None:
             return
         gid, cta_of = self.lanes.full["gid"].astype(np.int64), self.lanes.full["chunk_cta"]
@@ -342,7 +338,6 @@ class MBarriers:
         return self.lanes.get("chunk_cta")[threads]
 
     def of(self, value: Any, threads: Index) -> NDArray[Any]:
-        """Return the values of executing threads from an array, or from a scalar that all threads share."""
         return value[threads] if np.ndim(value) else np.full(threads.size, value)
 
     def expect(self, site: Site, barrier: MBarrier, threads: Index, ctas: Index, expected: NDArray[Any]) -> None:
@@ -354,7 +349,7 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], what)
 
     def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
-        """Count arrivals, phase by phase if one instruction makes more arrivals than are pending."""
+        """Count arrivals, phase by phase if there are more than are pending. Report arrivals that come too early."""
         threads, ctas = arriving.threads, arriving.ctas
         left = np.bincount(ctas, arriving.each, barrier.live.size).astype(np.int64)
         while True:
@@ -385,7 +380,7 @@ class MBarriers:
         )
 
     def finish_phases(self, barrier: MBarrier, ctas: Index) -> None:
-        """Start the next phase of those barriers whose current one is complete."""
+        """Start the next phase of the barriers in `ctas` whose current phase is complete."""
         done = ctas[(barrier.pending[ctas] == 0) & (barrier.tx[ctas] == 0)]
         if done.size:
             if self.finishes is not None:
@@ -397,13 +392,12 @@ class MBarriers:
             self.complete_releases(barrier, done)
 
     def release(self, barrier: MBarrier, threads: Index) -> None:
-        """Release earlier accesses of executing threads into the current phase."""
         if self.order is None:
             return
         self.add_release(barrier, self.order.release(self.lanes.positions()[threads]))
 
     def add_release(self, to: MBarrier | Wide, message: Message) -> None:
-        assert self.order is not None, "messages are for checks"
+        assert self.order is not None, "only checks track releases"
         to.coming = message if to.coming is None else self.order.joined([to.coming, message])
 
     def complete_releases(self, barrier: MBarrier, ctas: Index) -> None:
@@ -419,7 +413,7 @@ class MBarriers:
         self.complete_release(barrier.wide, ctas)
 
     def complete_release(self, of: MBarrier | Wide, ctas: Index) -> None:
-        """Move the releases into these CTAs' current phases from `coming` to `done`, which waits acquire."""
+        """Move the releases into these CTAs' phases from `coming` to `done`, which waits acquire."""
         if of.coming is None or self.order is None:
             return
         fresh = of.coming.part(ctas)
@@ -429,7 +423,7 @@ class MBarriers:
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str
     ) -> None:
-        """Check that a wait for phase n finds phase n or n + 1: states and parities don't distinguish other phases."""
+        """Report waits for phase n of a barrier in neither phase n nor n + 1: they can return at a wrong time."""
         wrong = np.flatnonzero((now != awaited) & (now != awaited + 1))
         if wrong.size:
             n, phase = int(awaited[wrong[0]]), int(now[wrong[0]])
@@ -455,7 +449,7 @@ class MBarriers:
             self.waits.set(barrier, positions[~done], awaited[~done], kind, site.pc)
 
     def init_pc(self, address: int, cta: int) -> int | None:
-        """Return the instruction that initialized the barrier at a shared address of a CTA."""
+        """Return the instruction that initialized the barrier at a shared address of a CTA; None if there is none."""
         barrier = self.at.get(address // BYTES * BYTES)
         return int(barrier.init_pc[cta]) if barrier is not None and barrier.live[cta] else None
 
@@ -463,7 +457,7 @@ class MBarriers:
         self, site: Site, barrier: MBarrier, threads: Index, what: str, *others: int, rule: str = "barrier",
         hint: str | None = None,
     ) -> None:
-        """Report a misuse of a barrier by executing threads; `others` are the instructions that it conflicts with."""
+        """Report a misuse of a barrier by executing threads. others: the instructions that it conflicts with."""
         positions = self.lanes.positions()[threads]
         text = f"{barrier.name} {what}, by {self.lanes.party(positions)}\n  {self.places.describe(site.pc)}"
         text += "".join(f"\nafter\n  {self.places.describe(pc)}" for pc in others[:1])
@@ -474,5 +468,5 @@ class MBarriers:
     def describe_waits(
         self, positions: Index, pcs: frozenset[int], operations: Operations
     ) -> tuple[list[str], Index]:
-        """Describe the waits of these threads at these instructions, and return the threads that have none."""
+        """Return descriptions of these threads' waits at these instructions, and the threads that don't wait there."""
         return ([], positions) if self.waits is None else self.waits.describe(positions, pcs, operations)

@@ -58,7 +58,7 @@ class Operands:
     def read(self, runs: Sequence[AddressRun], ctas: Index, leaders: Index) -> None:
         """Check and record the reads of products. Their operands must be visible to all four warps of the warpgroup.
 
-        Only the first and the last lane of each warp are checked.
+        The first and the last lane of a warp represent it in the check.
         """
         if self.agents is None:
             return

@@ -89,9 +89,8 @@ class Standstill:
     def reached(self, changes: int, state: Callable[[], Any]) -> bool:
         """True if the state equals that of an earlier retry and nothing has changed since.
 
-        The state is saved at retries 1, 2, 4, …, and compared at some retries after each, so long polling stays cheap.
-        changes: a counter of changes. state: a function that returns the groups' state, or None if it can't be
-        compared.
+        The state is saved at retries 1, 2, 4, …, and compared at a few retries after each, so long polling stays cheap.
+        changes: a counter of changes. state: returns the groups' state, or None if it can't be compared.
         """
         if changes != self.changes:
             self.changes, self.retries = changes, 0

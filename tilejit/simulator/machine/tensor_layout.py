@@ -38,7 +38,7 @@ SHAPES = {
 class Form:
     """A tcgen05.ld or .st: rows and columns relative to its address, as lanes × registers (× halves if packed).
 
-    height: the number of lanes of tensor memory; used: the distinct columns.
+    height: the number of lanes of tensor memory. used: the distinct columns.
     packed: each register holds the lower 16 bits of two neighbouring columns.
     """
 
@@ -51,13 +51,12 @@ class Form:
 
     @property
     def span(self) -> int:
-        """The number of columns from the first to the last one accessed."""
         return int(self.used[-1]) + 1
 
 
 @lru_cache(maxsize=256)
 def form(shape: str, num: int, packed: bool, split: int) -> Form:
-    """Return the form `.shape.xnum`. split: columns between the two accesses of .16x32bx2."""
+    """Return the form `.shape.xnum`. split: the number of columns between the two accesses of .16x32bx2."""
     height, each, _ = SHAPES[shape]
     lane = np.arange(WARP)[:, None]
     r = np.arange(each * num)[None, :]

@@ -45,7 +45,7 @@ def fma(e: BlockWriter, m: Match) -> None:
 
 
 def mixed(e: BlockWriter, m: Match) -> None:
-    """add, sub, fma of f16 or bf16 into f32: all operands but the last are converted to f32."""
+    """add, sub, fma of f16 or bf16 with f32: all operands but the last are converted to f32."""
     narrow, last = PTX_DTYPE[m["a"]], len(e.ins.operands) - 1
     wide = "bf16_to_f32({})" if m["a"] == "bf16" else "{}.astype(f4)"
     values = [e.temp(wide.format(e.src(i, narrow))) for i in range(1, last)] + [e.src(last, "f4")]
@@ -73,7 +73,6 @@ def half(e: BlockWriter, m: Match) -> None:
 
 
 def _each_half(name: str, t: str, *operands: str) -> str:
-    """Return a call of a function, on both halves if the type is packed."""
     base, arguments = t.removesuffix("x2"), ", ".join(operands)
     return f"{name}({arguments})" if t == base else f"halves({name}, {PTX_DTYPE[base]}, {arguments})"
 
@@ -101,7 +100,7 @@ def minmax(e: BlockWriter, m: Match) -> None:
 
 
 def sign(e: BlockWriter, m: Match) -> None:
-    """neg and abs, in the float dtype if the register has that view, else by the sign bit. NaN isn't special."""
+    """neg and abs, in the float dtype if the register has a view of it, else on the sign bit. NaN isn't special."""
     t = m["t"]
     unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
     if t in ("f32", "f64") and not m.get("ftz"):

@@ -18,7 +18,7 @@ _PLAIN = any_order(_SHARED)
 
 
 def barrier_site(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
-    """Return (number of the memory instruction, address expression) of an mbarrier."""
+    """Return (number of the memory instruction, address expression) of an mbarrier operand."""
     fields = {"space": "shared" if m["space"] else "", "far": m.get("far") or ""}
     return site(e, "barrier", fields, operand, 3, "u8")
 
@@ -36,7 +36,7 @@ def inval(e: BlockWriter, m: Match) -> None:
 
 
 def arrive(e: BlockWriter, m: Match) -> None:
-    """mbarrier.arrive{_drop}{.expect_tx, .noComplete}: one arrival, or the number in the last operand."""
+    """mbarrier.arrive{_drop}{.expect_tx, .noComplete}, which arrives once, or as often as the last operand says."""
     operands = list(e.ins.operands)
     target = operands.pop(0)
     if len(operands) not in ((2,) if m["expects"] or m["incomplete"] else (1, 2)):
@@ -83,9 +83,9 @@ def wait(e: BlockWriter, m: Match) -> None:
 
 
 def awaited(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
-    """Return how a wait gives its phase ("state", "parity" or "number"), and that value's expression.
+    """Return the kind of the phase that a wait names, "state", "parity" or "number", and its expression.
 
-    The phase's number is known if the wait is preceded, in braces, by `and.b32 p, n, 1` that computes its parity.
+    The number is n if the previous instruction, in the same braces, computes the parity p by `and.b32 p, n, 1`.
     """
     if not m["parity"]:
         return "state", e.source(operand, "u8")
@@ -99,7 +99,7 @@ def awaited(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
 
 
 def set_registers(e: BlockWriter, m: Match) -> None:
-    """setmaxnreg to 24 to 256 registers per thread, a multiple of 8."""
+    """setmaxnreg, to a multiple of 8 from 24 to 256 registers per thread."""
     (operand,) = e.exactly(1)
     count = literal(e, operand, 256)
     if count < 24 or count % 8:

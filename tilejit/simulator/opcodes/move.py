@@ -6,7 +6,7 @@ from ..decode.emitter import PTX_DTYPE, SIZE, SPECIAL, BlockWriter, Entries, Mat
 
 ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x2)"
 
-# The generic address space has a window per state space. All device addresses exceed 32 bits, so that a truncated
+# The windows of the state spaces in the generic address space. Device addresses exceed 32 bits, so that a truncated
 # address is out of bounds.
 WINDOWS = {"shared": 1 << 44, "local": 2 << 44, "const": 3 << 44, "param": 4 << 44, "global": 0}
 
@@ -38,7 +38,7 @@ def mov(e: BlockWriter, m: Match) -> None:
 
 
 def pack(e: BlockWriter, target: str, parts: list[str], dtype: str) -> None:
-    """mov.b32/b64 d, {a, b, ...}, with the first element lowest."""
+    """mov.b32/b64 d, {a, b, ...}: the first element becomes the lowest bits."""
     size = SIZE[dtype] // len(parts)
     total = f"u{SIZE[dtype]}"
     terms = []
@@ -98,7 +98,7 @@ def selp(e: BlockWriter, m: Match) -> None:
 
 
 def _held_dtype(e: BlockWriter, unsigned: str) -> str:
-    """Return a float or signed dtype if the inputs have only such views; selection moves bits of any dtype."""
+    """Return a float or signed dtype that all register inputs have as a view, if they lack the unsigned one."""
     for other in (f"f{unsigned[1]}", f"i{unsigned[1]}"):
         registers = [i for i in (1, 2) if e.is_register(e.ins.operands[i])]
         if registers and all(e.either(unsigned, other, i) == other for i in registers):
@@ -115,7 +115,7 @@ def slct(e: BlockWriter, m: Match) -> None:
 
 
 def compare(e: BlockWriter, how: str, a: str, b: str, is_float: bool) -> str:
-    """Return the expression of a comparison. The unordered forms (...u) are true for NaN, the others false."""
+    """Return the expression of a comparison. For NaN, `nan` and the unordered forms (...u) are true, others false."""
     if how == "num":
         return f"(({a} == {a}) & ({b} == {b}))"
     if how == "nan":
@@ -167,7 +167,7 @@ def _comparison(e: BlockWriter, m: Match, first: int) -> str:
 
 
 def set_(e: BlockWriter, m: Match) -> None:
-    """set, which is setp into a register, with all ones or 1.0 for true."""
+    """set: like setp, but with a register for the result, which is all ones or 1.0 for true."""
     result = _comparison(e, m, 1)
     if m.get("bool"):
         result = f"({result} {({'and': '&', 'or': '|', 'xor': '^'})[m['bool']]} {e.src(3, 'p')})"
@@ -178,7 +178,7 @@ def set_(e: BlockWriter, m: Match) -> None:
 
 
 def setp_x2(e: BlockWriter, m: Match) -> None:
-    """setp on f16x2/bf16x2, with p for the low halves and q for the high ones."""
+    """setp on f16x2/bf16x2, which compares the low halves into p and the high halves into q."""
     targets = paired(e.ins.operands[0])
     low = "f16_low" if m["t"] == "f16x2" else "bf16_low"
     a, b = e.src(1, "u4"), e.src(2, "u4")

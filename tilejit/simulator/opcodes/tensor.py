@@ -41,7 +41,7 @@ def store(e: BlockWriter, m: Match) -> None:
 
 
 def form(e: BlockWriter, m: Match, registers: list[str], where: str, split: str) -> str:
-    """Return the arguments that select cells: shape, num, packed, split, address."""
+    """Return the arguments that select the cells of an access: shape, num, packed, split, address."""
     _, each, most = SHAPES[m["shape"]]
     num = int(m["num"])
     if num > most:

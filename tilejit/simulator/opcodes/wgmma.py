@@ -22,7 +22,7 @@ _DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
 
 
 def shape(e: BlockWriter, m: Match) -> int:
-    """Check that a form exists, and return N."""
+    """Return N, after checking that the instruction exists for this shape and these types."""
     n, a, b, d = int(m["n"]), m["a"], m["b"], m["d"]
     integer = a in _INTEGERS
     pair = integer or a == b or all(x in _FP8 for x in (a, b))
