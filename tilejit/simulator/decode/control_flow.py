@@ -189,7 +189,6 @@ class ControlFlow:
         return frozenset(x for head in {head for _, head in self.back_edges} for x in self.cycle(head).loads)
 
     def cycle(self, number: int) -> Cycle:
-        """Return the properties of the strongly connected component of a block."""
         members = self.members(number)
         if members not in self.cycles:
             self.cycles[members] = self.cycle_of([self.blocks[i] for i in sorted(members)])
@@ -214,10 +213,7 @@ class ControlFlow:
         return Cycle(frozenset(registers), frozenset(site.index for site in loads), understood)
 
     def stores_of(self, pc: int) -> frozenset[int] | None:
-        """Return the stores and atomics whose values depend on a load's result.
-
-        Return None if an address, a predicate, a branch or anything but arithmetic and stores also depends on it.
-        """
+        """Return the stores and atomics of values computed from a load's result; None if it is used in other ways."""
         if pc not in self.stores_from:
             self.stores_from[pc] = self.follow(pc)
         return self.stores_from[pc]

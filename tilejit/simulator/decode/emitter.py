@@ -112,7 +112,6 @@ class KernelNames:
         return name
 
     def value(self, value: Any) -> str:
-        """Return the name of an object in generated code."""
         name = f"o{len(self.namespace)}"
         self.namespace[name] = value
         return name
@@ -147,7 +146,6 @@ class BlockWriter:
         self.product_writes: dict[str, int] = {}
 
     def fail(self, what: str) -> NoReturn:
-        """Raise UnsupportedInstructionError about the current instruction."""
         raise self.module.source.refusal(what, self.ins.line)
 
     def temp(self, expression: str) -> str:
@@ -173,10 +171,7 @@ class BlockWriter:
         return views
 
     def read(self, name: str, dtype: str) -> str:
-        """Return the variable with register `name` as `dtype`, truncated if the register is wider.
-
-        Also emit the checks of this read. Fail if the register isn't declared, or is narrower than `dtype`.
-        """
+        """Emit the checks of a read. Return the variable with register `name` as `dtype`, truncated if it is wider."""
         names = self.names
         try:
             slot = names.slots.get(name)
@@ -255,7 +250,6 @@ class BlockWriter:
         return self.source(self.ins.operands[index], dtype, ptx_type)
 
     def exactly(self, count: int) -> tuple[str, ...]:
-        """Return the operands; fail unless there are `count`."""
         if len(self.ins.operands) != count:
             self.fail(f"expected {count} operands, got {len(self.ins.operands)}")
         return self.ins.operands
@@ -385,7 +379,6 @@ class BlockWriter:
         self.product_reads, self.product_writes = {}, {}
 
     def param_slot(self, offset: int, dtype: str) -> int:
-        """Return the slot that holds the kernel parameter at `offset`."""
         name = f"%param:{offset}:{dtype}"
         names = self.names
         if name not in names.slots:

@@ -94,7 +94,6 @@ class _Body(Cursor):
         return False
 
     def label(self, name: str, pos: int) -> None:
-        """Handle a label, or a table of labels with its name."""
         scope = self.scopes[-1]
         if name in scope.labels:
             raise self.refusal(f"label {name} is defined twice", pos)

@@ -292,7 +292,6 @@ def _product_registers(function: PtxFunction) -> tuple[str, ...]:
 
 
 def _unread(function: PtxFunction) -> frozenset[str]:
-    """Return the destinations of atomics that no instruction reads."""
     targets = {x for ins in function.body if ins.root == "atom" for x in ins.names(slice(1))}
     if not targets:
         return frozenset()

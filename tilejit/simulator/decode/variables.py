@@ -35,10 +35,7 @@ def place_lasting(module: Module) -> tuple[list[Placed], Places]:
 
 
 def initial_bytes(module: Module, variable: Variable, placed: Iterable[Placed]) -> bytearray:
-    """Return the initial contents of a variable, with the addresses of variables and functions filled in.
-
-    raises: UnsupportedInstructionError if an initializer names an undefined symbol.
-    """
+    """Return a variable's initial contents with resolved addresses; raise an error if a symbol is unknown."""
     data = bytearray(variable.data or bytes(variable.size_bytes))
     addresses = {name: (at, 0) for name, at in module.code_addresses.items()} if variable.symbols else {}
     addresses.update((v.name, (at, WINDOWS[v.space])) for v, at in placed)

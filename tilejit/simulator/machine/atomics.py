@@ -127,7 +127,6 @@ class _Runs:
         self.longest = int(self.lengths.max())
 
     def unsorted(self, values: Array) -> Array:
-        """Return `values` of the sorted threads in thread order."""
         result = np.empty_like(values)
         result[self.order] = values
         return result
@@ -180,10 +179,7 @@ def _exchange(view: Array, runs: _Runs, value: Array) -> Array:
 
 
 def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
-    """Update by inc or dec if all threads of a run have the same bound: count modulo bound + 1.
-
-    In the first step, a number above its bound wraps: to 0 by inc, to the bound by dec.
-    """
+    """Update by inc or dec if all threads of a run have the same bound: count modulo bound + 1, once in range."""
     begin, bound = view[runs.places].astype(np.int64), bounds.astype(np.int64)
     last = bound if name == "inc" else np.zeros_like(bound)
     forward = 1 if name == "inc" else -1

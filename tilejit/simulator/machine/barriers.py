@@ -62,10 +62,7 @@ class Barriers:
     def arrive(
         self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
     ) -> list[Released]:
-        """Register arrivals and return the threads that they release.
-
-        raises: SimulationError for a barrier that doesn't exist or a wrong thread count.
-        """
+        """Register arrivals, and return the threads that they release. raises: SimulationError for wrong operands."""
         how, numbers, counts, aligned, value, op = request
         if group is None and how == "sync" and counts is None and not self.waiting and not np.ndim(numbers):
             self.mark_barrier(np.arange(self.lanes.first, self.lanes.first + self.lanes.ctas), True)
@@ -272,7 +269,6 @@ class Barriers:
         self.findings.add("divergence", message, pc, threads=threads, hint=hint)
 
     def arrived(self) -> list[tuple[int, Index | None]]:
-        """Return (block after the barrier, threads) for each arrival."""
         return [(a.block.targets[0], a.positions) for arrivals in self.waiting.values() for a in arrivals]
 
     def describe_waiting(self) -> list[str]:

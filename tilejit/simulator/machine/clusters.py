@@ -82,7 +82,6 @@ class Clusters:
         return (address >> address.dtype.type(RANK_SHIFT)).astype(np.uint32) & np.uint32(0xFF)
 
     def arrive(self, releases: bool, aligned: bool, pc: int) -> None:
-        """barrier.cluster.arrive."""
         if aligned:
             self.warps.whole(pc)
         positions = self.lanes.positions()
@@ -100,10 +99,7 @@ class Clusters:
         self.complete()
 
     def wait(self, aligned: bool, pc: int) -> None:
-        """barrier.cluster.wait, the first instruction of a block.
-
-        raises: Blocked with the threads whose cluster hasn't arrived completely; then no thread passes.
-        """
+        """barrier.cluster.wait, the first instruction of a block. Raise Blocked if some clusters are incomplete."""
         if aligned:
             self.warps.whole(pc)
         positions = self.lanes.positions()

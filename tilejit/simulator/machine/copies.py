@@ -66,7 +66,6 @@ class AsyncCopies:
         self.pending.append(batch)
 
     def commit(self) -> None:
-        """cp.async.commit_group: the copies that each thread has started since its last commit become a group."""
         self.committed[self.lanes.positions()] += 1
 
     def wait(self, newest: int) -> None:
@@ -159,10 +158,7 @@ class AsyncCopies:
 
 
 def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, data: NDArray[Any], site: Site) -> Index:
-    """Check the targets of copies of `data` against earlier accesses, and mark them as in flight until the wait.
-
-    Return the shadow cells of the targets, one row per executing thread.
-    """
+    """Check the targets of copies of `data`, and mark them as in flight. Return their cells, one row per thread."""
     shadow: Shadow = region.shadow
     cells, me = checker.cells(shadow, index, site)
     base = checker.base(shadow, site, cells.size)

@@ -49,10 +49,7 @@ class Batch:
 
 
 def touching(batches: list[Batch], region: MemoryRegion, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
-    """Return (batch, copy, index in `cells`) of the first copy in flight that accesses one of the cells, or None.
-
-    targets: whether to search the copies' writes or their reads.
-    """
+    """Return (batch, copy, index in `cells`) of a copy in flight that writes (`targets`) or reads a cell, or None."""
     for batch in batches:
         for side in batch.targets if targets else batch.sources:
             if side.region is not region or side.cells is None:

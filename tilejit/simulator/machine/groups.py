@@ -44,11 +44,9 @@ class WgmmaGroups:
         self.events: list[list[int]] = [[] for _ in range(warps.count)]
 
     def fence(self, pc: int) -> None:
-        """wgmma.fence."""
         self.registers.fence(self.here(pc))
 
     def commit(self, pc: int) -> None:
-        """wgmma.commit_group."""
         here = self.here(pc)
         self.registers.committed[here] += 1
         for warp in here.tolist():
@@ -74,10 +72,7 @@ class WgmmaGroups:
         self, form: ProductForm, a: Any, b: Any, scale: Any, start: Sequence[Any], d_rows: Index, a_rows: Index,
         number: int, pc: int,
     ) -> NDArray[Any]:
-        """wgmma.mma_async: return the registers of D.
-
-        a: a descriptor or a tuple of registers. b: a descriptor. scale: the predicate scale-d, True to accumulate.
-        """
+        """wgmma.mma_async: return the registers of D. a: a descriptor or registers. scale: the predicate scale-d."""
         self.warps.whole_groups(pc)
         lanes = self.lanes
         if self.agents is not None:

@@ -289,10 +289,7 @@ class Machine(Units):
         self.merge(self.parked, number, blocked if blocked.size < self.lanes.total else None)
 
     def wake(self) -> bool:
-        """Deliver an operation and retry parked or held groups; return False if all threads have exited.
-
-        raises: DeadlockError or DivergenceError if no thread can ever continue.
-        """
+        """Deliver an operation, and retry parked or held groups. False if all threads have exited; raise if stuck."""
         if not (self.held or self.parked or self.barriers.waiting):
             return False
         delivered = self.operations.deliver_one()

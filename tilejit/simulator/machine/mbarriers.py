@@ -129,10 +129,7 @@ class MBarriers:
         self, site: Site, barrier: MBarrier, arriving: Arriving, expected: Any,
         release: Callable[[MBarrier, Index], None] | None,
     ) -> NDArray[np.uint64]:
-        """Arrive at barriers of one address, by ascending CTA, and return the states before the arrivals.
-
-        release: a function that releases earlier accesses of executing threads into the current phases, or None.
-        """
+        """Arrive at barriers of one address, by ascending CTA, and return the states before the arrivals."""
         threads, ctas, each = arriving.threads, arriving.ctas, arriving.each
         if expected is not None:
             self.expect(site, barrier, threads, ctas, self.of(expected, threads))
@@ -219,10 +216,7 @@ class MBarriers:
         return (state & np.uint64(MOST)).astype(np.uint32)
 
     def check_visible(self, site: Site, address: int, position: int, cta: int) -> None:
-        """Report an operation that signals another CTA's barrier without a fence after the barrier's initialization.
-
-        For a barrier in the issuer's CTA, it is enough that the issuer is ordered after the initialization.
-        """
+        """Report an operation that signals another CTA's barrier whose initialization no fence has published."""
         barrier = self.at.get(address)
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
             return
@@ -237,7 +231,6 @@ class MBarriers:
         )
 
     def delivered(self, operation: Operation) -> None:
-        """Count the bytes that a delivered operation reports."""
         for signal in operation.signals:
             barrier = self.at.get(signal.address)
             if barrier is None or not barrier.live[signal.cta]:
@@ -401,10 +394,7 @@ class MBarriers:
         to.coming = message if to.coming is None else self.order.joined([to.coming, message])
 
     def complete_releases(self, barrier: MBarrier, ctas: Index) -> None:
-        """Make the releases into a completed phase available to its waiters.
-
-        Waiters also acquire the releases of earlier phases: all arrivals update one location, one after another.
-        """
+        """Let waits acquire the releases into a completed phase, and those into all earlier phases."""
         if self.order is None or barrier.coming is None:
             return
         if self.late_waiters is not None:

@@ -56,7 +56,6 @@ class Waits:
         return lines, positions[~matches]
 
     def describe_one(self, positions: Index, operations: Operations) -> str:
-        """Describe the wait of threads of one CTA at one instruction, and the missing arrivals and bytes."""
         at = int(positions[0])
         barrier = self.barriers[int(self.barrier[at])]
         assert barrier is not None, "a waiter has a barrier"

@@ -34,10 +34,7 @@ class Operands:
     def load(
         self, descriptor: Any, what: str, element: str, extent: int, transposed: bool, number: int, pc: int
     ) -> Doubles:
-        """Return an operand in shared memory, as an array: warpgroups × (M or N) × K.
-
-        raises: SimulationError for an invalid descriptor.
-        """
+        """Return an operand as warpgroups × (M or N) × K. raises: SimulationError for an invalid descriptor."""
         bits = self.uniform(descriptor, f"the descriptor of {what}", pc)
         ctas = self.lanes.get("chunk_cta").reshape(-1, WARPGROUP)[:, 0]
         leaders = self.lanes.positions().reshape(-1, WARPGROUP)[:, 0]
@@ -56,10 +53,7 @@ class Operands:
         return np.stack([from_chunks(run.read().reshape(shape), element, transposed) for run in runs])
 
     def read(self, runs: Sequence[AddressRun], ctas: Index, leaders: Index) -> None:
-        """Check and record the reads of products. Their operands must be visible to all four warps of the warpgroup.
-
-        The first and the last lane of a warp represent it in the check.
-        """
+        """Check and record the reads of products. The first and the last lane represent each warp of a warpgroup."""
         if self.agents is None:
             return
         warps = leaders[:, None] + WARP * np.arange(WARPGROUP // WARP)

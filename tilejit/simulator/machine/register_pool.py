@@ -51,10 +51,7 @@ class RegisterPool:
         self.wanted, self.wanted_by = np.zeros((2, lanes.ctas, self.groups), np.int64)
 
     def set(self, how: str, count: int, pc: int) -> None:
-        """Release registers ("dec") or acquire more ("inc") for the executing warpgroups, which must be whole.
-
-        raises: Blocked with the warpgroups for which their CTA has too few free registers; then no warpgroup changes.
-        """
+        """Release (dec) or acquire (inc) registers for whole warpgroups. Raise Blocked if a CTA has too few for inc."""
         if not self.entry:
             self.findings.add(
                 "registers", f"ptxas ignores setmaxnreg in a kernel without .maxntid\n  {self.places.describe(pc)}", pc,

@@ -68,7 +68,6 @@ class Registers:
         whole[group] = value
 
     def value(self, slot: int, group: Index | None) -> Any:
-        """Return the value of a register in `all` for a group's threads."""
         whole = self.all[slot]
         return whole if group is None or not whole.ndim else whole[group]
 

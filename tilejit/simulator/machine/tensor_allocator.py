@@ -108,7 +108,6 @@ class Allocator:
             self.relinquished.setdefault(int(warp) // self.lanes.warps_per_cta, (int(warp), pc))
 
     def check_all_freed(self) -> None:
-        """Raise SimulationError if some columns are still allocated."""
         for allocations in self.live:
             for a in allocations:
                 raise SimulationError(

@@ -78,10 +78,7 @@ class MapShape:
 
 
 class Boxes:
-    """The addresses of the elements of a map's boxes, which are equal for all maps of a shape.
-
-    Arrays over the elements are flat, with the outermost dimension first.
-    """
+    """The addresses of a box's elements, as flat arrays with the outermost dimension first."""
 
     def __init__(self, shape: MapShape) -> None:
         self.shape = shape
@@ -150,10 +147,7 @@ def boxes_of(shape: MapShape) -> Boxes:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The distance between the boxes of consecutive CTAs that share a copy.
-
-    coordinates: in elements, innermost dimension first. bytes: in shared memory.
-    """
+    """The distance between boxes of consecutive CTAs that share a copy, in elements, innermost first, and in bytes."""
 
     coordinates: tuple[int, ...]
     bytes: int

@@ -113,7 +113,6 @@ class TensorMemory:
         self.allocator.relinquish(self.here(), pc)
 
     def fence(self, how: str) -> None:
-        """tcgen05.fence::before_thread_sync and ::after_thread_sync."""
         if self.order is not None:
             self.fenced[how][self.lanes.get("chunk_warp")] = self.order.tick(0)
 
@@ -168,7 +167,6 @@ class TensorMemory:
             )
 
     def wait_load(self, pc: int) -> None:
-        """tcgen05.wait::ld."""
         self.warps.whole(pc)
         here = self.here()
         for name in list(self.registers):
@@ -178,7 +176,6 @@ class TensorMemory:
         self.loads = self.finish(self.loads, here, "load")
 
     def wait_store(self, pc: int) -> None:
-        """tcgen05.wait::st."""
         self.warps.whole(pc)
         self.stores = self.finish(self.stores, self.here(), "store")
 

@@ -135,7 +135,6 @@ class Units:
         return leader, leads
 
     def set_registers(self, how: str, count: int, pc: int) -> None:
-        """setmaxnreg, the first instruction of a block."""
         self.warps.whole_groups(pc)
         self.pool.set(how, count, pc)
         self.access.memory_changed()

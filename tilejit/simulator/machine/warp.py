@@ -74,7 +74,6 @@ class Warps:
         return table.reshape(-1)[self.slots()]
 
     def spread(self, per_warp: WarpRows) -> PerThread:
-        """Expand one value per warp to each executing thread."""
         return per_warp[self.lanes.get("chunk_warp")]
 
     def active(self) -> NDArray[np.uint32]:
@@ -114,10 +113,7 @@ class Warps:
         return masks
 
     def whole(self, pc: int) -> None:
-        """Check that all 32 lanes of each executing warp are executing, as .aligned instructions require.
-
-        raises: NotTogether if a missing lane may still arrive, otherwise DivergenceError.
-        """
+        """Raise NotTogether or DivergenceError unless all 32 lanes of each executing warp are executing."""
         if self.lanes.whole_warps():
             return
         active = self.active()

@@ -1,7 +1,4 @@
-"""cp.async.bulk and cp.async.bulk.tensor: copies by TMA, their groups and waits; prefetches of tensor maps.
-
-source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk" and the sections after it.
-"""
+"""cp.async.bulk and cp.async.bulk.tensor: copies by TMA, their groups and waits; prefetches of tensor maps."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Barriers in shared memory (mbarrier).
-
-source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
-"""
+"""Barriers in shared memory (mbarrier)."""
 
 from __future__ import annotations
 

@@ -21,10 +21,7 @@ from ..decode.ptx import parse_number
 
 
 def any_order(*parts: str) -> str:
-    """Return a pattern for modifiers in any order, each at most once, as ptxas accepts them.
-
-    A part that begins with "!" is required; the others are optional.
-    """
+    """Return a pattern of modifiers in any order, each at most once. Parts that begin with "!" are required."""
     once = []
     needed = ""
     for i, part in enumerate(parts):
@@ -128,10 +125,7 @@ def _signed(text: str) -> int:
 def site(
     e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: str, displacement: int = 0
 ) -> tuple[str, str]:
-    """Register a memory instruction. Return (its number, the address expression).
-
-    displacement: bytes to add to the address.
-    """
+    """Register a memory instruction. Return (its number, the address expression). displacement: bytes to add."""
     space = m.get("space") or ""
     value, address_dtype, offset = address(e, operand)
     offset += displacement

@@ -1,7 +1,4 @@
-"""wgmma: products of a warpgroup, with their fences, groups and waits.
-
-source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
-"""
+"""wgmma: products of a warpgroup, with their fences, groups and waits."""
 
 from __future__ import annotations
 
