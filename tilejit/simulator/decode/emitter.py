@@ -101,7 +101,6 @@ class KernelNames:
         return slot
 
     def constant(self, bits: int, dtype: str) -> str:
-        """Return the name of a NumPy scalar with these bits."""
         key = (bits, dtype)
         name = self.constants.get(key)
         if name is None:

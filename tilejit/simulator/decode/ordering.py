@@ -38,7 +38,6 @@ class Ordering:
     partial: bool
     #: vector clocks are needed, for barriers of a part of a CTA or of a cluster, or for asynchronous operations
     clocks: bool
-    #: the asynchronous proxy is used
     proxies: bool
     #: some mbarrier.arrive or wait has .relaxed, so that it orders no memory accesses
     relaxed: bool

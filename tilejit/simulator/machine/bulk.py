@@ -85,10 +85,7 @@ class BulkCopies:
         self, source: int, target: int, signals: int, to: Any, where: Any, coordinates: tuple[Any, ...], bar: Any,
         mask: Any,
     ) -> None:
-        """cp.async.bulk.tensor from global to shared memory; each executing thread copies a box.
-
-        mask: a bit for each receiving CTA, by rank in the cluster; None for the thread's own CTA.
-        """
+        """Start a TMA load per executing thread. mask: the receiving CTAs by rank; None for the thread's own CTA."""
         site = self.access.sites[target]
         for i, position in enumerate(self.lanes.positions().tolist()):
             encoded = self.map_at(_of(where, i), position, site.pc)
@@ -105,7 +102,6 @@ class BulkCopies:
                 self.issue_load("TMA load", position, run, shared, signal)
 
     def store_box(self, source: int, target: int, start: Any, where: Any, coordinates: tuple[Any, ...]) -> None:
-        """cp.async.bulk.tensor from shared to global memory."""
         site = self.access.sites[source]
         for i, position in enumerate(self.lanes.positions().tolist()):
             encoded = self.map_at(_of(where, i), position, site.pc)
@@ -126,7 +122,6 @@ class BulkCopies:
                 raise self.access.error(OutOfBoundsError, position, what, site.pc, hint)
 
     def load(self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any) -> None:
-        """cp.async.bulk from global to shared memory."""
         sites = self.access.sites
         for i, position in enumerate(self.lanes.positions().tolist()):
             count = self.size(sites[target], _of(size, i), position)
@@ -138,7 +133,6 @@ class BulkCopies:
             self.issue_load("bulk copy", position, run, shared, self.signal(signals, bar, i, count, self.cta(position)))
 
     def store(self, source: int, target: int, start: Any, to: Any, size: Any) -> None:
-        """cp.async.bulk from shared to global memory."""
         sites = self.access.sites
         for i, position in enumerate(self.lanes.positions().tolist()):
             count = self.size(sites[source], _of(size, i), position)
@@ -150,7 +144,6 @@ class BulkCopies:
             self.issue_store("bulk copy", position, shared, run)
 
     def commit(self) -> None:
-        """cp.async.bulk.commit_group."""
         self.committed[self.lanes.positions()] += 1
 
     def wait(self, newest: int, read: bool) -> None:
@@ -191,10 +184,7 @@ class BulkCopies:
                 )
 
     def unseen_loads(self, cta: int) -> list[Operation]:
-        """Return the loads into a CTA whose completion no thread of it has observed, including delivered ones.
-
-        Observations are tracked by the checks; without checks, return only the loads in flight.
-        """
+        """Return the loads into a CTA that no thread of it knows to be complete; without checks, those in flight."""
         flying = [x for x in self.operations.pending if any(s.cta == cta for s in x.signals)]
         agents, landed = self.agents, self.landed.get(cta, {}).items()
         if agents is None:

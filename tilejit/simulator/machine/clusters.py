@@ -44,7 +44,6 @@ class Clusters:
         self.places = places
         self.findings = findings
         self.home = lanes.full["chunk_cta"] // lanes.ranks
-        #: the phase of each cluster's barrier
         self.phase = np.zeros(lanes.ctas // lanes.ranks, np.int64)
         #: for each thread, -1 if none: the phase of its arrival before the wait, the instruction of its last arrival,
         #: and the wait at which it is blocked

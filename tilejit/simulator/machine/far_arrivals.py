@@ -72,7 +72,6 @@ class FarArrivals:
                 yield barrier, rank, bool(is_far), threads
 
     def targets(self, threads: Index, rank: int) -> Index:
-        """Return, for each thread, the CTA of its cluster with this rank."""
         ranks = self.lanes.ranks
         return self.lanes.get("chunk_cta")[threads] // ranks * ranks + rank
 
@@ -97,7 +96,6 @@ class FarArrivals:
         return good
 
     def living(self) -> NDArray[np.bool_]:
-        """Return a mask of the CTAs that have threads that have not exited."""
         cta = self.lanes.full["chunk_cta"]
         return np.bincount(cta[self.alive], minlength=self.lanes.ctas) > 0
 

@@ -40,7 +40,6 @@ class Batch:
     threads: NDArray[np.uint64]
     #: each copy's group, by number in its thread
     groups: Index
-    #: the values for the target
     data: NDArray[Any]
     targets: list[CopySide]
     sources: list[CopySide]

@@ -1,6 +1,4 @@
-"""wgmma: asynchronous products of warpgroups.
-
-The products of a warp form groups (commit), which complete in order (wait).
+"""wgmma: asynchronous products of warpgroups, which form groups (commit) that complete in order (wait).
 
 A product is computed when it is issued. A missing wait is therefore reported, but never changes a value, as on a GPU,
 where ptxas inserts the wait.

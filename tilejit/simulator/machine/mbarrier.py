@@ -33,10 +33,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Arriving:
-    """Executing threads that arrive at barriers of one address. ctas: the barriers' CTAs. each: arrivals per thread.
-
-    drop: later phases expect fewer arrivals. incomplete: the arrivals must not complete the phase.
-    """
+    """Executing threads that arrive at barriers of one address. ctas: of the barriers. each: arrivals per thread."""
 
     threads: Index
     ctas: Index
@@ -64,7 +61,6 @@ class MBarrier:
 
     def __init__(self, address: int, region: MemoryRegion, lanes: Lanes, name: str) -> None:
         ctas = lanes.ctas
-        #: the check that arrivals come after the previous phase, if enabled
         self.phase_order: PhaseOrder | None = None
         self.address = address
         self.name = name
@@ -88,7 +84,6 @@ class MBarrier:
         self.phase_order = PhaseOrder(order, findings, any_warp=False)
 
     def cells(self, ctas: Index) -> Index:
-        """Return the shadow cells of the barriers' bytes, a row for each CTA."""
         shift = self.region.shadow.cell_shift
         first = (self.address - self.region.base + ctas * self.region.stride) >> shift
         result: Index = first[:, None] + np.arange(BYTES >> shift)
@@ -119,7 +114,6 @@ class MBarrier:
         return []
 
     def forget(self, ctas: Index) -> None:
-        """Forget the arrivals at the barriers of these CTAs, which are reinitialized."""
         if self.phase_order is not None:
             self.phase_order.forget(ctas)
         before, self.arrivals = self.arrivals, []
@@ -129,10 +123,7 @@ class MBarrier:
                 self.arrivals.append(Arrivals(x.pc, x.positions[stays], x.ctas[stays], x.phases[stays]))
 
     def arrived(self, cta: int, home: Index) -> list[tuple[int, Index]]:
-        """Return the arrivals in the current phase of a CTA's barrier: (instruction, threads of one CTA).
-
-        home: the CTA of each thread of the chunk.
-        """
+        """Return (instruction, threads of a CTA) of the phase's arrivals at a barrier. home: the CTA of each thread."""
         result: dict[tuple[int, int], Index] = {}
         for x in self.arrivals:
             here = x.positions[(x.ctas == cta) & (x.phases == self.phase[cta])]

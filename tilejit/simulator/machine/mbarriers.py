@@ -59,7 +59,6 @@ class MBarriers:
             self.checker.report.init_pc_of = self.init_pc
 
     def init(self, number: int, address: Any, count: Any) -> None:
-        """mbarrier.init. count: arrivals per phase."""
         site = self.access.sites[number]
         for barrier, threads in self.groups(site, address):
             ctas = self.ctas(threads)

@@ -28,10 +28,7 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class AddressRun:
-    """Elements that an operation reads or writes, in order. Elements without an address read as zeros.
-
-    count: the number of elements. which: the elements that have an address, None for all.
-    """
+    """The `count` elements that an operation accesses, in order. which: those with an address, None for all."""
 
     site: Site
     count: int

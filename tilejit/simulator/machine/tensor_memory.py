@@ -279,7 +279,6 @@ class TensorMemory:
         first = self.lanes.first * self.lanes.warps_per_cta
 
         def leader(warp: Index) -> Index:
-            """Return the number in the grid, from 1, of the first thread of a warp of the chunk."""
             cta, inside = divmod(warp + first, self.lanes.warps_per_cta)
             return cta * self.lanes.threads + inside * WARP + 1
 

@@ -23,10 +23,7 @@ def _masks(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 
 class NotTogether(Exception):
-    """Raised if lanes that must execute an instruction together haven't all arrived; the machine retries later.
-
-    together: the executing threads whose warpgroups are complete.
-    """
+    """Raised if lanes that must execute together are missing. together: the threads of complete warpgroups."""
 
     def __init__(self, together: Index | None = None) -> None:
         super().__init__()
@@ -55,7 +52,6 @@ class Warps:
         self.failed: tuple[int, int] | None = None
 
     def slots(self) -> NDArray[np.int64]:
-        """Return the index of each executing thread in the table."""
         result: NDArray[np.int64] = self.lanes.get("chunk_warp") * WARP + self.lanes.get("lane")
         return result
 

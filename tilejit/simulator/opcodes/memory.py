@@ -71,7 +71,7 @@ class Site:
     offset: int
     #: log2 of the number of bytes that a thread accesses
     shift: int
-    #: dtype of these bytes, as one element
+    #: dtype of the access, as one element
     dtype: str
     address_dtype: str
     #: "load", "store", "atomic", or "barrier" for mbarrier instructions
