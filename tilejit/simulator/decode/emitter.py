@@ -170,7 +170,7 @@ class BlockWriter:
         return views
 
     def read(self, name: str, dtype: str) -> str:
-        """Emit the checks of a read. Return the variable with register `name` as `dtype`, truncated if it is wider."""
+        """Emit the checks of a read; return the variable with register `name` as `dtype`, truncated if too wide."""
         names = self.names
         try:
             slot = names.slots.get(name)
@@ -212,7 +212,7 @@ class BlockWriter:
         return operand in self.names.register_bits or operand in SPECIAL
 
     def source(self, operand: str, dtype: str, ptx_type: str = "") -> str:
-        """Return the name of a source operand as `dtype`: of a register, a literal, or the address of a symbol."""
+        """Return the Python name with the value of a source operand: a register, literal, or address of a symbol."""
         if not operand:
             self.fail("an operand is empty")
         first = operand[0]
@@ -234,7 +234,7 @@ class BlockWriter:
                 return int(parse_number(operand) != 0)
             return parse_number(operand, ptx_type or f"{'f' if dtype[0] == 'f' else 'b'}{8 * SIZE[dtype]}")
         except ValueError:
-            self.fail(f"literal {operand!r} is not understood")
+            self.fail(f"cannot parse literal {operand!r}")
 
     def symbol(self, operand: str) -> int:
         name, _, offset = (x.strip() for x in operand.partition("+"))

@@ -88,7 +88,7 @@ class _Parser(Cursor):
                 continue
             match = _PARAM.fullmatch(item)
             if not match or match[2] not in TYPE_BYTES:
-                raise self.refusal(f"parameter {item!r} is not understood", pos)
+                raise self.refusal(f"cannot parse parameter {item!r}", pos)
             size = TYPE_BYTES[match[2]]
             align = int(match[1] or size)
             size *= int(match[4] or 1)
@@ -125,7 +125,7 @@ def variable(source: Source, match: re.Match[str]) -> Variable:
 
 
 def _initial(source: Source, match: re.Match[str], size: int, symbols: list[SymbolAddress]) -> bytes:
-    """Return a variable's initial bytes. Append initializers that are addresses, for which they are 0, to `symbols`."""
+    """Return a variable's initial bytes, 0 for addresses, which are appended to `symbols`."""
     type_name = match["type"]
     width = TYPE_BYTES[type_name]
     out = bytearray(size)
@@ -141,6 +141,6 @@ def _initial(source: Source, match: re.Match[str], size: int, symbols: list[Symb
             value = parse_number(item, type_name)
         except ValueError:
             line = source.line_at(match.start())
-            raise source.refusal(f"initial value {item!r} is not understood", line) from None
+            raise source.refusal(f"cannot parse initial value {item!r}", line) from None
         out[i * width : (i + 1) * width] = value.to_bytes(width, "little")
     return bytes(out)

@@ -69,7 +69,7 @@ class _Body(Cursor):
         while True:
             match = _STATEMENT.match(self.code, self.skip())
             if match is None:
-                raise self.refusal("this statement is not understood", self.pos)
+                raise self.refusal("cannot parse this statement", self.pos)
             kind = match.lastgroup
             if kind == "ops":
                 self.instruction(match)

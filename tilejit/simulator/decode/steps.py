@@ -41,7 +41,7 @@ def step_of(pc: int, ins: PtxInstruction) -> Step:
 
 
 def skippable(function: PtxFunction, undefined: frozenset[str]) -> dict[str, int]:
-    """Return register in `undefined` → the first predicated instruction or load that writes it, if there is one.
+    """Map registers in `undefined` to the first predicated instruction or load that writes them, if there is one.
 
     Other writes don't count: if a branch skips them, compilers may leave registers undefined that are never used.
     """

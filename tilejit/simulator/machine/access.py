@@ -62,13 +62,12 @@ class Access:
         self.watched: Watched | None = None
 
     def rebind(self, lanes: Lanes) -> None:
-        """Switch to the lanes of another chunk."""
         self.lanes = lanes
         if self.checker is not None:
             self.checker.select(lanes)
 
     def watch(self, loads: frozenset[int]) -> Watched:
-        """Return the tracker of the memory that decides about loops; the first call creates it for `loads`."""
+        """Return the tracker of the memory that the instructions `loads` read; the first call creates it."""
         if self.watched is None:
             self.watched = Watched(loads)
         return self.watched
@@ -152,7 +151,7 @@ class Access:
         return result
 
     def load(self, number: int, address: Any) -> Any:
-        """Return the element at each thread's address, or a scalar if the address is one without checks."""
+        """Return the element at each thread's address. The result for a scalar address may be a scalar."""
         if not address.ndim:
             shared = self.load_shared_address(number, address)
             if shared is not None:
@@ -236,7 +235,7 @@ class Access:
         return [np.flatnonzero(regions == r) for r in fast_unique(regions) if r >= 0]
 
     def split(self, number: int, address: NDArray[Any], operands: tuple[Any, ...], run: Callable[..., Any]) -> Any:
-        """Access each region by `run(addresses, *operands)`; return the results, 0 if an address is invalid."""
+        """Call `run(addresses, *operands)` per region; return each thread's result, 0 for an invalid address."""
         result = np.zeros(address.size, ELEMENTS[self.sites[number].dtype])
         positions, group = self.lanes.positions(), self.lanes.group
         for part in self.subsets(number, address):
@@ -257,7 +256,6 @@ class Access:
         return self.lanes.error(self.places, kind, np.array([position]), what, pc, hint)
 
     def report(self, rule: str, position: int, what: str, pc: int, hint: str) -> None:
-        """Add a finding that reads '<thread> <what>', and describes the instruction."""
         text = f"{self.lanes.describe_position(position)} {what}\n  {self.places.describe(pc)}"
         self.findings.add(rule, text, pc, None, self.lanes.numbers(np.array([position])), hint=hint)
 
@@ -291,7 +289,7 @@ class Access:
         where, width = int(actual[at]), 1 << site.shift
         space = site.space or "generic"
         near = self.memory.nearest(site.space, where)
-        detail = "there is no such memory"
+        detail = "no memory is allocated there"
         if near is not None:
             start = near.base if site.space else self.memory.generic(near)
             part = near.part_at(max(0, min(where - start, near.size - 1))) or near.parts[0]
@@ -314,10 +312,7 @@ class Access:
         self.findings.add("bounds", text, site.pc, None, self.threads(outside), outside.size)
 
     def rank_of(self, site: Site, at: int, offset: int) -> int | None:
-        """Return the rank of another CTA of the cluster whose shared memory a thread addresses, else None.
-
-        offset: the address relative to the thread's own CTA.
-        """
+        """Return the rank of the other CTA that a thread addresses, or None. offset: from its own CTA's memory."""
         if self.lanes.ranks == 1 or site.space != "shared" or not offset >> RANK_SHIFT or at >= self.lanes.n:
             return None
         own = int(self.lanes.get("chunk_cta")[at]) % self.lanes.ranks

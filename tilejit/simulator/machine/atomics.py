@@ -61,7 +61,7 @@ def step(op: str) -> Update:
 
 
 def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, ...], wanted: bool) -> Any:
-    """Apply `op` to `view[index]`, thread by thread. Return each thread's old value; maybe None unless `wanted`."""
+    """Apply `op` to `view[index]`, thread by thread. Return the old values; None is possible unless `wanted`."""
     name, _, t = op.partition(".")
     plain = name in _INTEGER and t not in ("f16x2", "bf16", "bf16x2")
     if plain and not wanted and index.size > 1:
@@ -179,10 +179,12 @@ def _exchange(view: Array, runs: _Runs, value: Array) -> Array:
 
 
 def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
-    """Update by inc or dec if all threads of a run have the same bound: count modulo bound + 1, once in range."""
+    """Update by inc or dec if all threads of a run have the same bound: count modulo bound + 1."""
     begin, bound = view[runs.places].astype(np.int64), bounds.astype(np.int64)
     last = bound if name == "inc" else np.zeros_like(bound)
     forward = 1 if name == "inc" else -1
+    # a number above its bound wraps in the first step
+    # a number above its bound wraps in the first step
     inside = np.where(begin > bound, last, begin)
     counts = runs.spread(inside) + forward * ranks(runs.lengths)
     old = counts % runs.spread(bound + 1)

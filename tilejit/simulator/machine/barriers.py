@@ -28,7 +28,7 @@ Released = tuple[int, Index | None, Result, Any]
 
 @dataclass(slots=True)
 class Arrival:
-    """Threads that arrived at one barrier instruction. waits: False for bar.arrive. message: their release."""
+    """Threads that arrived at one barrier instruction. waits: False for bar.arrive. message: releases accesses."""
 
     block: BasicBlock
     positions: Index
@@ -239,9 +239,9 @@ class Barriers:
             self.order.cta_barrier(ctas, all_of_chunk)
 
     def check_aligned(self, arrival: Arrival, full: NDArray[np.bool_]) -> None:
-        """Check that the warps of an arrival have arrived as a whole. Raise DivergenceError if other threads are alive.
+        """Raise DivergenceError if threads of an arrival's warps that have not exited are missing.
 
-        If the others have exited, report a finding, so that a run that collects findings continues, as a GPU does.
+        If the missing threads have exited, report a finding: a run that collects findings continues, as a GPU does.
         """
         lanes = self.lanes
         here = np.zeros(lanes.total, bool)

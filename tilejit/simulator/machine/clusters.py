@@ -98,7 +98,7 @@ class Clusters:
         self.complete()
 
     def wait(self, aligned: bool, pc: int) -> None:
-        """barrier.cluster.wait, the first instruction of a block. Raise Blocked if some clusters are incomplete."""
+        """barrier.cluster.wait, first in its block. raises: Blocked with the threads whose cluster is incomplete."""
         if aligned:
             self.warps.whole(pc)
         positions = self.lanes.positions()

@@ -62,7 +62,6 @@ class WgmmaGroups:
             self.agents.order.need_clocks().learn_products(here, np.array(events))
 
     def touched(self, touched: Touched) -> None:
-        """Check and record accesses to the registers of products by instructions other than wgmma."""
         if self.agents is not None:
             self.registers.touched(touched)
 

@@ -217,7 +217,7 @@ class Lanes:
         return f"{text} {'wait' if text.split()[0].endswith('s') or ' more' in text else 'waits'}"
 
     def numbers(self, positions: Index) -> list[int]:
-        """Return the linear indices of threads in the grid, from 0, which findings contain."""
+        """Return the linear indices of threads in the grid, from 0, as used in findings."""
         if self.ranks == 1:
             return [int(x) - 1 for x in self.full["gid"][positions]]
         x, y, z = (self.along(self.full["cta"][positions], axis) for axis in range(3))

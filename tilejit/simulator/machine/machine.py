@@ -90,10 +90,7 @@ class Machine(Units):
             self.tmem.allocator.check_all_freed()
 
     def run_all(self, number: int) -> None:
-        """Run all threads together, block by block, until they diverge, wait, take a back edge or exit.
-
-        No other group exists while this runs. Under a random schedule, it returns after one block.
-        """
+        """Run all threads until they diverge, wait, take a back edge or exit; in a random schedule, for one block."""
         self.select(None)
         registers = self.registers.of_all()
         is_fixed = self.schedule.random is None
@@ -401,7 +398,7 @@ class Machine(Units):
             waits.extend(self.clusters.describe_waits())
         waits.extend(self.describe_group(b, g, "wait") for b, g in self.held.items())
         waits.extend(self.barriers.describe_waiting())
-        hint = "the thread that should write there, or arrive, must do so before it waits"
+        hint = "the thread that should store the awaited value, or arrive, must do so before it waits"
         if self.mbarriers.waits is not None:
             waits.extend([gone] if (gone := self.describe_others()) else [])
             hint = "a phase needs all arrivals and bytes: producers must commit, and consumers release, once per step"
@@ -419,7 +416,7 @@ class Machine(Units):
         message = "endless loop: it has no exit\n" + "\n".join(
             self.describe_group(b, g, "run") for b, g in self.parked.items()
         )
-        raise DeadlockError(message, hint="exit it by break or return", **self.parties(self.parked))
+        raise DeadlockError(message, hint="leave the loop with break or return", **self.parties(self.parked))
 
     def report_limit(self, number: int, group: Index | None) -> NoReturn:
         lines = "\n".join(self.describe_groups(number, group))

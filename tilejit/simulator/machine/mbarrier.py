@@ -33,7 +33,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Arriving:
-    """Executing threads that arrive at barriers of one address. ctas: of the barriers. each: arrivals per thread."""
+    """Executing threads that arrive at barriers of one address. ctas: the barriers' CTAs. each: arrivals per thread."""
 
     threads: Index
     ctas: Index

@@ -263,7 +263,7 @@ class MBarriers:
                 yield barrier, threads
 
     def barrier(self, site: Site, actual: int, address: Any) -> MBarrier | None:
-        """Return the barriers at an address, which the first use checks; None, after a report, if it is invalid."""
+        """Return the barriers at an address, or None if it is invalid, which is reported."""
         shared = actual if site.space else actual - WINDOWS["shared"]
         barrier = self.at.get(shared)
         if barrier is not None:
@@ -341,7 +341,7 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], what)
 
     def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
-        """Count arrivals, phase by phase if there are more than are pending. Report arrivals that come too early."""
+        """Count arrivals, phase by phase if there are more than are pending. Report more than a phase expects."""
         threads, ctas = arriving.threads, arriving.ctas
         left = np.bincount(ctas, arriving.each, barrier.live.size).astype(np.int64)
         while True:

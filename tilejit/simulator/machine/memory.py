@@ -39,10 +39,7 @@ LOCAL_BASE = 1 << 16
 
 @dataclass(slots=True)
 class MemoryPart:
-    """A named array inside a region, for messages. start: bytes from the region's base.
-
-    buffer: the name comes from the launch rather than from a PTX variable.
-    """
+    """A named array in a region, for messages. start: offset in bytes. buffer: the launch names it, not the PTX."""
 
     name: str
     start: int

@@ -14,10 +14,7 @@ NAMED_ARRIVALS = 4
 
 
 class Waits:
-    """The incomplete wait of each thread of a chunk: its barrier, phase, kind of phase, and instruction.
-
-    barrier: each thread's index in `barriers`, 0 for a thread that doesn't wait.
-    """
+    """Each thread's incomplete wait: index in `barriers` (0 if none), phase, kind of phase, and instruction."""
 
     def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
         self.lanes = lanes

@@ -67,7 +67,7 @@ class ProductRegisters:
             other = int(self.touches[row, warp]) - 1
             self.fail(
                 f"{self.warp_name(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
-                f"which was accessed without a wgmma.fence since\n  {self.places.describe(other)}", pc, other,
+                f"which was accessed, without a wgmma.fence since, at\n  {self.places.describe(other)}", pc, other,
             )
         shape = _shape_code(form)
         self.check_free(d_rows[:, None], here, shape, pc)

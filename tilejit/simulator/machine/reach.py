@@ -18,7 +18,7 @@ from .operations import ByteSpan
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """The elements of a run in one region. which: their positions in the run, None for all. index: in `view`."""
+    """A run's elements in a region. which: their positions in the run, None for all. index: their indices in `view`."""
 
     region: MemoryRegion
     view: NDArray[Any]
@@ -28,7 +28,7 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class AddressRun:
-    """The `count` elements that an operation accesses, in order. which: those with an address, None for all."""
+    """The `count` elements of an access, in order. which: those with an address (others read as 0), None for all."""
 
     site: Site
     count: int

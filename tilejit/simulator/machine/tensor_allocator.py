@@ -137,7 +137,6 @@ class Allocator:
         self, warp: int, pc: int, what: str, more: str = "", kind: type[SimulationError] = SimulationError,
         hint: str | None = None, other: int | None = None,
     ) -> NoReturn:
-        """Raise an error of class `kind` about a warp's instruction. other: a second instruction that it concerns."""
         text = f"{self.warp_name(warp)} {what}\n  {self.places.describe(pc)}{more}"
         pcs = (pc,) if other is None else (pc, other)
         raise kind(text, hint=hint, instructions=pcs, threads=self.threads(warp))

@@ -135,19 +135,18 @@ class Boxes:
         return np.ascontiguousarray(np.broadcast_to(result, shape.box[::-1])).reshape(-1)
 
     def shared_addresses(self, start: int) -> Index:
-        """Return the swizzled address of each element of a box that starts at `start`."""
         return self.swizzle.apply(self.in_shared + start)
 
 
 @lru_cache(maxsize=64)
 def boxes_of(shape: MapShape) -> Boxes:
-    """Return the (cached) boxes of a shape."""
+    """Return the boxes of a shape, from a cache."""
     return Boxes(shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The distance between boxes of consecutive CTAs that share a copy, in elements, innermost first, and in bytes."""
+    """Distance between boxes of CTAs that share a copy: in elements, innermost first, and in shared memory bytes."""
 
     coordinates: tuple[int, ...]
     bytes: int
@@ -166,7 +165,6 @@ class EncodedMap:
 
     @property
     def opaque(self) -> str:
-        """The map's name in messages about accesses to its bytes."""
         return f"the tensor map of {self.name or 'an array'}, which only TMA copies may use"
 
 

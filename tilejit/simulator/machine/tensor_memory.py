@@ -44,7 +44,7 @@ ADDRESS_LANE_SHIFT = 16
 
 @dataclass(slots=True)
 class TmemTransfer:
-    """A load or store in flight, of several warps. cells: warps × lanes × registers (× halves)."""
+    """A load or store in flight, by several warps. cells: warps × lanes × registers (× halves)."""
 
     pc: int
     warps: Index
@@ -274,7 +274,7 @@ class TensorMemory:
         )
 
     def ordered(self, me: Index, them: Index, event: Index) -> NDArray[np.bool_]:
-        """Return a mask: whether the event of each warp `them` is ordered before the present of the warp `me`."""
+        """Return True for each event of a warp `them` that synchronization orders before warp `me`'s next event."""
         assert self.order is not None
         first = self.lanes.first * self.lanes.warps_per_cta
 
@@ -285,7 +285,7 @@ class TensorMemory:
         return self.order.ordered(leader(them), event, leader(me))
 
     def check_free(self, warp: int, start: int, columns: int, pc: int) -> None:
-        """Raise an error if accesses to freed columns are in flight, or uses by other warps aren't ordered before."""
+        """Raise an error if an access to freed columns is in flight, or isn't ordered before the deallocation."""
         assert self.order is not None
         cta = warp // self.lanes.warps_per_cta
         what = f"frees columns {start} to {start + columns - 1} of tensor memory"

@@ -189,7 +189,7 @@ class Warps:
         return ufunc.reduceat(value[order], starts).astype(value.dtype)[group]
 
     def elect(self, masks: PerThread) -> tuple[PerThread, PerThread]:
-        """Elect the first member at or after the warp's preferred lane, cyclically; return (leader, is leader)."""
+        """Elect a warp's first member at or after its preferred lane, cyclically. Return (leader, mask of leaders)."""
         members = (masks & self.spread(self.active())).astype(np.uint64)
         start = self.spread(self.leader).astype(np.uint64)
         rotated = (members >> start | members << (np.uint64(WARP) - start)) & np.uint64(0xFFFFFFFF)

@@ -37,7 +37,7 @@ def arrive(e: BlockWriter, m: Match) -> None:
     operands = list(e.ins.operands)
     target = operands.pop(0)
     if len(operands) not in ((2,) if m["expects"] or m["incomplete"] else (1, 2)):
-        e.fail("the operands are a state, an address and a count")
+        e.fail("expected a state, an address and a count")
     number, address = barrier_site(e, m, operands[0])
     last = e.source(operands[1], "u4") if len(operands) > 1 else "None"
     count, expected = ("None", last) if m["expects"] else (last, "None")
@@ -72,7 +72,7 @@ def wait(e: BlockWriter, m: Match) -> None:
     if len(operands) == 4 and m["how"] == "try":
         e.source(operands.pop(), "u4")
     if len(operands) != 3:
-        e.fail("the operands are a predicate, an address and a phase")
+        e.fail("expected a predicate, an address and a phase")
     number, address = barrier_site(e, m, operands[1])
     acquires = "" if m["sem"] == ".relaxed" else m["scope"] or "cta"
     kind, phase = awaited(e, m, operands[2])

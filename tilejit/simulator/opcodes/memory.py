@@ -96,7 +96,7 @@ def address(e: BlockWriter, operand: str) -> tuple[str, str, int]:
     """Return (expression, dtype, constant offset) of `[register+offset]`, `[symbol+offset]` or `[number]`."""
     match = _ADDRESS.fullmatch(operand)
     if match is None:
-        e.fail(f"address {operand!r} is not understood")
+        e.fail(f"cannot parse address {operand!r}")
     name = match[1]
     offset = _signed(match[2]) if match[2] else 0
     if name[0].isdigit():
@@ -188,7 +188,7 @@ def _load_param(e: BlockWriter, targets: list[str], dtype: str) -> bool:
     """Emit a load of a kernel or call parameter at a constant offset. Return False if the operand is neither."""
     match = _ADDRESS.fullmatch(e.ins.operands[1])
     if match is None:
-        e.fail(f"address {e.ins.operands[1]!r} is not understood")
+        e.fail(f"cannot parse address {e.ins.operands[1]!r}")
     offset = _signed(match[2]) if match[2] else 0
     if match[1] in e.call_params:
         for i, target in enumerate(targets):

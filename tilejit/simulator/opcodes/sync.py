@@ -94,7 +94,7 @@ def call(e: BlockWriter, m: Match) -> None:
         return
     if e.module.functions.get(name):
         e.fail(f"call of {name}: device functions are not supported; inline them into the kernel")
-    e.fail(f"call of {name}: only vprintf and __assertfail are known")
+    e.fail(f"call of {name}: only vprintf and __assertfail are supported")
 
 
 def nothing(e: BlockWriter, m: Match) -> None:
