@@ -266,7 +266,7 @@ class BlockWriter:
             self.fail(f"{opcode} takes {self.highest + 1} operands, got {got}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
-        """Return `signed` if an operand has a signed but no unsigned view, which saves a reinterpretation."""
+        """Return `signed` if an operand has a signed but no unsigned view, else `unsigned`: this saves conversions."""
         for i in indices:
             dtypes = self.dtypes_held(self.ins.operands[i])
             if signed in dtypes and unsigned not in dtypes:
@@ -347,7 +347,7 @@ class BlockWriter:
             self.names.home[target] = self.names.home[origin]
 
     def set_constant(self, name: str, bits: int, dtype: str) -> None:
-        """Emit `mov` of a literal, which leaves the register's home dtype open."""
+        """Emit `mov` of a literal, which doesn't set the register's home dtype."""
         slot = self.destination(name)
         home = self.names.home[slot]
         dtype = home if home and SIZE[home] == SIZE[dtype] else dtype
@@ -428,7 +428,7 @@ class BlockWriter:
         return f"def {name}(S{head}):\n{body}\n return ({extra}, {', '.join(results)})\n"
 
     def drop_dead(self, kept: set[str]) -> None:
-        """Delete each variable after its last use, so that NumPy reuses memory that is in the cache."""
+        """Emit `del` of each variable after its last use, so that NumPy reuses memory that is in the cache."""
         last: dict[str, int] = {}
         for i, line in enumerate(self.lines):
             for name in _LOCAL.findall(line):

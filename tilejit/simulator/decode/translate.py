@@ -137,7 +137,7 @@ class _Translator:
         return [v for v in buffers if v.name in named]
 
     def check_labels(self) -> None:
-        """Refuse unsupported modifiers and undefined labels of jumps, for which no code is emitted."""
+        """Raise an error for jumps of unsupported forms or to undefined labels, since no code is emitted for jumps."""
         tables = self.function.branch_tables
         for ins in self.function.body:
             if ins.root not in JUMP_ROOTS:
@@ -266,7 +266,7 @@ class _Translator:
 
 
 def _cell_shift(sites: list[Site]) -> dict[str, int]:
-    """Return, for each state space, the log2 of its narrowest access. Generic accesses count for all spaces."""
+    """Return the log2 of the narrowest access to each state space: at most 4, and 2 if there is none."""
     result = {}
     for space in ("shared", "global", "local"):
         shifts = [s.shift for s in sites if s.space in (space, "") and not s.part]

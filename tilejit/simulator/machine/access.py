@@ -312,7 +312,10 @@ class Access:
         self.findings.add("bounds", text, site.pc, None, self.threads(outside), outside.size)
 
     def rank_of(self, site: Site, at: int, offset: int) -> int | None:
-        """Return the rank of the other CTA that a thread addresses, or None. offset: from its own CTA's memory."""
+        """Return the rank of the other CTA of the cluster whose shared memory a thread addresses, or None.
+
+        offset: the address relative to the thread's own CTA.
+        """
         if self.lanes.ranks == 1 or site.space != "shared" or not offset >> RANK_SHIFT or at >= self.lanes.n:
             return None
         own = int(self.lanes.get("chunk_cta")[at]) % self.lanes.ranks

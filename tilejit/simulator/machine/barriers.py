@@ -28,7 +28,7 @@ Released = tuple[int, Index | None, Result, Any]
 
 @dataclass(slots=True)
 class Arrival:
-    """Threads that arrived at one barrier instruction. waits: False for bar.arrive. message: releases accesses."""
+    """Threads that arrived at one barrier instruction. waits: False for bar.arrive."""
 
     block: BasicBlock
     positions: Index
@@ -107,7 +107,7 @@ class Barriers:
             earlier.value = np.concatenate([earlier.value, arrival.value])[order]
 
     def complete(self) -> list[Released]:
-        """Complete each barrier at which all expected threads have arrived; return the released threads."""
+        """Complete the barriers of CTAs at which all expected threads have arrived; return the released threads."""
         released: list[Released] = []
         for number in list(self.waiting):
             # CTAs may be at instructions with different counts; within a CTA the counts are equal

@@ -85,7 +85,7 @@ class AsyncCopies:
     def resolved(self, number: int, address: NDArray[Any], copies: Index) -> Iterator[tuple[Index, Bound, Index]]:
         """Yield (copies, region, element index) for each region that holds addresses of `copies`.
 
-        The executing lanes must be the threads of `copies`; in each iteration, those of the yielded copies are.
+        The executing lanes must be the threads of `copies`. In each iteration, they are the yielded copies' threads.
         """
         bound, index = self.access.resolve(number, address)
         if bound is not None:

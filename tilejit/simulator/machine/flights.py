@@ -38,7 +38,7 @@ class Batch:
     positions: Index
     #: each copy's thread, by number in the grid from 1
     threads: NDArray[np.uint64]
-    #: each copy's group, by number in its thread
+    #: the number of each copy's group in its thread
     groups: Index
     data: NDArray[Any]
     targets: list[CopySide]

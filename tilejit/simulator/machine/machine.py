@@ -117,7 +117,7 @@ class Machine(Units):
     def run_exits(self) -> None:
         """After an error, run the threads that can only exit: their output may explain the error.
 
-        Checks that a compiler inserts print and exit in such blocks, which often come last in the text.
+        Compiler-inserted checks print and exit in such blocks, which often come last in the text.
         """
         while numbers := self.program.control_flow.exit_only & self.ready.keys():
             number = min(numbers)
@@ -331,7 +331,7 @@ class Machine(Units):
         return sorted(result)
 
     def deciding_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
-        """Return (slot, value) of the registers that decide the loop around a block, of all live ones if unknown."""
+        """Return (slot, value) of the registers that decide the loop around a block, or of all live registers."""
         control_flow = self.program.control_flow
         slots = control_flow.deciding(number)
         return self.registers.values(control_flow.live_slots(number) if slots is None else slots, group)
@@ -345,7 +345,7 @@ class Machine(Units):
         self.held.clear()
 
     def retry_held(self) -> None:
-        """Retry held groups. If none has advanced since the last retry, match different bar.warp.sync, or raise."""
+        """Retry held groups. If none has advanced since the last retry, let different bar.warp.sync match, or raise."""
         if self.advanced == self.advanced_at_retry:
             barriers = {b for b in self.held if self.is_warp_barrier(b)}
             lanes = np.zeros(self.lanes.total, bool)

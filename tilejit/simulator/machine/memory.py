@@ -39,7 +39,10 @@ LOCAL_BASE = 1 << 16
 
 @dataclass(slots=True)
 class MemoryPart:
-    """A named array in a region, for messages. start: offset in bytes. buffer: the launch names it, not the PTX."""
+    """A named array in a region, for messages. start: bytes from the region's base.
+
+    buffer: True if the name comes from the launch rather than from a PTX variable.
+    """
 
     name: str
     start: int

@@ -30,7 +30,7 @@ class ProductRegisters:
         self.lanes = lanes
         self.places = places
         table = (len(names), warps)
-        #: per register, the latest group (from 1) that writes it, the latest that reads it, and the latest instruction
+        #: per register: the last group, from 1, that writes it, and that reads it; the instruction of its last product
         self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)
         #: the shape code of the product that writes a register; the instruction (plus 1) of an access since the fence
         self.shapes, self.touches = np.zeros((2, *table), np.int64)

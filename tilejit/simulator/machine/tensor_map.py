@@ -146,7 +146,10 @@ def boxes_of(shape: MapShape) -> Boxes:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Distance between boxes of CTAs that share a copy: in elements, innermost first, and in shared memory bytes."""
+    """The distance between the boxes of consecutive CTAs that share a copy.
+
+    coordinates: in elements, innermost dimension first. bytes: in shared memory.
+    """
 
     coordinates: tuple[int, ...]
     bytes: int

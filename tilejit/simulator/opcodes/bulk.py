@@ -83,7 +83,7 @@ def wait(e: BlockWriter, m: Match) -> None:
 
 
 def prefetch(e: BlockWriter, m: Match) -> None:
-    """prefetch.tensormap [map], which only checks that there is a map."""
+    """Emit prefetch.tensormap [map], which only checks that there is a map."""
     (where,) = e.exactly(1)
     e.stmt(f"S.bulk.check_map({e.source(where.strip('[] '), 'u8')}, {e.pc})")
 

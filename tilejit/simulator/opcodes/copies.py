@@ -12,7 +12,7 @@ _WHOLE = {4: "u4", 8: "u8", 16: "V16"}
 
 
 def cp_async(e: BlockWriter, m: Match) -> None:
-    """cp.async [dst], [src], size{, src-size or ignore-src}{, cache-policy}."""
+    """Emit cp.async [dst], [src], size{, src-size or ignore-src}{, cache-policy}."""
     operands = list(e.ins.operands)
     if m["policy"]:
         policy = operands.pop() if len(operands) > 3 else ""

@@ -33,7 +33,7 @@ def inval(e: BlockWriter, m: Match) -> None:
 
 
 def arrive(e: BlockWriter, m: Match) -> None:
-    """mbarrier.arrive{_drop}{.expect_tx, .noComplete}, which arrives once, or as often as the last operand says."""
+    """Emit mbarrier.arrive. The optional last operand is a number of arrivals or, with .expect_tx, of bytes."""
     operands = list(e.ins.operands)
     target = operands.pop(0)
     if len(operands) not in ((2,) if m["expects"] or m["incomplete"] else (1, 2)):
@@ -67,7 +67,7 @@ def complete_tx(e: BlockWriter, m: Match) -> None:
 
 
 def wait(e: BlockWriter, m: Match) -> None:
-    """mbarrier.test_wait and .try_wait, whose time hint is ignored."""
+    """Emit mbarrier.test_wait or .try_wait, whose time hint is ignored."""
     operands = list(e.ins.operands)
     if len(operands) == 4 and m["how"] == "try":
         e.source(operands.pop(), "u4")
@@ -96,7 +96,7 @@ def awaited(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
 
 
 def set_registers(e: BlockWriter, m: Match) -> None:
-    """setmaxnreg, to a multiple of 8 from 24 to 256 registers per thread."""
+    """Emit setmaxnreg, to a multiple of 8 from 24 to 256 registers per thread."""
     (operand,) = e.exactly(1)
     count = literal(e, operand, 256)
     if count < 24 or count % 8:

@@ -266,7 +266,7 @@ _VECTORS = {
 
 
 def atomic(e: BlockWriter, m: Match) -> None:
-    """atom and red. Without a destination, or with one that is never read, no old value is returned."""
+    """Emit atom or red. An atom whose destination is `_` or never read returns no old value."""
     op, t = m["op"], m["t"]
     first = 1 if e.ins.root == "atom" else 0
     operands = operands_of(e, m, first + (3 if op == "cas" else 2))
@@ -306,12 +306,12 @@ def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[
 
 
 def create_policy(e: BlockWriter, m: Match) -> None:
-    """createpolicy: the policy is 0, since policies have no effect on results."""
+    """Emit createpolicy: the policy is 0, since policies have no effect on results."""
     e.write(e.ins.operands[0], "u8", e.names.constant(0, "u8"))
 
 
 def fence(e: BlockWriter, m: Match) -> None:
-    """fence.{sem}.{scope}; membar is a sequentially consistent fence, whose .gl is .gpu."""
+    """Emit fence.{sem}.{scope}, or membar: a sequentially consistent fence whose .gl is .gpu."""
     sem = "sc" if e.ins.root == "membar" else m["sem"] or "acq_rel"
     e.stmt(f"S.fence({sem!r}, {m['scope'] in ('gl', 'gpu', 'sys')})")
 

@@ -38,7 +38,7 @@ def mov(e: BlockWriter, m: Match) -> None:
 
 
 def pack(e: BlockWriter, target: str, parts: list[str], dtype: str) -> None:
-    """mov.b32/b64 d, {a, b, ...}: the first element becomes the lowest bits."""
+    """Emit mov.b32 or mov.b64 d, {a, b, ...}: the first element becomes the lowest bits."""
     size = SIZE[dtype] // len(parts)
     total = f"u{SIZE[dtype]}"
     terms = []
@@ -50,7 +50,7 @@ def pack(e: BlockWriter, target: str, parts: list[str], dtype: str) -> None:
 
 
 def unpack(e: BlockWriter, parts: list[str], source: str, dtype: str) -> None:
-    """mov.b32/b64 {a, b, ...}, s."""
+    """Emit mov.b32 or mov.b64 {a, b, ...}, s."""
     size = SIZE[dtype] // len(parts)
     total = f"u{SIZE[dtype]}"
     value = e.source(source, total)
@@ -72,7 +72,7 @@ def mov_pred(e: BlockWriter, m: Match) -> None:
 
 
 def cvta(e: BlockWriter, m: Match) -> None:
-    """cvta, between addresses in a state space and generic ones."""
+    """Emit cvta, which converts between an address in a state space and a generic address."""
     dtype = PTX_DTYPE[m["t"]]
     base = WINDOWS[m["space"]]
     operator = "-" if m["to"] else "+"
@@ -98,7 +98,7 @@ def selp(e: BlockWriter, m: Match) -> None:
 
 
 def _held_dtype(e: BlockWriter, unsigned: str) -> str:
-    """Return a float or signed dtype that all register inputs have as a view, if they lack the unsigned one."""
+    """Return a float or signed dtype of which all register inputs have a view, and none unsigned; else `unsigned`."""
     for other in (f"f{unsigned[1]}", f"i{unsigned[1]}"):
         registers = [i for i in (1, 2) if e.is_register(e.ins.operands[i])]
         if registers and all(e.either(unsigned, other, i) == other for i in registers):
@@ -167,7 +167,7 @@ def _comparison(e: BlockWriter, m: Match, first: int) -> str:
 
 
 def set_(e: BlockWriter, m: Match) -> None:
-    """set: like setp, but with a register for the result, which is all ones or 1.0 for true."""
+    """Emit set, which is like setp, but writes a number to a register: all ones or 1.0 for true."""
     result = _comparison(e, m, 1)
     if m.get("bool"):
         result = f"({result} {({'and': '&', 'or': '|', 'xor': '^'})[m['bool']]} {e.src(3, 'p')})"
@@ -178,7 +178,7 @@ def set_(e: BlockWriter, m: Match) -> None:
 
 
 def setp_x2(e: BlockWriter, m: Match) -> None:
-    """setp on f16x2/bf16x2, which compares the low halves into p and the high halves into q."""
+    """Emit setp on f16x2 or bf16x2: p is the result for the low halves, q for the high halves."""
     targets = paired(e.ins.operands[0])
     low = "f16_low" if m["t"] == "f16x2" else "bf16_low"
     a, b = e.src(1, "u4"), e.src(2, "u4")

@@ -16,7 +16,7 @@ from ..decode.emitter import (
 
 
 def barrier(e: BlockWriter, m: Match) -> None:
-    """bar.sync/arrive/red and barrier.*, which end a block; the machine registers the arrivals."""
+    """Emit bar.sync/arrive/red or barrier.*, which ends a block; the machine registers the arrivals."""
     operands = list(e.ins.operands)
     how = m["how"]
     result = operands.pop(0) if how == "red" else ""
@@ -76,7 +76,7 @@ def elect(e: BlockWriter, m: Match) -> None:
 
 
 def call(e: BlockWriter, m: Match) -> None:
-    """Calls of vprintf(format, arguments) and __assertfail; other calls are an error."""
+    """Emit a call of vprintf(format, arguments) or __assertfail; other calls are an error."""
     operands = list(e.ins.operands)
     result = operands.pop(0).strip("()") if operands[0][0] == "(" else ""
     name = operands[0]
