@@ -6,7 +6,7 @@ from ...dataclass import dataclass
 from .blocks import BARRIER_ROOTS, JUMP_ROOTS
 from .ptx import NAME, PtxFunction, PtxInstruction
 
-# Opcodes whose first operand isn't a result; an operand in brackets isn't one either.
+# Opcodes without a result whose first operand isn't in brackets.
 _NO_RESULT = JUMP_ROOTS | BARRIER_ROOTS | {"nanosleep", "setmaxnreg"}
 _TAKES_CARRY = frozenset({"addc", "subc", "madc"})
 

@@ -45,8 +45,7 @@ class Clusters:
         self.findings = findings
         self.home = lanes.full["chunk_cta"] // lanes.ranks
         self.phase = np.zeros(lanes.ctas // lanes.ranks, np.int64)
-        #: for each thread, -1 if none: the phase of its arrival before the wait, the instruction of its last arrival,
-        #: and the wait at which it is blocked
+        #: per thread, -1 if none: the phase of an arrival without a wait, the last arrival, and the wait that blocks it
         self.pending, self.arrived, self.blocked = np.full((3, lanes.total), -1)
         #: the releases into the current phase, and the releases that a wait for the last completed phase acquires
         self.coming: Message | None = None

@@ -56,8 +56,7 @@ def thread_coordinate(block: tuple[int, int, int], ctas: int, axis: int) -> Any:
 class Lanes:
     """The threads of CTAs first … first+ctas-1, CTA by CTA, and the group of them that is executing.
 
-    CTAs are numbered cluster by cluster, and by rank within a cluster; x varies fastest in both. A chunk consists of
-    whole clusters.
+    CTAs are numbered cluster by cluster, and by rank within a cluster, x fastest. A chunk consists of whole clusters.
     group: positions in the chunk of the executing threads, ascending, or None for all of them.
     cluster: CTAs along x, y and z; ranks: their product.
     """

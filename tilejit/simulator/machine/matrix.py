@@ -48,7 +48,6 @@ class Matrices:
         return registers
 
     def stmatrix(self, number: int, address: Any, values: Sequence[Any], trans: bool, pc: int) -> None:
-        """Store matrices: the inverse of `ldmatrix`."""
         self.warps.whole(pc)
         group = self.lanes.group
         num = len(values)

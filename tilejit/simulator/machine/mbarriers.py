@@ -128,7 +128,7 @@ class MBarriers:
         self, site: Site, barrier: MBarrier, arriving: Arriving, expected: Any,
         release: Callable[[MBarrier, Index], None] | None,
     ) -> NDArray[np.uint64]:
-        """Arrive at barriers of one address, by ascending CTA, and return the states before the arrivals."""
+        """Arrive at barriers of one address; return the states before the arrivals. arriving.ctas: ascending."""
         threads, ctas, each = arriving.threads, arriving.ctas, arriving.each
         if expected is not None:
             self.expect(site, barrier, threads, ctas, self.of(expected, threads))
@@ -182,8 +182,7 @@ class MBarriers:
     def wait(self, number: int, address: Any, phase: Any, kind: str, acquires: str) -> Any:
         """mbarrier.test_wait, .try_wait: return True for each thread whose phase is complete.
 
-        kind: the representation of `phase`: "state", "parity" or "number". acquires: the scope, "cta" or "cluster"; ""
-        for no acquire.
+        kind: the form of `phase`: "state", "parity" or "number". acquires: the scope, "cta" or "cluster"; "" for none.
         """
         site = self.access.sites[number]
         complete = np.zeros(self.lanes.n, bool)
@@ -341,7 +340,7 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], what)
 
     def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
-        """Count arrivals, phase by phase if there are more than are pending. Report more than a phase expects."""
+        """Count arrivals, phase by phase if there are more than are pending; report arrivals that no phase expects."""
         threads, ctas = arriving.threads, arriving.ctas
         left = np.bincount(ctas, arriving.each, barrier.live.size).astype(np.int64)
         while True:
@@ -402,7 +401,6 @@ class MBarriers:
         self.complete_release(barrier.wide, ctas)
 
     def complete_release(self, of: MBarrier | Wide, ctas: Index) -> None:
-        """Move the releases into these CTAs' phases from `coming` to `done`, which waits acquire."""
         if of.coming is None or self.order is None:
             return
         fresh = of.coming.part(ctas)

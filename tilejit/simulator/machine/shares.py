@@ -64,8 +64,7 @@ class SharedBox:
 class Shares:
     """The shared copies of a chunk.
 
-    copied: (CTA, barrier address) → place → rank of the copying CTA → its box in the current phase.
-    All receivers of a copy share one dictionary.
+    copied: (CTA, barrier address) → place → rank of the copying CTA → box. A copy's receivers share one dictionary.
     """
 
     def __init__(self, mbarriers: MBarriers) -> None:

@@ -17,7 +17,7 @@ def _signed(t: str) -> str:
 
 
 def _wrapping(operator: str) -> Entry:
-    """Return the entry of an operator that is the same for signed and unsigned numbers, in a dtype of the operands."""
+    """Return an entry for an integer operator whose result bits don't depend on signedness."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         dtype = e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2)

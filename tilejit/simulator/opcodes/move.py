@@ -6,8 +6,7 @@ from ..decode.emitter import PTX_DTYPE, SIZE, SPECIAL, BlockWriter, Entries, Mat
 
 ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x2)"
 
-# The windows of the state spaces in the generic address space. Device addresses exceed 32 bits, so that a truncated
-# address is out of bounds.
+# Windows of the generic address space. Device addresses exceed 32 bits, so that a truncated address is out of bounds.
 WINDOWS = {"shared": 1 << 44, "local": 2 << 44, "const": 3 << 44, "param": 4 << 44, "global": 0}
 
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
@@ -115,7 +114,7 @@ def slct(e: BlockWriter, m: Match) -> None:
 
 
 def compare(e: BlockWriter, how: str, a: str, b: str, is_float: bool) -> str:
-    """Return the expression of a comparison. For NaN, `nan` and the unordered forms (...u) are true, others false."""
+    """Return the expression of a comparison. For NaN, `nan` and the unordered forms (...u) are true, others are not."""
     if how == "num":
         return f"(({a} == {a}) & ({b} == {b}))"
     if how == "nan":
