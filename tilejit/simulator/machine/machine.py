@@ -1,7 +1,7 @@
 """The scheduler: runs groups of threads block by block, with barriers, parking and deadlock detection.
 
-Groups that reach the same block merge. A loop may wait for other threads, so a group that takes the back edge of such a
-loop, or returns to an earlier state, is parked until no other group can run.
+Groups that reach the same block merge. A loop may wait for other threads, so a group that takes the back edge of a
+waiting loop, or returns to an earlier state, is parked until no other group can run.
 """
 
 from __future__ import annotations
