@@ -184,7 +184,6 @@ def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
     last = bound if name == "inc" else np.zeros_like(bound)
     forward = 1 if name == "inc" else -1
     # a number above its bound wraps in the first step
-    # a number above its bound wraps in the first step
     inside = np.where(begin > bound, last, begin)
     counts = runs.spread(inside) + forward * ranks(runs.lengths)
     old = counts % runs.spread(bound + 1)

@@ -1,7 +1,7 @@
 """cp.async: copies from global to shared memory that complete when their thread waits for them.
 
 The source is read when the copy starts and must not change before the wait. The target must not be accessed before the
-wait, and by other threads not before a barrier after the wait.
+wait; other threads may access it only after a barrier that follows the wait.
 
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async", and "cp.async.wait_group / wait_all".
 """

@@ -100,7 +100,7 @@ class FarArrivals:
         return np.bincount(cta[self.alive], minlength=self.lanes.ctas) > 0
 
     def check_ordered(self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index, ctas: Index) -> None:
-        """Report uses of another CTA's barrier that aren't ordered after its initialization or its fence."""
+        """Report uses of another CTA's barrier that aren't ordered after its initialization or the fence after it."""
         gid = self.lanes.full["gid"].astype(np.int64)
         positions = self.lanes.positions()[threads]
         for cta in fast_unique(ctas).tolist():

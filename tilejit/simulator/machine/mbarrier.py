@@ -23,7 +23,7 @@ PENDING_BITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Threads that one instruction made arrive at barriers of one address, with each barrier's CTA and phase."""
+    """Threads that arrived at barriers of one address by one instruction, with each barrier's CTA and phase."""
 
     pc: int
     positions: Index

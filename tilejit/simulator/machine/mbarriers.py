@@ -410,7 +410,7 @@ class MBarriers:
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str
     ) -> None:
-        """Report waits for phase n of a barrier in neither phase n nor n + 1: they can return at a wrong time."""
+        """Report waits for phase n of a barrier in neither phase n nor n + 1: a state or parity is ambiguous then."""
         wrong = np.flatnonzero((now != awaited) & (now != awaited + 1))
         if wrong.size:
             n, phase = int(awaited[wrong[0]]), int(now[wrong[0]])

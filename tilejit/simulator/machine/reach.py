@@ -107,7 +107,7 @@ class Reach:
         return AddressRun(site, addresses.size, tuple(parts), which)
 
     def regions(self, site: Site, addresses: Index, issuer: int) -> list[tuple[MemoryRegion, Index | None]]:
-        """Return (region, indices of its addresses, None for all) of each region; report addresses outside all."""
+        """Return (region, indices of the addresses in it or None for all) for each region; report others."""
         region = self.access.memory.find(site.space, int(addresses[0]))
         width = 1 << site.shift
         if region is not None and addresses.min() >= region.base \

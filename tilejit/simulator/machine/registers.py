@@ -29,7 +29,7 @@ class Registers:
         self.changed: set[int] = set()
 
     def of_all(self) -> list[Any]:
-        """Return the list of registers, for all threads to run together; the caller may replace elements."""
+        """Return the list of all registers, to run all threads together. The caller may replace its elements."""
         self.write_back()
         self.owned.clear()
         return self.all

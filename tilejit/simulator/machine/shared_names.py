@@ -16,7 +16,7 @@ def parts_of(table: Sequence[SharedName], variable: str) -> list[MemoryPart]:
 
 
 def name_of(memory: AddressMap, address: int, width: int) -> str:
-    """Return 'ring.full[1]' for the address of an element of `width` bytes, or 'sm+64' in an unnamed variable."""
+    """Return 'ring.full[1]' for the address of an element of `width` bytes, 'sm+64' if unnamed, 'at 0x8' if invalid."""
     region = memory.find("shared", address)
     if region is None:
         return f"at {address:#x}"

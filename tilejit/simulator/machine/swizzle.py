@@ -20,7 +20,10 @@ _CHUNK_BIT, _ROW_BIT = 4, 7
 
 @dataclass(frozen=True, slots=True)
 class AddressSwizzle:
-    """A swizzle mode. row_bytes: an atom's row size, 0 for none. bits: number of changed bits. code: in descriptors."""
+    """A swizzle mode. row_bytes: the size of its atom's rows, 0 for none. bits: the number of changed address bits.
+
+    code: its value in bits 62 and 63 of a matrix descriptor.
+    """
 
     name: str
     row_bytes: int

@@ -5,7 +5,7 @@ tcgen05.ld, its registers must not be accessed, and its cells must not be stored
 lanes 32·i to 32·i+31.
 
 This is stricter than the ISA in one point: the ISA respects a true dependency through a register without a wait
-("Register dependencies, same thread"), but such a kernel may still free or overwrite the cells too early.
+("Register dependencies, same thread"). A kernel that relies on this may still free or overwrite the cells too early.
 
 source: PTX ISA, "Tensor Memory and Register Load/Store Instructions" and "Memory Consistency Model for 5th generation
 of TensorCore operations".
