@@ -428,7 +428,7 @@ class BlockWriter:
         return f"def {name}(S{head}):\n{body}\n return ({extra}, {', '.join(results)})\n"
 
     def drop_dead(self, kept: set[str]) -> None:
-        """Emit `del` of each variable after its last use, so that NumPy reuses memory that is in the cache."""
+        """Emit `del` of variables not in `kept` after their last use, so that NumPy reuses memory in the cache."""
         last: dict[str, int] = {}
         for i, line in enumerate(self.lines):
             for name in _LOCAL.findall(line):
@@ -476,7 +476,7 @@ def approximated(how: str, races: bool = True) -> Fidelity:
 
 
 def refused(what: str) -> tuple[Entry, Fidelity]:
-    """Return an entry that fails with this message, and its fidelity."""
+    """Return an entry that fails with the message `what`, and its fidelity."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         e.fail(what)

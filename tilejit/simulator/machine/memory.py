@@ -195,7 +195,7 @@ class AddressMap:
         self, arrays: Sequence[tuple[Bytes, str, bool, int]], starts: list[int], group: list[int], high: int,
         out: list[int],
     ) -> None:
-        """Place overlapping arrays as one region. group: their indices, by start; high: the end of the last."""
+        """Place overlapping arrays as one region. group: their indices, sorted by start. high: the highest end."""
         low = starts[group[0]]
         base = self.next_global + low % 256
         memory = max((arrays[i][0] for i in group), key=len) if len(group) > 1 else arrays[group[0]][0]
@@ -228,7 +228,7 @@ class _Interface:
 
 
 def elements(raw: Any, dtype: np.dtype[Any], count: int) -> list[Any]:
-    """Split each wide element of `raw` into `count` elements of `dtype`; return them by index in the element."""
+    """Split each wide element of `raw` into `count` elements of `dtype`; return `count` arrays or scalars."""
     if not np.ndim(raw):
         return list(np.array([raw]).view(dtype))
     return list(raw.view(dtype).reshape(-1, count).T)
