@@ -2,12 +2,10 @@
 
 An instruction nearly always accesses the region that it accessed last, so two tests usually suffice for all threads:
 
-```
-offset = address - start          of each thread, unsigned: addresses before the region become huge
-OR of all offsets <= limit?       every address is inside, since no offset exceeds the OR of all
-OR of all offsets, low bits 0?    every address is aligned
-index  = offset >> shift          into the region's NumPy view
-```
+    offset = address - start          of each thread, unsigned: addresses before the region become huge
+    OR of all offsets <= limit?       every address is inside, since no offset exceeds the OR of all
+    OR of all offsets, low bits 0?    every address is aligned
+    index  = offset >> shift          into the region's NumPy view
 
 Addresses are examined one by one only if a test fails.
 """

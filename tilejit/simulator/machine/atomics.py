@@ -156,7 +156,6 @@ def _running_totals(view: Array, runs: _Runs, value: Array) -> Array:
 
 
 def _accumulate(ufunc: Any, view: Array, runs: _Runs, value: Array) -> Array:
-    """Update a few heavily contended elements, by a prefix scan of each run."""
     sorted_values = value[runs.order]
     old = np.empty(sorted_values.size, view.dtype)
     for start, length, place in zip(runs.starts, runs.lengths, runs.places, strict=True):
@@ -211,7 +210,6 @@ def _swap_once(view: Array, runs: _Runs, expected: Array, new: Array) -> Array:
 
 
 def _one_by_one(function: Callable[..., int], view: Array, runs: _Runs, values: tuple[Array, ...]) -> Array:
-    """Update a few heavily contended elements thread by thread, with Python integers."""
     operands = list(zip(*(v[runs.order].tolist() for v in values), strict=True))
     old: list[int] = []
     for start, length, place in zip(runs.starts.tolist(), runs.lengths.tolist(), runs.places.tolist(), strict=True):

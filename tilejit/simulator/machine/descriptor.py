@@ -2,11 +2,9 @@
 
 A chunk holds 16 bytes along the contiguous dimension: K of a K-major operand, M or N of an MN-major one.
 
-```
-bits 0-13    start >> 4                   bits 49-51    base offset
-bits 16-29   leading byte offset >> 4     bits 62-63    swizzle mode
-bits 32-45   stride byte offset >> 4
-```
+    bits 0-13    start >> 4                   bits 49-51    base offset
+    bits 16-29   leading byte offset >> 4     bits 62-63    swizzle mode
+    bits 32-45   stride byte offset >> 4
 
 Offsets in bytes, for chunk c and row r (of M or N; of K if that is strided), with w bytes per row of a swizzle atom:
 

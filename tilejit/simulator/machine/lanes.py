@@ -118,7 +118,6 @@ class Lanes:
         return self.cache[key]
 
     def whole_warps(self) -> bool:
-        """True if the executing threads form whole warps of 32 lanes."""
         if self.group is None and self.threads % WARP == 0:
             return True
         if self.n % WARP:
@@ -158,7 +157,6 @@ class Lanes:
         return values[0] if (values == values[0]).all() else np.repeat(values, self.threads)
 
     def cta_coordinate(self, axis: int) -> Any:
-        """Return %ctaid along an axis for each thread of the chunk, or a scalar if it is uniform."""
         return self.each_cta(lambda cta: self.along(cta, axis))
 
     def cta_of(self, gid: int) -> int:

@@ -365,7 +365,6 @@ class Machine(Units):
         return first.root in ("bar", "barrier") and ".warp" in first.suffix
 
     def report_missing(self) -> NoReturn:
-        """Raise DivergenceError for warp instructions that some of their lanes never reach."""
         lines = []
         for number, group in self.held.items():
             place = self.places.describe(self.program.blocks[number].block.pcs[0])

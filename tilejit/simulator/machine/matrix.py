@@ -61,7 +61,6 @@ class Matrices:
         self.lanes.select(group)
 
     def select_rows(self, address: NDArray[Any], num: int) -> NDArray[Any]:
-        """Select the lanes that hold the row addresses of `num` matrices, and return these addresses."""
         lanes = ROWS * num
         if lanes == WARP:
             return address

@@ -1,7 +1,4 @@
-"""The mbarriers at one shared address, one per CTA of a chunk.
-
-source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", "Phase of the mbarrier object".
-"""
+"""The mbarriers at one shared address, one per CTA of a chunk."""
 
 from __future__ import annotations
 

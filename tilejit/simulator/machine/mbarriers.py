@@ -455,5 +455,4 @@ class MBarriers:
     def describe_waits(
         self, positions: Index, pcs: frozenset[int], operations: Operations
     ) -> tuple[list[str], Index]:
-        """Return descriptions of these threads' waits at these instructions, and the threads that don't wait there."""
         return ([], positions) if self.waits is None else self.waits.describe(positions, pcs, operations)

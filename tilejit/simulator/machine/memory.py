@@ -2,10 +2,8 @@
 
 A generic address consists of a window and an address in that window's state space:
 
-```
-bits 63 ... 44    0 global      1 shared     2 local      3 const     4 param
-bits 43 ... 0     the address in that state space
-```
+    bits 63 ... 44    0 global      1 shared     2 local      3 const     4 param
+    bits 43 ... 0     the address in that state space
 
 Each CTA has its own copy of a shared region, and each thread its own copy of a local region. The copies are `stride`
 bytes apart in one NumPy array. In copy c, an address refers to the element (address - base + c * stride) / width.

@@ -2,8 +2,6 @@
 
 Until the wait, only another product of the same shape may use an accumulator, and registers of A are read-only.
 wgmma.fence must separate an access to such a register from the next product that uses it.
-
-source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": wgmma.fence, wgmma.mma_async.
 """
 
 from __future__ import annotations

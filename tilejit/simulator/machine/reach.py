@@ -48,7 +48,6 @@ class AddressRun:
             part.view[part.index] = values if part.which is None else values[part.which]
 
     def spans(self) -> tuple[ByteSpan, ...]:
-        """Return the shadow cells of the elements in checked memory."""
         return tuple(
             ByteSpan(x.region, cells_of(x.region, x.index, self.site.shift)) for x in self.parts if x.region.shadow
         )
@@ -67,7 +66,6 @@ class AddressRun:
         return AddressRun(self.site, which.size, tuple(parts), None)
 
     def in_bounds(self) -> AddressRun:
-        """Return the run of the elements that have addresses."""
         return self.part(self.which)
 
 

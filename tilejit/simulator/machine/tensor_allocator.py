@@ -82,7 +82,7 @@ class Allocator:
             )
 
     def find(self, warp: int, address: int, columns: int, pc: int) -> Allocation:
-        """Return the allocation that a warp frees; raise SimulationError if the warp may not free these columns."""
+        """Return the allocation that a warp frees. Raise SimulationError if the warp may not free these columns."""
         cta = warp // self.lanes.warps_per_cta
         same = [a for a in self.live[cta] if a.start == address]
         if not same:

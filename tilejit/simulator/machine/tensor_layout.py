@@ -2,14 +2,12 @@
 
 For lane l and register r:
 
-```
-shape       row                     column
-32x32b      l                       r
-16x64b      l / 4 + 8 (l % 2)       l / 2 % 2 + 2 r
-16x128b     l / 4 + 8 (r % 2)       l % 4 + 4 (r / 2)
-16x256b     l / 4 + 8 (r / 2 % 2)   r % 2 + 2 (l % 4) + 8 (r / 4)
-16x32bx2    l % 16                  r, plus `split` in lanes 16 to 31
-```
+    shape       row                     column
+    32x32b      l                       r
+    16x64b      l / 4 + 8 (l % 2)       l / 2 % 2 + 2 r
+    16x128b     l / 4 + 8 (r % 2)       l % 4 + 4 (r / 2)
+    16x256b     l / 4 + 8 (r / 2 % 2)   r % 2 + 2 (l % 4) + 8 (r / 4)
+    16x32bx2    l % 16                  r, plus `split` in lanes 16 to 31
 
 source: PTX ISA, "Data Movement Shape", figures "Matrix Fragment for shape .32x32b" to ".16x32bx2", and "Packing and
 Unpacking".

@@ -100,7 +100,7 @@ def minmax(e: BlockWriter, m: Match) -> None:
 
 
 def sign(e: BlockWriter, m: Match) -> None:
-    """Emit neg or abs: in the float dtype if the register has a view of it, else on the sign bit. NaN isn't special."""
+    """Emit neg or abs: in the float dtype if the register has a float but no unsigned view, else on the sign bit."""
     t = m["t"]
     unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
     if t in ("f32", "f64") and not m.get("ftz"):
