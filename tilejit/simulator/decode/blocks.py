@@ -7,23 +7,23 @@ from .ptx import PtxFunction, PtxInstruction
 
 EXIT = -1
 
-# Warp-synchronous instructions. They start a block, so that lanes that arrive early can wait before it.
+# Warp-synchronous instructions start a block, so that lanes that arrive early can wait before it.
 WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
 ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "tcgen05", "wgmma"})
 BARRIER_ROOTS = frozenset({"bar", "barrier"})
-# executed by all warps of a warpgroup together
+# instructions that all warps of a warpgroup execute together
 WARPGROUP_ROOTS = frozenset({"setmaxnreg"})
 
-# Instructions that end a block and emit no code.
+# Instructions that end a block, and for which no code is emitted.
 JUMP_ROOTS = frozenset({"bra", "brx", "ret", "exit"})
 
 
 @dataclass(slots=True)
 class BasicBlock:
-    """Straight-line code and its terminator."""
+    """Straight-line code with one terminator."""
 
     index: int
-    #: the instructions, by index in the function's body, without terminators that emit no code
+    #: the instructions, by index in the function's body, except jumps
     pcs: list[int] = field(default_factory=list)
     #: kind of the terminator: "fall", "branch", "switch", "barrier" or "trap"
     kind: str = "fall"
@@ -33,7 +33,7 @@ class BasicBlock:
     predicate: str = ""
     negated: bool = False
     end_pc: int = -1
-    #: number of warps that execute the first instruction together, 0 if lanes may execute it separately
+    #: the number of warps that execute the first instruction together; 0 if lanes may execute it separately
     warps: int = 0
 
 
@@ -43,7 +43,7 @@ def is_warp_sync(ins: PtxInstruction) -> bool:
 
 
 def aligned_warps(ins: PtxInstruction) -> int:
-    """Return the number of warps that must execute this instruction together, with all lanes; 0 for an ordinary one."""
+    """Return the number of warps whose lanes must all execute this instruction together, 0 for an ordinary one."""
     if is_warpgroup_sync(ins) or (ins.root == "wgmma" and ".mma_async" in ins.suffix):
         return 4
     return int(".aligned" in ins.suffix and (ins.root in ALIGNED_ROOTS or ins.suffix.startswith(".cluster")))
@@ -55,7 +55,7 @@ def is_warpgroup_sync(ins: PtxInstruction) -> bool:
 
 
 def is_barrier(ins: PtxInstruction) -> bool:
-    """True for CTA barriers, full or named."""
+    """True for a barrier of a CTA, with all or some of its threads."""
     return ins.root in BARRIER_ROOTS and ".warp" not in ins.suffix and ".cluster" not in ins.suffix
 
 
@@ -65,7 +65,7 @@ def is_cluster_wait(ins: PtxInstruction) -> bool:
 
 
 def split(function: PtxFunction) -> list[BasicBlock]:
-    """Return the basic blocks in text order, with each predicated instruction in a separate block."""
+    """Return the basic blocks in text order. A predicated instruction, unless it's a jump, has its own block."""
     body = function.body
     leaders = _leaders(function)
     order = sorted(leaders)
@@ -132,7 +132,6 @@ def _terminate(function: PtxFunction, block: BasicBlock, number: dict[int, int],
 
 
 def _insert_guards(function: PtxFunction, blocks: list[BasicBlock], guarded: set[int]) -> list[BasicBlock]:
-    """Insert an empty branching block before each predicated instruction's block."""
     if not guarded:
         return blocks
     shifted: dict[int, int] = {EXIT: EXIT}

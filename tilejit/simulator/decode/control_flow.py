@@ -42,14 +42,14 @@ class Cycle:
 
     #: registers on which the cycle's branches, barriers and addresses depend
     registers: frozenset[str]
-    #: loads on which these depend, by number of the memory instruction
+    #: loads on which these registers depend, as numbers of memory instructions
     loads: frozenset[int]
-    #: False if branches, barriers or store addresses also depend on something else, such as tensor memory
+    #: False if its branches, barriers or addresses also depend on something else, such as tensor memory
     understood: bool
 
 
 class ControlFlow:
-    """Facts about one program, computed on demand. live: registers live into each block, as bit sets."""
+    """Facts about a program, computed on demand. live: registers live into each block, as bit sets."""
 
     def __init__(
         self, function: PtxFunction, blocks: Sequence[BasicBlock], sites: Sequence[Site], slots: Mapping[str, int],
@@ -67,7 +67,7 @@ class ControlFlow:
 
     @cached_property
     def exit_only(self) -> frozenset[int]:
-        """The blocks from which all paths leave the kernel without a loop or barrier."""
+        """The blocks from which all paths leave the kernel without a loop, a barrier or a trap."""
         result: set[int] = set()
         for _ in self.blocks:
             more = {
@@ -82,12 +82,10 @@ class ControlFlow:
 
     @cached_property
     def forward(self) -> dict[int, list[int]]:
-        """The successors of each block."""
         return {block.index: [t for t in block.targets if t != EXIT] for block in self.blocks}
 
     @cached_property
     def backward(self) -> dict[int, list[int]]:
-        """The predecessors of each block."""
         result: dict[int, list[int]] = {index: [] for index in self.forward}
         for origin, targets in self.forward.items():
             for target in targets:
@@ -96,7 +94,7 @@ class ControlFlow:
 
     @cached_property
     def endless(self) -> frozenset[int]:
-        """The blocks from which no path leaves the kernel."""
+        """The blocks from which no path reaches the kernel's end or a trap."""
         ends = [block.index for block in self.blocks if block.kind == "trap" or EXIT in block.targets]
         reached, waiting = set(ends), ends
         while waiting:
@@ -107,19 +105,17 @@ class ControlFlow:
 
     @cached_property
     def back_edges(self) -> list[BackEdge]:
-        """The edges on a cycle that lead to the same block or an earlier one in the program text."""
+        """The edges on a cycle that lead to the same block, or to an earlier one in the program text."""
         upwards = [(origin, head) for origin, targets in self.forward.items() for head in targets if head <= origin]
         beyond = {head: reached([head], self.forward) for head in {head for _, head in upwards}}
         return [(origin, head) for origin, head in upwards if origin in beyond[head]]
 
     @cached_property
     def waiting(self) -> frozenset[BackEdge]:
-        """The back edges of loops that may wait for other threads."""
         return frozenset(self.waiting_loops)
 
     @cached_property
     def waits_for_ctas(self) -> bool:
-        """True if some loop may wait for other CTAs."""
         return any(self.waiting_loops.values())
 
     @cached_property
@@ -133,25 +129,24 @@ class ControlFlow:
         for edge in self.back_edges if ordered else ():
             blocks = self.loop(edge)
             wide = [ordered[pc] for block in blocks for pc in block.pcs if pc in ordered]
-            # a value may flow from the strong access to the branch through memory
+            # the strong access's value may reach the branch through memory
             if wide and any(step.pc in varying for step in origins(self.steps(blocks), predicates(blocks))[0]):
                 result[edge] = any(wide)
         return result
 
     def is_wait(self, site: Site) -> bool:
-        """True if a memory instruction tests or waits for a phase of an mbarrier."""
         return site.kind == "barrier" and "_wait" in self.function.body[site.pc].suffix
 
     @cached_property
     def unread_waits(self) -> frozenset[int]:
-        """The waits for a phase of an mbarrier whose result no instruction reads."""
+        """The waits for a phase of an mbarrier whose result is never read."""
         waits = {site.pc for site in self.sites if self.is_wait(site)}
         return frozenset(
             pc for block in self.blocks for i, pc in enumerate(block.pcs) if pc in waits and not self.is_read(block, i)
         )
 
     def is_read(self, block: BasicBlock, number: int) -> bool:
-        """True if a result of the instruction at this index in a block is read later."""
+        """True if a result of the instruction at index `number` of a block is read later."""
         targets = set(step_of(block.pcs[number], self.function.body[block.pcs[number]]).targets)
         for pc in block.pcs[number + 1 :]:
             step = step_of(pc, self.function.body[pc])
@@ -164,7 +159,7 @@ class ControlFlow:
         return any(bits >> self.slots[name] & 1 for name in targets if name in self.slots for bits in live)
 
     def pcs_around(self, number: int) -> frozenset[int]:
-        """Return the instructions of a block and of the loops around it."""
+        """Return the instructions of a block and of its strongly connected component."""
         members = self.members(number)
         return frozenset(pc for i in members for pc in self.blocks[i].pcs)
 
@@ -174,14 +169,13 @@ class ControlFlow:
         return [self.blocks[i] for i in sorted({head, *reached([origin], {**self.backward, head: []})})]
 
     def live_slots(self, number: int) -> tuple[int, ...]:
-        """Return the slots of the registers live into a block."""
         if number not in self.live_into:
             live = self.live[number]
             self.live_into[number] = tuple(i for i in range(live.bit_length()) if live >> i & 1)
         return self.live_into[number]
 
     def deciding(self, number: int) -> tuple[int, ...] | None:
-        """Return the slots of the deciding registers live into a block; None if its `Cycle` isn't understood."""
+        """Return the slots of the deciding registers live into a block; None if its cycle isn't understood."""
         if number not in self.deciding_slots:
             cycle = self.cycle(number)
             slots = {self.slots[x] for x in cycle.registers if x in self.slots}
@@ -191,18 +185,17 @@ class ControlFlow:
 
     @cached_property
     def loads(self) -> frozenset[int]:
-        """The deciding loads of all loops, by number of the memory instruction."""
+        """The deciding loads of all loops, as numbers of memory instructions."""
         return frozenset(x for head in {head for _, head in self.back_edges} for x in self.cycle(head).loads)
 
     def cycle(self, number: int) -> Cycle:
-        """Return the strongly connected component of a block."""
         members = self.members(number)
         if members not in self.cycles:
             self.cycles[members] = self.cycle_of([self.blocks[i] for i in sorted(members)])
         return self.cycles[members]
 
     def members(self, number: int) -> frozenset[int]:
-        """Return the blocks that reach a block and are reachable from it."""
+        """Return the strongly connected component of a block."""
         return frozenset(reached([number], self.forward) & reached([number], self.backward))
 
     def cycle_of(self, blocks: Sequence[BasicBlock]) -> Cycle:
@@ -220,10 +213,7 @@ class ControlFlow:
         return Cycle(frozenset(registers), frozenset(site.index for site in loads), understood)
 
     def stores_of(self, pc: int) -> frozenset[int] | None:
-        """Return the stores and atomics whose values depend on a load's result.
-
-        Return None if anything else but arithmetic depends on it: an address, a predicate, a branch or a collective.
-        """
+        """Return the stores and atomics of values computed from a load's result; None if it is used in other ways."""
         if pc not in self.stores_from:
             self.stores_from[pc] = self.follow(pc)
         return self.stores_from[pc]
@@ -247,9 +237,9 @@ class ControlFlow:
         return (step_of(pc, self.function.body[pc]) for block in blocks for pc in block.pcs)
 
     def is_understood(self, step: Step) -> bool:
-        """True if an instruction's results depend on registers only."""
+        """True if an instruction's results depend only on registers or parameters."""
         if step.root in ("ld", "ldu"):
-            # loads of the kernel's parameters have no entry among the memory instructions
+            # loads of the kernel's parameters aren't memory instructions
             symbol = self.function.body[step.pc].operands[1].strip("[]").split("+")[0].strip()
             return any(param.name == symbol for param in self.function.params)
         return step.root in _PURE or step.root in _AMONG_LANES
@@ -261,7 +251,7 @@ def predicates(blocks: Iterable[BasicBlock]) -> set[str]:
 
 
 def origins(steps: Iterable[Step], seeds: Iterable[str]) -> tuple[list[Step], set[str]]:
-    """Return the instructions on which registers depend, directly or not, and all registers in between."""
+    """Return the instructions on which `seeds` depend, directly or not, and the registers in between."""
     steps = list(steps)
     sources: dict[str, list[str]] = {}
     for step in steps:
@@ -272,7 +262,7 @@ def origins(steps: Iterable[Step], seeds: Iterable[str]) -> tuple[list[Step], se
 
 
 def reached(starts: Iterable[T], edges: Mapping[T, Iterable[T]]) -> set[T]:
-    """Return everything reachable from the starts, which are included."""
+    """Return everything reachable from the starts, including the starts."""
     result = set(starts)
     left = list(result)
     while left:

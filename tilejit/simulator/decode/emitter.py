@@ -23,7 +23,7 @@ DTYPES: dict[str, Any] = {
     "f2": np.dtype(np.float16), "f4": np.dtype(np.float32), "f8": np.dtype(np.float64), "p": np.dtype(np.bool_),
 }
 
-# PTX type → dtype of the value. bf16 and packed types have no NumPy dtype and are handled as bits.
+# PTX type → dtype of the value. NumPy has no bf16 and no packed types, so their values are kept as bits.
 PTX_DTYPE = {
     "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "f2", "bf16": "u2",
     "b32": "u4", "u32": "u4", "s32": "i4", "f32": "f4", "f16x2": "u4", "bf16x2": "u4",
@@ -44,16 +44,16 @@ SPECIAL = {
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Registers of wgmma products that other instructions access between two wgmma instructions."""
+    """Registers of wgmma products that other instructions access between two wgmma instructions, by row."""
 
-    #: rows of registers
+    #: the rows of the registers in the tables of the machine
     read: tuple[int, ...]
     wrote: tuple[int, ...]
     #: the instruction of each row of `read`, then of `wrote`
     at: tuple[int, ...]
 
 
-# `drop_dead` applies to blocks of more lines. The values of shorter blocks fit into the cache anyway.
+# `drop_dead` applies only to blocks of more lines. The values of shorter blocks fit into the cache.
 LONG_BLOCK = 24
 _LOCAL = re.compile(r"(?<![%'@])\bv\d+\b")
 
@@ -61,7 +61,7 @@ SIZE = {name: dtype.itemsize for name, dtype in DTYPES.items()}
 
 
 class KernelNames:
-    """State shared by all blocks of a kernel: register slots and homes, constants, and addresses of symbols."""
+    """State shared by all blocks of a kernel: slots and home dtypes of registers, constants, addresses of symbols."""
 
     def __init__(self, registers: dict[str, int], addresses: dict[str, int], params: dict[str, int]) -> None:
         self.slots: dict[str, int] = {}
@@ -101,7 +101,6 @@ class KernelNames:
         return slot
 
     def constant(self, bits: int, dtype: str) -> str:
-        """Return the name of a NumPy scalar with these bits."""
         key = (bits, dtype)
         name = self.constants.get(key)
         if name is None:
@@ -112,14 +111,13 @@ class KernelNames:
         return name
 
     def value(self, value: Any) -> str:
-        """Return a name that refers to an object in generated code."""
         name = f"o{len(self.namespace)}"
         self.namespace[name] = value
         return name
 
 
 class BlockWriter:
-    """Collects the statements of one block; opcode entries call its methods."""
+    """Collects the statements of one block; the functions of opcode entries call its methods."""
 
     def __init__(self, names: KernelNames, module: Module) -> None:
         self.names = names
@@ -129,7 +127,7 @@ class BlockWriter:
         self.views: dict[int, dict[str, str]] = {}
         #: variable → (vector variable of which it is an element, its index, number of elements)
         self.parts: dict[str, tuple[str, int, int]] = {}
-        #: expression, or variables of a matrix → the variable with its value
+        #: expression, or variables with a matrix's registers → the variable with its value
         self.computed: dict[str | tuple[str, ...], str] = {}
         self.inputs: dict[int, None] = {}
         self.written: dict[int, None] = {}
@@ -142,12 +140,11 @@ class BlockWriter:
         self.extra = "None"
         self.call_params: dict[str, int] = {}
         self.result_slot: tuple[int, str] | None = None
-        # wgmma register that other instructions have accessed → the first of these instructions
+        # wgmma register that other instructions have accessed → the first such instruction
         self.product_reads: dict[str, int] = {}
         self.product_writes: dict[str, int] = {}
 
     def fail(self, what: str) -> NoReturn:
-        """Raise an error about the current instruction."""
         raise self.module.source.refusal(what, self.ins.line)
 
     def temp(self, expression: str) -> str:
@@ -157,7 +154,7 @@ class BlockWriter:
         return name
 
     def once(self, expression: str) -> str:
-        """Return the variable with the value of a pure expression, which is emitted once per block."""
+        """Return the variable with the value of a pure expression, which is computed once per block."""
         if expression not in self.computed:
             self.computed[expression] = self.temp(expression)
         return self.computed[expression]
@@ -173,7 +170,7 @@ class BlockWriter:
         return views
 
     def read(self, name: str, dtype: str) -> str:
-        """Return the variable with register `name` as `dtype`, truncated if the register is wider."""
+        """Emit the checks of a read; return the variable with register `name` as `dtype`, truncated if too wide."""
         names = self.names
         try:
             slot = names.slots.get(name)
@@ -215,7 +212,7 @@ class BlockWriter:
         return operand in self.names.register_bits or operand in SPECIAL
 
     def source(self, operand: str, dtype: str, ptx_type: str = "") -> str:
-        """Return a source operand as `dtype`: a register, literal, or address of a symbol."""
+        """Return the Python name with the value of a source operand: a register, literal, or address of a symbol."""
         if not operand:
             self.fail("an operand is empty")
         first = operand[0]
@@ -237,7 +234,7 @@ class BlockWriter:
                 return int(parse_number(operand) != 0)
             return parse_number(operand, ptx_type or f"{'f' if dtype[0] == 'f' else 'b'}{8 * SIZE[dtype]}")
         except ValueError:
-            self.fail(f"literal {operand!r} is not understood")
+            self.fail(f"cannot parse literal {operand!r}")
 
     def symbol(self, operand: str) -> int:
         name, _, offset = (x.strip() for x in operand.partition("+"))
@@ -252,7 +249,6 @@ class BlockWriter:
         return self.source(self.ins.operands[index], dtype, ptx_type)
 
     def exactly(self, count: int) -> tuple[str, ...]:
-        """Check the number of operands, and return them."""
         if len(self.ins.operands) != count:
             self.fail(f"expected {count} operands, got {len(self.ins.operands)}")
         return self.ins.operands
@@ -264,13 +260,13 @@ class BlockWriter:
             self.emit_touched()
 
     def end(self) -> None:
-        """Check that the entry has read all operands."""
+        """Fail if the instruction has operands after the last one that was read."""
         if 0 <= self.highest < len(self.ins.operands) - 1:
             got, opcode = len(self.ins.operands), self.ins.root + self.ins.suffix
             self.fail(f"{opcode} takes {self.highest + 1} operands, got {got}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
-        """Return `signed` if one of the operands has a signed but no unsigned view, to save a reinterpretation."""
+        """Return `signed` if an operand has a signed but no unsigned view, else `unsigned`: this saves conversions."""
         for i in indices:
             dtypes = self.dtypes_held(self.ins.operands[i])
             if signed in dtypes and unsigned not in dtypes:
@@ -278,7 +274,7 @@ class BlockWriter:
         return unsigned
 
     def dtypes_held(self, operand: str) -> Collection[str]:
-        """Return the dtypes of a register's views; none if the operand isn't a register."""
+        """Return the dtypes of a register's views; none if the operand has not been used as a register."""
         slot = self.names.slots.get(operand)
         if slot is None:
             return ()
@@ -286,7 +282,7 @@ class BlockWriter:
         return (self.names.home[slot],) if views is None else views
 
     def dst(self, index: int, dtype: str, expression: str) -> None:
-        """Assign to a destination operand; narrower values are extended according to the dtype's signedness."""
+        """Assign to a destination operand. A narrower value is extended, according to the dtype's signedness."""
         self.write(self.ins.operands[index], dtype, expression)
 
     def write(self, name: str, dtype: str, expression: str) -> None:
@@ -309,14 +305,14 @@ class BlockWriter:
             self.names.home[slot] = dtype
 
     def write_part(self, name: str, dtype: str, whole: str, parts: str, index: int, count: int) -> None:
-        """Assign element `index` of `whole`, whose elements are in `parts`, and record its origin."""
+        """Assign element `index` of `whole`, whose elements are in `parts`, and record where it comes from."""
         self.write(name, dtype, f"{parts}[{index}]")
         variable = self.views[self.names.slots[name]].get(dtype)
         if variable is not None:
             self.parts[variable] = (whole, index, count)
 
     def whole_of(self, variables: list[str]) -> str | None:
-        """Return the vector variable with exactly these elements in this order, if there is one."""
+        """Return the vector variable that has exactly these elements in this order, or None."""
         whole = self.parts.get(variables[0], ("", 0, 0))[0]
         every = all(self.parts.get(x) == (whole, i, len(variables)) for i, x in enumerate(variables))
         return whole if every else None
@@ -368,12 +364,11 @@ class BlockWriter:
             self.set_constant(self.define_flag(name), 1, "p")
 
     def touch_product(self, accesses: dict[str, int], name: str) -> None:
-        """Record an access to a wgmma register by another instruction."""
         if self.ins.root != "wgmma":
             accesses.setdefault(name, self.pc)
 
     def emit_touched(self) -> None:
-        """Emit a report to the machine of the wgmma registers accessed since the last report."""
+        """Emit a call that passes the wgmma registers accessed since the last such call to the machine."""
         if not (self.product_reads or self.product_writes):
             return
         rows = self.names.product_rows
@@ -383,7 +378,6 @@ class BlockWriter:
         self.product_reads, self.product_writes = {}, {}
 
     def param_slot(self, offset: int, dtype: str) -> int:
-        """Return the slot in which the machine puts the kernel parameter at `offset`."""
         name = f"%param:{offset}:{dtype}"
         names = self.names
         if name not in names.slots:
@@ -400,18 +394,18 @@ class BlockWriter:
         self.result_slot = (slot, dtype)
 
     def define_flag(self, name: str) -> str:
-        """Return the predicate register that is true in threads that have written a maybe undefined register."""
+        """Return a predicate register that is true in threads that have written register `name`."""
         flag = f"%defined:{name}"
         self.names.register_bits[flag] = 1
         return flag
 
     def note_skipped(self, name: str, slot: int) -> None:
-        """At a block's first read of a register, emit a report of the threads that have skipped all writes of it."""
+        """At a block's first read of a skippable register, emit a report of the threads that haven't written it."""
         if name in self.names.skippable and slot not in self.written:
             self.once(f"S.skipped({self.read(self.define_flag(name), 'p')}, {name!r})")
 
     def check_defined(self, name: str, value: str) -> None:
-        """Emit a check that a register used by an address or branch has been written."""
+        """Emit a check that all threads have written a register that an address or branch uses."""
         if name in self.names.maybe_undefined:
             self.stmt(f"S.check_defined({self.read(self.define_flag(name), 'p')}, {name!r}, {self.pc})")
 
@@ -434,7 +428,7 @@ class BlockWriter:
         return f"def {name}(S{head}):\n{body}\n return ({extra}, {', '.join(results)})\n"
 
     def drop_dead(self, kept: set[str]) -> None:
-        """Delete each variable after its last use, so that NumPy reuses memory that is in the cache."""
+        """Emit `del` of variables not in `kept` after their last use, so that NumPy reuses memory in the cache."""
         last: dict[str, int] = {}
         for i, line in enumerate(self.lines):
             for name in _LOCAL.findall(line):
@@ -462,7 +456,7 @@ class Fidelity:
     kind: str = "exact"
     #: the difference from the ISA, or a bound on it; for unsupported instructions, the error message
     how: str = ""
-    #: False if it accesses memory that the race check does not watch
+    #: False if the race check ignores some of its memory accesses
     races: bool = True
 
     def __str__(self) -> str:
@@ -470,7 +464,7 @@ class Fidelity:
         return text if self.races else f"{text}; not checked for races"
 
 
-#: A pattern of an opcode's modifiers, the function that emits it, and its fidelity if that is not exact.
+#: (pattern of an opcode's modifiers, function that emits the instruction, its fidelity unless exact)
 Form = tuple[str, Entry] | tuple[str, Entry, Fidelity]
 
 #: opcode → its forms
@@ -482,7 +476,7 @@ def approximated(how: str, races: bool = True) -> Fidelity:
 
 
 def refused(what: str) -> tuple[Entry, Fidelity]:
-    """Return an entry that raises an error with this message, and its fidelity."""
+    """Return an entry that fails with the message `what`, and its fidelity."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         e.fail(what)
@@ -491,9 +485,9 @@ def refused(what: str) -> tuple[Entry, Fidelity]:
 
 
 def expression(result: str, text: str, *operands: str) -> Entry:
-    """Return an entry that assigns an expression of its operands, which are {0}, {1}, ... in `text`.
+    """Return an entry that assigns the expression `text`, in which {0}, {1}, ... are the source operands.
 
-    result, operands: dtypes, or the names of groups of the pattern that match a PTX type.
+    result, operands: dtypes, or names of groups of the pattern that match a PTX type.
     """
 
     def emit(e: BlockWriter, m: Match) -> None:
@@ -505,7 +499,7 @@ def expression(result: str, text: str, *operands: str) -> Entry:
 
 
 def statement(text: str) -> Entry:
-    """Return an entry without operands that emits a statement, in which {pc} is the instruction."""
+    """Return an entry without operands that emits `text`. {pc} is the instruction; {x} is group x of the pattern."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         e.exactly(0)

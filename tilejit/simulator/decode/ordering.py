@@ -1,4 +1,4 @@
-"""Facts about the memory ordering of a program's instructions, computed once per program."""
+"""Facts about the memory ordering of a program's instructions."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _BARRIERS = ("bar", "barrier")
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """Facts about the program and, as arrays with an extra last element for no instruction, about each instruction."""
+    """Facts about a program. The arrays have an element for each instruction, and a last one for no instruction."""
 
     #: a strong memory access
     strong: NDArray[np.bool_]
     #: a strong access whose scope includes other clusters
     wide: NDArray[np.bool_]
-    #: ld.global.nc
+    #: a load with .nc
     constant: NDArray[np.bool_]
-    #: equal numbers for the instructions of one operation of the source
+    #: a number, equal for instructions of the same source location
     operation: NDArray[np.int64]
     any_constant: bool
     #: some access or fence has a scope no wider than a cluster
@@ -34,13 +34,12 @@ class Ordering:
     within: bool
     #: some fence is sequentially consistent
     consistent: bool
-    #: partial barriers, releases or fences may order a part of a CTA's threads, or threads of several CTAs
+    #: there are partial barriers, releases or fences, which may order a part of a CTA, or threads of several CTAs
     partial: bool
-    #: barriers of a part of a CTA or of a cluster, or asynchronous operations: vector clocks are needed
+    #: vector clocks are needed, for barriers of a part of a CTA or of a cluster, or for asynchronous operations
     clocks: bool
-    #: the asynchronous proxy is used
     proxies: bool
-    #: some mbarrier.arrive or wait has .relaxed, and orders no memory accesses
+    #: some mbarrier.arrive or wait has .relaxed, so that it orders no memory accesses
     relaxed: bool
 
     @classmethod
@@ -78,5 +77,5 @@ def is_memory_fence(ins: PtxInstruction) -> bool:
 
 
 def is_proxy(ins: PtxInstruction) -> bool:
-    """True if an instruction is an operation or fence of the asynchronous proxy."""
+    """True if an instruction uses the asynchronous proxy, or is a fence for it."""
     return ins.root == "wgmma" or ".bulk" in ins.suffix or (ins.root == "fence" and ".proxy.async" in ins.suffix)

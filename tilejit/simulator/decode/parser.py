@@ -35,7 +35,7 @@ _ADDRESS = re.compile(r"(?:(generic)\(\s*)?([A-Za-z_$%][\w$]*)\s*(?(1)\))\s*(?:(
 
 @lru_cache(maxsize=64)
 def parse(text: str) -> Module:
-    """Parse a module, except its function bodies. raises: UnsupportedInstructionError for anything unknown."""
+    """Parse a module, except its function bodies. raises: UnsupportedInstructionError for unknown syntax."""
     return _Parser(Source(text)).parse()
 
 
@@ -65,7 +65,6 @@ class _Parser(Cursor):
         return True
 
     def device_function(self, match: re.Match[str]) -> None:
-        """Record a function that isn't a kernel, and skip its body."""
         names = re.sub(r"\([^)]*\)", " ", match[1]).split()
         name = next((n for n in names if not n.startswith(".")), "")
         has_body = match[2] == "{"
@@ -89,7 +88,7 @@ class _Parser(Cursor):
                 continue
             match = _PARAM.fullmatch(item)
             if not match or match[2] not in TYPE_BYTES:
-                raise self.refusal(f"parameter {item!r} is not understood", pos)
+                raise self.refusal(f"cannot parse parameter {item!r}", pos)
             size = TYPE_BYTES[match[2]]
             align = int(match[1] or size)
             size *= int(match[4] or 1)
@@ -100,7 +99,7 @@ class _Parser(Cursor):
 
 
 def bounds_of(directives: str) -> LaunchBounds:
-    """Return the launch bounds in the directives of a kernel."""
+    """Return the launch bounds in a kernel's directives."""
     bounds = {name: prod(int(x) for x in numbers.split(",")) for name, numbers in _BOUND.findall(directives)}
     threads = bounds.get("reqntid", bounds.get("maxntid", 0))
     found = _CLUSTER.search(directives)
@@ -109,7 +108,7 @@ def bounds_of(directives: str) -> LaunchBounds:
 
 
 def variable(source: Source, match: re.Match[str]) -> Variable:
-    """Return the variable that a match of VARIABLE declares."""
+    """Return the variable that a match of VARIABLE declares; raise UnsupportedInstructionError for unknown types."""
     type_name = match["type"]
     if type_name not in TYPE_BYTES:
         raise source.refusal(f"unknown type .{type_name}", source.line_at(match.start()))
@@ -126,7 +125,7 @@ def variable(source: Source, match: re.Match[str]) -> Variable:
 
 
 def _initial(source: Source, match: re.Match[str], size: int, symbols: list[SymbolAddress]) -> bytes:
-    """Return a variable's initial bytes; append initializers that are addresses to `symbols`."""
+    """Return a variable's initial bytes, 0 for addresses, which are appended to `symbols`."""
     type_name = match["type"]
     width = TYPE_BYTES[type_name]
     out = bytearray(size)
@@ -142,6 +141,6 @@ def _initial(source: Source, match: re.Match[str], size: int, symbols: list[Symb
             value = parse_number(item, type_name)
         except ValueError:
             line = source.line_at(match.start())
-            raise source.refusal(f"initial value {item!r} is not understood", line) from None
+            raise source.refusal(f"cannot parse initial value {item!r}", line) from None
         out[i * width : (i + 1) * width] = value.to_bytes(width, "little")
     return bytes(out)

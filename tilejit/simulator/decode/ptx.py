@@ -9,15 +9,15 @@ from typing import NamedTuple
 from ...dataclass import dataclass, field
 from .source import Source
 
-# Above the windows of the generic address space (opcodes/move.py).
+# the first code address, above all windows of the generic address space (opcodes/move.py)
 CODE_ADDRESS = 5 << 44
 
-#: Matches a name in an operand, which may have the `@` of an inner scope, but not the letters of a literal.
+#: matches a name in an operand, with the `@` suffix of inner scopes, but not the letters of a literal
 NAME = re.compile(r"(?<![\w$%@])[%$A-Za-z_][\w$.@]*")
 
 
 class Loc(NamedTuple):
-    """A `.loc`: a source location, and that of the call if its function was inlined."""
+    """A `.loc`: a source location and, if its function was inlined, the location of the call."""
 
     file: int
     line: int
@@ -34,11 +34,11 @@ TYPE_BYTES = {
 
 @dataclass(frozen=True, slots=True)
 class PtxInstruction:
-    """One PTX instruction; `root` + `suffix` is the opcode with its modifiers."""
+    """One PTX instruction. `root` and `suffix` are the opcode and its modifiers."""
 
     root: str
     suffix: str
-    #: as written, but with names of inner scopes made unique in the function
+    #: as written, except that names from inner scopes are made unique in the function
     operands: tuple[str, ...]
     #: in the PTX text, from 1
     line: int
@@ -51,7 +51,7 @@ class PtxInstruction:
 
     @property
     def events(self) -> int:
-        """The performance events that the instruction triggers, as a bit mask; 0 unless it is pmevent."""
+        """The bit mask of the performance events that a pmevent triggers; 0 for other instructions."""
         if self.root != "pmevent":
             return 0
         number = parse_number(self.operands[0])
@@ -123,7 +123,7 @@ class PtxFunction:
     #: name → index in `body`
     labels: dict[str, int] = field(default_factory=dict)
     branch_tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    #: registers that LLVM declares undefined, by `implicit-def`
+    #: registers that LLVM declares undefined, by `implicit-def` comments
     undefined: set[str] = field(default_factory=set)
     bounds: LaunchBounds = LaunchBounds()
 
@@ -157,7 +157,7 @@ class Module:
 
 
 def parse_number(text: str, type_name: str = "b64") -> int:
-    """Return the bits of a PTX literal of type `type_name`, as a non-negative integer."""
+    """Return the bits of a literal of type `type_name`, as a non-negative integer. raises: ValueError if malformed."""
     bits = 8 * TYPE_BYTES.get(type_name, 8) or 1
     if text[:2] in ("0f", "0F"):
         value = int(text[2:], 16)

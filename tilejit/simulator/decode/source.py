@@ -16,7 +16,7 @@ _SHOWN = 240
 
 
 class Source:
-    """A PTX text. code: the text with comments replaced by blanks, so that positions are the same."""
+    """A PTX text. code: the text with blanks in place of comments, so that positions are the same."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -27,7 +27,7 @@ class Source:
         return bisect_right(self._newlines, position - 1) + 1
 
     def line_text(self, line: int) -> str:
-        """Return a line, counted from 1, with single blanks."""
+        """Return a line, counted from 1, with runs of white space replaced by blanks; empty if it doesn't exist."""
         if not 0 < line <= len(self._newlines) + 1:
             return ""
         begin = self._newlines[line - 2] + 1 if line > 1 else 0
@@ -35,16 +35,15 @@ class Source:
         return " ".join(self.text[begin:end].split())
 
     def shown(self, line: int) -> str:
-        """Return a line for messages, with the middle of long lists and of long lines left out."""
+        """Return a line for messages, without the middle of long lists and of long lines."""
         text = _LIST.sub(r"{\1, ...,\2}", self.line_text(line))
         return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
 
     def refusal(self, what: str, line: int) -> UnsupportedInstructionError:
-        """Return an error about something unsupported on a line."""
         return UnsupportedInstructionError(f"{what}\n  PTX line {line}: {self.shown(line)}")
 
     def closing_brace(self, begin: int) -> int:
-        """Return the position after the brace that closes the one just before `begin`."""
+        """Return the position after the brace that closes the one just before `begin`; raise if there is none."""
         depth = 1
         for match in _BRACE.finditer(self.code, begin):
             depth += {"{": 1, "}": -1}.get(match[0], 0)
@@ -65,7 +64,6 @@ class Cursor:
         return self.source.refusal(what, self.source.line_at(at))
 
     def skip(self) -> int:
-        """Skip white space, and return the position."""
         match = _SPACE.match(self.code, self.pos)
         self.pos = match.end() if match else self.pos
         return self.pos
@@ -78,7 +76,6 @@ class Cursor:
 
 
 def _blank_comment(match: re.Match[str]) -> str:
-    """Replace a comment by blanks and newlines; keep a string."""
     text = match[0]
     if text[0] == '"':
         return text

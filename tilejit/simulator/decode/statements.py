@@ -28,7 +28,7 @@ _BRANCHES = frozenset({"bra", "brx"})
 
 
 def parse_kernel(module: Module, kernel: KernelText) -> PtxFunction:
-    """Parse a kernel's body. raises: UnsupportedInstructionError for anything unknown."""
+    """Parse a kernel's body. raises: UnsupportedInstructionError for unknown syntax."""
     function = PtxFunction(kernel.name, kernel.params, bounds=kernel.bounds)
     _Body(module, function, kernel).parse()
     function.undefined.update(_IMPLICIT.findall(module.source.text, kernel.begin, kernel.end))
@@ -48,11 +48,9 @@ class _Scope:
 
 
 class _Body(Cursor):
-    """Parses the statements between a kernel's braces."""
-
     def __init__(self, module: Module, function: PtxFunction, kernel: KernelText) -> None:
         super().__init__(module.source, kernel.begin)
-        # Positions of wrong `.loc`s: LLVM counts the lines of an inline assembly, which all come from one source line.
+        # Positions of `.loc`s to ignore: LLVM numbers the lines of inline assembly, but all are from one source line.
         self.wrong_locs = {
             match.start()
             for assembly in _ASM.finditer(module.source.text, kernel.begin, kernel.end)
@@ -71,7 +69,7 @@ class _Body(Cursor):
         while True:
             match = _STATEMENT.match(self.code, self.skip())
             if match is None:
-                raise self.refusal("this statement is not understood", self.pos)
+                raise self.refusal("cannot parse this statement", self.pos)
             kind = match.lastgroup
             if kind == "ops":
                 self.instruction(match)
@@ -84,7 +82,7 @@ class _Body(Cursor):
                     return
 
     def bracket_or_label(self, match: re.Match[str], kind: str) -> bool:
-        """Handle a brace or label. Return True at the kernel's closing brace."""
+        """Handle a brace or label. Return True at the closing brace of the kernel."""
         if kind == "open":
             self.scopes.append(_Scope(len(self.function.body)))
         elif kind == "close":
@@ -96,7 +94,6 @@ class _Body(Cursor):
         return False
 
     def label(self, name: str, pos: int) -> None:
-        """Handle a label, or the name of a table of labels."""
         scope = self.scopes[-1]
         if name in scope.labels:
             raise self.refusal(f"label {name} is defined twice", pos)
@@ -109,7 +106,7 @@ class _Body(Cursor):
         self.function.labels[unique] = len(self.function.body)
 
     def resolve_labels(self, scope: _Scope) -> None:
-        """At a scope's end, replace its labels in the branches inside it by their unique names."""
+        """At the end of a scope, replace its labels by their unique names in its branches and branch tables."""
         if not self.scopes:
             return
         # a table may also name labels of the scopes around it
@@ -156,9 +153,9 @@ class _Body(Cursor):
             raise self.refusal("this directive is not supported", self.pos)
 
     def location(self, match: re.Match[str]) -> None:
-        """Handle a `.loc`. If the calling function was inlined as well, an earlier `.loc` of the call has its caller.
+        """Handle a `.loc`. If the call was itself inlined, an earlier `.loc` of the call's location has its caller.
 
-        nvcc 13.5 omits `inlined_at` when it repeats a location, so that of the earlier `.loc` is used.
+        nvcc 13.5 omits `inlined_at` when it repeats a location, so the `inlined_at` of the earlier `.loc` is used.
         """
         if match.start() in self.wrong_locs:
             return
@@ -190,7 +187,7 @@ class _Body(Cursor):
                 self.function.registers[self.declare(name)] = bits
 
     def declare(self, name: str, prefix: str = "%") -> str:
-        """Declare a name in the current scope, and return its unique name. prefix: added to names without %."""
+        """Declare a name in the current scope and return its unique name. prefix: added to a name without %."""
         if len(self.scopes) == 1:
             return name
         self.renamed = True

@@ -6,26 +6,26 @@ from ...dataclass import dataclass
 from .blocks import BARRIER_ROOTS, JUMP_ROOTS
 from .ptx import NAME, PtxFunction, PtxInstruction
 
-# Opcodes whose first operand isn't a result. Operands in brackets never are results.
+# Opcodes without a result whose first operand isn't in brackets.
 _NO_RESULT = JUMP_ROOTS | BARRIER_ROOTS | {"nanosleep", "setmaxnreg"}
 _TAKES_CARRY = frozenset({"addc", "subc", "madc"})
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The registers of an instruction."""
+    """The registers that an instruction reads and writes."""
 
     pc: int
     root: str
     targets: tuple[str, ...]
     #: may include names of variables, which no instruction writes
     sources: tuple[str, ...]
-    #: operands in brackets
+    #: registers and variables in brackets
     addresses: tuple[str, ...]
 
 
 def step_of(pc: int, ins: PtxInstruction) -> Step:
-    """Return an instruction's registers. The target `_` is an unused element of a vector."""
+    """Return an instruction's registers. The target `_` is an unused destination."""
     operands = list(ins.operands)
     has_result = ins.root not in _NO_RESULT or ".red." in ins.suffix + "."
     targets: list[str] = []
@@ -41,7 +41,7 @@ def step_of(pc: int, ins: PtxInstruction) -> Step:
 
 
 def skippable(function: PtxFunction, undefined: frozenset[str]) -> dict[str, int]:
-    """Return the registers among `undefined` that predicated instructions or loads write, with the first of these.
+    """Map registers in `undefined` to the first predicated instruction or load that writes them, if there is one.
 
     Other writes don't count: if a branch skips them, compilers may leave registers undefined that are never used.
     """
@@ -54,7 +54,7 @@ def skippable(function: PtxFunction, undefined: frozenset[str]) -> dict[str, int
 
 
 def defined(function: PtxFunction) -> set[str]:
-    """Return the registers in the first operands of instructions that have a destination."""
+    """Return the registers in the first operands of all instructions except st, red and branches."""
     written: set[str] = set()
     for ins in function.body:
         if ins.operands and ins.root not in ("st", "red", "bra", "brx"):

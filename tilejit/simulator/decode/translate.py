@@ -1,4 +1,4 @@
-"""Translation of PTX kernels into programs with one Python function per basic block, cached by the PTX text."""
+"""Translation of PTX kernels into one Python function per basic block, cached by the PTX text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RUNTIME: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class TranslatedBlock:
-    """A block's function."""
+    """A basic block and its function."""
 
     block: BasicBlock
     #: run(machine, *inputs) returns (extra, *outputs)
@@ -61,7 +61,7 @@ class Program:
     sites: tuple[Site, ...]
     #: variables with their addresses in their state spaces
     placed: tuple[Placed, ...]
-    #: state space → log2 of the narrowest access, which is the size of the race check's cells
+    #: state space → log2 of the size of the race check's cells, which is that of the narrowest access
     cell_shift: dict[str, int]
     shared_bytes: int
     local_bytes: int
@@ -79,7 +79,7 @@ class Program:
     ordering: Ordering
     #: registers that hold D or A of a wgmma
     product_registers: tuple[str, ...]
-    #: register that some path reads unwritten → the first predicated instruction, or load, that writes it
+    #: register that some path reads unwritten → the first predicated instruction or load that writes it
     skippable: dict[str, int]
     #: blocks whose first instruction must be executed by whole warpgroups together
     of_warpgroups: frozenset[int]
@@ -87,13 +87,13 @@ class Program:
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
-    """Parse and translate kernel `entry`. raises: UnsupportedInstructionError for anything unknown."""
-    # lookups in the cache are cheap, because strings cache their hashes
+    """Parse and translate kernel `entry`. raises: UnsupportedInstructionError for anything that isn't supported."""
+    # a cache lookup is cheap, because strings cache their hashes
     return _translate(ptx, entry, dynamic_shared_bytes)
 
 
 def clear_cache() -> None:
-    """Clear the cache of translations."""
+    """Clear the caches of parsed modules and translated kernels."""
     _translate.cache_clear()
     parse.cache_clear()
 
@@ -130,7 +130,6 @@ class _Translator:
         return tuple(placed)
 
     def module_buffers(self) -> list[Variable]:
-        """Return the module's shared and local variables that this kernel uses."""
         buffers = [v for v in self.module.variables.values() if v.space in ("shared", "local")]
         if not buffers:
             return []
@@ -138,7 +137,7 @@ class _Translator:
         return [v for v in buffers if v.name in named]
 
     def check_labels(self) -> None:
-        """Check the modifiers and labels of instructions that end a block, for which no code is emitted."""
+        """Raise an error for jumps of unsupported forms or to undefined labels, since no code is emitted for jumps."""
         tables = self.function.branch_tables
         for ins in self.function.body:
             if ins.root not in JUMP_ROOTS:
@@ -176,7 +175,7 @@ class _Translator:
     def emit(self, blocks: list[BasicBlock], undefined: frozenset[str]) -> tuple[list[BlockWriter], KernelNames]:
         function = self.function
         addresses = {v.name: at for v, at in self.placed}
-        # addresses are in the state space of the variable or parameter; cvta makes them generic
+        # addresses are relative to the state space of the variable or parameter; cvta makes them generic
         params = {p.name: p.offset for p in function.params}
         addresses = self.module.code_addresses | addresses | params
         names = KernelNames({**function.registers, "%carry": 32}, addresses, params)
@@ -267,7 +266,7 @@ class _Translator:
 
 
 def _cell_shift(sites: list[Site]) -> dict[str, int]:
-    """Return the log2 of the narrowest access to each state space; generic accesses count for all."""
+    """Return the log2 of the narrowest access to each state space: at most 4, and 2 if there is none."""
     result = {}
     for space in ("shared", "global", "local"):
         shifts = [s.shift for s in sites if s.space in (space, "") and not s.part]
@@ -281,20 +280,18 @@ def _params(slots: dict[str, int]) -> tuple[tuple[int, np.dtype[Any], int], ...]
 
 
 def _loaded_later(function: PtxFunction) -> frozenset[str]:
-    """Return the destinations of tcgen05.ld, whose values arrive at a wait."""
+    """Return the destinations of tcgen05.ld, which are valid only after a wait."""
     loads = [x for x in function.body if x.root == "tcgen05" and x.suffix.startswith(".ld.") and x.operands]
     return frozenset(x.strip() for ins in loads for x in ins.operands[0].strip("{}").split(","))
 
 
 def _product_registers(function: PtxFunction) -> tuple[str, ...]:
-    """Return the registers of wgmma's accumulators, and of A if it is in registers."""
     products = [x for x in function.body if x.root == "wgmma" and ".mma_async" in x.suffix]
     vectors = [operand for ins in products for operand in ins.operands[:2] if operand[0] == "{"]
     return tuple(dict.fromkeys(x.strip() for operand in vectors for x in operand.strip("{}").split(",")))
 
 
 def _unread(function: PtxFunction) -> frozenset[str]:
-    """Return the destinations of atomics that no instruction reads."""
     targets = {x for ins in function.body if ins.root == "atom" for x in ins.names(slice(1))}
     if not targets:
         return frozenset()

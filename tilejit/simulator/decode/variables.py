@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ..opcodes.move import WINDOWS
 from .ptx import Module, Variable
 
-# Below the addresses of arguments (machine/memory.py) and of a device's memory (device.py).
+# These are below the addresses of arguments (machine/memory.py) and of a device's memory (device.py).
 _FIRST_ADDRESS = {"const": 1 << 16, "global": 1 << 33}
 _RED_ZONE_BYTES = 64
 
@@ -15,7 +15,7 @@ Placed = tuple[Variable, int]
 
 
 class Places:
-    """Assigns addresses to variables, by state space; a red zone follows each variable."""
+    """Assigns addresses to variables, by state space, with a red zone after each variable."""
 
     def __init__(self, next_free: Mapping[str, int]) -> None:
         self.next_free = dict(next_free)
@@ -29,13 +29,13 @@ class Places:
 
 
 def place_lasting(module: Module) -> tuple[list[Placed], Places]:
-    """Place a module's global and constant variables, which all its kernels share; also return the allocator."""
+    """Place a module's global and constant variables, which all its kernels share. Return them and the allocator."""
     places = Places(_FIRST_ADDRESS)
     return [places.place(v) for v in module.variables.values() if v.space in _FIRST_ADDRESS], places
 
 
 def initial_bytes(module: Module, variable: Variable, placed: Iterable[Placed]) -> bytearray:
-    """Return the initial contents of a variable, with the addresses of variables and functions resolved."""
+    """Return a variable's initial contents with resolved addresses; raise an error if a symbol is unknown."""
     data = bytearray(variable.data or bytes(variable.size_bytes))
     addresses = {name: (at, 0) for name, at in module.code_addresses.items()} if variable.symbols else {}
     addresses.update((v.name, (at, WINDOWS[v.space])) for v, at in placed)

@@ -1,13 +1,11 @@
 """Loads, stores and atomics of a group of threads.
 
-An instruction nearly always accesses the same region as the last time, so two tests of all addresses suffice:
+An instruction nearly always accesses the region that it accessed last, so two tests usually suffice for all threads:
 
-```
-offset = address - start          of each thread, unsigned: addresses before the region become huge
-OR of all offsets <= limit?       every address is inside, since no offset exceeds the OR of all
-OR of all offsets, low bits 0?    every address is aligned
-index  = offset >> shift          into the region's NumPy view
-```
+    offset = address - start          of each thread, unsigned: addresses before the region become huge
+    OR of all offsets <= limit?       every address is inside, since no offset exceeds the OR of all
+    OR of all offsets, low bits 0?    every address is aligned
+    index  = offset >> shift          into the region's NumPy view
 
 Addresses are examined one by one only if a test fails.
 """
@@ -38,13 +36,13 @@ _INT64 = np.dtype(np.int64)
 
 
 class Observer(Protocol):
-    """A callback for every access, with the bytes that precede element 0 of the region's view as `lead`."""
+    """A callback for every access. `lead` is the number of bytes before element 0 of the region's view."""
 
     def access(self, site: Site, region: MemoryRegion, index: NDArray[Any], lead: int) -> None: ...
 
 
 class Access:
-    """The memory instructions of one launch, each bound to the region that it accessed last."""
+    """The memory instructions of a launch, each bound to the region that it accessed last."""
 
     def __init__(
         self, sites: list[Site], memory: AddressMap, lanes: Lanes, places: PtxPlaces, findings: Findings,
@@ -58,28 +56,27 @@ class Access:
         self.checker = checker
         self.observer: Observer | None = None
         self.bound: list[Bound | None] = [None] * len(sites)
-        # created when a group first waits for other threads
+        # created by the first check for a deadlock
         self.watched: Watched | None = None
 
     def rebind(self, lanes: Lanes) -> None:
-        """Switch to the lanes of another chunk."""
         self.lanes = lanes
         if self.checker is not None:
             self.checker.select(lanes)
 
     def watch(self, loads: frozenset[int]) -> Watched:
-        """Start tracking the memory that these instructions load."""
+        """Return the tracker of the memory that the instructions `loads` read; the first call creates it."""
         if self.watched is None:
             self.watched = Watched(loads)
         return self.watched
 
     def memory_changed(self) -> None:
-        """Record a change of memory that isn't an access of these instructions."""
+        """Record a change of memory or of a barrier's state, other than by a load, store or atomic."""
         if self.watched is not None:
             self.watched.written_elsewhere()
 
     def bind(self, site: Site, address: Any) -> Bound | None:
-        """Bind an instruction to the region of the first thread's address; report and return None if there is none."""
+        """Bind an instruction to the region of the first thread's address. Report and return None if there is none."""
         flat = np.ravel(address)
         first = (int(flat[0]) + site.offset) & (2**64 - 1 if site.address_dtype == "u8" else 2**32 - 1)
         region = self.memory.find(site.space, first)
@@ -100,10 +97,9 @@ class Access:
         return Bound(region, start, limit, view, kind(site.shift), lead)
 
     def resolve(self, number: int, address: Any) -> tuple[Bound | None, Any]:
-        """Return the region and the element index of each executing thread.
+        """Return the instruction's region and, for each executing thread, the index in the region's view.
 
-        If the threads access several regions, or some address is wrong, which is reported, return None and the
-        addresses.
+        Return None and the addresses if they are in several regions, or if one is invalid, which is reported.
         """
         bound = self.bound[number]
         site = self.sites[number]
@@ -131,7 +127,6 @@ class Access:
         return bound, index
 
     def rebind_site(self, site: Site, address: NDArray[Any], old: Bound) -> tuple[Bound, Any] | None:
-        """Rebind an instruction to the one region that holds all addresses, or return None if no single region does."""
         actual = self.actual(site, address)
         regions = self.memory.find_each(site, actual)
         outside = np.flatnonzero(regions < 0)
@@ -147,14 +142,14 @@ class Access:
         return (bound, index) if bound is not None else None
 
     def actual(self, site: Site, address: Any) -> NDArray[np.uint64]:
-        """Return the full addresses, with the instruction's offset, as 64-bit numbers."""
+        """Return each address plus the instruction's constant offset, as uint64."""
         wide = np.atleast_1d(address)
         offset = wide.dtype.type(site.offset % 2 ** (8 * wide.dtype.itemsize))
         result: NDArray[np.uint64] = (wide + offset).astype(np.uint64)
         return result
 
     def load(self, number: int, address: Any) -> Any:
-        """Return the element at each thread's address, or a scalar if all threads share a global address."""
+        """Return the element at each thread's address. The result for a scalar address may be a scalar."""
         if not address.ndim:
             shared = self.load_shared_address(number, address)
             if shared is not None:
@@ -170,7 +165,7 @@ class Access:
         return bound.view[index]
 
     def load_shared_address(self, number: int, address: Any) -> Any:
-        """Return the value at an address that all threads share, or None if the region is replicated or checked."""
+        """Return the element at a scalar address, or None if the access needs the general path."""
         site = self.sites[number]
         bound = self.bound[number]
         if bound is None:
@@ -204,7 +199,7 @@ class Access:
             bound.view[index] = value
 
     def atomic(self, number: int, address: Any, wanted: bool, *operands: Any) -> Any:
-        """Update the element at each thread's address; return the old values if `wanted`."""
+        """Update the element at each thread's address. Return the old values if `wanted`, else None."""
         site = self.sites[number]
         bound, index = self.resolve(number, address)
         if bound is None:
@@ -230,7 +225,7 @@ class Access:
         return self.checker
 
     def subsets(self, number: int, address: NDArray[Any]) -> list[NDArray[np.int64]]:
-        """Return the threads that access each region; omit threads whose address is wrong."""
+        """Return the indices of the threads that access each region, without threads whose address is invalid."""
         site = self.sites[number]
         actual = self.actual(site, address)
         regions = self.memory.find_each(site, actual)
@@ -238,7 +233,7 @@ class Access:
         return [np.flatnonzero(regions == r) for r in fast_unique(regions) if r >= 0]
 
     def split(self, number: int, address: NDArray[Any], operands: tuple[Any, ...], run: Callable[..., Any]) -> Any:
-        """Run an access once per region: `run(address, *operands)`. returns: the results, zeros for wrong addresses."""
+        """Call `run(addresses, *operands)` per region; return each thread's result, 0 for an invalid address."""
         result = np.zeros(address.size, ELEMENTS[self.sites[number].dtype])
         positions, group = self.lanes.positions(), self.lanes.group
         for part in self.subsets(number, address):
@@ -255,11 +250,10 @@ class Access:
     def error(
         self, kind: type[SimulationError], position: int, what: str, pc: int, hint: str | None = None
     ) -> SimulationError:
-        """Return an error about a thread of the chunk: '<thread> <what>' at an instruction."""
+        """Return an error of class `kind` that reads '<thread> <what>', and describes the instruction."""
         return self.lanes.error(self.places, kind, np.array([position]), what, pc, hint)
 
     def report(self, rule: str, position: int, what: str, pc: int, hint: str) -> None:
-        """Report a finding about a thread of the chunk: '<thread> <what>' at an instruction."""
         text = f"{self.lanes.describe_position(position)} {what}\n  {self.places.describe(pc)}"
         self.findings.add(rule, text, pc, None, self.lanes.numbers(np.array([position])), hint=hint)
 
@@ -267,7 +261,7 @@ class Access:
         return self.lanes.numbers(self.lanes.positions()[at])
 
     def is_misaligned(self, site: Site, address: NDArray[Any]) -> bool:
-        """Report misaligned addresses; return True if there are any."""
+        """Return True, after a report, if an address is misaligned."""
         actual = self.actual(site, address)
         width = 1 << site.shift
         wrong = np.flatnonzero(actual & np.uint64(width - 1))
@@ -293,7 +287,7 @@ class Access:
         where, width = int(actual[at]), 1 << site.shift
         space = site.space or "generic"
         near = self.memory.nearest(site.space, where)
-        detail = "there is no such memory"
+        detail = "no memory is allocated there"
         if near is not None:
             start = near.base if site.space else self.memory.generic(near)
             part = near.part_at(max(0, min(where - start, near.size - 1))) or near.parts[0]
@@ -316,7 +310,7 @@ class Access:
         self.findings.add("bounds", text, site.pc, None, self.threads(outside), outside.size)
 
     def rank_of(self, site: Site, at: int, offset: int) -> int | None:
-        """Return the rank of the other CTA whose shared memory a thread addresses, or None if it is the thread's own.
+        """Return the rank of the other CTA of the cluster whose shared memory a thread addresses, or None.
 
         offset: the address relative to the thread's own CTA.
         """

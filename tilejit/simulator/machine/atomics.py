@@ -29,18 +29,18 @@ _INTEGER: dict[str, Any] = {
 }
 
 
-# the scalar versions, on Python integers
+# updates of one element by one thread, on Python integers
 _ONE_BY_ONE: dict[str, Callable[..., int]] = {
     "cas": lambda old, expected, new: new if old == expected else old,
     "inc": lambda old, bound: 0 if old >= bound else old + 1,
     "dec": lambda old, bound: bound if old == 0 or old > bound else old - 1,
 }
-# number of scalar updates that take as long as one vectorized step
+# the number of scalar updates that take as long as one vectorized step
 _STEP_THREADS = 80
 
 
 def step(op: str) -> Update:
-    """Return the function (old, operands) → new of `op.type`, vectorized over distinct elements."""
+    """Return the function (old values, operands) → new values of `op`, such as "add.u32", for distinct elements."""
     name, _, t = op.partition(".")
     if name == "exch":
         return lambda old, v: v[0].astype(old.dtype)
@@ -61,7 +61,7 @@ def step(op: str) -> Update:
 
 
 def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, ...], wanted: bool) -> Any:
-    """Apply `op` to view[index] and return the old value for each thread if `wanted`."""
+    """Apply `op` to `view[index]`, thread by thread. Return the old values; None is possible unless `wanted`."""
     name, _, t = op.partition(".")
     plain = name in _INTEGER and t not in ("f16x2", "bf16", "bf16x2")
     if plain and not wanted and index.size > 1:
@@ -99,10 +99,7 @@ def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, 
 
 
 def _stable_order(index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a stable argsort.
-
-    NumPy radix-sorts 16-bit numbers, four to ten times as fast as it sorts wider ones by comparison.
-    """
+    """Return a stable argsort. NumPy sorts 16-bit digits, by radix sort, 4 to 10 times as fast as wider integers."""
     least = index.min()
     span = int(index.max() - least)
     if span == 0:
@@ -117,9 +114,9 @@ def _stable_order(index: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Runs:
-    """Threads sorted by the element that they update, one run per element.
+    """Threads sorted by the element that they update; the threads that update one element form a run.
 
-    order: the sorted threads; starts: the first index of each run; places: its element; longest: the maximum length.
+    order: the sorted threads. starts, lengths, places: each run's first index in `order`, length and element.
     """
 
     def __init__(self, order: Array, place: Array, first: Array) -> None:
@@ -130,18 +127,17 @@ class _Runs:
         self.longest = int(self.lengths.max())
 
     def unsorted(self, values: Array) -> Array:
-        """Return values of the sorted threads in thread order."""
         result = np.empty_like(values)
         result[self.order] = values
         return result
 
     def spread(self, values: Array) -> Array:
-        """Expand one value per run to one per thread; a single run's value is left to broadcast."""
+        """Repeat the value of each run for its threads; a single run's value is returned as is, to broadcast."""
         return values if values.size == 1 else np.repeat(values, self.lengths)
 
 
 def ranks(lengths: Array) -> NDArray[np.int64]:
-    """Return 0 to length - 1 for each run, concatenated."""
+    """Return 0, 1, ... length - 1 for each run, concatenated."""
     if lengths.size == 1:
         return np.arange(lengths[0])
     ends = np.cumsum(lengths)
@@ -151,7 +147,6 @@ def ranks(lengths: Array) -> NDArray[np.int64]:
 
 
 def _running_totals(view: Array, runs: _Runs, value: Array) -> Array:
-    """Add integers, which wrap: prefix sums over all runs, less the sum before each run."""
     sorted_values = value[runs.order].astype(view.dtype, copy=False)
     total = np.cumsum(sorted_values, dtype=view.dtype)
     before = total - sorted_values
@@ -161,7 +156,6 @@ def _running_totals(view: Array, runs: _Runs, value: Array) -> Array:
 
 
 def _accumulate(ufunc: Any, view: Array, runs: _Runs, value: Array) -> Array:
-    """Update few, heavily contended elements by a prefix scan of each run."""
     sorted_values = value[runs.order]
     old = np.empty(sorted_values.size, view.dtype)
     for start, length, place in zip(runs.starts, runs.lengths, runs.places, strict=True):
@@ -175,7 +169,6 @@ def _accumulate(ufunc: Any, view: Array, runs: _Runs, value: Array) -> Array:
 
 
 def _exchange(view: Array, runs: _Runs, value: Array) -> Array:
-    """Exchange: each thread finds the value of its predecessor."""
     left = value[runs.order].astype(view.dtype, copy=False)
     old = np.empty_like(left)
     old[1:] = left[:-1]
@@ -185,13 +178,11 @@ def _exchange(view: Array, runs: _Runs, value: Array) -> Array:
 
 
 def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
-    """Update by inc or dec if all threads of a run have the same bound: count modulo bound + 1.
-
-    The first step takes a number beyond its bound back into range: inc wraps to 0 and dec to the bound.
-    """
+    """Update by inc or dec if all threads of a run have the same bound: count modulo bound + 1."""
     begin, bound = view[runs.places].astype(np.int64), bounds.astype(np.int64)
     last = bound if name == "inc" else np.zeros_like(bound)
     forward = 1 if name == "inc" else -1
+    # a number above its bound wraps in the first step
     inside = np.where(begin > bound, last, begin)
     counts = runs.spread(inside) + forward * ranks(runs.lengths)
     old = counts % runs.spread(bound + 1)
@@ -201,7 +192,7 @@ def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
 
 
 def _swap_once(view: Array, runs: _Runs, expected: Array, new: Array) -> Array:
-    """Update by cas if all threads of a run expect one value: the first to store another one is the last to succeed."""
+    """Update by cas if all threads of a run expect the same value: storing a different one makes the rest fail."""
     new = new[runs.order].astype(view.dtype, copy=False)
     old = np.repeat(view[runs.places], runs.lengths)
     ends = runs.starts + runs.lengths
@@ -219,7 +210,6 @@ def _swap_once(view: Array, runs: _Runs, expected: Array, new: Array) -> Array:
 
 
 def _one_by_one(function: Callable[..., int], view: Array, runs: _Runs, values: tuple[Array, ...]) -> Array:
-    """Update few, heavily contended elements thread by thread, with Python integers."""
     operands = list(zip(*(v[runs.order].tolist() for v in values), strict=True))
     old: list[int] = []
     for start, length, place in zip(runs.starts.tolist(), runs.lengths.tolist(), runs.places.tolist(), strict=True):

@@ -1,7 +1,7 @@
 """The sixteen barriers of a CTA: arrivals, and the release of the waiting threads.
 
 Exited threads don't count (PTX ISA, "exit"). An aligned barrier needs all threads of a warp at the same instruction; it
-is an error if a part of the warp has exited or waits elsewhere.
+is an error if some of them have exited or wait elsewhere.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Released = tuple[int, Index | None, Result, Any]
 
 @dataclass(slots=True)
 class Arrival:
-    """Threads that arrived at one barrier instruction, and their release. waits: False for bar.arrive."""
+    """Threads that arrived at one barrier instruction. waits: False for bar.arrive."""
 
     block: BasicBlock
     positions: Index
@@ -41,12 +41,12 @@ class Arrival:
     message: Message | None = None
 
     def has_any(self, positions: Index) -> bool:
-        """True if it includes any of these threads. Those of bar.arrive may arrive again before the phase completes."""
+        """True if the arrival includes any of these threads: bar.arrive doesn't wait, so they may arrive again."""
         return bool(np.isin(positions, self.positions, assume_unique=True).any())
 
 
 class Barriers:
-    """All barriers of a chunk's CTAs. waiting, phase_orders: the arrivals and the check of their order, by number."""
+    """The barriers of a chunk's CTAs. waiting, phase_orders: barrier number → arrivals, or the check of their order."""
 
     def __init__(
         self, lanes: Lanes, alive: NDArray[np.bool_], order: HappensBefore | None, places: PtxPlaces, findings: Findings
@@ -62,7 +62,7 @@ class Barriers:
     def arrive(
         self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
     ) -> list[Released]:
-        """Register arrivals and return the threads that they release, including the arriving ones."""
+        """Register arrivals, and return the threads that they release. raises: SimulationError for wrong operands."""
         how, numbers, counts, aligned, value, op = request
         if group is None and how == "sync" and counts is None and not self.waiting and not np.ndim(numbers):
             self.mark_barrier(np.arange(self.lanes.first, self.lanes.first + self.lanes.ctas), True)
@@ -91,7 +91,7 @@ class Barriers:
         return self.complete()
 
     def wait(self, number: int, arrival: Arrival) -> None:
-        """Add an arrival, merged with an earlier one at the same instruction: lanes of a warp may arrive separately."""
+        """Add an arrival, or extend an earlier one at the same instruction: lanes of a warp may arrive separately."""
         arrivals = self.waiting.setdefault(number, [])
         same = (a for a in arrivals if a.waits == arrival.waits and a.block is arrival.block)
         earlier = next((a for a in same if a.count == arrival.count and not a.has_any(arrival.positions)), None)
@@ -107,10 +107,10 @@ class Barriers:
             earlier.value = np.concatenate([earlier.value, arrival.value])[order]
 
     def complete(self) -> list[Released]:
-        """Release every CTA in which a barrier is complete."""
+        """Complete the barriers of CTAs at which all expected threads have arrived; return the released threads."""
         released: list[Released] = []
         for number in list(self.waiting):
-            # CTAs may reach different instructions with different counts; the threads of one CTA agree
+            # CTAs may be at instructions with different counts; within a CTA the counts are equal
             for count in dict.fromkeys(a.count for a in self.waiting[number]):
                 released.extend(self.complete_one(number, count))
         return released
@@ -139,7 +139,7 @@ class Barriers:
                 self.check_aligned(a, full)
         self.synchronize(arrivals, full, count)
         if number in self.phase_orders and count is None:
-            # a barrier of all threads orders everything after it
+            # a barrier of all threads orders all later arrivals after all earlier ones
             self.phase_orders[number].forget(np.flatnonzero(full))
         elif number in self.phase_orders:
             self.phase_orders[number].end(np.flatnonzero(full))
@@ -149,7 +149,7 @@ class Barriers:
         return self.release(number, count, full)
 
     def check_order(self, order: HappensBefore, number: int, arrival: Arrival) -> None:
-        """Check that no thread arrives twice in a phase, or in a phase before it has passed the previous one."""
+        """Report threads that arrive twice in a phase, or before they have passed the previous phase."""
         if number not in self.phase_orders:
             self.phase_orders[number] = PhaseOrder(order, self.findings, any_warp=True)
         positions, pc = arrival.positions, arrival.block.end_pc
@@ -165,18 +165,18 @@ class Barriers:
         self.phase_orders[number].arrive(f"barrier {number}", positions, self.lanes.full["chunk_cta"][positions], pc)
 
     def report_excess(self, number: int, count: int, arrival: Arrival, excess: NDArray[np.bool_]) -> None:
-        """Report more arrivals than a phase takes: it is undefined which of them complete it."""
+        """Report that more threads have arrived than the phase expects: which of them complete it is undefined."""
         pc, positions = arrival.block.end_pc, arrival.positions
         positions = positions[excess[self.lanes.full["chunk_cta"][positions]]]
         self.findings.add(
             "barrier",
-            f"{self.lanes.party(positions)} arrives at barrier {number}, where more threads have arrived than the "
-            f"{count} of a phase\n  {self.places.describe(pc)}",
+            f"{self.lanes.party(positions)} arrives at barrier {number}, at which more threads have arrived than "
+            f"the {count} that its phase expects\n  {self.places.describe(pc)}",
             pc, None, self.lanes.numbers(positions), positions.size, hint=HINT,
         )
 
     def warp_complete(self, here: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return for each thread whether all living threads of its warp are in `here`."""
+        """Return a mask of the threads for which `here` contains all living threads of their warp."""
         warp = self.lanes.full["chunk_warp"]
         missing = np.bincount(warp[self.alive & ~here], minlength=self.lanes.ctas * self.lanes.warps_per_cta)
         result: NDArray[np.bool_] = missing[warp] == 0
@@ -205,7 +205,7 @@ class Barriers:
         return released
 
     def votes(self, arrivals: list[Arrival], ctas: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the number of votes, and of yes votes, for bar.red in each CTA."""
+        """Return the number of votes, and of votes that are true, in the bar.red of each CTA."""
         cta = self.lanes.full["chunk_cta"]
         total = np.zeros(ctas, np.int64)
         yes = np.zeros(ctas, np.int64)
@@ -216,7 +216,7 @@ class Barriers:
         return total, yes
 
     def synchronize(self, arrivals: list[Arrival], full: NDArray[np.bool_], count: int | None) -> None:
-        """Order all earlier events of these CTAs' threads before all later events of the waiting threads."""
+        """In the CTAs of `full`, order the arrivals' earlier events before the later events of the waiting threads."""
         if self.order is None:
             return
         ctas = np.flatnonzero(full)
@@ -239,9 +239,9 @@ class Barriers:
             self.order.cta_barrier(ctas, all_of_chunk)
 
     def check_aligned(self, arrival: Arrival, full: NDArray[np.bool_]) -> None:
-        """Check that the warps of an arrival have arrived with all their threads.
+        """Raise DivergenceError if threads of an arrival's warps that have not exited are missing.
 
-        If the others have exited, a run that collects findings records it and continues, as a GPU does.
+        If the missing threads have exited, report a finding: a run that collects findings continues, as a GPU does.
         """
         lanes = self.lanes
         here = np.zeros(lanes.total, bool)
@@ -269,7 +269,6 @@ class Barriers:
         self.findings.add("divergence", message, pc, threads=threads, hint=hint)
 
     def arrived(self) -> list[tuple[int, Index | None]]:
-        """Return (block after the barrier, threads) of each arrival."""
         return [(a.block.targets[0], a.positions) for arrivals in self.waiting.values() for a in arrivals]
 
     def describe_waiting(self) -> list[str]:
@@ -282,7 +281,7 @@ class Barriers:
         return lines
 
     def report(self, others: str) -> NoReturn:
-        """Raise the error for threads that wait at barriers while no thread can run."""
+        """Raise DeadlockError or DivergenceError about the waiting threads. others: text about other threads."""
         lines = self.describe_waiting()
         if others:
             lines.append(others)
@@ -298,7 +297,7 @@ class Barriers:
 
 
 def combined(op: str, total: NDArray[np.int64], yes: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the result of bar.red in each CTA."""
+    """Return the result of bar.red in each CTA, from its numbers of votes and of votes that are true."""
     if op == "popc":
         return yes.astype(np.uint32)
     return yes == total if op == "and" else yes > 0

@@ -37,7 +37,7 @@ BOX_ALIGNMENT = 128
 
 @dataclass(slots=True)
 class BulkStore:
-    """A store in one of its thread's groups. event, landed: the events of its issue and its delivery."""
+    """A store, with the number of its thread's bulk group. event, landed: the events of its issue and its delivery."""
 
     operation: Operation
     group: int
@@ -47,7 +47,7 @@ class BulkStore:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """A load that was delivered to shared memory, and the event of its delivery."""
+    """A delivered load to shared memory, and the event of its delivery."""
 
     operation: Operation
     event: int
@@ -56,9 +56,9 @@ class Landed:
 class BulkCopies:
     """The TMA copies of a chunk's threads.
 
-    committed: the number of groups of each thread; read: how many of them have surely read their sources.
+    committed: the number of groups of each thread. read: the number of those whose sources it knows to be read.
     stores: each thread's stores whose completion it hasn't waited for.
-    landed: the last load into each CTA of the chunk by each agent.
+    landed: CTA → agent → the agent's last delivered load to the CTA.
     """
 
     def __init__(
@@ -85,10 +85,7 @@ class BulkCopies:
         self, source: int, target: int, signals: int, to: Any, where: Any, coordinates: tuple[Any, ...], bar: Any,
         mask: Any,
     ) -> None:
-        """cp.async.bulk.tensor from global to shared memory; each executing thread copies a box.
-
-        mask: a bit for each receiving CTA, by rank in the cluster; None for the thread's own CTA.
-        """
+        """Start a TMA load per executing thread. mask: the receiving CTAs by rank; None for the thread's own CTA."""
         site = self.access.sites[target]
         for i, position in enumerate(self.lanes.positions().tolist()):
             encoded = self.map_at(_of(where, i), position, site.pc)
@@ -105,7 +102,6 @@ class BulkCopies:
                 self.issue_load("TMA load", position, run, shared, signal)
 
     def store_box(self, source: int, target: int, start: Any, where: Any, coordinates: tuple[Any, ...]) -> None:
-        """cp.async.bulk.tensor from shared to global memory."""
         site = self.access.sites[source]
         for i, position in enumerate(self.lanes.positions().tolist()):
             encoded = self.map_at(_of(where, i), position, site.pc)
@@ -118,7 +114,7 @@ class BulkCopies:
             self.issue_store("TMA store", position, shared.part(run.which), run.in_bounds())
 
     def check_stored_at(self, coordinates: tuple[int, ...], site: Site, position: int) -> None:
-        """Check that a stored box doesn't begin before the tensor; a loaded one may (measured on an H100)."""
+        """Raise OutOfBoundsError if a stored box begins before the tensor; a loaded box may (measured on an H100)."""
         for axis, first in enumerate(coordinates):
             if first < 0:
                 what = f"stores a box that begins at {first} along dimension {axis} of its map, before the tensor"
@@ -126,7 +122,6 @@ class BulkCopies:
                 raise self.access.error(OutOfBoundsError, position, what, site.pc, hint)
 
     def load(self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any) -> None:
-        """cp.async.bulk from global to shared memory."""
         sites = self.access.sites
         for i, position in enumerate(self.lanes.positions().tolist()):
             count = self.size(sites[target], _of(size, i), position)
@@ -138,7 +133,6 @@ class BulkCopies:
             self.issue_load("bulk copy", position, run, shared, self.signal(signals, bar, i, count, self.cta(position)))
 
     def store(self, source: int, target: int, start: Any, to: Any, size: Any) -> None:
-        """cp.async.bulk from shared to global memory."""
         sites = self.access.sites
         for i, position in enumerate(self.lanes.positions().tolist()):
             count = self.size(sites[source], _of(size, i), position)
@@ -150,7 +144,6 @@ class BulkCopies:
             self.issue_store("bulk copy", position, shared, run)
 
     def commit(self) -> None:
-        """cp.async.bulk.commit_group."""
         self.committed[self.lanes.positions()] += 1
 
     def wait(self, newest: int, read: bool) -> None:
@@ -171,13 +164,13 @@ class BulkCopies:
                 self.stores[position] = stores[len(complete) :]
 
     def check_map(self, where: Any, pc: int) -> None:
-        """prefetch.tensormap: the address must hold a map, or the zeros passed for an array without elements."""
+        """prefetch.tensormap: check that the address holds a map, or the zeros passed for an array without elements."""
         for i, position in enumerate(self.lanes.positions().tolist()):
             if _of(where, i) not in self.memory.empty_maps:
                 self.map_at(_of(where, i), position, pc)
 
     def check_exit(self, positions: Index, alive: NDArray[np.bool_]) -> None:
-        """Check that nothing in flight needs the shared memory of exiting threads. alive: the threads that are left."""
+        """Report copies in flight that need shared memory of exiting threads. alive: True for the remaining threads."""
         self.check_stores_read(positions)
         cta_of = self.lanes.full["chunk_cta"]
         for cta in np.setdiff1d(cta_of[positions], cta_of[alive]).tolist():
@@ -191,10 +184,7 @@ class BulkCopies:
                 )
 
     def unseen_loads(self, cta: int) -> list[Operation]:
-        """Return the loads into a CTA whose completion none of its threads has observed, even if they were delivered.
-
-        Without checks, which track these observations, return only the loads in flight.
-        """
+        """Return the loads into a CTA that no thread of it knows to be complete; without checks, those in flight."""
         flying = [x for x in self.operations.pending if any(s.cta == cta for s in x.signals)]
         agents, landed = self.agents, self.landed.get(cta, {}).items()
         if agents is None:
@@ -202,7 +192,7 @@ class BulkCopies:
         return [*flying, *(last.operation for agent, last in landed if not agents.is_known(agent, cta, last.event))]
 
     def check_stores_read(self, positions: Index) -> None:
-        """Report exiting threads that haven't waited until their stores have read the sources."""
+        """Report exiting threads that haven't waited for their stores to read the sources."""
         for position in set(positions.tolist()) & self.stores.keys():
             unread = [x.operation for x in self.stores[position] if x.group >= self.read[position]]
             if unread:
@@ -296,7 +286,7 @@ class BulkCopies:
             raise self.access.error(SimulationError, position, what, site.pc)
 
     def start(self, site: Site, address: int, alignment: int, position: int) -> int:
-        """Return the start address of a copy, which must be a multiple of `alignment`."""
+        """Return the start address of a copy. Raise MisalignedError unless it is a multiple of `alignment`."""
         start = address + (site.offset if site.space == "shared" else 0)
         if start % alignment:
             what = f"copies from or to {site.space} address {start:#x}, which is not a multiple of {alignment}"
@@ -312,9 +302,10 @@ class BulkCopies:
     def box_in_global(
         self, encoded: EncodedMap, coordinates: tuple[int, ...], site: Site, position: int, *, stores: bool = False
     ) -> AddressRun:
-        """Return the elements of a box that are inside the tensor; for a store, in whole chunks of 16 bytes.
+        """Return the elements of a box that are inside the tensor, for a store rounded up to whole 16-byte chunks.
 
-        source: measured on an H100, which writes past the end of rows that end within a chunk; loads read 0 there.
+        Measured on an H100: if a row ends within a chunk, stores write the whole chunk, and loads read 0 past the end.
+        raises: MisalignedError if the box doesn't begin at a chunk.
         """
         boxes = encoded.boxes
         begins = coordinates[0] * boxes.shape.element_bytes
@@ -341,22 +332,20 @@ def pipe_of(position: int) -> tuple[str, int]:
 
 
 def reader_of(thread: int) -> tuple[str, int]:
-    """Return the agent that reads the sources of a thread's stores, within each CTA."""
+    """Return the agent that reads the sources of a thread's stores; `thread` is the thread's index in its CTA."""
     return "reads", thread
 
 
 def writer_of(thread: int) -> tuple[str, int]:
-    """Return the agent that writes a thread's stores, within each CTA."""
+    """Return the agent that writes the targets of a thread's stores; `thread` is the thread's index in its CTA."""
     return "stores", thread
 
 
 def _of(value: Any, i: int) -> int:
-    """Return the i-th executing thread's element of an array, or a scalar that all share."""
     return int(value[i]) if np.ndim(value) else int(value)
 
 
 def _of_elements(site: Site, size: int) -> Site:
-    """Return the memory instruction with the element size of a tensor."""
     return replace(site, shift=size.bit_length() - 1, dtype=f"u{size}")
 
 

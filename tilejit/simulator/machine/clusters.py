@@ -1,7 +1,7 @@
 """Clusters of CTAs: addresses in distributed shared memory, and the cluster barrier.
 
-A shared address has the rank of its CTA in bits 24 and up, and below it an offset, which is the same in all CTAs of a
-cluster. Accesses to the thread's own CTA continue with the offset.
+Bits 24 and up of a shared address are the rank of a CTA; the lower bits are the offset in its shared memory, which is
+the same for a variable in all CTAs. An access to the thread's own CTA uses only the offset.
 
 source: PTX ISA, "Data Movement and Conversion Instructions: mapa", "getctarank"; "Parallel Synchronization and
 Communication Instructions: barrier.cluster".
@@ -30,7 +30,7 @@ _SPACE_SHIFT = WINDOWS["shared"].bit_length() - 1
 
 
 class Clusters:
-    """The clusters of a chunk; without clusters each CTA is one."""
+    """The clusters of a chunk; in a launch without clusters, each CTA is a cluster."""
 
     def __init__(
         self, lanes: Lanes, warps: Warps, access: Access, order: HappensBefore | None, places: PtxPlaces,
@@ -44,30 +44,28 @@ class Clusters:
         self.places = places
         self.findings = findings
         self.home = lanes.full["chunk_cta"] // lanes.ranks
-        #: the phase of each cluster's barrier
         self.phase = np.zeros(lanes.ctas // lanes.ranks, np.int64)
-        #: for each thread: the phase of an arrival that it hasn't waited for, the instruction of its last arrival, and
-        #: the wait at which it is blocked, -1 if none
+        #: per thread, -1 if none: the phase of an arrival without a wait, the last arrival, and the wait that blocks it
         self.pending, self.arrived, self.blocked = np.full((3, lanes.total), -1)
-        #: the releases into the current phase, and those that a wait for the last completed phase acquires
+        #: the releases into the current phase, and the releases that a wait for the last completed phase acquires
         self.coming: Message | None = None
         self.done: Message | None = None
 
     def own(self, offset: Any) -> Any:
-        """Return the address of a variable in each thread's own CTA."""
+        """Return the address, in each thread's own CTA, of the variable at `offset`."""
         return offset + self.lanes.get("window").astype(offset.dtype)
 
     def offset(self, address: Any) -> Any:
-        """Return the offset of an address of the thread's own CTA; one of another CTA maps outside of all memory."""
+        """Return the offset of an address in the thread's own CTA. Addresses in other CTAs map outside all memory."""
         return address - self.lanes.get("window").astype(address.dtype)
 
     def generic_offset(self, address: Any) -> Any:
-        """Like `offset`, for a generic address; addresses outside shared memory are unchanged."""
+        """Like `offset`, for a generic address, which is unchanged if it isn't in shared memory."""
         shared = address >> np.uint64(_SPACE_SHIFT) == np.uint64(1)
         return address - np.where(shared, self.lanes.get("window").astype(address.dtype), np.zeros((), address.dtype))
 
     def mapped(self, address: Any, rank: Any, pc: int) -> Any:
-        """mapa: return the corresponding address in the CTA of a rank."""
+        """mapa: return the corresponding address in the CTA `rank`; raise OutOfBoundsError if it doesn't exist."""
         ranks = np.broadcast_to(rank, (self.lanes.n,))
         wrong = np.flatnonzero(ranks >= self.lanes.ranks)
         if wrong.size:
@@ -82,7 +80,6 @@ class Clusters:
         return (address >> address.dtype.type(RANK_SHIFT)).astype(np.uint32) & np.uint32(0xFF)
 
     def arrive(self, releases: bool, aligned: bool, pc: int) -> None:
-        """barrier.cluster.arrive."""
         if aligned:
             self.warps.whole(pc)
         positions = self.lanes.positions()
@@ -100,10 +97,7 @@ class Clusters:
         self.complete()
 
     def wait(self, aligned: bool, pc: int) -> None:
-        """barrier.cluster.wait, the first instruction of a block.
-
-        raises: Blocked with the threads whose cluster is incomplete; then the wait has no effect for any thread.
-        """
+        """barrier.cluster.wait, first in its block. raises: Blocked with the threads whose cluster is incomplete."""
         if aligned:
             self.warps.whole(pc)
         positions = self.lanes.positions()
@@ -140,11 +134,11 @@ class Clusters:
         self.findings.add(
             "barrier", f"{self.lanes.party(positions)} {what}\n  {self.places.describe(pc)}{after}", pc, other,
             self.lanes.numbers(positions), positions.size,
-            hint="follow each barrier.cluster.arrive of a thread by one barrier.cluster.wait",
+            hint="follow each barrier.cluster.arrive of a thread with one barrier.cluster.wait",
         )
 
     def describe_waits(self) -> list[str]:
-        """Describe the waiters of the first cluster that has any, and the threads that are missing."""
+        """Describe the waiting and the missing threads of the first cluster in which threads wait; count the others."""
         waiting = np.flatnonzero((self.blocked >= 0) & self.alive)
         if not waiting.size:
             return []
@@ -160,7 +154,7 @@ class Clusters:
         return [*lines, *([f"the same holds in {more} more clusters"] if more else [])]
 
     def by_cta(self, positions: Index, pcs: NDArray[np.int64]) -> list[tuple[Index, int]]:
-        """Return pairs (threads of one CTA at one instruction, that instruction)."""
+        """Group threads by CTA and instruction; return (threads, instruction) of each group."""
         ctas = self.lanes.full["chunk_cta"]
         keys = sorted(set(zip(ctas[positions].tolist(), pcs[positions].tolist(), strict=True)))
         return [(positions[(ctas[positions] == cta) & (pcs[positions] == pc)], pc) for cta, pc in keys]

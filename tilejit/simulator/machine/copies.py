@@ -1,7 +1,7 @@
 """cp.async: copies from global to shared memory that complete when their thread waits for them.
 
-The source is read when the copy starts and must not change before the wait; the target must not be accessed before it.
-Other threads see the target only after a barrier that follows the wait.
+The source is read when the copy starts and must not change before the wait. The target must not be accessed before the
+wait; other threads may access it only after a barrier that follows the wait.
 
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async", and "cp.async.wait_group / wait_all".
 """
@@ -32,14 +32,14 @@ class AsyncCopies:
         self.access = access
         self.lanes = lanes
         self.places = places
-        #: groups that each thread has committed, and waited for
+        #: the number of groups that each thread has committed, and has waited for
         self.committed, self.complete = np.zeros((2, lanes.total), np.int64)
         self.pending: list[Batch] = []
         if access.checker is not None:
             access.checker.report.in_flight = self.pending
 
     def issue(self, target: int, to: Any, source: int, at: Any, single: int, kept: Any) -> None:
-        """cp.async. `target`, `source` and `single` (for single bytes) are numbers of memory instructions.
+        """cp.async. target, source, single: the memory instructions that write, read, and read single bytes.
 
         kept: the number of bytes that each thread copies from the source, padded with zeros; None for all.
         """
@@ -66,7 +66,6 @@ class AsyncCopies:
         self.pending.append(batch)
 
     def commit(self) -> None:
-        """cp.async.commit_group: the copies that each thread has started since its last commit form a group."""
         self.committed[self.lanes.positions()] += 1
 
     def wait(self, newest: int) -> None:
@@ -80,14 +79,13 @@ class AsyncCopies:
         self.pending[:] = [b for b in self.pending if np.count_nonzero(b.left)]
 
     def wait_all(self) -> None:
-        """cp.async.wait_all: a commit and a wait for everything."""
         self.commit()
         self.wait(0)
 
     def resolved(self, number: int, address: NDArray[Any], copies: Index) -> Iterator[tuple[Index, Bound, Index]]:
-        """Yield (copies, region, element index) for each region that the addresses of `copies` are in.
+        """Yield (copies, region, element index) for each region that holds addresses of `copies`.
 
-        The executing lanes must be those of `copies`; at each step they are those of the yielded part.
+        The executing lanes must be the threads of `copies`. In each iteration, they are the yielded copies' threads.
         """
         bound, index = self.access.resolve(number, address)
         if bound is not None:
@@ -108,7 +106,7 @@ class AsyncCopies:
             batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def read_parts(self, batch: Batch, source: int, single: int, address: NDArray[Any], kept: NDArray[Any]) -> None:
-        """Read only the first `kept` bytes of each source."""
+        """Read only the first `kept` bytes of each source. raises: SimulationError if a copy is smaller."""
         site = self.access.sites[source]
         width = 1 << site.shift
         over = np.flatnonzero(kept > width)
@@ -135,7 +133,7 @@ class AsyncCopies:
                 batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def checked(self, bound: Bound, index: Index, site: Site) -> Index | None:
-        """Check and record a read of the executing threads; return its cells."""
+        """Check and record the executing threads' reads. Return their shadow cells, or None if unchecked."""
         if bound.region.shadow is None:
             return None
         checker = self.access.checker_()
@@ -143,7 +141,7 @@ class AsyncCopies:
         return checker.cells(bound.region.shadow, index, site)[0].reshape(index.size, -1)
 
     def land(self, batch: Batch, ready: NDArray[np.bool_]) -> None:
-        """Write the copies that completed, and record that source and target were in use until now."""
+        """Write the copies in `ready` to their targets, and record that sources and targets were in use until now."""
         self.access.memory_changed()
         for side in batch.targets:
             pick = ready[side.at]
@@ -160,10 +158,7 @@ class AsyncCopies:
 
 
 def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, data: NDArray[Any], site: Site) -> Index:
-    """Check the targets of copies of `data` against earlier accesses, and mark them as in flight until the wait.
-
-    returns: the cells of each executing thread's target, one row each.
-    """
+    """Check the targets of copies of `data`, and mark them as in flight. Return their cells, one row per thread."""
     shadow: Shadow = region.shadow
     cells, me = checker.cells(shadow, index, site)
     base = checker.base(shadow, site, cells.size)

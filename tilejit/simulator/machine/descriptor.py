@@ -2,11 +2,9 @@
 
 A chunk holds 16 bytes along the contiguous dimension: K of a K-major operand, M or N of an MN-major one.
 
-```
-bits 0-13    start >> 4                   bits 49-51    base offset
-bits 16-29   leading byte offset >> 4     bits 62-63    swizzle mode
-bits 32-45   stride byte offset >> 4
-```
+    bits 0-13    start >> 4                   bits 49-51    base offset
+    bits 16-29   leading byte offset >> 4     bits 62-63    swizzle mode
+    bits 32-45   stride byte offset >> 4
 
 Offsets in bytes, for chunk c and row r (of M or N; of K if that is strided), with w bytes per row of a swizzle atom:
 
@@ -36,7 +34,7 @@ _UNUSED = (0b11 << 14) | (0b11 << 30) | (0b111 << 46) | (0x3FF << 52)
 
 @dataclass(frozen=True, slots=True)
 class MatrixDescriptor:
-    """A decoded descriptor, in bytes."""
+    """A decoded matrix descriptor. start, leading, stride: in bytes."""
 
     start: int
     leading: int
@@ -58,7 +56,7 @@ def _offsets(leading: int, stride: int, mode: AddressSwizzle, extent: int, trans
         if not width:
             return within * CHUNK_BYTES + block * stride + chunk * leading
         return within * width + block * stride + chunk * CHUNK_BYTES
-    # 16-bit elements: a chunk has 8 of them along M or N, and the operand 16 rows of K
+    # elements have 16 bits: a chunk holds 8 of them along M or N, and the operand has 16 rows of K
     chunk, row = np.arange(extent // 8, dtype=np.int64)[:, None], np.arange(STEP_BYTES // 2)[None]
     within, block = row % CORE_ROWS, row // CORE_ROWS
     if not width:
@@ -67,7 +65,7 @@ def _offsets(leading: int, stride: int, mode: AddressSwizzle, extent: int, trans
 
 
 def decode(bits: int) -> MatrixDescriptor | str:
-    """Decode a descriptor, or return the reason why it is invalid."""
+    """Return the decoded descriptor, or the reason why it is invalid or not supported."""
     if bits & _UNUSED:
         return f"bits that must be 0 are set: {bits & _UNUSED:#018x}"
     offset = bits >> 49 & 7

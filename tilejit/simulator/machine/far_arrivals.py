@@ -28,9 +28,9 @@ EXIT_HINT = "synchronize all CTAs of the cluster before exiting, by barrier.clus
 
 
 class FarArrivals:
-    """The arrivals of a chunk's threads at barriers of other CTAs. alive: True for threads that have not exited.
+    """Arrivals of a chunk's threads at barriers of other CTAs. alive: True for threads that have not exited.
 
-    last: CTA → for each thread of its cluster, rank by rank, the event of its last arrival there, 0 if none.
+    last: CTA → for each thread of its cluster, rank by rank, the event of its last arrival at the CTA's barriers, or 0.
     """
 
     def __init__(self, mbarriers: MBarriers, alive: NDArray[np.bool_]) -> None:
@@ -56,7 +56,7 @@ class FarArrivals:
             self.mbarriers.arrive_at(site, barrier, arriving, expected, release)
 
     def groups(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, int, bool, Index]]:
-        """Yield (barrier, rank of its CTA, whether that is another CTA, executing threads); report wrong addresses."""
+        """Yield (barrier, rank, True if it isn't the threads' own CTA, executing threads); report invalid addresses."""
         lanes, mbarriers = self.lanes, self.mbarriers
         actual = np.broadcast_to(mbarriers.access.actual(site, address), (lanes.n,)).astype(np.int64)
         ranks, offsets = np.divmod(actual, 1 << RANK_SHIFT)
@@ -72,7 +72,6 @@ class FarArrivals:
                 yield barrier, rank, bool(is_far), threads
 
     def targets(self, threads: Index, rank: int) -> Index:
-        """Return the CTA with this rank in the cluster of each thread."""
         ranks = self.lanes.ranks
         return self.lanes.get("chunk_cta")[threads] // ranks * ranks + rank
 
@@ -97,12 +96,11 @@ class FarArrivals:
         return good
 
     def living(self) -> NDArray[np.bool_]:
-        """Return a mask of the CTAs with threads that have not exited."""
         cta = self.lanes.full["chunk_cta"]
         return np.bincount(cta[self.alive], minlength=self.lanes.ctas) > 0
 
     def check_ordered(self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index, ctas: Index) -> None:
-        """Check that uses of another CTA's barrier are ordered after its initialization or the fence that follows."""
+        """Report uses of another CTA's barrier that aren't ordered after its initialization or the fence after it."""
         gid = self.lanes.full["gid"].astype(np.int64)
         positions = self.lanes.positions()[threads]
         for cta in fast_unique(ctas).tolist():
@@ -120,7 +118,7 @@ class FarArrivals:
                 )
 
     def check_signalled(self, site: Site, address: int, thread: int, cta: int) -> None:
-        """Check that the barrier to which a copy reports in another CTA was initialized before the copy is issued."""
+        """Report a copy that signals another CTA's barrier, if its issue isn't ordered after the initialization."""
         barrier, threads = self.mbarriers.at.get(address), np.array([thread])
         if barrier is None or not barrier.live[cta]:
             position = int(self.lanes.positions()[thread])
@@ -131,7 +129,7 @@ class FarArrivals:
             self.check_ordered(self.order, site, barrier, threads, np.array([cta]))
 
     def is_there(self, site: Site, position: int, cta: int) -> bool:
-        """Return True if the receiving CTA of a copy has not exited; report it otherwise."""
+        """Return True if the CTA that receives a copy has not exited; otherwise report it and return False."""
         if self.living()[cta]:
             return True
         what = f"copies to CTA {self.coordinates(cta)}, which has exited"
@@ -139,7 +137,6 @@ class FarArrivals:
         return False
 
     def note(self, order: HappensBefore, site: Site, threads: Index, ctas: Index) -> None:
-        """Record arrivals of executing threads at barriers of these CTAs."""
         event = order.tick(site.pc)
         full, ranks = self.lanes.full, self.lanes.ranks
         positions = self.lanes.positions()[threads]
@@ -150,7 +147,7 @@ class FarArrivals:
             self.last[cta][inside[ctas == cta]] = event
 
     def release_to(self, rank: int, releases: str) -> Callable[[MBarrier, Index], None]:
-        """Return a function that releases into the current phases of barriers in the CTAs with this rank."""
+        """Return a function that releases into the current phases of barriers in CTAs with this rank."""
         mbarriers, order = self.mbarriers, self.order
 
         def release(barrier: MBarrier, threads: Index) -> None:
@@ -167,7 +164,7 @@ class FarArrivals:
         return self.lanes.cta_coordinates(self.lanes.first + cta)
 
     def check_exit(self, positions: Index) -> None:
-        """Check that exiting CTAs are ordered after all arrivals from other CTAs at their barriers."""
+        """Report CTAs whose exit isn't ordered after all arrivals at their barriers from other CTAs."""
         order, lanes = self.order, self.lanes
         if order is None or not self.last:
             return

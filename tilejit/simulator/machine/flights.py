@@ -1,4 +1,4 @@
-"""The bookkeeping of cp.async copies in flight."""
+"""Records of cp.async copies in flight."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .memory import MemoryRegion
 
 @dataclass(frozen=True, slots=True)
 class CopySide:
-    """The source or target accesses of a batch in one region.
+    """The reads, or the writes, of a batch of copies in one region.
 
-    at: numbers of the copies in the batch; index: the element of `view` that each accesses.
+    at: indices of the copies in the batch. index: the element of `view` that each copy accesses.
     cells: the accessed cells of the region's shadow, one row per copy; None if the region isn't checked.
     """
 
@@ -31,16 +31,15 @@ class CopySide:
 
 @dataclass(slots=True)
 class Batch:
-    """The copies that the threads of a group started by one instruction."""
+    """The copies that one instruction started for the threads of a group."""
 
     pc: int
-    #: the position of each copy's thread in the chunk
+    #: each copy's thread, by position in the chunk
     positions: Index
-    #: the number of each copy's thread in the grid, from 1
+    #: each copy's thread, by number in the grid from 1
     threads: NDArray[np.uint64]
-    #: the index of each copy's async-group in its thread
+    #: the number of each copy's group in its thread
     groups: Index
-    #: the values for the target
     data: NDArray[Any]
     targets: list[CopySide]
     sources: list[CopySide]
@@ -49,7 +48,7 @@ class Batch:
 
 
 def touching(batches: list[Batch], region: MemoryRegion, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
-    """Return (batch, number, index in `cells`) of the first copy in flight that writes, or reads, one of the cells."""
+    """Return (batch, copy, index in `cells`) of a copy that writes (if `targets`) or reads a cell; or None."""
     for batch in batches:
         for side in batch.targets if targets else batch.sources:
             if side.region is not region or side.cells is None:

@@ -1,8 +1,6 @@
-"""wgmma: asynchronous products of warpgroups.
+"""wgmma: asynchronous products of warpgroups, which form groups (commit) that complete in order (wait).
 
-The products of a warp form groups (commit), which complete in order (wait).
-
-Products are computed when they are issued. A missing wait is therefore an error but never a wrong value, as on a GPU,
+A product is computed when it is issued. A missing wait is therefore reported, but never changes a value, as on a GPU,
 where ptxas inserts the wait.
 
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": wgmma.mma_async, fence, commit_group, wait_group.
@@ -43,20 +41,17 @@ class WgmmaGroups:
         #: for each warp, the event of the last product in each group
         self.events: list[list[int]] = [[] for _ in range(warps.count)]
 
-
     def fence(self, pc: int) -> None:
-        """wgmma.fence."""
         self.registers.fence(self.here(pc))
 
     def commit(self, pc: int) -> None:
-        """wgmma.commit_group."""
         here = self.here(pc)
         self.registers.committed[here] += 1
         for warp in here.tolist():
             self.events[warp].append(int(self.operands.latest[warp]))
 
     def wait(self, newest: int, pc: int) -> None:
-        """wgmma.wait_group: complete all but the `newest` groups."""
+        """wgmma.wait_group: complete all but the `newest` groups of each warp."""
         here = self.here(pc)
         registers = self.registers
         registers.complete[here] = np.maximum(registers.complete[here], registers.committed[here] - newest)
@@ -67,7 +62,6 @@ class WgmmaGroups:
             self.agents.order.need_clocks().learn_products(here, np.array(events))
 
     def touched(self, touched: Touched) -> None:
-        """Record accesses by other instructions than wgmma to the registers of products."""
         if self.agents is not None:
             self.registers.touched(touched)
 
@@ -75,7 +69,7 @@ class WgmmaGroups:
         self, form: ProductForm, a: Any, b: Any, scale: Any, start: Sequence[Any], d_rows: Index, a_rows: Index,
         number: int, pc: int,
     ) -> NDArray[Any]:
-        """wgmma.mma_async: return the result registers. a: a descriptor or registers; scale: whether to accumulate."""
+        """wgmma.mma_async: return the registers of D. a: a descriptor or registers. scale: the predicate scale-d."""
         self.warps.whole_groups(pc)
         lanes = self.lanes
         if self.agents is not None:
@@ -97,6 +91,6 @@ class WgmmaGroups:
         return result
 
     def here(self, pc: int) -> Index:
-        """Return the executing warps, which must be whole."""
+        """Return the executing warps; all their lanes must be executing."""
         self.warps.whole(pc)
         return self.registers.warps_here()

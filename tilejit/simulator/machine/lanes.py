@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WARP = 32
 WARPGROUP = 128
 Index = NDArray[np.int64]
-# the bit at which the rank of a CTA in its cluster starts in shared addresses, as on sm_90
+# lowest bit of the CTA's rank in a shared address, as on sm_90
 RANK_SHIFT = 24
 #: a cluster of one CTA
 ALONE = (1, 1, 1)
@@ -26,7 +26,6 @@ ALONE = (1, 1, 1)
 
 @lru_cache(maxsize=8)
 def _template(threads: int, ctas: int) -> dict[str, NDArray[Any]]:
-    """Return the arrays that all chunks of this shape share."""
     thread = np.arange(threads, dtype=np.int64)
     cta = np.repeat(np.arange(ctas, dtype=np.int64), threads)
     arrays: dict[str, NDArray[Any]] = {
@@ -44,7 +43,7 @@ def _template(threads: int, ctas: int) -> dict[str, NDArray[Any]]:
 
 @lru_cache(maxsize=32)
 def thread_coordinate(block: tuple[int, int, int], ctas: int, axis: int) -> Any:
-    """Return %tid along an axis for all threads of a chunk, or a scalar if the block's extent there is 1."""
+    """Return %tid along an axis for all threads of a chunk; the scalar 0 if the block's extent there is 1."""
     if block[axis] == 1:
         return np.uint32(0)
     x, y, z = block
@@ -55,10 +54,9 @@ def thread_coordinate(block: tuple[int, int, int], ctas: int, axis: int) -> Any:
 
 
 class Lanes:
-    """The threads of CTAs first … first+ctas-1, CTA by CTA.
+    """The threads of CTAs first … first+ctas-1, CTA by CTA, and the group of them that is executing.
 
-    CTAs are numbered cluster by cluster, and by rank within a cluster; x varies fastest in both. A chunk consists of
-    whole clusters.
+    CTAs are numbered cluster by cluster, and by rank within a cluster, x fastest. A chunk consists of whole clusters.
     group: positions in the chunk of the executing threads, ascending, or None for all of them.
     cluster: CTAs along x, y and z; ranks: their product.
     """
@@ -97,7 +95,7 @@ class Lanes:
         self.cache.clear()
 
     def get(self, key: str) -> NDArray[Any]:
-        """Return an attribute of each executing thread: thread, cta (in the grid), warp (in the grid), lane, gid."""
+        """Return the elements of `full[key]` for the executing threads."""
         if self.group is None:
             return self.full[key]
         if key not in self.cache:
@@ -105,7 +103,7 @@ class Lanes:
         return self.cache[key]
 
     def offsets(self, owner: str, stride: int) -> Index:
-        """Return the index of the first element of each executing thread's copy; copies are `stride` elements apart."""
+        """Return the first element of each executing thread's copy of a region. Copies are `stride` elements apart."""
         key = (owner, stride)
         found = self.cache.get(key)
         if found is not None:
@@ -120,7 +118,6 @@ class Lanes:
         return self.cache[key]
 
     def whole_warps(self) -> bool:
-        """True if the executing threads are whole warps of 32 lanes."""
         if self.group is None and self.threads % WARP == 0:
             return True
         if self.n % WARP:
@@ -131,7 +128,6 @@ class Lanes:
         return bool(self.cache["whole"])
 
     def each(self, value: Any) -> NDArray[Any]:
-        """Broadcast a scalar to an array of one element per executing thread."""
         return value if value.ndim else np.full(self.n, value)
 
     def positions(self) -> Index:
@@ -142,15 +138,12 @@ class Lanes:
         return x, y, z
 
     def along(self, cta: Index, axis: int) -> Index:
-        """Return the coordinate of CTAs along an axis of the grid."""
         return self.cluster_along(cta, axis) * self.cluster[axis] + self.rank_along(cta, axis)
 
     def rank_along(self, cta: Index, axis: int) -> Index:
-        """Return the coordinate of CTAs along an axis of their cluster."""
         return _coordinate(cta % self.ranks, self.cluster, axis)
 
     def cluster_along(self, cta: Index, axis: int) -> Index:
-        """Return the coordinate of CTAs' clusters along an axis of the grid of clusters."""
         return _coordinate(cta // self.ranks, self.clusters, axis)
 
     @property
@@ -159,26 +152,24 @@ class Lanes:
         return x // a, y // b, z // c
 
     def each_cta(self, of: Callable[[Index], Index]) -> Any:
-        """Apply a function to each thread's CTA; return a scalar if the result is uniform."""
+        """Return `of(CTA)` for each thread of the chunk, as uint32; a scalar if it is equal for all CTAs."""
         values = of(np.arange(self.first, self.first + self.ctas)).astype(np.uint32)
         return values[0] if (values == values[0]).all() else np.repeat(values, self.threads)
 
     def cta_coordinate(self, axis: int) -> Any:
-        """Return %ctaid along an axis, or a scalar if it is uniform."""
         return self.each_cta(lambda cta: self.along(cta, axis))
 
     def cta_of(self, gid: int) -> int:
-        """Return the CTA of a global thread number that counts from 1."""
         return (gid - 1) // self.threads
 
     def describe(self, gid: int) -> str:
-        """Return 'thread 5 (warp 0, lane 5) of CTA (0, 0, 0)' for a global thread number that counts from 1."""
+        """Return 'thread 5 (warp 0, lane 5) of CTA (0, 0, 0)' for a thread number in the grid, from 1."""
         thread = (gid - 1) % self.threads
         cta = self.cta_coordinates(self.cta_of(gid))
         return f"thread {thread} (warp {thread // WARP}, lane {thread % WARP}) of CTA {cta}"
 
     def party(self, positions: Index) -> str:
-        """Summarize threads of one CTA: 'warpgroups 1 and 2 of CTA (0, 0, 0)', 'warp 3 of …', 'thread 5 …'."""
+        """Describe threads of a CTA: 'warpgroups 1 and 2 of CTA (0, 0, 0)', 'warp 3 of …', 'thread 5 … and 3 more'."""
         cta = int(self.full["chunk_cta"][positions[0]])
         threads = fast_unique(self.full["thread"][positions[self.full["chunk_cta"][positions] == cta]])
         for size, unit in ((WARPGROUP, "warpgroup"), (WARP, "warp")):
@@ -198,12 +189,12 @@ class Lanes:
         self, places: PtxPlaces, kind: type[SimulationError], positions: Index, what: str, pc: int,
         hint: str | None = None,
     ) -> SimulationError:
-        """Return an error about threads; its message names the first one: '<thread> <what>' at an instruction."""
+        """Return an error of class `kind` that reads '<first thread> <what>', and describes the instruction."""
         text = f"{self.describe_position(int(positions[0]))} {what}\n  {places.describe(pc)}"
         return kind(text, hint=hint, instructions=(pc,), threads=self.numbers(positions))
 
     def uniform(self, places: PtxPlaces, value: Any, size: int, what: str, pc: int) -> NDArray[Any]:
-        """Return one value per executing warp or warpgroup, whose threads must agree. size: 32 or 128 threads."""
+        """Return one value per executing warp or warpgroup of `size` threads; raise SimulationError if they differ."""
         table = self.each(value).reshape(-1, size)
         wrong = np.argwhere(table != table[:, :1])
         if wrong.size:
@@ -218,12 +209,12 @@ class Lanes:
         return table[:, 0]
 
     def describe_waiters(self, positions: Index) -> str:
-        """Return 'warp 3 of CTA (0, 0, 0) waits' for threads of one CTA."""
+        """Return 'warp 3 of CTA (0, 0, 0) waits', or the plural, for threads of one CTA."""
         text = self.party(positions)
         return f"{text} {'wait' if text.split()[0].endswith('s') or ' more' in text else 'waits'}"
 
     def numbers(self, positions: Index) -> list[int]:
-        """Return the numbers of threads in the grid, from 0, as findings contain them."""
+        """Return the linear indices of threads in the grid, from 0, as used in findings."""
         if self.ranks == 1:
             return [int(x) - 1 for x in self.full["gid"][positions]]
         x, y, z = (self.along(self.full["cta"][positions], axis) for axis in range(3))
@@ -241,7 +232,7 @@ def _coordinate(numbers: Index, extents: tuple[int, int, int], axis: int) -> Ind
 
 
 def enumeration(numbers: list[int]) -> str:
-    """Return '1', '1 and 2' or '0, 2 and 3'; '4 to 11' for more than two consecutive numbers."""
+    """Return '1', '1 and 2' or '0, 2 and 3' for ascending numbers; '4 to 11' for three or more consecutive numbers."""
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]} to {numbers[-1]}"
     head = ", ".join(str(x) for x in numbers[:-1])

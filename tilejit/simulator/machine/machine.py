@@ -1,7 +1,7 @@
 """The scheduler: runs groups of threads block by block, with barriers, parking and deadlock detection.
 
-Groups that reach the same block merge. A loop may wait for other threads, so a group that takes such a loop's back
-edge, or returns to an earlier state, is parked until no other group can run.
+Groups that reach the same block merge. A loop may wait for other threads, so a group that takes the back edge of a
+waiting loop, or returns to an earlier state, is parked until no other group can run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .warp import NotTogether
 
 
 class Parties(TypedDict):
-    """The instructions, and the threads by their numbers in the grid, that an error concerns."""
+    """The instructions that an error concerns, and the threads, by linear index in the grid."""
 
     instructions: list[int]
     threads: list[int]
 
 
 class Machine(Units):
-    """The threads of one chunk; generated code calls its methods as `S`."""
+    """The threads of one chunk; generated code refers to the machine as `S`."""
 
     def __init__(
         self, program: Program, lanes: Lanes, access: Access, order: HappensBefore | None, places: PtxPlaces,
@@ -56,13 +56,13 @@ class Machine(Units):
         self.schedule = Schedule(settings.schedule, lanes, program.of_warpgroups)
         self.waiting = program.control_flow.waiting
         self.loops = Loops()
-        # checks of the values that decide whether loops continue, and of all registers and memory
+        # for the values that decide whether loops continue, and for all registers and memory
         self.stuck_checks = (Standstill(), Standstill())
-        # the number of living threads when no group was ready the last time
+        # the number of living threads at the last check for a deadlock
         self.living = -1
         self.left = limit
         self.limit = limit
-        # the number of blocks that groups have completed, now and when held groups were last retried
+        # the number of blocks that groups have run, now and when held groups were last retried
         self.advanced = 0
         self.advanced_at_retry = -1
         self.matched: set[int] = set()
@@ -89,13 +89,8 @@ class Machine(Units):
         if self.order is not None and "tmem" in vars(self):
             self.tmem.allocator.check_all_freed()
 
-
-
     def run_all(self, number: int) -> None:
-        """Run all threads together, block by block, until they diverge, wait, take a back edge or exit.
-
-        No other group exists while this runs. Under a random schedule, it returns after one block.
-        """
+        """Run all threads until they diverge, wait, take a back edge or exit; in a random schedule, for one block."""
         self.select(None)
         registers = self.registers.of_all()
         is_fixed = self.schedule.random is None
@@ -122,7 +117,7 @@ class Machine(Units):
     def run_exits(self) -> None:
         """After an error, run the threads that can only exit: their output may explain the error.
 
-        Checks that compilers insert end threads in such blocks, often in the last one of the text.
+        Compiler-inserted checks print and exit in such blocks, which often come last in the text.
         """
         while numbers := self.program.control_flow.exit_only & self.ready.keys():
             number = min(numbers)
@@ -166,7 +161,7 @@ class Machine(Units):
         self.n = self.lanes.n
 
     def count(self, compiled: TranslatedBlock, group: Index | None) -> None:
-        """Update the counters after the executing threads have run a block."""
+        """Count a block that the executing threads have run. Raise SimulationError above the instruction limit."""
         number = compiled.block.index
         self.block_lanes[number] += self.n
         self.advanced += 1
@@ -177,7 +172,7 @@ class Machine(Units):
             self.definedness.finish(compiled.block, self.lanes.positions())
 
     def common_target(self, compiled: TranslatedBlock, taken: Any) -> int | None:
-        """Return the block at which all threads of the group continue, or None if they diverge or wait."""
+        """Return the block at which all threads of the group continue; None if they diverge, or wait at a barrier."""
         block = compiled.block
         if block.kind == "fall":
             return block.targets[0]
@@ -191,7 +186,6 @@ class Machine(Units):
         return block.targets[0 if bool(taken) != block.negated else 1]
 
     def diverge(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
-        """Continue threads that diverge or wait."""
         block = compiled.block
         if block.kind == "branch":
             self.split(compiled, group, extra)
@@ -246,7 +240,7 @@ class Machine(Units):
         into[target] = None if both.size == self.lanes.total else both
 
     def finish(self, group: Index | None) -> None:
-        """Exit threads, which may complete barriers."""
+        """Mark threads as exited, and release the barriers that waited only for them. group: None for all threads."""
         if group is None:
             self.alive[:] = False
         else:
@@ -280,7 +274,6 @@ class Machine(Units):
                 self.merge(self.ready, target, group)
 
     def hold(self, number: int, group: Index) -> None:
-        """Hold a group whose warp instruction lacks lanes, until other groups have run."""
         other = self.held.get(number)
         self.held[number] = group if other is None else fast_unique(np.concatenate((other, group)))
 
@@ -293,7 +286,7 @@ class Machine(Units):
         self.merge(self.parked, number, blocked if blocked.size < self.lanes.total else None)
 
     def wake(self) -> bool:
-        """Deliver an operation and retry held or parked groups. False if all threads have exited."""
+        """Deliver an operation, and retry parked or held groups. False if all threads have exited; raise if stuck."""
         if not (self.held or self.parked or self.barriers.waiting):
             return False
         delivered = self.operations.deliver_one()
@@ -310,10 +303,10 @@ class Machine(Units):
         return True
 
     def is_stuck(self) -> bool:
-        """True if retries of all groups change nothing that decides whether their loops continue, or nothing at all."""
+        """True if retries change nothing that decides whether the groups' loops continue, or nothing at all."""
         living = int(np.count_nonzero(self.alive))
         if living != self.living:
-            # a thread has exited, which can happen only a limited number of times: no need to watch memory yet
+            # threads have exited since the last check, so memory needn't be watched yet
             self.living = living
             return False
         watched = self.access.watch(self.program.control_flow.loads)
@@ -327,7 +320,7 @@ class Machine(Units):
     def state(
         self, groups: Sequence[tuple[int, Index | None]], slots_of: Callable[[int], Sequence[int] | None]
     ) -> Any:
-        """Return the groups' blocks with hashes of their registers, or None if a block's registers are unknown."""
+        """Return a hash of each group's registers, with the group's block; None if a block's registers are unknown."""
         result = []
         for number, group in groups:
             slots = () if number == EXIT else slots_of(number)
@@ -338,7 +331,7 @@ class Machine(Units):
         return sorted(result)
 
     def deciding_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
-        """Return (slot, value) of the group's registers that decide whether the loop around a block continues."""
+        """Return (slot, value) of the registers that decide the loop around a block, or of all live registers."""
         control_flow = self.program.control_flow
         slots = control_flow.deciding(number)
         return self.registers.values(control_flow.live_slots(number) if slots is None else slots, group)
@@ -352,7 +345,7 @@ class Machine(Units):
         self.held.clear()
 
     def retry_held(self) -> None:
-        """Retry held groups. If the last retry was in vain, match different bar.warp.sync, or report missing lanes."""
+        """Retry held groups. If none has advanced since the last retry, let different bar.warp.sync match, or raise."""
         if self.advanced == self.advanced_at_retry:
             barriers = {b for b in self.held if self.is_warp_barrier(b)}
             lanes = np.zeros(self.lanes.total, bool)
@@ -372,7 +365,6 @@ class Machine(Units):
         return first.root in ("bar", "barrier") and ".warp" in first.suffix
 
     def report_missing(self) -> NoReturn:
-        """Raise the error for a warp instruction that some of its lanes never reach."""
         lines = []
         for number, group in self.held.items():
             place = self.places.describe(self.program.blocks[number].block.pcs[0])
@@ -405,7 +397,7 @@ class Machine(Units):
             waits.extend(self.clusters.describe_waits())
         waits.extend(self.describe_group(b, g, "wait") for b, g in self.held.items())
         waits.extend(self.barriers.describe_waiting())
-        hint = "the thread that should write there, or arrive, must do so before it waits"
+        hint = "the thread that should store the awaited value, or arrive, must do so before it waits"
         if self.mbarriers.waits is not None:
             waits.extend([gone] if (gone := self.describe_others()) else [])
             hint = "a phase needs all arrivals and bytes: producers must commit, and consumers release, once per step"
@@ -415,7 +407,6 @@ class Machine(Units):
         raise DeadlockError(message, hint=hint, **self.parties({**self.parked, **self.held}))
 
     def describes_waiters(self, number: int) -> bool:
-        """True if a block begins with setmaxnreg or a cluster wait, whose units describe the waiting threads."""
         pcs = self.program.blocks[number].block.pcs
         first = self.program.function.body[pcs[0]] if pcs else None
         return first is not None and (first.root == "setmaxnreg" or is_cluster_wait(first))
@@ -424,7 +415,7 @@ class Machine(Units):
         message = "endless loop: it has no exit\n" + "\n".join(
             self.describe_group(b, g, "run") for b, g in self.parked.items()
         )
-        raise DeadlockError(message, hint="exit it by break or return", **self.parties(self.parked))
+        raise DeadlockError(message, hint="leave the loop with break or return", **self.parties(self.parked))
 
     def report_limit(self, number: int, group: Index | None) -> NoReturn:
         lines = "\n".join(self.describe_groups(number, group))
@@ -434,7 +425,6 @@ class Machine(Units):
         )
 
     def describe_groups(self, number: int, group: Index | None) -> list[str]:
-        """Describe the places of all groups; the one at block `number` is running."""
         lines = [self.describe_group(number, group, "run")]
         others = {b: g for b, g in self.ready.items() if b != number}
         for verb, groups in (("are ready", others), ("spin", self.parked), ("wait", self.held)):
@@ -442,7 +432,6 @@ class Machine(Units):
         return lines + self.barriers.describe_waiting()
 
     def parties(self, groups: Mapping[int, Index | None]) -> Parties:
-        """Return the instructions and threads of groups, as keyword arguments of an error."""
         pcs = [self.first_pc(number) for number in groups]
         threads = [x for g in groups.values() for x in self.lanes.numbers(self.all_positions if g is None else g)]
         return {"instructions": pcs, "threads": threads}

@@ -22,7 +22,7 @@ ROWS = 8
 
 
 class Matrices:
-    """Loads and stores of matrices by the executing threads, which are whole warps."""
+    """ldmatrix and stmatrix of the executing threads, which must form whole warps."""
 
     def __init__(self, lanes: Lanes, warps: Warps, access: Access) -> None:
         self.lanes = lanes
@@ -32,7 +32,7 @@ class Matrices:
     def ldmatrix(self, number: int, address: Any, num: int, trans: bool, pc: int) -> NDArray[np.uint32]:
         """Load row i of matrix m from the address of lane 8·m + i; its word j goes to lane 4·i + j.
 
-        returns: `num` registers, one row each; with `trans`, of the transposed matrices.
+        Return `num` registers, one row each. trans: transpose each matrix.
         """
         self.warps.whole(pc)
         group = self.lanes.group
@@ -48,7 +48,6 @@ class Matrices:
         return registers
 
     def stmatrix(self, number: int, address: Any, values: Sequence[Any], trans: bool, pc: int) -> None:
-        """Store matrices: the inverse of `ldmatrix`."""
         self.warps.whole(pc)
         group = self.lanes.group
         num = len(values)
@@ -62,7 +61,6 @@ class Matrices:
         self.lanes.select(group)
 
     def select_rows(self, address: NDArray[Any], num: int) -> NDArray[Any]:
-        """Select the lanes that hold the row addresses of `num` matrices, and return the addresses."""
         lanes = ROWS * num
         if lanes == WARP:
             return address

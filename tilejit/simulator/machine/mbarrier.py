@@ -1,7 +1,4 @@
-"""The mbarriers at one shared address, one per CTA of a chunk.
-
-source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", "Phase of the mbarrier object".
-"""
+"""The mbarriers at one shared address, one per CTA of a chunk."""
 
 from __future__ import annotations
 
@@ -17,13 +14,13 @@ from .memory import MemoryRegion
 
 # source: PTX ISA, "Size and alignment of the mbarrier object"
 BYTES = 8
-#: a state is the phase of an arrival, and in the low bits the number of arrivals that were pending before it
+#: a state is the phase of an arrival and, in these low bits, the number of arrivals that were pending before it
 PENDING_BITS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Threads that arrived at barriers of one address by one instruction, with the CTA and phase of each barrier."""
+    """Threads that arrived at barriers of one address by one instruction, with each barrier's CTA and phase."""
 
     pc: int
     positions: Index
@@ -33,10 +30,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Arriving:
-    """Executing threads that arrive at barriers of one address. ctas: the barriers' CTAs. each: arrivals per thread.
-
-    drop: later phases expect fewer arrivals. incomplete: the arrivals must not complete the phase.
-    """
+    """Executing threads that arrive at barriers of one address. ctas: the barriers' CTAs. each: arrivals per thread."""
 
     threads: Index
     ctas: Index
@@ -50,7 +44,7 @@ class Arriving:
 
 @dataclass(slots=True)
 class Wide:
-    """The releases at cluster scope by other CTAs into a barrier's phases. coming, done: as in MBarrier."""
+    """The releases at cluster scope by other CTAs into the phases of barriers. coming, done: as in MBarrier."""
 
     coming: Message | None = None
     done: Message | None = None
@@ -64,7 +58,6 @@ class MBarrier:
 
     def __init__(self, address: int, region: MemoryRegion, lanes: Lanes, name: str) -> None:
         ctas = lanes.ctas
-        #: the check that arrivals come after the previous phase, if enabled
         self.phase_order: PhaseOrder | None = None
         self.address = address
         self.name = name
@@ -75,7 +68,7 @@ class MBarrier:
         #: additional releases, for waits at cluster scope
         self.wide = Wide()
         self.live = np.zeros(ctas, bool)
-        #: the initializing thread has made the barrier visible to other agents
+        #: True if the initializing thread has made the barrier visible to other agents
         self.fenced = np.zeros(ctas, bool)
         #: expected: arrivals per phase; pending: missing arrivals; tx: missing bytes, negative if some are early
         self.phase, self.expected, self.pending, self.tx = np.zeros((4, ctas), np.int64)
@@ -88,14 +81,13 @@ class MBarrier:
         self.phase_order = PhaseOrder(order, findings, any_warp=False)
 
     def cells(self, ctas: Index) -> Index:
-        """Return the shadow cells of the barriers' bytes, a row for each CTA."""
         shift = self.region.shadow.cell_shift
         first = (self.address - self.region.base + ctas * self.region.stride) >> shift
         result: Index = first[:, None] + np.arange(BYTES >> shift)
         return result
 
     def states_before(self, ctas: Index, each: Index) -> NDArray[np.uint64]:
-        """Return the state before each thread's arrivals. ctas: ascending; each: the number of arrivals per thread."""
+        """Return the state before each thread's arrivals. ctas: ascending. each: the number of arrivals per thread."""
         before = arrivals_before(ctas, each)
         phases, pending = self.phase[ctas], self.pending[ctas]
         late = before >= pending
@@ -105,13 +97,13 @@ class MBarrier:
         return (phases << PENDING_BITS | pending).astype(np.uint64)
 
     def note(self, arrivals: Arrivals) -> None:
-        """Record arrivals, and prune those of completed phases."""
+        """Record arrivals; if there are many, prune the arrivals in completed phases."""
         self.arrivals.append(arrivals)
         if len(self.arrivals) > 2 * self.live.size + 64:
             self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[x.ctas]).any()]
 
     def last_arrivals(self, cta: int) -> list[tuple[int, Index]]:
-        """Return a list with (instruction, threads) of the last arrival at a CTA's barrier, empty if there is none."""
+        """Return [(instruction, threads)] of the last arrival at a CTA's barrier, or an empty list."""
         for x in reversed(self.arrivals):
             here = x.positions[x.ctas == cta]
             if here.size:
@@ -119,7 +111,6 @@ class MBarrier:
         return []
 
     def forget(self, ctas: Index) -> None:
-        """Forget the arrivals of CTAs whose barrier is reinitialized."""
         if self.phase_order is not None:
             self.phase_order.forget(ctas)
         before, self.arrivals = self.arrivals, []
@@ -129,10 +120,7 @@ class MBarrier:
                 self.arrivals.append(Arrivals(x.pc, x.positions[stays], x.ctas[stays], x.phases[stays]))
 
     def arrived(self, cta: int, home: Index) -> list[tuple[int, Index]]:
-        """Return (instruction, threads of one CTA) of the arrivals in the current phase of a CTA's barrier.
-
-        home: the CTA of each thread of the chunk.
-        """
+        """Return (instruction, threads of a CTA) of the phase's arrivals at a barrier. home: the CTA of each thread."""
         result: dict[tuple[int, int], Index] = {}
         for x in self.arrivals:
             here = x.positions[(x.ctas == cta) & (x.phases == self.phase[cta])]
@@ -143,7 +131,7 @@ class MBarrier:
 
 
 def arrivals_before(ctas: Index, counts: Index) -> Index:
-    """Return the number of arrivals in the same CTA before each thread's own. ctas: ascending."""
+    """Return the number of arrivals at the same CTA before each thread's. ctas: ascending. counts: per thread."""
     before = np.cumsum(counts) - counts
     firsts = np.searchsorted(ctas, ctas)
     return before - before[firsts]

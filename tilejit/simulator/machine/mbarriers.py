@@ -1,7 +1,7 @@
 """mbarrier: barrier objects in shared memory, with phases, arrivals and transaction counts.
 
-A phase is a number here, from 0; threads see its lowest bit. It completes when no arrival and no byte is pending. The
-state is kept here; the bytes of a barrier in memory aren't used.
+Phases are numbered from 0; threads see only the lowest bit. A phase completes when no arrival and no byte is pending.
+The state is in Python objects; the bytes of a barrier in memory aren't used.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", "Phase of the mbarrier object",
 "Tracking asynchronous operations by the mbarrier object".
@@ -59,7 +59,6 @@ class MBarriers:
             self.checker.report.init_pc_of = self.init_pc
 
     def init(self, number: int, address: Any, count: Any) -> None:
-        """mbarrier.init. count: arrivals per phase."""
         site = self.access.sites[number]
         for barrier, threads in self.groups(site, address):
             ctas = self.ctas(threads)
@@ -95,7 +94,7 @@ class MBarriers:
             self.access.memory_changed()
 
     def fence_init(self) -> None:
-        """fence.mbarrier_init: make these threads' initializations visible to all threads that observe the fence."""
+        """fence.mbarrier_init: publish the executing threads' initializations to all threads that observe the fence."""
         now = self.order.tick(0) if self.order is not None else 0
         for barrier in self.at.values():
             mine = np.isin(barrier.init_position, self.lanes.positions())
@@ -103,7 +102,7 @@ class MBarriers:
             barrier.published[mine & (barrier.published == 0)] = now
 
     def fence_proxy(self) -> None:
-        """fence.proxy.async: make these threads' initializations visible to asynchronous operations of their CTAs."""
+        """fence.proxy.async: make the executing threads' initializations visible to asynchronous operations."""
         for barrier in self.at.values():
             barrier.fenced |= np.isin(barrier.init_position, self.lanes.positions())
 
@@ -111,10 +110,10 @@ class MBarriers:
         self, number: int, address: Any, count: Any, expected: Any, wanted: bool, drop: bool, incomplete: bool,
         releases: bool,
     ) -> Any:
-        """mbarrier.arrive: each thread adds `expected` bytes to its phase, then arrives once, or `count` times.
+        """mbarrier.arrive: each thread adds `expected` bytes to the phase, then arrives once, or `count` times.
 
         drop: later phases expect fewer arrivals. incomplete: the arrivals must not complete the phase.
-        returns: the previous states, if `wanted`.
+        Return the states before the arrivals if `wanted`, else None.
         """
         site = self.access.sites[number]
         states = np.zeros(self.lanes.n, np.uint64)
@@ -129,10 +128,7 @@ class MBarriers:
         self, site: Site, barrier: MBarrier, arriving: Arriving, expected: Any,
         release: Callable[[MBarrier, Index], None] | None,
     ) -> NDArray[np.uint64]:
-        """Arrive at barriers of one address, by ascending CTA, and return the previous states.
-
-        release: a function that releases earlier accesses of executing threads into the current phases.
-        """
+        """Arrive at barriers of one address; return the states before the arrivals. arriving.ctas: ascending."""
         threads, ctas, each = arriving.threads, arriving.ctas, arriving.each
         if expected is not None:
             self.expect(site, barrier, threads, ctas, self.of(expected, threads))
@@ -153,7 +149,6 @@ class MBarriers:
         return states
 
     def expect_tx(self, number: int, address: Any, expected: Any) -> None:
-        """mbarrier.expect_tx: the current phase expects more bytes."""
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
             self.check_in_time(site, barrier, threads)
@@ -162,7 +157,7 @@ class MBarriers:
             self.access.memory_changed()
 
     def check_in_time(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Check that a thread expects bytes before everything else in the phase has arrived or is in flight."""
+        """Report threads that expect more bytes after everything else in the phase has arrived or is in flight."""
         ctas = self.ctas(threads)
         for at in np.flatnonzero((barrier.pending[ctas] == 0) & (barrier.tx[ctas] > 0)):
             cta = int(ctas[at])
@@ -178,7 +173,6 @@ class MBarriers:
                 )
 
     def complete_tx(self, number: int, address: Any, completed: Any) -> None:
-        """mbarrier.complete_tx: bytes of the current phase have arrived."""
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
             self.expect(site, barrier, threads, self.ctas(threads), -self.of(completed, threads).astype(np.int64))
@@ -186,10 +180,9 @@ class MBarriers:
             self.access.memory_changed()
 
     def wait(self, number: int, address: Any, phase: Any, kind: str, acquires: str) -> Any:
-        """mbarrier.test_wait, .try_wait: return whether each thread's phase is complete.
+        """mbarrier.test_wait, .try_wait: return True for each thread whose phase is complete.
 
-        kind: the representation of `phase`: "state", "parity" or "number". acquires: the scope, "cta" or "cluster"; ""
-        for no acquire.
+        kind: the form of `phase`: "state", "parity" or "number". acquires: the scope, "cta" or "cluster"; "" for none.
         """
         site = self.access.sites[number]
         complete = np.zeros(self.lanes.n, bool)
@@ -212,20 +205,16 @@ class MBarriers:
         return complete
 
     def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
-        """Order these of the executing threads after the releases that belong to completed phases."""
+        """Order executing threads after the releases into completed phases. wide: also after those at cluster scope."""
         for message in (barrier.done, barrier.wide.done if wide else None) if threads.size else ():
             if message is not None:
                 order.learn(self.lanes.positions()[threads], message)
 
     def pending_count(self, state: Any) -> Any:
-        """mbarrier.pending_count: the pending arrivals in a state."""
         return (state & np.uint64(MOST)).astype(np.uint32)
 
     def check_visible(self, site: Site, address: int, position: int, cta: int) -> None:
-        """Check that a barrier is fenced for an operation of another CTA that will report to it.
-
-        For an operation of the barrier's own CTA it is enough that the issuer is ordered after the initialization.
-        """
+        """Report an operation that signals another CTA's barrier whose initialization no fence has published."""
         barrier = self.at.get(address)
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
             return
@@ -240,7 +229,6 @@ class MBarriers:
         )
 
     def delivered(self, operation: Operation) -> None:
-        """Count the bytes that a delivered operation reports."""
         for signal in operation.signals:
             barrier = self.at.get(signal.address)
             if barrier is None or not barrier.live[signal.cta]:
@@ -258,9 +246,8 @@ class MBarriers:
             self.finish_phases(barrier, np.array([signal.cta]))
         self.access.memory_changed()
 
-
     def groups(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
-        """Yield (barrier, executing threads) for each address; report and skip wrong addresses."""
+        """Yield (barrier, executing threads) for each address; report and skip invalid addresses."""
         actual = self.access.actual(site, address)
         first = int(actual[0])
         if actual.size == 1 or not np.count_nonzero(actual != actual[0]):
@@ -275,7 +262,7 @@ class MBarriers:
                 yield barrier, threads
 
     def barrier(self, site: Site, actual: int, address: Any) -> MBarrier | None:
-        """Return the barriers at an address; report it and return None if it is wrong. First uses are checked."""
+        """Return the barriers at an address, or None if it is invalid, which is reported."""
         shared = actual if site.space else actual - WINDOWS["shared"]
         barrier = self.at.get(shared)
         if barrier is not None:
@@ -293,7 +280,7 @@ class MBarriers:
         return barrier
 
     def living(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
-        """Like `groups`, but report and skip threads whose barrier isn't initialized."""
+        """Like `groups`, but also report and skip threads whose barrier isn't initialized."""
         for barrier, threads in self.groups(site, address):
             live = barrier.live[self.ctas(threads)]
             if np.count_nonzero(live) < live.size:
@@ -306,7 +293,7 @@ class MBarriers:
                 yield barrier, threads
 
     def check_ordered(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Check that users of a barrier are ordered after its initialization."""
+        """Report uses of barriers that aren't ordered after the barrier's initialization."""
         if self.order is None:
             return
         ctas = self.ctas(threads)
@@ -323,7 +310,7 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], what, pc, rule="race")
 
     def check_used(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Check that invalidation of a barrier is ordered after all its uses in the CTA."""
+        """Report invalidations of barriers that aren't ordered after all uses in the CTA."""
         if self.order is None:
             return
         gid, cta_of = self.lanes.full["gid"].astype(np.int64), self.lanes.full["chunk_cta"]
@@ -342,7 +329,6 @@ class MBarriers:
         return self.lanes.get("chunk_cta")[threads]
 
     def of(self, value: Any, threads: Index) -> NDArray[Any]:
-        """Return the values of executing threads from an array, or from a scalar that all threads share."""
         return value[threads] if np.ndim(value) else np.full(threads.size, value)
 
     def expect(self, site: Site, barrier: MBarrier, threads: Index, ctas: Index, expected: NDArray[Any]) -> None:
@@ -354,7 +340,7 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], what)
 
     def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
-        """Count arrivals, phase by phase if one instruction makes more arrivals than are pending."""
+        """Count arrivals, phase by phase if there are more than are pending; report arrivals that no phase expects."""
         threads, ctas = arriving.threads, arriving.ctas
         left = np.bincount(ctas, arriving.each, barrier.live.size).astype(np.int64)
         while True:
@@ -385,7 +371,7 @@ class MBarriers:
         )
 
     def finish_phases(self, barrier: MBarrier, ctas: Index) -> None:
-        """Start the next phase of those barriers whose current one is complete."""
+        """Start the next phase of the barriers in `ctas` whose current phase is complete."""
         done = ctas[(barrier.pending[ctas] == 0) & (barrier.tx[ctas] == 0)]
         if done.size:
             if self.finishes is not None:
@@ -397,20 +383,16 @@ class MBarriers:
             self.complete_releases(barrier, done)
 
     def release(self, barrier: MBarrier, threads: Index) -> None:
-        """Release earlier accesses of executing threads into the current phase."""
         if self.order is None:
             return
         self.add_release(barrier, self.order.release(self.lanes.positions()[threads]))
 
     def add_release(self, to: MBarrier | Wide, message: Message) -> None:
-        assert self.order is not None, "messages are for checks"
+        assert self.order is not None, "only checks track releases"
         to.coming = message if to.coming is None else self.order.joined([to.coming, message])
 
     def complete_releases(self, barrier: MBarrier, ctas: Index) -> None:
-        """Make the releases into a completed phase available to its waiters.
-
-        Waiters also acquire the releases of earlier phases: all arrivals update one location, one after another.
-        """
+        """Let waits acquire the releases into a completed phase, and those into all earlier phases."""
         if self.order is None or barrier.coming is None:
             return
         if self.late_waiters is not None:
@@ -419,7 +401,6 @@ class MBarriers:
         self.complete_release(barrier.wide, ctas)
 
     def complete_release(self, of: MBarrier | Wide, ctas: Index) -> None:
-        """Move the releases into these CTAs' current phases from `coming` to `done`, which waits acquire."""
         if of.coming is None or self.order is None:
             return
         fresh = of.coming.part(ctas)
@@ -429,7 +410,7 @@ class MBarriers:
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str
     ) -> None:
-        """Check that a wait for phase n finds phase n or n + 1: states and parities don't distinguish other phases."""
+        """Report waits for phase n of a barrier in neither phase n nor n + 1: a state or parity is ambiguous then."""
         wrong = np.flatnonzero((now != awaited) & (now != awaited + 1))
         if wrong.size:
             n, phase = int(awaited[wrong[0]]), int(now[wrong[0]])
@@ -455,7 +436,7 @@ class MBarriers:
             self.waits.set(barrier, positions[~done], awaited[~done], kind, site.pc)
 
     def init_pc(self, address: int, cta: int) -> int | None:
-        """Return the instruction that initialized the barrier at a shared address of a CTA."""
+        """Return the instruction that initialized the barrier at a shared address of a CTA; None if there is none."""
         barrier = self.at.get(address // BYTES * BYTES)
         return int(barrier.init_pc[cta]) if barrier is not None and barrier.live[cta] else None
 
@@ -463,7 +444,7 @@ class MBarriers:
         self, site: Site, barrier: MBarrier, threads: Index, what: str, *others: int, rule: str = "barrier",
         hint: str | None = None,
     ) -> None:
-        """Report a misuse of a barrier by executing threads; `others` are the instructions that it conflicts with."""
+        """Report a misuse of a barrier by executing threads. others: the instructions that it conflicts with."""
         positions = self.lanes.positions()[threads]
         text = f"{barrier.name} {what}, by {self.lanes.party(positions)}\n  {self.places.describe(site.pc)}"
         text += "".join(f"\nafter\n  {self.places.describe(pc)}" for pc in others[:1])
@@ -474,5 +455,4 @@ class MBarriers:
     def describe_waits(
         self, positions: Index, pcs: frozenset[int], operations: Operations
     ) -> tuple[list[str], Index]:
-        """Describe the waits of these threads at these instructions, and return the threads that have none."""
         return ([], positions) if self.waits is None else self.waits.describe(positions, pcs, operations)

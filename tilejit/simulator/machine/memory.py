@@ -2,10 +2,8 @@
 
 A generic address consists of a window and an address in that window's state space:
 
-```
-bits 63 ... 44    0 global      1 shared     2 local      3 const     4 param
-bits 43 ... 0     the address in that state space
-```
+    bits 63 ... 44    0 global      1 shared     2 local      3 const     4 param
+    bits 43 ... 0     the address in that state space
 
 Each CTA has its own copy of a shared region, and each thread its own copy of a local region. The copies are `stride`
 bytes apart in one NumPy array. In copy c, an address refers to the element (address - base + c * stride) / width.
@@ -28,7 +26,7 @@ from .tensor_map import MAP_BYTES, EncodedMap
 
 Bytes = NDArray[np.uint8]
 
-# NumPy moves 16 bytes fastest as one complex number; 32 bytes need an opaque element.
+# NumPy moves 16 bytes fastest as one complex number; it has no number of 32 bytes.
 ELEMENTS: dict[str, np.dtype[Any]] = {**DTYPES, "V16": np.dtype(np.complex128), "V32": np.dtype("V32")}
 
 GLOBAL_BASE = 1 << 36
@@ -39,9 +37,9 @@ LOCAL_BASE = 1 << 16
 
 @dataclass(slots=True)
 class MemoryPart:
-    """A named array inside a region, for messages. start: bytes from the region's base.
+    """A named array in a region, for messages. start: bytes from the region's base.
 
-    buffer: the name comes from the launch rather than from a PTX variable.
+    buffer: True if the name comes from the launch rather than from a PTX variable.
     """
 
     name: str
@@ -57,7 +55,7 @@ class MemoryRegion:
 
     base: address in its state space; generic addresses add the window of the space.
     owner: "" for one copy, "cta" or "lane" for a copy per CTA or thread, `stride` bytes apart.
-    counted_base: the profile's replacement for `base`, which makes its counts independent of the host's memory.
+    counted_base: replaces `base` in the profile, whose counts must not depend on the host's memory.
     """
 
     space: str
@@ -77,7 +75,7 @@ class MemoryRegion:
             self.counted_base = self.base
 
     def view(self, dtype: str, shift: int) -> tuple[NDArray[Any], int]:
-        """Return the memory as elements of `dtype`, and the bytes before the first aligned one."""
+        """Return the memory as elements of `dtype`, and the number of bytes before the first aligned element."""
         key = (dtype, shift)
         if key not in self.views:
             width = 1 << shift
@@ -107,7 +105,7 @@ class Bound:
 
 
 class AddressMap:
-    """All regions, by generic address. maps: tensor maps by address; their bytes are in no region.
+    """The regions, by generic address. maps: tensor maps by address; no region holds their bytes.
 
     empty_maps: addresses of the zeros that launches pass as maps of arrays without elements.
     """
@@ -129,7 +127,7 @@ class AddressMap:
         return WINDOWS[region.space] + region.base
 
     def find(self, space: str, address: int) -> MemoryRegion | None:
-        """Return the region that holds `address`, an address in `space` ("" for generic)."""
+        """Return the region that holds an address in `space` ("" for a generic address), or None."""
         generic = address + WINDOWS[space] if space else address
         i = bisect_right(self.starts, generic) - 1
         if i < 0:
@@ -143,7 +141,7 @@ class AddressMap:
         return next((x for at, x in self.maps.items() if 0 <= generic - at < MAP_BYTES), None)
 
     def nearest(self, space: str, address: int) -> MemoryRegion | None:
-        """Return the region closest to an out-of-bounds address in its space: most likely the one that was meant."""
+        """Return the region closest to an out-of-bounds address in its space, probably the intended one, or None."""
         generic = address + WINDOWS[space] if space else address
 
         def distance(region: MemoryRegion) -> int:
@@ -154,7 +152,7 @@ class AddressMap:
         return min(same, key=distance, default=None)
 
     def find_each(self, site: Site, addresses: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the index of each address's region, -1 if there is none."""
+        """Return, for each access, the index of the region that holds all its bytes; -1 if there is none."""
         if not self.regions:
             return np.full(addresses.shape, -1)
         generic = addresses.astype(np.uint64)
@@ -170,7 +168,7 @@ class AddressMap:
         return np.where(fits, index, -1)
 
     def add_arrays(self, arrays: Sequence[tuple[Bytes, str, bool, int]]) -> list[int]:
-        """Place host arrays (memory, name, writable, address for counts) in global memory and return their addresses.
+        """Place host arrays (bytes, name, writable, address for counts) in global memory; return their addresses.
 
         Arrays that overlap on the host overlap on the device; others are far apart.
         """
@@ -195,7 +193,7 @@ class AddressMap:
         self, arrays: Sequence[tuple[Bytes, str, bool, int]], starts: list[int], group: list[int], high: int,
         out: list[int],
     ) -> None:
-        """Place the overlapping arrays of `group`; the first has the lowest address, and the last ends at `high`."""
+        """Place overlapping arrays as one region. group: their indices, sorted by start. high: the highest end."""
         low = starts[group[0]]
         base = self.next_global + low % 256
         memory = max((arrays[i][0] for i in group), key=len) if len(group) > 1 else arrays[group[0]][0]
@@ -217,7 +215,7 @@ def _host_address(memory: Bytes) -> int:
 
 
 def host_memory(address: int, size: int) -> Bytes:
-    """Return the bytes that several overlapping arrays cover; the caller keeps the arrays alive."""
+    """Return a view of `size` bytes of the host's memory at `address`; the caller keeps the owner alive."""
     holder = _Interface(address, size)
     return np.asarray(holder)
 
@@ -228,14 +226,14 @@ class _Interface:
 
 
 def elements(raw: Any, dtype: np.dtype[Any], count: int) -> list[Any]:
-    """Split each wide element of `raw` into `count` elements of `dtype`."""
+    """Split each wide element of `raw` into `count` elements of `dtype`; return `count` arrays or scalars."""
     if not np.ndim(raw):
         return list(np.array([raw]).view(dtype))
     return list(raw.view(dtype).reshape(-1, count).T)
 
 
 def joined(n: int, dtype: np.dtype[Any], whole: np.dtype[Any], values: tuple[Any, ...]) -> NDArray[Any]:
-    """Combine `values`, arrays or scalars, into one wide element per thread."""
+    """Return one wide element per thread, which consists of `values`: arrays or scalars."""
     out = np.empty((n, len(values)), dtype)
     for i, value in enumerate(values):
         out[:, i] = value

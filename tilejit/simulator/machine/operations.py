@@ -1,7 +1,7 @@
-"""Asynchronous operations in flight: copies and products that an instruction starts and another agent carries out.
+"""Asynchronous operations in flight: copies that an instruction starts and another agent carries out.
 
-An operation accesses memory when it is delivered, at a time that the hardware chooses. In the simulator the launch
-decides: `late` delivers as late as possible, `early` immediately, and `random:7` at random, with seed 7.
+An operation accesses memory when it is delivered. On a GPU the hardware chooses the time; in the simulator the launch
+does: `late` delivers as late as possible, `early` immediately, and `random:7` at random, with seed 7.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .memory import MemoryRegion
 if TYPE_CHECKING:
     from ..checks.order import Message
 
-# probabilities in random mode: of a delivery at each issue, and after each block
+# the probabilities, in random mode, of a delivery at each issue and after each block
 AT_ISSUE, AFTER_A_BLOCK = 0.3, 0.1
 
 
@@ -33,7 +33,7 @@ class ByteSpan:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """The report of an operation at its delivery: bytes for the mbarrier at a shared address of a CTA of the chunk."""
+    """The bytes that an operation reports at its delivery to the mbarrier at a shared address of a CTA."""
 
     address: int
     cta: int
@@ -49,7 +49,7 @@ class Operation:
     issuer: int
     #: its name in messages, such as "TMA load"
     what: str
-    #: called once, to access memory
+    #: accesses memory; called once, at the delivery
     carry_out: Callable[[], None]
     #: the cells that it may access from its issue to its delivery
     reads: Sequence[ByteSpan] = ()
@@ -57,7 +57,7 @@ class Operation:
     signals: Sequence[Signal] = ()
     #: operations of one pipe are delivered in the order of their issue
     pipe: Hashable | None = None
-    #: the message that its signals release after delivery
+    #: the release that its signals add to the phases of their barriers
     news: Message | None = None
 
 
@@ -98,7 +98,7 @@ class Operations:
             self.deliver_one()
 
     def deliver_one(self) -> bool:
-        """Deliver the newest operation that may complete, or a random one; False if there is none."""
+        """Deliver the newest operation that may complete, in random mode a random one; False if there is none."""
         ready = self.ready()
         if not ready:
             return False
@@ -107,12 +107,11 @@ class Operations:
         return True
 
     def after_block(self) -> None:
-        """In random mode, deliver an operation after a block with some probability."""
         if self.pending and self.delivery.chance(AFTER_A_BLOCK):
             self.deliver_one()
 
     def ready(self) -> list[Operation]:
-        """Return the operations that may complete: the first of each pipe."""
+        """Return the operations that may complete: the first of each pipe, and all without a pipe."""
         pipes: set[Hashable] = set()
         result = []
         for operation in self.pending:
@@ -122,7 +121,7 @@ class Operations:
         return result
 
     def drain(self, pipe: Hashable, newest: int = 0) -> None:
-        """Deliver all but the newest operations of a pipe, for a thread that waits for them."""
+        """Deliver the operations of a pipe except the last `newest` ones."""
         waiting = [x for x in self.pending if x.pipe == pipe]
         for operation in waiting[: len(waiting) - newest]:
             self.deliver(operation)
@@ -136,5 +135,5 @@ class Operations:
         return next(x for x in self.pending for s in x.writes if s.region is region and (s.cells == cell).any())
 
     def naming(self, address: int, cta: int) -> list[Operation]:
-        """Return the operations in flight that report to a CTA's barrier."""
+        """Return the operations in flight that signal the barrier at a shared address of a CTA."""
         return [x for x in self.pending if any(s.address == address and s.cta == cta for s in x.signals)]

@@ -9,15 +9,12 @@ from .lanes import Index, Lanes
 from .mbarrier import MBarrier
 from .operations import Operations
 
-# the number of arriving instructions that a message names
+# the maximum number of arriving instructions in a message
 NAMED_ARRIVALS = 4
 
 
 class Waits:
-    """The last incomplete wait of each thread of a chunk: its barrier, phase, kind of phase, and instruction.
-
-    barriers: indexed by `barrier`, which is 0 for a thread that waits for nothing.
-    """
+    """Each thread's incomplete wait: index in `barriers` (0 if none), phase, kind of phase, and instruction."""
 
     def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
         self.lanes = lanes
@@ -40,7 +37,7 @@ class Waits:
     def describe(
         self, positions: Index, pcs: frozenset[int], operations: Operations
     ) -> tuple[list[str], Index]:
-        """Describe the waits of these threads at these instructions, and return the threads that have none."""
+        """Return descriptions of these threads' waits at these instructions, and the threads that don't wait there."""
         matches = (self.barrier[positions] > 0) & np.isin(self.pc[positions], list(pcs))
         here = positions[matches]
         cta_of = self.lanes.full["chunk_cta"]
@@ -56,7 +53,6 @@ class Waits:
         return lines, positions[~matches]
 
     def describe_one(self, positions: Index, operations: Operations) -> str:
-        """Describe the wait of threads of one CTA at one instruction, and the missing arrivals and bytes."""
         at = int(positions[0])
         barrier = self.barriers[int(self.barrier[at])]
         assert barrier is not None, "a waiter has a barrier"

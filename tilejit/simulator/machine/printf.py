@@ -1,4 +1,4 @@
-"""vprintf: C format strings, with arguments that the kernel stored in memory."""
+"""vprintf: formats the arguments that the kernel stored in memory, by a C format string."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SPEC = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([di
 
 
 class Printer:
-    """Printer of the threads' output. The threads of a call print in ascending order."""
+    """Prints the output of vprintf, for the threads of a call in ascending order."""
 
     def __init__(self, memory: AddressMap, write: Callable[[str], object] | None = None) -> None:
         self.memory = memory
@@ -43,7 +43,6 @@ class Printer:
         return region, address - self.memory.generic(region)
 
     def string(self, address: int) -> str:
-        """Return the zero-terminated string at a generic address."""
         region, offset = self.region(address)
         data = region.memory[offset : region.size].tobytes()
         return data.split(b"\0", 1)[0].decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Operands of products in shared memory: decoding their descriptors and checking the reads."""
+"""Operands of wgmma in shared memory: decodes their descriptors, and checks the reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .reach import AddressRun, Reach
 
 
 class Operands:
-    """The operands of a chunk's products. latest: the event of the reads of each warp's latest product."""
+    """Loads the operands of a chunk's products. latest: the event of each warp's last read of an operand."""
 
     def __init__(self, access: Access, lanes: Lanes, warps: int, places: PtxPlaces, agents: Agents | None) -> None:
         self.access = access
@@ -34,7 +34,7 @@ class Operands:
     def load(
         self, descriptor: Any, what: str, element: str, extent: int, transposed: bool, number: int, pc: int
     ) -> Doubles:
-        """Return an operand in shared memory, as an array: warpgroups × (M or N) × K."""
+        """Return an operand as warpgroups × (M or N) × K. raises: SimulationError for an invalid descriptor."""
         bits = self.uniform(descriptor, f"the descriptor of {what}", pc)
         ctas = self.lanes.get("chunk_cta").reshape(-1, WARPGROUP)[:, 0]
         leaders = self.lanes.positions().reshape(-1, WARPGROUP)[:, 0]
@@ -53,10 +53,7 @@ class Operands:
         return np.stack([from_chunks(run.read().reshape(shape), element, transposed) for run in runs])
 
     def read(self, runs: Sequence[AddressRun], ctas: Index, leaders: Index) -> None:
-        """Check and record the reads of products. Their operands must be visible to all four warps.
-
-        The first and the last lane represent each warp.
-        """
+        """Check and record the reads of products. The first and the last lane represent each warp of a warpgroup."""
         if self.agents is None:
             return
         warps = leaders[:, None] + WARP * np.arange(WARPGROUP // WARP)

@@ -2,8 +2,6 @@
 
 Until the wait, only another product of the same shape may use an accumulator, and registers of A are read-only.
 wgmma.fence must separate an access to such a register from the next product that uses it.
-
-source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": wgmma.fence, wgmma.mma_async.
 """
 
 from __future__ import annotations
@@ -23,20 +21,20 @@ from .lanes import WARP, Index, Lanes
 
 
 class ProductRegisters:
-    """The state of a chunk's product registers. Arrays have a row for each register and a column for each warp."""
+    """The state of a chunk's product registers: arrays with a row for each register and a column for each warp."""
 
     def __init__(self, names: Sequence[str], warps: int, lanes: Lanes, places: PtxPlaces) -> None:
         self.names = names
         self.lanes = lanes
         self.places = places
         table = (len(names), warps)
-        #: the number (from 1) of the latest group that writes or reads a register, and its instruction
+        #: per register: the last group, from 1, that writes it, and that reads it; the instruction of its last product
         self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)
-        #: the shape code of the product that writes it, and the instruction (plus 1) of an access since the last fence
+        #: the shape code of the product that writes a register; the instruction (plus 1) of an access since the fence
         self.shapes, self.touches = np.zeros((2, *table), np.int64)
-        #: the number of groups of each warp
+        #: the number of groups that each warp has committed, and has waited for
         self.committed, self.complete = np.zeros((2, warps), np.int64)
-        #: warps that have executed a fence
+        #: True for warps that have executed a fence
         self.fenced = np.zeros(warps, bool)
 
     def fence(self, here: Index) -> None:
@@ -44,7 +42,7 @@ class ProductRegisters:
         self.touches[:, here] = 0
 
     def touched(self, touched: Touched) -> None:
-        """Check and record accesses by other instructions than wgmma to the registers of products."""
+        """Check and record accesses to the registers of products by instructions other than wgmma."""
         here = self.warps_here()
         rows = np.array(touched.read + touched.wrote, np.int64)[:, None]
         wrote = np.arange(rows.size)[:, None] >= len(touched.read)
@@ -67,7 +65,7 @@ class ProductRegisters:
             other = int(self.touches[row, warp]) - 1
             self.fail(
                 f"{self.warp_name(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
-                f"which was accessed without a wgmma.fence since\n  {self.places.describe(other)}", pc, other,
+                f"which was accessed, without a wgmma.fence since, at\n  {self.places.describe(other)}", pc, other,
             )
         shape = _shape_code(form)
         self.check_free(d_rows[:, None], here, shape, pc)
@@ -84,7 +82,7 @@ class ProductRegisters:
         self.shapes[at, here] = shape + np.arange(d_rows.size)[:, None]
 
     def check_free(self, rows: Index, here: Index, shape: int, pc: int) -> None:
-        """Check that products in flight write these registers only as accumulators of the same layout."""
+        """Check that no product in flight writes these registers, except as accumulators of the same layout."""
         busy = self.fills[rows, here] > self.complete[here]
         if shape >= 0:
             busy &= self.shapes[rows, here] != shape + np.arange(rows.size)[:, None]
@@ -129,5 +127,5 @@ class ProductRegisters:
 
 
 def _shape_code(form: ProductForm) -> int:
-    """Return a code for the shape and type of accumulators; its low digits are free for the number of the register."""
+    """Return a code for the shape and type of accumulators, to which the index of a register can be added."""
     return 1000 * (form.n * 3 + ("f32", "f16", "s32").index(form.d))

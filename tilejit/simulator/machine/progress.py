@@ -2,8 +2,8 @@
 
 A group's state consists of the values that decide whether its loop continues (`decode/control_flow.py`). Most loops
 have a counter among them, so one register distinguishes an iteration from all earlier ones. The registers are saved at
-iterations 1024, 2048, 4096, …, and compared with the last saved state at each iteration: this eventually finds cycles
-of any length, at the cost of one comparison per iteration.
+iterations 1024, 2048, 4096, …, and at all other iterations compared with the last saved ones. This finds cycles of any
+length, at the cost of one comparison per iteration.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .lanes import Index
 FIRST_LOOK = 1024
 COMPARED_RETRIES = 64
 
-# function that returns (register slot, value for a group's threads) for the registers that decide the loop at a block
+# (head block, group) → (slot, value for the group's threads) of the registers that decide whether the loop continues
 Deciding = Callable[[int, Index | None], list[tuple[int, Any]]]
 
 
 @dataclass(slots=True)
 class Kept:
-    """Saved registers of a group at a loop head. differs: the index of the register that changed the last time."""
+    """Saved registers of a group at a loop head. differs: the index of the register that differed the last time."""
 
     iteration: int
     group: Index | None
@@ -34,16 +34,16 @@ class Kept:
 
 
 class Loops:
-    """The iterations of all loops of a chunk, by head block."""
+    """The iterations of a chunk's loops, and the registers saved in them, by head block."""
 
     def __init__(self) -> None:
         self.iterations: dict[int, int] = {}
         self.kept: dict[tuple[int, int, int], Kept] = {}
 
     def repeats(self, head: int, group: Index | None, endless: bool, deciding: Deciding) -> bool:
-        """True if a group returns to `head` with the same registers, or many times in an endless loop.
+        """True if a group returns to `head` with earlier registers, or after many iterations of an endless loop.
 
-        deciding: a parameter rather than an attribute, to avoid a reference cycle with its owner.
+        deciding: a parameter, since an attribute would create a reference cycle with the machine.
         """
         iteration = self.iterations.get(head, 0) + 1
         self.iterations[head] = iteration
@@ -89,9 +89,8 @@ class Standstill:
     def reached(self, changes: int, state: Callable[[], Any]) -> bool:
         """True if the state equals that of an earlier retry and nothing has changed since.
 
-        The state is saved at retries 1, 2, 4, …, and compared at some retries after each, so long polling stays cheap.
-        changes: a counter of changes. state: a function that returns the groups' state, or None if it can't be
-        compared.
+        The state is saved at retries 1, 2, 4, …, and compared at a few retries after each, so long polling stays cheap.
+        changes: a counter of changes. state: returns the groups' state, or None if it can't be compared.
         """
         if changes != self.changes:
             self.changes, self.retries = changes, 0

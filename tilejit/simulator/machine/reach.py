@@ -18,7 +18,7 @@ from .operations import ByteSpan
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """The elements of a run in one region. which: their positions in the run, None for all; index: in `view`."""
+    """A run's elements in a region. which: their positions in the run, None for all. index: their indices in `view`."""
 
     region: MemoryRegion
     view: NDArray[Any]
@@ -28,10 +28,7 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class AddressRun:
-    """Elements that an operation reads or writes, in order. Elements without an address read as zeros.
-
-    count: the number of elements. which: those with an address, None for all.
-    """
+    """The `count` elements of an access, in order. which: those with an address (others read as 0), None for all."""
 
     site: Site
     count: int
@@ -51,13 +48,11 @@ class AddressRun:
             part.view[part.index] = values if part.which is None else values[part.which]
 
     def spans(self) -> tuple[ByteSpan, ...]:
-        """Return the shadow cells of the elements in checked memory."""
         return tuple(
             ByteSpan(x.region, cells_of(x.region, x.index, self.site.shift)) for x in self.parts if x.region.shadow
         )
 
     def part(self, which: Index | None) -> AddressRun:
-        """Select the elements `which`, which must have addresses; None for all."""
         if which is None:
             return self
         chosen = np.zeros(self.count, bool)
@@ -71,7 +66,6 @@ class AddressRun:
         return AddressRun(self.site, which.size, tuple(parts), None)
 
     def in_bounds(self) -> AddressRun:
-        """Select the elements that have addresses."""
         return self.part(self.which)
 
 
@@ -89,7 +83,7 @@ def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
 
 
 class Reach:
-    """Resolver of addresses to regions. It reports addresses outside all regions."""
+    """Resolves addresses to regions, and reports addresses outside all regions."""
 
     def __init__(self, access: Access, lanes: Lanes) -> None:
         self.access = access
@@ -98,7 +92,7 @@ class Reach:
     def run(
         self, site: Site, cta: int, addresses: Index, issuer: int, inside: NDArray[np.bool_] | None = None
     ) -> AddressRun:
-        """Return the elements at addresses of a CTA. inside: a mask of those to access. Reports name the issuer."""
+        """Return the elements at addresses of a CTA. inside: a mask of the elements to access. issuer: for reports."""
         which = None if inside is None else np.flatnonzero(inside)
         chosen = addresses if which is None else addresses[which]
         if not chosen.size:
@@ -111,7 +105,7 @@ class Reach:
         return AddressRun(site, addresses.size, tuple(parts), which)
 
     def regions(self, site: Site, addresses: Index, issuer: int) -> list[tuple[MemoryRegion, Index | None]]:
-        """Return pairs (region, indices of the addresses in it, None for all); report addresses outside all regions."""
+        """Return (region, indices of the addresses in it or None for all) for each region; report others."""
         region = self.access.memory.find(site.space, int(addresses[0]))
         width = 1 << site.shift
         if region is not None and addresses.min() >= region.base \

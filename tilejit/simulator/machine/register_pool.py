@@ -20,7 +20,7 @@ STEP = 8
 
 
 class Blocked(Exception):
-    """Raised by an instruction that must wait: threads at `positions` retry after a change, others immediately."""
+    """Raised by an instruction that must wait: threads at `positions` retry after a change, the others immediately."""
 
     def __init__(self, positions: Index) -> None:
         super().__init__()
@@ -28,14 +28,14 @@ class Blocked(Exception):
 
 
 def entry_registers(bounds: LaunchBounds) -> int:
-    """Return the registers per thread at kernel entry: an equal share for the threads of all CTAs of an SM."""
+    """Return the registers per thread at kernel entry: an equal share for all threads of an SM, a multiple of 8."""
     fair = ALL_REGISTERS // (bounds.threads * max(bounds.ctas, 1))
     most = min(fair, bounds.registers or MOST_REGISTERS, MOST_REGISTERS)
     return most // STEP * STEP
 
 
 class RegisterPool:
-    """The registers of each CTA of a chunk."""
+    """The registers of the warpgroups of each CTA of a chunk, and the free ones."""
 
     def __init__(self, lanes: Lanes, bounds: LaunchBounds, places: PtxPlaces, findings: Findings) -> None:
         self.lanes = lanes
@@ -51,10 +51,7 @@ class RegisterPool:
         self.wanted, self.wanted_by = np.zeros((2, lanes.ctas, self.groups), np.int64)
 
     def set(self, how: str, count: int, pc: int) -> None:
-        """Release registers ("dec") or acquire more ("inc") for the executing warpgroups, which are whole.
-
-        raises: Blocked with the warpgroups whose CTA has too few free registers; then no warpgroup changes.
-        """
+        """Release (dec) or acquire (inc) registers for whole warpgroups. Raise Blocked if a CTA has too few for inc."""
         if not self.entry:
             self.findings.add(
                 "registers", f"ptxas ignores setmaxnreg in a kernel without .maxntid\n  {self.places.describe(pc)}", pc,
@@ -81,7 +78,7 @@ class RegisterPool:
             self.each[cta, group], self.set_by[cta, group], self.wanted[cta, group] = count, pc, 0
 
     def check(self, how: str, count: int, pc: int, cta: int, group: int) -> None:
-        """Check that a warpgroup sets its registers once, and in the direction of the instruction."""
+        """Report a warpgroup that sets its registers a second time, or against the direction of the instruction."""
         before, other = int(self.each[cta, group]), int(self.set_by[cta, group])
         party = f"warpgroup {group} of CTA {self.lanes.cta_coordinates(self.lanes.first + cta)}"
         threads = self.lanes.numbers(self.members(cta, group))
@@ -102,7 +99,6 @@ class RegisterPool:
         return np.arange(first, min(first + WARPGROUP, (cta + 1) * self.lanes.threads))
 
     def describe_waits(self) -> list[str]:
-        """Describe each waiting warpgroup of the first CTA that has any, and the registers of all its warpgroups."""
         ctas, groups = np.nonzero(self.wanted)
         lines = []
         for c, g in zip(ctas.tolist(), groups.tolist(), strict=True):

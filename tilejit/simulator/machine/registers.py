@@ -13,7 +13,7 @@ from .special import initial_values
 
 
 class Registers:
-    """The registers of all threads. A partial group keeps its results separately while it runs."""
+    """The registers of all threads. A partial group keeps its results separate while it runs."""
 
     def __init__(self, program: Program, lanes: Lanes, params: bytes) -> None:
         self.lanes = lanes
@@ -23,13 +23,13 @@ class Registers:
             self.all[slot] = value
         #: slots whose array no other slot shares
         self.owned: set[int] = set()
-        #: the group with separate values, the values, and the slots that differ from `all`
+        #: the group with separate values, these values by slot, and the slots that differ from `all`
         self.kept_group: Index | None = None
         self.kept: dict[int, Any] = {}
         self.changed: set[int] = set()
 
     def of_all(self) -> list[Any]:
-        """Return the registers of all threads, which run together from now on; the caller may replace elements."""
+        """Return the list of all registers, to run all threads together. The caller may replace its elements."""
         self.write_back()
         self.owned.clear()
         return self.all
@@ -50,7 +50,6 @@ class Registers:
         self.changed.update(slots)
 
     def write_back(self) -> None:
-        """Copy a partial group's results to the registers of all threads."""
         if self.kept_group is None:
             return
         for slot in self.changed:
@@ -60,7 +59,6 @@ class Registers:
         self.changed.clear()
 
     def scatter(self, slot: int, group: Index, value: Any) -> None:
-        """Write a partial group's results into a register of all threads."""
         whole = self.all[slot]
         if slot not in self.owned:
             # Another register may share the array: `mov` and reinterpretation of a whole group don't copy.
@@ -70,12 +68,11 @@ class Registers:
         whole[group] = value
 
     def value(self, slot: int, group: Index | None) -> Any:
-        """Return the value of a register for a group's threads, ignoring kept values."""
         whole = self.all[slot]
         return whole if group is None or not whole.ndim else whole[group]
 
     def values(self, slots: Iterable[int], group: Index | None) -> list[tuple[int, Any]]:
-        """Return (slot, value) of some registers, for a group's threads."""
+        """Return (slot, value) of these registers for a group's threads, with the group's kept values."""
         kept = self.kept if group is not None and group is self.kept_group else {}
         if not kept:
             self.write_back()

@@ -13,7 +13,7 @@ Groups = dict[int, Index | None]
 
 
 class Schedule:
-    """The choice of the next ready group.
+    """Chooses the next ready group.
 
     seed: 0 runs the whole group at the lowest block, so that threads reconverge after a branch. Others run a random
     group, and often only some of its warps: each seed gives another legal order.
@@ -47,5 +47,5 @@ class Schedule:
         return number, positions[chosen]
 
     def wakes(self) -> bool:
-        """True if waiting groups should retry now, although others are ready."""
+        """True if parked and held groups should retry now, although others are ready."""
         return self.random is not None and bool(self.random.random() < 0.1)

@@ -12,7 +12,6 @@ class Settings:
     """Settings of a launch. schedule: the seed of the thread order. shared_map: names of shared memory locations."""
 
     def __init__(self, schedule: int, delivery: str, shared_map: Sequence[SharedName]) -> None:
-
         self.schedule = schedule
         self.delivery = Delivery(delivery)
         self.shared_map = shared_map

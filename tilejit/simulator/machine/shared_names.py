@@ -11,12 +11,12 @@ SharedName = tuple[str, str, int, int]
 
 
 def parts_of(table: Sequence[SharedName], variable: str) -> list[MemoryPart]:
-    """Return the buffers of a table that are in a variable of shared memory."""
+    """Return the buffers in a table that lie in a variable of shared memory."""
     return [MemoryPart(name, first, size, buffer=True) for name, inside, first, size in table if inside == variable]
 
 
 def name_of(memory: AddressMap, address: int, width: int) -> str:
-    """Return 'ring.full[1]' for the address of an element of `width` bytes, or 'sm+64' in an unnamed buffer."""
+    """Return 'ring.full[1]' for the address of an element of `width` bytes, 'sm+64' if unnamed, 'at 0x8' if invalid."""
     region = memory.find("shared", address)
     if region is None:
         return f"at {address:#x}"

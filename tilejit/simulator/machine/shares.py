@@ -18,7 +18,7 @@ from .mbarrier import MBarrier
 from .mbarriers import MBarriers
 from .tensor_map import EncodedMap, Share
 
-#: a clamped coordinate may mean any outer one, so it isn't compared
+#: coordinates outside this range may have been clamped, so they aren't compared
 _EXACT = range(-(1 << 31) + 1, (1 << 31) - 16)
 _HINT = (
     "all CTAs that share a copy must name the same region and destination: compute both from what these CTAs have in "
@@ -33,9 +33,9 @@ class SharedBox:
     map: EncodedMap
     #: innermost dimension first
     coordinates: tuple[int, ...]
-    #: its shared address
+    #: the shared address of its first element
     to: int
-    #: the position of the thread
+    #: the thread's position in the chunk
     position: int
     site: Site
     #: False if a coordinate may be clamped
@@ -55,7 +55,7 @@ class SharedBox:
 
     @property
     def region(self) -> str:
-        """Return 'A from (0, 128) on', in the order of the array's dimensions."""
+        """The text 'A from (0, 128) on', in the order of the array's dimensions."""
         axes = self.map.axes or range(len(self.coordinates))[::-1]
         starts = [str(start) for _, start in sorted(zip(axes, self.coordinates, strict=False))]
         return f"{self.map.name or 'an array'} from ({', '.join(starts)}) on"
@@ -64,8 +64,7 @@ class SharedBox:
 class Shares:
     """The shared copies of a chunk.
 
-    copied: the boxes of the current phase, by place and the rank of the copying CTA, for each CTA and barrier address.
-    All receivers of a copy have the same dictionary.
+    copied: (CTA, barrier address) → place → rank of the copying CTA → box. A copy's receivers share one dictionary.
     """
 
     def __init__(self, mbarriers: MBarriers) -> None:
@@ -73,7 +72,7 @@ class Shares:
         self.copied: dict[tuple[int, int], dict[int, dict[int, SharedBox]]] = {}
 
     def note(self, box: SharedBox, barrier: int, ctas: Sequence[int]) -> None:
-        """Record a box that a thread copies to these CTAs, and check it against the boxes of the other CTAs."""
+        """Record a box that a thread copies to `ctas`, and report it if another CTA's box implies another region."""
         share, own = box.map.share, int(self.mbarriers.lanes.full["chunk_cta"][box.position])
         if share is None or own not in ctas:
             return
@@ -90,7 +89,7 @@ class Shares:
             self.report("regions", mine, other)
 
     def finish(self, barrier: MBarrier, ctas: Index) -> None:
-        """Check at the end of a phase that each sharing CTA has copied a part to each place."""
+        """Report, at the end of a phase, a place to which not all sharing CTAs have copied a part."""
         for cta in ctas.tolist() if self.copied else ():
             copied = self.copied.pop((cta, barrier.address), {})
             sharing = {rank for there in copied.values() for rank in there}

@@ -1,7 +1,7 @@
 """Swizzle modes of shared memory, which permute the 16-byte chunks of an atom.
 
-An atom has 8 rows of 32, 64 or 128 bytes. Address bits 4 and up select a chunk of a row, and bits 7 and up a row of the
-pattern; the latter are XORed into the former. The pattern depends only on the address, not on the start of a matrix.
+An atom has 8 rows of 32, 64 or 128 bytes. Address bits 4 and up, which select a chunk, are XORed with bits 7 and up.
+The pattern depends only on the address, not on the start of a matrix.
 
 source: PTX ISA, "Tensor: Swizzling Modes" and "Matrices in shared memory: swizzling modes".
 """
@@ -20,7 +20,7 @@ _CHUNK_BIT, _ROW_BIT = 4, 7
 
 @dataclass(frozen=True, slots=True)
 class AddressSwizzle:
-    """A swizzle mode. row_bytes: the size of its atom's rows, 0 for none. bits: the number of address bits it changes.
+    """A swizzle mode. row_bytes: the size of its atom's rows, 0 for none. bits: the number of changed address bits.
 
     code: its value in bits 62 and 63 of a matrix descriptor.
     """

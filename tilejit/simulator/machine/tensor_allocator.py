@@ -1,4 +1,4 @@
-"""Allocation of tensor memory columns, and checks of its rules.
+"""Allocation of tensor memory columns, and its rules.
 
 source: PTX ISA, "tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit".
 """
@@ -29,7 +29,7 @@ class Allocation:
 
 
 class Allocator:
-    """The columns of every CTA of a chunk. owned: CTAs × columns; live: allocations per CTA."""
+    """The columns of the CTAs of a chunk. owned: CTAs × columns, True if allocated. live: allocations per CTA."""
 
     def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
         self.lanes = lanes
@@ -40,7 +40,7 @@ class Allocator:
         self.relinquished: dict[int, tuple[int, int]] = {}
 
     def allocate(self, warp: int, columns: int, pc: int) -> int:
-        """Allocate columns for a warp of the chunk and return the first one.
+        """Allocate columns for a warp of the chunk and return the first one. Raise an error if a rule forbids it.
 
         The highest free columns are used, so that addresses start at 0 only if all 512 columns are allocated.
         """
@@ -82,7 +82,7 @@ class Allocator:
             )
 
     def find(self, warp: int, address: int, columns: int, pc: int) -> Allocation:
-        """Return the allocation that a warp frees, after checking `address` and `columns`."""
+        """Return the allocation that a warp frees. Raise SimulationError if the warp may not free these columns."""
         cta = warp // self.lanes.warps_per_cta
         same = [a for a in self.live[cta] if a.start == address]
         if not same:
@@ -108,7 +108,6 @@ class Allocator:
             self.relinquished.setdefault(int(warp) // self.lanes.warps_per_cta, (int(warp), pc))
 
     def check_all_freed(self) -> None:
-        """Raise if a CTA has exited with columns allocated."""
         for allocations in self.live:
             for a in allocations:
                 raise SimulationError(
@@ -138,7 +137,6 @@ class Allocator:
         self, warp: int, pc: int, what: str, more: str = "", kind: type[SimulationError] = SimulationError,
         hint: str | None = None, other: int | None = None,
     ) -> NoReturn:
-        """Raise an error about a warp's instruction. other: a second instruction that the error involves."""
         text = f"{self.warp_name(warp)} {what}\n  {self.places.describe(pc)}{more}"
         pcs = (pc,) if other is None else (pc, other)
         raise kind(text, hint=hint, instructions=pcs, threads=self.threads(warp))

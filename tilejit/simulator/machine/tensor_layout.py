@@ -2,14 +2,12 @@
 
 For lane l and register r:
 
-```
-shape       row                     column
-32x32b      l                       r
-16x64b      l / 4 + 8 (l % 2)       l / 2 % 2 + 2 r
-16x128b     l / 4 + 8 (r % 2)       l % 4 + 4 (r / 2)
-16x256b     l / 4 + 8 (r / 2 % 2)   r % 2 + 2 (l % 4) + 8 (r / 4)
-16x32bx2    l % 16                  r, plus `split` in lanes 16 to 31
-```
+    shape       row                     column
+    32x32b      l                       r
+    16x64b      l / 4 + 8 (l % 2)       l / 2 % 2 + 2 r
+    16x128b     l / 4 + 8 (r % 2)       l % 4 + 4 (r / 2)
+    16x256b     l / 4 + 8 (r / 2 % 2)   r % 2 + 2 (l % 4) + 8 (r / 4)
+    16x32bx2    l % 16                  r, plus `split` in lanes 16 to 31
 
 source: PTX ISA, "Data Movement Shape", figures "Matrix Fragment for shape .32x32b" to ".16x32bx2", and "Packing and
 Unpacking".
@@ -38,7 +36,7 @@ SHAPES = {
 class Form:
     """A tcgen05.ld or .st: rows and columns relative to its address, as lanes × registers (× halves if packed).
 
-    height: the number of lanes of tensor memory; used: the distinct columns.
+    height: the number of lanes of tensor memory. used: the distinct columns.
     packed: each register holds the lower 16 bits of two neighbouring columns.
     """
 
@@ -51,13 +49,12 @@ class Form:
 
     @property
     def span(self) -> int:
-        """The number of columns from the first to the last one accessed."""
         return int(self.used[-1]) + 1
 
 
 @lru_cache(maxsize=256)
 def form(shape: str, num: int, packed: bool, split: int) -> Form:
-    """Return the form `.shape.xnum`. split: columns between the two accesses of .16x32bx2."""
+    """Return the form `.shape.xnum`. split: the number of columns between the two accesses of .16x32bx2."""
     height, each, _ = SHAPES[shape]
     lane = np.arange(WARP)[:, None]
     r = np.arange(each * num)[None, :]

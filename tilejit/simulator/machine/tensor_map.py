@@ -43,7 +43,7 @@ class MapShape:
     swizzle: str = "none"
 
     def refusal(self, address: int) -> str | None:
-        """Return the reason why the driver refuses this map of a tensor at `address`, or None."""
+        """Return the reason why the driver refuses this map for a tensor at `address`, or None if it accepts it."""
         rank = len(self.dims)
         if not 2 <= rank <= MOST_DIMENSIONS:
             return f"it has {rank} dimensions; a map has 2 to {MOST_DIMENSIONS}"
@@ -78,10 +78,7 @@ class MapShape:
 
 
 class Boxes:
-    """The addresses of the elements of a map's boxes, cached per shape.
-
-    Arrays over the elements are flat, with the outermost dimension first.
-    """
+    """The addresses of a box's elements, as flat arrays with the outermost dimension first."""
 
     def __init__(self, shape: MapShape) -> None:
         self.shape = shape
@@ -91,12 +88,12 @@ class Boxes:
 
     @cached_property
     def in_global(self) -> Index:
-        """Byte offsets of the elements from a box's first one, in global memory."""
+        """Byte offsets of a box's elements from its first element in global memory."""
         return self._sum((self.shape.element_bytes, *self.shape.strides))
 
     @cached_property
     def in_shared(self) -> Index:
-        """Byte offsets of the elements from a box's first one, in shared memory before swizzling."""
+        """Byte offsets of a box's elements from its start in shared memory, before swizzling."""
         shape = self.shape
         # a box narrower than the atom leaves the end of each row unused
         pitch = self.swizzle.row_bytes or shape.box[0] * shape.element_bytes
@@ -114,14 +111,14 @@ class Boxes:
         return total.reshape(-1)
 
     def first(self, coordinates: tuple[int, ...]) -> int:
-        """Return the offset in bytes of a box's first element from the tensor's first element."""
+        """Return the offset in bytes from the tensor's first element to a box's first element."""
         steps = (self.shape.element_bytes, *self.shape.strides)
         return sum(c * step for c, step in zip(coordinates, steps, strict=True))
 
     def inside(self, coordinates: tuple[int, ...], *, whole_chunks: bool = False) -> NDArray[np.bool_] | None:
-        """Return a mask of a box's elements that are inside the tensor, None for all.
+        """Return a mask of the elements of a box that are inside the tensor, or None if all are.
 
-        whole_chunks: include elements that share a 16-byte chunk with one that is inside.
+        whole_chunks: include elements that share a 16-byte chunk with an element that is inside.
         """
         shape = self.shape
         unit = CHUNK_BYTES // shape.element_bytes
@@ -138,13 +135,12 @@ class Boxes:
         return np.ascontiguousarray(np.broadcast_to(result, shape.box[::-1])).reshape(-1)
 
     def shared_addresses(self, start: int) -> Index:
-        """Return the address of each element of a box that starts at `start` before swizzling."""
         return self.swizzle.apply(self.in_shared + start)
 
 
 @lru_cache(maxsize=64)
 def boxes_of(shape: MapShape) -> Boxes:
-    """Return the boxes of a shape; cached."""
+    """Return the boxes of a shape, from a cache."""
     return Boxes(shape)
 
 
@@ -172,7 +168,6 @@ class EncodedMap:
 
     @property
     def opaque(self) -> str:
-        """A description of its bytes for messages."""
         return f"the tensor map of {self.name or 'an array'}, which only TMA copies may use"
 
 

@@ -1,7 +1,7 @@
 """Tensor memory: 128 lanes × 512 columns × 32 bits per CTA, with asynchronous loads and stores.
 
 A tcgen05.st completes at the wait of its warp; until then its cells must not be accessed. Until the wait for a
-tcgen05.ld its registers must not be accessed, and its cells must not be stored to. Warp i of a warpgroup accesses only
+tcgen05.ld, its registers must not be accessed, and its cells must not be stored to. Warp i of a warpgroup accesses only
 lanes 32·i to 32·i+31.
 
 This is stricter than the ISA in one point: the ISA respects a true dependency through a register without a wait
@@ -44,7 +44,7 @@ ADDRESS_LANE_SHIFT = 16
 
 @dataclass(slots=True)
 class TmemTransfer:
-    """Loads or stores in flight: one row per warp. cells: warps × lanes × registers (× halves)."""
+    """A load or store in flight, by several warps. cells: warps × lanes × registers (× halves)."""
 
     pc: int
     warps: Index
@@ -71,7 +71,7 @@ class TensorMemory:
         self.registers: dict[str, NDArray[np.int64]] = {}
         self.fenced = {how: np.zeros(warps.count, np.int64) for how in ("before", "after")}
         self.last_use = np.zeros((warps.count, COLUMNS // UNIT), np.int64)
-        # untouched pages cost nothing
+        # the host allocates pages only when they are written
         size = lanes.ctas * CELLS
         self.data = np.zeros(size, np.uint32)
         #: one byte per half cell
@@ -82,7 +82,7 @@ class TensorMemory:
         self.record = {kind: np.zeros(size, np.uint64) for kind in ("load", "store")}
 
     def alloc(self, number: int, address: Any, columns: Any, pc: int) -> None:
-        """tcgen05.alloc: store the address of the columns to shared memory."""
+        """tcgen05.alloc: allocate columns for each warp, and store their address to shared memory."""
         self.warps.whole(pc)
         each = self.uniform(columns, "the number of columns", pc)
         self.uniform(address, "the address", pc)
@@ -90,12 +90,12 @@ class TensorMemory:
             self.allocator.allocate(int(w), int(n), pc) for w, n in zip(self.here(), each, strict=True)
         ], np.uint32)
         if self.order is not None:
-            # The instruction is synchronous and of the whole warp, so it is ordered with the lanes' other accesses.
+            # The instruction is synchronous, and the warp executes it as a whole: it orders all lanes' accesses.
             self.order.warp_barrier(self.lanes.positions())
         self.access.store(number, self.lanes.each(address), np.repeat(starts, WARP))
 
     def dealloc(self, address: Any, columns: Any, pc: int) -> None:
-        """tcgen05.dealloc: no load or store of the columns may be in flight or unordered."""
+        """tcgen05.dealloc: free the columns, to which no access may be in flight or unordered."""
         self.warps.whole(pc)
         addresses = self.uniform(address, "the address", pc)
         for warp, at, n in zip(self.here(), addresses, self.uniform(columns, "the number of columns", pc), strict=True):
@@ -113,12 +113,11 @@ class TensorMemory:
         self.allocator.relinquish(self.here(), pc)
 
     def fence(self, how: str) -> None:
-        """tcgen05.fence::before_thread_sync and ::after_thread_sync."""
         if self.order is not None:
             self.fenced[how][self.lanes.get("chunk_warp")] = self.order.tick(0)
 
     def load(self, shape: str, num: int, packed: bool, split: int, address: Any, pc: int) -> NDArray[np.uint32]:
-        """tcgen05.ld: return the registers, one row each; `pending` must mark them as in flight."""
+        """tcgen05.ld: return the registers, one row each. The caller marks them as in flight by `pending`."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "load", pc)
         self.loads.append(TmemTransfer(pc, warps, cells, None, packed))
@@ -133,7 +132,7 @@ class TensorMemory:
     def store(
         self, shape: str, num: int, packed: bool, split: int, address: Any, values: Sequence[Any], pc: int
     ) -> None:
-        """tcgen05.st, which completes at the wait."""
+        """tcgen05.st: start a store, which completes at the wait."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "store", pc)
         words = stacked(values, self.lanes.n, np.uint32).T.reshape(warps.size, WARP, -1)
@@ -144,7 +143,6 @@ class TensorMemory:
         self.stores.append(TmemTransfer(pc, warps, cells, words, packed))
 
     def pending(self, registers: Sequence[str], pc: int) -> None:
-        """Mark the registers of a load as in flight until its wait."""
         if self.order is None:
             return
         for name in registers:
@@ -153,7 +151,7 @@ class TensorMemory:
             self.registers[name][self.here()] = pc + 1
 
     def touch(self, name: str, pc: int, verb: str) -> None:
-        """Check an access to a register: an error if a load of it hasn't been waited for."""
+        """Raise AsyncHazardError if a load of this register hasn't been waited for."""
         if name not in self.registers:
             return
         warps = self.lanes.get("chunk_warp")
@@ -169,7 +167,6 @@ class TensorMemory:
             )
 
     def wait_load(self, pc: int) -> None:
-        """tcgen05.wait::ld."""
         self.warps.whole(pc)
         here = self.here()
         for name in list(self.registers):
@@ -179,7 +176,6 @@ class TensorMemory:
         self.loads = self.finish(self.loads, here, "load")
 
     def wait_store(self, pc: int) -> None:
-        """tcgen05.wait::st."""
         self.warps.whole(pc)
         self.stores = self.finish(self.stores, self.here(), "store")
 
@@ -190,7 +186,7 @@ class TensorMemory:
         return self.lanes.uniform(self.places, value, WARP, what, pc).astype(np.int64)
 
     def cells(self, kind: Form, address: Any, how: str, pc: int) -> tuple[Index, Index]:
-        """Return (warps, their cells) of an access, after checking the warps' lanes and the columns of their CTAs."""
+        """Return (warps, cells) of an access; raise an error if the lanes or columns aren't accessible to a warp."""
         self.warps.whole(pc)
         warps = self.here()
         base = self.uniform(address, "the tensor memory address", pc)
@@ -233,7 +229,7 @@ class TensorMemory:
                 self.last_use[warps[rows][:, None], units] = self.order.tick(pc)
 
     def check(self, kind: Form, warps: Index, cells: Index, how: str, pc: int) -> None:
-        """Check for hazards, races and uninitialized reads, and record the access."""
+        """Raise an error for a hazard, a race or a read of unwritten cells; otherwise record the access."""
         assert self.order is not None
         for other in ("store", "load") if how == "store" else ("store",):
             busy = self.busy[other][cells]
@@ -249,7 +245,7 @@ class TensorMemory:
         self.record[how][cells] = stamp.reshape(-1, *[1] * (cells.ndim - 1))
 
     def check_race(self, warps: Index, cells: Index, other: str, how: str, pc: int) -> None:
-        """Check that a barrier with tcgen05 fences on both sides separates this access from those of other warps."""
+        """Raise RaceError unless a barrier between tcgen05 fences separates this access from those of other warps."""
         assert self.order is not None
         record = self.record[other][cells]
         mine = np.broadcast_to(warps.reshape(-1, *[1] * (cells.ndim - 1)), cells.shape)
@@ -278,19 +274,18 @@ class TensorMemory:
         )
 
     def ordered(self, me: Index, them: Index, event: Index) -> NDArray[np.bool_]:
-        """Return for each warp `me` whether the event of warp `them` is ordered before it by synchronization."""
+        """Return True for each event of a warp `them` that synchronization orders before warp `me`'s next event."""
         assert self.order is not None
         first = self.lanes.first * self.lanes.warps_per_cta
 
         def leader(warp: Index) -> Index:
-            """Return the first thread of a warp of the chunk, as a number in the grid."""
             cta, inside = divmod(warp + first, self.lanes.warps_per_cta)
             return cta * self.lanes.threads + inside * WARP + 1
 
         return self.order.ordered(leader(them), event, leader(me))
 
     def check_free(self, warp: int, start: int, columns: int, pc: int) -> None:
-        """Check a deallocation: nothing is in flight, and a barrier follows the uses by all other warps."""
+        """Raise an error if an access to freed columns is in flight, or isn't ordered before the deallocation."""
         assert self.order is not None
         cta = warp // self.lanes.warps_per_cta
         what = f"frees columns {start} to {start + columns - 1} of tensor memory"
@@ -314,7 +309,7 @@ class TensorMemory:
             self.allocator.refuse(warp, pc, what, more, RaceError, hint, use)
 
     def finish(self, operations: list[TmemTransfer], here: Index, how: str) -> list[TmemTransfer]:
-        """Complete the operations of the warps `here` and return the remaining ones."""
+        """Complete the operations of the warps `here`; return the operations of other warps."""
         rest = []
         for op in operations:
             mine = np.isin(op.warps, here)
@@ -329,7 +324,7 @@ class TensorMemory:
         return rest
 
     def land(self, cells: Index, values: NDArray[np.uint32], packed: bool) -> None:
-        """Store words, or 16 bits in the lower half of each cell, which makes the upper half undefined."""
+        """Write words to cells; if packed, only the lower 16 bits, which leaves the upper 16 undefined."""
         self.access.memory_changed()
         if packed:
             self.data.view(np.uint16)[2 * cells] = values

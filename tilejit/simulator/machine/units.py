@@ -1,4 +1,4 @@
-"""The units that execute instructions: units shared by a chunk's threads, and per-thread operations.
+"""The units that execute instructions for the threads of a chunk.
 
 `Machine` adds blocks, barriers and scheduling; generated code refers to the machine as `S`.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Units:
-    """The units of a chunk, for the executing threads. Most are created and imported at their first use."""
+    """The units of a chunk, which act on the executing threads. Most are created at their first use."""
 
     def __init__(
         self, program: Program, lanes: Lanes, access: Access, order: HappensBefore | None, places: PtxPlaces,
@@ -104,7 +104,6 @@ class Units:
         return FarArrivals(self.mbarriers, self.alive)
 
     def selects(self, pc: int, predicate: Any) -> None:
-        """Record the condition of a select in the current block."""
         if self.definedness is not None and self.definedness.active:
             self.definedness.selected[pc] = predicate
 
@@ -124,7 +123,7 @@ class Units:
         value, members = np.abs(value) if absolute else value, self.members(mask, pc)
         if value.dtype.kind != "f":
             return self.warps.redux(op, value, members)
-        # without .NaN a number takes precedence, so NaN is the largest operand of min
+        # without .NaN, numbers take precedence over NaN, which is then the largest operand of min
         keys = sort_keys(value, nan_is_largest=(op == "min") != nan)
         return from_sort_keys(self.warps.redux(op, keys, members))
 
@@ -136,7 +135,6 @@ class Units:
         return leader, leads
 
     def set_registers(self, how: str, count: int, pc: int) -> None:
-        """setmaxnreg, the first instruction of a block."""
         self.warps.whole_groups(pc)
         self.pool.set(how, count, pc)
         self.access.memory_changed()
@@ -145,7 +143,7 @@ class Units:
         return self.warps.spread(self.warps.active())
 
     def members(self, mask: Any, pc: int) -> Any:
-        """Check a collective's member mask, and order its lanes' memory accesses unless checks are strict."""
+        """Return a collective's checked member masks; order its lanes' memory accesses unless checks are strict."""
         if mask is None:
             return self.warps.spread(self.warps.active())
         masks = self.warps.require(mask, pc)
@@ -154,7 +152,6 @@ class Units:
         return masks
 
     def synchronize_lanes(self, order: HappensBefore, mask: Any, masks: Any) -> None:
-        """Record that the lanes of each mask have synchronized."""
         positions = self.lanes.positions()
         if not np.ndim(mask) and int(mask) == 0xFFFFFFFF:
             order.warp_barrier(positions)
@@ -201,7 +198,7 @@ class Units:
         self.report_register(0, name, pc)
 
     def skipped(self, flags: Any, name: str) -> None:
-        """Record a read of a register. flags: True for threads that have written it."""
+        """Record threads that read a register without having written it. flags: True for threads that have."""
         if self.definedness is not None and np.count_nonzero(flags) < np.size(flags):
             positions = self.lanes.positions()
             self.definedness.skipped(name, positions[~np.broadcast_to(flags, positions.shape)])

@@ -18,16 +18,12 @@ _BITS = np.uint64(1) << np.arange(WARP, dtype=np.uint64)
 
 
 def _masks(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """Pack each row of 32 zeros and ones into a mask."""
     result: NDArray[np.uint32] = (bits @ _BITS).astype(np.uint32)
     return result
 
 
 class NotTogether(Exception):
-    """Raised if some lanes that must execute an instruction together haven't arrived; the machine retries later.
-
-    together: the executing threads whose warpgroups are complete.
-    """
+    """Raised if lanes that must execute together are missing. together: the threads of complete warpgroups."""
 
     def __init__(self, together: Index | None = None) -> None:
         super().__init__()
@@ -39,11 +35,11 @@ class Warps:
 
     alive: the chunk's threads that have not exited.
     leader: the lane that `elect` prefers in each warp of the chunk.
-    failed: the last incomplete warp instruction: (a thread of the warp, mask of the missing lanes).
+    failed: of the last incomplete instruction, a thread of the warp and the mask of the missing lanes.
     """
 
     def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], places: PtxPlaces, seed: int) -> None:
-        """seed: of the schedule; it determines the elected lane of a warp."""
+        """seed: the schedule's seed, which determines the preferred lanes."""
         self.lanes = lanes
         self.alive = alive
         self.places = places
@@ -56,12 +52,11 @@ class Warps:
         self.failed: tuple[int, int] | None = None
 
     def slots(self) -> NDArray[np.int64]:
-        """Return the index of each executing thread in the table."""
         result: NDArray[np.int64] = self.lanes.get("chunk_warp") * WARP + self.lanes.get("lane")
         return result
 
     def table(self, value: PerThread, fill: Any = 0) -> WarpRows:
-        """Return a value per thread as warps × lanes; lanes that don't execute hold `fill`."""
+        """Return a value per thread as warps × lanes, with `fill` for lanes that aren't executing."""
         if self.lanes.group is None and self.exact and np.ndim(value):
             return np.ascontiguousarray(value).reshape(self.count, WARP)
         dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
@@ -70,17 +65,15 @@ class Warps:
         return out.reshape(self.count, WARP)
 
     def flat(self, table: WarpRows) -> PerThread:
-        """Return the executing threads' elements of a table."""
         if self.lanes.group is None and self.exact:
             return table.reshape(-1)
         return table.reshape(-1)[self.slots()]
 
     def spread(self, per_warp: WarpRows) -> PerThread:
-        """Expand one value per warp to each executing thread."""
         return per_warp[self.lanes.get("chunk_warp")]
 
     def active(self) -> NDArray[np.uint32]:
-        """Return the mask of executing lanes, per warp of the chunk."""
+        """Return the mask of the executing lanes of each warp of the chunk."""
         if self.lanes.group is None and self.exact:
             return np.full(self.count, 0xFFFFFFFF, np.uint32)
         bits = np.zeros(self.count * WARP, np.uint64)
@@ -88,14 +81,17 @@ class Warps:
         return _masks(bits.reshape(self.count, WARP))
 
     def living(self) -> NDArray[np.uint32]:
-        """Return the mask of lanes that have not exited, per warp of the chunk."""
+        """Return for each warp of the chunk the mask of the lanes that have not exited."""
         full = self.lanes.full
         bits = np.zeros(self.count * WARP, np.uint64)
         bits[full["chunk_warp"] * WARP + full["lane"]] = self.alive
         return _masks(bits.reshape(self.count, WARP))
 
     def require(self, mask: PerThread, pc: int) -> PerThread:
-        """Return each thread's member mask, after checking that the thread and all living members are executing."""
+        """Return each thread's member mask.
+
+        raises: DivergenceError if a mask excludes its thread; NotTogether if living members aren't executing.
+        """
         masks = np.broadcast_to(mask, (self.lanes.n,))
         lane = self.lanes.get("lane")
         outside = np.flatnonzero(((masks >> lane.astype(np.uint32)) & np.uint32(1)) == 0)
@@ -113,7 +109,7 @@ class Warps:
         return masks
 
     def whole(self, pc: int) -> None:
-        """Check that all 32 lanes of every executing warp are executing, as an .aligned instruction requires."""
+        """Raise NotTogether or DivergenceError unless all 32 lanes of each executing warp are executing."""
         if self.lanes.whole_warps():
             return
         active = self.active()
@@ -130,7 +126,7 @@ class Warps:
         raise self.lanes.error(self.places, DivergenceError, positions, what, pc)
 
     def shfl(self, mode: str, value: PerThread, b: PerThread, c: PerThread) -> tuple[PerThread, PerThread]:
-        """shfl: return (the source lane's value, whether the source lane was in range).
+        """Return the source lane's value, and a mask of the threads whose source lane is in range.
 
         source: PTX ISA, "shfl.sync", the pseudocode of the semantics.
         """
@@ -180,7 +176,7 @@ class Warps:
         return np.where(whole, members, np.uint32(0)), whole
 
     def redux(self, op: str, value: PerThread, masks: PerThread) -> PerThread:
-        """Reduce over each thread's member mask, which all threads in a mask must share."""
+        """Reduce over each thread's member mask, which must be equal for all members."""
         value = np.broadcast_to(value, (self.lanes.n,))
         ufunc: Any = {
             "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
@@ -193,7 +189,7 @@ class Warps:
         return ufunc.reduceat(value[order], starts).astype(value.dtype)[group]
 
     def elect(self, masks: PerThread) -> tuple[PerThread, PerThread]:
-        """Elect the first member lane at or after the warp's preferred one, cyclically."""
+        """Elect a warp's first member at or after its preferred lane, cyclically. Return (leader, mask of leaders)."""
         members = (masks & self.spread(self.active())).astype(np.uint64)
         start = self.spread(self.leader).astype(np.uint64)
         rotated = (members >> start | members << (np.uint64(WARP) - start)) & np.uint64(0xFFFFFFFF)
@@ -202,7 +198,7 @@ class Warps:
         return leader, leader == self.lanes.get("lane").astype(np.uint32)
 
     def whole_groups(self, pc: int) -> None:
-        """Check that all 128 threads of every executing warpgroup are executing."""
+        """Like `whole`, for all 128 threads of each executing warpgroup."""
         lanes = self.lanes
         if lanes.group is None and lanes.threads % WARPGROUP == 0:
             return

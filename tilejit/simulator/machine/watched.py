@@ -1,4 +1,4 @@
-"""Tracking of memory that decides whether loops continue: the bytes read, and how often they may have changed."""
+"""Tracking of the memory that decides whether loops continue."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .memory import Bound
 class Watched:
     """The bytes that deciding loads have read.
 
-    loads: the numbers of the memory instructions whose results decide whether a loop continues.
-    events: incremented by each newly read byte, and by each access that may have changed one.
+    loads: the memory instructions whose results decide whether a loop continues.
+    events: incremented when a deciding load reads new bytes, and by each access that may have changed such bytes.
     changes: incremented by each access that changed any memory.
     """
 
@@ -23,7 +23,7 @@ class Watched:
         self.loads = loads
         self.events = 0
         self.changes = 0
-        # by identity: a region lives as long as the launch
+        # by the region's id, since regions live as long as the launch
         self.marks: dict[int, NDArray[np.bool_]] = {}
 
     def read(self, site: Site, bound: Bound, index: NDArray[Any]) -> None:
@@ -36,15 +36,14 @@ class Watched:
             self.events += 1
 
     def write(self, site: Site, bound: Bound, index: NDArray[Any], changed: bool) -> None:
-        """Record a store or an update of these elements. changed: whether it has changed a value."""
         self.changes += changed
         marks = self.marks.get(id(bound.region))
-        # the value that a deciding update stores depends only on tracked state; that of a store may still change
+        # a deciding atomic that changed nothing does so again in an equal state; a store may store another value then
         if marks is not None and (changed or site.index not in self.loads):
             self.events += bool(np.count_nonzero(marks[places(bound, index, site)]))
 
     def written_elsewhere(self) -> None:
-        """Record a change of memory by anything other than these accesses."""
+        """Record a change of memory or of a barrier's state, other than by a load, store or atomic."""
         self.events += 1
         self.changes += 1
 

@@ -47,7 +47,7 @@ INSTRUCTIONS = _merge()
 
 @lru_cache(maxsize=4096)
 def lookup(root: str, suffix: str) -> tuple[Entry, Match] | None:
-    """Return the entry for an opcode with its modifiers, and the named groups of the match."""
+    """Return the entry for an opcode with its modifiers, and the match's named groups; None if it isn't supported."""
     for pattern, entry in INSTRUCTIONS.get(root, ()):
         match = pattern.fullmatch(suffix)
         if match:

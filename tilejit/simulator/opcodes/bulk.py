@@ -1,7 +1,4 @@
-"""cp.async.bulk and cp.async.bulk.tensor: copies by TMA, their groups and waits; prefetches of tensor maps.
-
-source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk" and the sections after it.
-"""
+"""cp.async.bulk and cp.async.bulk.tensor: copies by TMA, their groups and waits; prefetches of tensor maps."""
 
 from __future__ import annotations
 
@@ -19,14 +16,14 @@ _CHUNKS = 4
 
 
 def agents_site(e: BlockWriter, kind: str, space: str) -> int:
-    """Register an asynchronous operation's accesses to a state space. Return the number of the memory instruction."""
+    """Register an asynchronous operation's accesses to `space`; return the number of the new memory instruction."""
     sites = e.names.sites
     sites.append(Site(len(sites), e.pc, space, 0, _CHUNKS, "V16", "u8", kind, part=True))
     return len(sites) - 1
 
 
 def start_of(e: BlockWriter, kind: str, space: str, operand: str) -> tuple[int, str]:
-    """Register the source or target of a copy. Return (number, address)."""
+    """Register the reads or writes of a copy at an operand. Return (number of the memory instruction, address)."""
     _, address = site(e, kind, {"space": space}, operand, _CHUNKS, "V16")
     sites = e.names.sites
     sites[-1] = replace(sites[-1], part=True)
@@ -34,13 +31,13 @@ def start_of(e: BlockWriter, kind: str, space: str, operand: str) -> tuple[int, 
 
 
 def barrier(e: BlockWriter, operand: str) -> tuple[int, str]:
-    """Return (number, address) of an mbarrier."""
+    """Return (number of the memory instruction, address) of an mbarrier operand."""
     number, address = site(e, "barrier", {"space": "shared"}, operand, 3, "u8")
     return int(number), address
 
 
 def box(e: BlockWriter, m: Match, operand: str) -> str:
-    """Return the arguments for a box: the map's address, and the coordinates."""
+    """Return the arguments for a box: the map's address, and a tuple of coordinates."""
     match = _BOX.fullmatch(operand)
     coordinates = vector(match[2]) if match else []
     if match is None or len(coordinates) != int(m["rank"]):
@@ -86,7 +83,7 @@ def wait(e: BlockWriter, m: Match) -> None:
 
 
 def prefetch(e: BlockWriter, m: Match) -> None:
-    """prefetch.tensormap [map], which only checks the map."""
+    """Emit prefetch.tensormap [map], which only checks that there is a map."""
     (where,) = e.exactly(1)
     e.stmt(f"S.bulk.check_map({e.source(where.strip('[] '), 'u8')}, {e.pc})")
 

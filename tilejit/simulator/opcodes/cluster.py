@@ -1,8 +1,4 @@
-"""Cluster barriers, and shared-memory addresses of a cluster's CTAs.
-
-source: PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"; "Data Movement and
-Conversion Instructions: mapa", "getctarank".
-"""
+"""Cluster barriers, and shared-memory addresses of a cluster's CTAs."""
 
 from __future__ import annotations
 

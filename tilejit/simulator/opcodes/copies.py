@@ -12,7 +12,7 @@ _WHOLE = {4: "u4", 8: "u8", 16: "V16"}
 
 
 def cp_async(e: BlockWriter, m: Match) -> None:
-    """cp.async [dst], [src], size{, src-size or ignore-src}{, cache-policy}."""
+    """Emit cp.async [dst], [src], size{, src-size or ignore-src}{, cache-policy}."""
     operands = list(e.ins.operands)
     if m["policy"]:
         policy = operands.pop() if len(operands) > 3 else ""
@@ -32,7 +32,7 @@ def cp_async(e: BlockWriter, m: Match) -> None:
 
 
 def kept_bytes(e: BlockWriter, operand: str, size: int) -> str:
-    """Return the bytes that each thread copies: src-size, or 0 where the predicate ignore-src holds."""
+    """Return an expression of the bytes that each thread copies: src-size, or 0 if the predicate ignore-src holds."""
     name = operand.lstrip("!").strip()
     if e.names.register_bits.get(name) != 1:
         return e.source(operand, "u4")
@@ -41,7 +41,7 @@ def kept_bytes(e: BlockWriter, operand: str, size: int) -> str:
 
 
 def literal(e: BlockWriter, operand: str, most: int) -> int:
-    """Return the value of a constant operand from 0 to `most`."""
+    """Return the value of an operand. Fail unless it is a constant from 0 to `most`."""
     try:
         value = parse_number(operand)
     except ValueError:

@@ -20,7 +20,7 @@ def _result(e: BlockWriter, m: Match, dtype: str, expression: str) -> None:
 
 
 def binary(e: BlockWriter, m: Match) -> None:
-    """add, sub, mul, div in f32 and f64; NumPy's operators round to nearest even."""
+    """Emit add, sub, mul or div in f32 or f64. NumPy's operators round to nearest even."""
     dtype = PTX_DTYPE[m["t"]]
     a, b = _ftz(e, m, [e.src(1, dtype), e.src(2, dtype)])
     mode = m.get("round") or "rn"
@@ -45,7 +45,7 @@ def fma(e: BlockWriter, m: Match) -> None:
 
 
 def mixed(e: BlockWriter, m: Match) -> None:
-    """add, sub, fma of f16 or bf16 into f32: all operands but the last are converted to f32."""
+    """Emit add, sub or fma of f16 or bf16 with f32: all operands but the last are converted to f32."""
     narrow, last = PTX_DTYPE[m["a"]], len(e.ins.operands) - 1
     wide = "bf16_to_f32({})" if m["a"] == "bf16" else "{}.astype(f4)"
     values = [e.temp(wide.format(e.src(i, narrow))) for i in range(1, last)] + [e.src(last, "f4")]
@@ -60,7 +60,7 @@ def mixed(e: BlockWriter, m: Match) -> None:
 
 
 def half(e: BlockWriter, m: Match) -> None:
-    """add, sub, mul, fma in f16, bf16 and their packed forms."""
+    """Emit add, sub, mul or fma in f16, bf16 or their packed forms."""
     t, base = m["t"], m["t"].removesuffix("x2")
     n = 3 if e.ins.root == "fma" else 2
     dtype = PTX_DTYPE[t]
@@ -73,7 +73,6 @@ def half(e: BlockWriter, m: Match) -> None:
 
 
 def _each_half(name: str, t: str, *operands: str) -> str:
-    """Return a call of a function, on both halves if the type is packed."""
     base, arguments = t.removesuffix("x2"), ", ".join(operands)
     return f"{name}({arguments})" if t == base else f"halves({name}, {PTX_DTYPE[base]}, {arguments})"
 
@@ -101,7 +100,7 @@ def minmax(e: BlockWriter, m: Match) -> None:
 
 
 def sign(e: BlockWriter, m: Match) -> None:
-    """neg and abs, in the float dtype if the register has that view, else by the sign bit. NaN isn't special."""
+    """Emit neg or abs: in the float dtype if the register has a float but no unsigned view, else on the sign bit."""
     t = m["t"]
     unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
     if t in ("f32", "f64") and not m.get("ftz"):
@@ -122,7 +121,7 @@ def sign(e: BlockWriter, m: Match) -> None:
 
 
 def unary(e: BlockWriter, m: Match) -> None:
-    """sqrt and rcp, with a rounding mode or approximate."""
+    """Emit sqrt or rcp, with a rounding mode or .approx."""
     dtype = PTX_DTYPE[m["t"]]
     (a,) = _ftz(e, m, [e.src(1, dtype)])
     mode = m["round"]
@@ -136,7 +135,7 @@ def unary(e: BlockWriter, m: Match) -> None:
 
 
 def approximate(e: BlockWriter, m: Match) -> None:
-    """ex2, lg2, sin, cos, tanh, rsqrt in f32, within the ISA's error bounds."""
+    """Emit ex2, lg2, sin, cos, tanh or rsqrt in f32, within the ISA's error bounds."""
     (a,) = _ftz(e, m, [e.src(1, "f4")])
     _result(e, m, "f4", f"{e.ins.root}({a})")
 

@@ -17,7 +17,7 @@ def _signed(t: str) -> str:
 
 
 def _wrapping(operator: str) -> Entry:
-    """Return the entry of an operator whose low bits don't depend on signedness, computed in a dtype in use."""
+    """Return an entry for an integer operator whose result bits don't depend on signedness."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         dtype = e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2)
@@ -50,7 +50,7 @@ def mul_wide(e: BlockWriter, m: Match) -> None:
 
 
 def _widened(e: BlockWriter, index: int, dtype: str, wide: str) -> str:
-    """Return a source operand extended to twice its width, a literal at translation time."""
+    """Return a source operand extended to twice its width; a literal is extended during translation."""
     value = e.src(index, dtype)
     operand = e.ins.operands[index]
     if operand[0] not in "0123456789-":
@@ -68,12 +68,12 @@ def mul24(e: BlockWriter, m: Match) -> None:
 
 
 def minmax_relu(e: BlockWriter, m: Match) -> None:
-    """min/max with .relu, whose result is at least 0."""
+    """Emit min or max with .relu, which replaces a negative result by 0."""
     e.dst(0, "i4", f"maximum({e.ins.root}imum({e.src(1, 'i4')}, {e.src(2, 'i4')}), {e.names.constant(0, 'i4')})")
 
 
 def minmax_x2(e: BlockWriter, m: Match) -> None:
-    """min/max of two packed 16-bit integers, with or without .relu."""
+    """Emit min or max of two packed 16-bit integers, with or without .relu."""
     half = m["t"][0].replace("s", "i") + "2"
     result = f"halves({e.ins.root}imum, {half}, {e.src(1, 'u4')}, {e.src(2, 'u4')})"
     if m.get("relu"):
@@ -82,7 +82,7 @@ def minmax_x2(e: BlockWriter, m: Match) -> None:
 
 
 def carry_add(e: BlockWriter, m: Match) -> None:
-    """add.cc / addc: the carry is in a register, %carry."""
+    """Emit add.cc or addc. The pseudo-register %carry holds the carry."""
     d = _unsigned(m["t"])
     a, b = e.src(1, d), e.src(2, d)
     extra = f" + {e.read('%carry', 'u4')}.astype({d})" if e.ins.root == "addc" else ""
@@ -94,7 +94,7 @@ def carry_add(e: BlockWriter, m: Match) -> None:
 
 
 def carry_mad(e: BlockWriter, m: Match) -> None:
-    """mad.cc / madc: the carry is that of the addition."""
+    """Emit mad.cc or madc. Only the addition sets the carry."""
     d = _unsigned(m["t"])
     product = f"{e.src(1, d)} * {e.src(2, d)}"
     if m["part"] == "hi":
@@ -110,7 +110,7 @@ def carry_mad(e: BlockWriter, m: Match) -> None:
 
 
 def borrow_sub(e: BlockWriter, m: Match) -> None:
-    """sub.cc / subc: %carry holds the borrow."""
+    """Emit sub.cc or subc. The pseudo-register %carry holds the borrow."""
     d = _unsigned(m["t"])
     a, b = e.src(1, d), e.src(2, d)
     total = e.temp(f"{a} - {b}")
@@ -132,7 +132,7 @@ def invert(e: BlockWriter, m: Match) -> None:
 
 
 def shift(e: BlockWriter, m: Match) -> None:
-    """shl, shr, whose amount has 32 bits for all types."""
+    """Emit shl or shr, whose amount has 32 bits for all types."""
     dtype = PTX_DTYPE[m["t"]]
     amount = e.ins.operands[2]
     e.highest = 2

@@ -19,7 +19,7 @@ _DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
 
 
 def shared_site(e: BlockWriter, m: Match, kind: str, operand: str, shift: int, dtype: str) -> tuple[str, str]:
-    """Register an access to shared memory, maybe by a generic address. Return (number, address in shared memory)."""
+    """Register an access to shared memory by a shared or generic address. Return (number, shared address)."""
     number, address = site(e, kind, {"space": "shared"}, operand, shift, dtype)
     if m["space"]:
         return number, address
@@ -50,7 +50,7 @@ def stmatrix(e: BlockWriter, m: Match) -> None:
 
 
 def mma(e: BlockWriter, m: Match) -> None:
-    """mma.sync of A and B of equal width, with C and D of one type."""
+    """Emit mma.sync. The types of A and B have equal width, and C and D have the same type."""
     a_type, b_type, element = m["a"], m["b"], m["d"]
     counts = _REGISTERS[a_type].get(m["shape"])
     integer, narrow = element == "s32", a_type in ("e4m3", "e5m2")

@@ -1,7 +1,4 @@
-"""Barriers in shared memory (mbarrier).
-
-source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
-"""
+"""Barriers in shared memory (mbarrier)."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _PLAIN = any_order(_SHARED)
 
 
 def barrier_site(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
-    """Return (number of the memory instruction, address expression) of an mbarrier."""
+    """Return (number of the memory instruction, address expression) of an mbarrier operand."""
     fields = {"space": "shared" if m["space"] else "", "far": m.get("far") or ""}
     return site(e, "barrier", fields, operand, 3, "u8")
 
@@ -36,11 +33,11 @@ def inval(e: BlockWriter, m: Match) -> None:
 
 
 def arrive(e: BlockWriter, m: Match) -> None:
-    """mbarrier.arrive{_drop}{.expect_tx, .noComplete}: one arrival, or the number in the last operand."""
+    """Emit mbarrier.arrive. The optional last operand is a number of arrivals or, with .expect_tx, of bytes."""
     operands = list(e.ins.operands)
     target = operands.pop(0)
     if len(operands) not in ((2,) if m["expects"] or m["incomplete"] else (1, 2)):
-        e.fail("the operands are a state, an address and a count")
+        e.fail("expected a state, an address and a count")
     number, address = barrier_site(e, m, operands[0])
     last = e.source(operands[1], "u4") if len(operands) > 1 else "None"
     count, expected = ("None", last) if m["expects"] else (last, "None")
@@ -70,12 +67,12 @@ def complete_tx(e: BlockWriter, m: Match) -> None:
 
 
 def wait(e: BlockWriter, m: Match) -> None:
-    """mbarrier.test_wait and .try_wait, whose time hint is ignored."""
+    """Emit mbarrier.test_wait or .try_wait, whose time hint is ignored."""
     operands = list(e.ins.operands)
     if len(operands) == 4 and m["how"] == "try":
         e.source(operands.pop(), "u4")
     if len(operands) != 3:
-        e.fail("the operands are a predicate, an address and a phase")
+        e.fail("expected a predicate, an address and a phase")
     number, address = barrier_site(e, m, operands[1])
     acquires = "" if m["sem"] == ".relaxed" else m["scope"] or "cta"
     kind, phase = awaited(e, m, operands[2])
@@ -83,9 +80,9 @@ def wait(e: BlockWriter, m: Match) -> None:
 
 
 def awaited(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
-    """Return how a wait gives its phase ("state", "parity" or "number"), and that value's expression.
+    """Return the kind of the phase that a wait names, "state", "parity" or "number", and its expression.
 
-    The phase's number is known if the wait is preceded, in braces, by `and.b32 p, n, 1` that computes its parity.
+    The number is n if the previous instruction, in the same braces, computes the parity p by `and.b32 p, n, 1`.
     """
     if not m["parity"]:
         return "state", e.source(operand, "u8")
@@ -99,7 +96,7 @@ def awaited(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
 
 
 def set_registers(e: BlockWriter, m: Match) -> None:
-    """setmaxnreg to 24 to 256 registers per thread, a multiple of 8."""
+    """Emit setmaxnreg, to a multiple of 8 from 24 to 256 registers per thread."""
     (operand,) = e.exactly(1)
     count = literal(e, operand, 256)
     if count < 24 or count % 8:

@@ -21,10 +21,7 @@ from ..decode.ptx import parse_number
 
 
 def any_order(*parts: str) -> str:
-    """Return a pattern for modifiers in any order, each at most once, as ptxas accepts them.
-
-    A part that begins with "!" is required.
-    """
+    """Return a pattern of modifiers in any order, each at most once. Parts that begin with "!" are required."""
     once = []
     needed = ""
     for i, part in enumerate(parts):
@@ -64,17 +61,17 @@ _ADDRESS = re.compile(r"\[\s*([%$\w@]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A memory instruction, as seen by the machine."""
+    """A memory instruction of a program."""
 
     index: int
     pc: int
     #: "" for a generic address
     space: str
-    #: bytes added to the address register
+    #: constant number of bytes that is added to the address operand
     offset: int
-    #: log2 of the bytes per thread
+    #: log2 of the number of bytes that a thread accesses
     shift: int
-    #: dtype of the bytes per thread, as one element
+    #: dtype of the access, as one element
     dtype: str
     address_dtype: str
     #: "load", "store", "atomic", or "barrier" for mbarrier instructions
@@ -83,7 +80,7 @@ class Site:
     strong: bool = False
     acquire: bool = False
     release: bool = False
-    #: the scope includes all CTAs
+    #: strong, with a scope that includes all CTAs
     wide: bool = False
     #: False for reductions, which return no old value
     reads: bool = True
@@ -91,7 +88,7 @@ class Site:
     constant: bool = False
     #: operation and type of an atomic
     op: str = ""
-    #: part of a wider access or copy, so that its width says nothing about the kernel's elements
+    #: True for a part of a wider access or copy, whose width isn't that of the kernel's elements
     part: bool = False
 
 
@@ -99,7 +96,7 @@ def address(e: BlockWriter, operand: str) -> tuple[str, str, int]:
     """Return (expression, dtype, constant offset) of `[register+offset]`, `[symbol+offset]` or `[number]`."""
     match = _ADDRESS.fullmatch(operand)
     if match is None:
-        e.fail(f"address {operand!r} is not understood")
+        e.fail(f"cannot parse address {operand!r}")
     name = match[1]
     offset = _signed(match[2]) if match[2] else 0
     if name[0].isdigit():
@@ -128,10 +125,7 @@ def _signed(text: str) -> int:
 def site(
     e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: str, displacement: int = 0
 ) -> tuple[str, str]:
-    """Register a memory instruction. Return (its number, the address expression).
-
-    displacement: bytes to add to the address.
-    """
+    """Register a memory instruction. Return (its number, the address expression). displacement: bytes to add."""
     space = m.get("space") or ""
     value, address_dtype, offset = address(e, operand)
     offset += displacement
@@ -155,7 +149,7 @@ _WIDE = {16: "V16", 32: "V32"}
 
 
 def operands_of(e: BlockWriter, m: Match, count: int) -> list[str]:
-    """Return the `count` operands of an access, without the cache policy that follows if it has a cache hint."""
+    """Return the `count` operands of an access, without the cache policy that a .cache_hint adds."""
     operands = list(e.ins.operands)
     needed = count + 1 if m.get("hint") else count
     if len(operands) != needed:
@@ -191,10 +185,10 @@ def load(e: BlockWriter, m: Match) -> None:
 
 
 def _load_param(e: BlockWriter, targets: list[str], dtype: str) -> bool:
-    """Emit a load from the parameter space at a constant offset. Return False if it is at another address."""
+    """Emit a load of a kernel or call parameter at a constant offset. Return False if the operand is neither."""
     match = _ADDRESS.fullmatch(e.ins.operands[1])
     if match is None:
-        e.fail(f"address {e.ins.operands[1]!r} is not understood")
+        e.fail(f"cannot parse address {e.ins.operands[1]!r}")
     offset = _signed(match[2]) if match[2] else 0
     if match[1] in e.call_params:
         for i, target in enumerate(targets):
@@ -245,7 +239,7 @@ def store(e: BlockWriter, m: Match) -> None:
 
 
 def _stored(e: BlockWriter, source: str, dtype: str, ptx_type: str) -> tuple[str, str]:
-    """Return (value, dtype) of a stored operand: a float if the register has only a float view."""
+    """Return (value, dtype) of a stored operand: a float if the register has a float view but no unsigned one."""
     if e.is_register(source) and e.names.register_bits.get(source) == 8 * SIZE[dtype] and SIZE[dtype] >= 4:
         held, other = e.dtypes_held(source), f"f{SIZE[dtype]}"
         if other in held and dtype not in held:
@@ -272,7 +266,7 @@ _VECTORS = {
 
 
 def atomic(e: BlockWriter, m: Match) -> None:
-    """atom and red. With the sink `_` an atom is a red; no old value is returned if the destination is never read."""
+    """Emit atom or red. An atom whose destination is `_` or never read returns no old value."""
     op, t = m["op"], m["t"]
     first = 1 if e.ins.root == "atom" else 0
     operands = operands_of(e, m, first + (3 if op == "cas" else 2))
@@ -301,7 +295,7 @@ def atomic(e: BlockWriter, m: Match) -> None:
 
 
 def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[str], offset: int = 0) -> None:
-    """Emit the atomic update of one element, `offset` bytes after an address. target: register for the old value."""
+    """Emit the atomic update of the element `offset` bytes after an address. target: register for the old value."""
     op, t = m["op"], m["t"]
     dtype = PTX_DTYPE[t]
     m = {**m, "op": f"{op}.{t}"}
@@ -312,12 +306,12 @@ def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[
 
 
 def create_policy(e: BlockWriter, m: Match) -> None:
-    """createpolicy, which has no effect on results."""
+    """Emit createpolicy: the policy is 0, since policies have no effect on results."""
     e.write(e.ins.operands[0], "u8", e.names.constant(0, "u8"))
 
 
 def fence(e: BlockWriter, m: Match) -> None:
-    """fence.{sem}.{scope}, and membar, a sequentially consistent fence whose .gl is .gpu."""
+    """Emit fence.{sem}.{scope}, or membar: a sequentially consistent fence whose .gl is .gpu."""
     sem = "sc" if e.ins.root == "membar" else m["sem"] or "acq_rel"
     e.stmt(f"S.fence({sem!r}, {m['scope'] in ('gl', 'gpu', 'sys')})")
 

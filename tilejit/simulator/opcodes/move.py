@@ -6,8 +6,7 @@ from ..decode.emitter import PTX_DTYPE, SIZE, SPECIAL, BlockWriter, Entries, Mat
 
 ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x2)"
 
-# The generic address space has a window per state space. All device addresses exceed 32 bits, so that a truncated
-# address is out of bounds.
+# Windows of the generic address space. Device addresses exceed 32 bits, so that a truncated address is out of bounds.
 WINDOWS = {"shared": 1 << 44, "local": 2 << 44, "const": 3 << 44, "param": 4 << 44, "global": 0}
 
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
@@ -38,7 +37,7 @@ def mov(e: BlockWriter, m: Match) -> None:
 
 
 def pack(e: BlockWriter, target: str, parts: list[str], dtype: str) -> None:
-    """mov.b32/b64 d, {a, b, ...}, with the first element lowest."""
+    """Emit mov.b32 or mov.b64 d, {a, b, ...}: the first element becomes the lowest bits."""
     size = SIZE[dtype] // len(parts)
     total = f"u{SIZE[dtype]}"
     terms = []
@@ -50,7 +49,7 @@ def pack(e: BlockWriter, target: str, parts: list[str], dtype: str) -> None:
 
 
 def unpack(e: BlockWriter, parts: list[str], source: str, dtype: str) -> None:
-    """mov.b32/b64 {a, b, ...}, s."""
+    """Emit mov.b32 or mov.b64 {a, b, ...}, s."""
     size = SIZE[dtype] // len(parts)
     total = f"u{SIZE[dtype]}"
     value = e.source(source, total)
@@ -72,7 +71,7 @@ def mov_pred(e: BlockWriter, m: Match) -> None:
 
 
 def cvta(e: BlockWriter, m: Match) -> None:
-    """cvta, between addresses in a state space and generic ones."""
+    """Emit cvta, which converts between an address in a state space and a generic address."""
     dtype = PTX_DTYPE[m["t"]]
     base = WINDOWS[m["space"]]
     operator = "-" if m["to"] else "+"
@@ -98,7 +97,7 @@ def selp(e: BlockWriter, m: Match) -> None:
 
 
 def _held_dtype(e: BlockWriter, unsigned: str) -> str:
-    """Return a float or signed dtype if the inputs have only such views; selection moves bits of any dtype."""
+    """Return a float or signed dtype of which all register inputs have a view, and none unsigned; else `unsigned`."""
     for other in (f"f{unsigned[1]}", f"i{unsigned[1]}"):
         registers = [i for i in (1, 2) if e.is_register(e.ins.operands[i])]
         if registers and all(e.either(unsigned, other, i) == other for i in registers):
@@ -115,7 +114,7 @@ def slct(e: BlockWriter, m: Match) -> None:
 
 
 def compare(e: BlockWriter, how: str, a: str, b: str, is_float: bool) -> str:
-    """Return the expression of a comparison. The unordered forms (...u) are true for NaN, the others false."""
+    """Return the expression of a comparison. For NaN, `nan` and the unordered forms (...u) are true, others are not."""
     if how == "num":
         return f"(({a} == {a}) & ({b} == {b}))"
     if how == "nan":
@@ -167,7 +166,7 @@ def _comparison(e: BlockWriter, m: Match, first: int) -> str:
 
 
 def set_(e: BlockWriter, m: Match) -> None:
-    """set, which is setp into a register, with all ones or 1.0 for true."""
+    """Emit set, which is like setp, but writes a number to a register: all ones or 1.0 for true."""
     result = _comparison(e, m, 1)
     if m.get("bool"):
         result = f"({result} {({'and': '&', 'or': '|', 'xor': '^'})[m['bool']]} {e.src(3, 'p')})"
@@ -178,7 +177,7 @@ def set_(e: BlockWriter, m: Match) -> None:
 
 
 def setp_x2(e: BlockWriter, m: Match) -> None:
-    """setp on f16x2/bf16x2, with p for the low halves and q for the high ones."""
+    """Emit setp on f16x2 or bf16x2: p is the result for the low halves, q for the high halves."""
     targets = paired(e.ins.operands[0])
     low = "f16_low" if m["t"] == "f16x2" else "bf16_low"
     a, b = e.src(1, "u4"), e.src(2, "u4")

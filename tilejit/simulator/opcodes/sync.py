@@ -16,7 +16,7 @@ from ..decode.emitter import (
 
 
 def barrier(e: BlockWriter, m: Match) -> None:
-    """bar.sync/arrive/red and barrier.*, which end a block; the machine performs the wait."""
+    """Emit bar.sync/arrive/red or barrier.*, which ends a block; the machine registers the arrivals."""
     operands = list(e.ins.operands)
     how = m["how"]
     result = operands.pop(0) if how == "red" else ""
@@ -47,7 +47,7 @@ def shfl(e: BlockWriter, m: Match) -> None:
 
 
 def write_both(e: BlockWriter, both: str) -> None:
-    """Assign a pair's elements to the destination `r` or `r|p`."""
+    """Assign the two elements of `both` to the destination `r` or `r|p`."""
     for i, (target, dtype) in enumerate(zip(paired(e.ins.operands[0]), ("u4", "p"), strict=False)):
         if target != "_":
             e.write(target, dtype, f"{both}[{i}]")
@@ -76,7 +76,7 @@ def elect(e: BlockWriter, m: Match) -> None:
 
 
 def call(e: BlockWriter, m: Match) -> None:
-    """Calls of vprintf(format, arguments) and __assertfail."""
+    """Emit a call of vprintf(format, arguments) or __assertfail; other calls are an error."""
     operands = list(e.ins.operands)
     result = operands.pop(0).strip("()") if operands[0][0] == "(" else ""
     name = operands[0]
@@ -94,7 +94,7 @@ def call(e: BlockWriter, m: Match) -> None:
         return
     if e.module.functions.get(name):
         e.fail(f"call of {name}: device functions are not supported; inline them into the kernel")
-    e.fail(f"call of {name}: only vprintf and __assertfail are known")
+    e.fail(f"call of {name}: only vprintf and __assertfail are supported")
 
 
 def nothing(e: BlockWriter, m: Match) -> None:

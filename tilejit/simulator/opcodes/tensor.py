@@ -21,7 +21,7 @@ def dealloc(e: BlockWriter, m: Match) -> None:
 
 
 def load(e: BlockWriter, m: Match) -> None:
-    """tcgen05.ld r, [taddr]{, immHalfSplitoff}."""
+    """Emit tcgen05.ld r, [taddr]{, immHalfSplitoff}."""
     parts = e.exactly(3 if m["shape"] == "16x32bx2" else 2)
     registers = vector(parts[0])
     where = form(e, m, registers, parts[1], parts[2] if len(parts) == 3 else "0")
@@ -32,7 +32,7 @@ def load(e: BlockWriter, m: Match) -> None:
 
 
 def store(e: BlockWriter, m: Match) -> None:
-    """tcgen05.st [taddr]{, immHalfSplitoff}, r."""
+    """Emit tcgen05.st [taddr]{, immHalfSplitoff}, r."""
     parts = e.exactly(3 if m["shape"] == "16x32bx2" else 2)
     registers = vector(parts[-1])
     where = form(e, m, registers, parts[0], parts[1] if len(parts) == 3 else "0")
@@ -41,7 +41,7 @@ def store(e: BlockWriter, m: Match) -> None:
 
 
 def form(e: BlockWriter, m: Match, registers: list[str], where: str, split: str) -> str:
-    """Return the arguments that select cells: shape, num, packed, split, address."""
+    """Return the arguments that select the cells of an access: shape, num, packed, split, address."""
     _, each, most = SHAPES[m["shape"]]
     num = int(m["num"])
     if num > most:

@@ -1,7 +1,4 @@
-"""wgmma: products of a warpgroup, with their fences, groups and waits.
-
-source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
-"""
+"""wgmma: products of a warpgroup, with their fences, groups and waits."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ _DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
 
 
 def shape(e: BlockWriter, m: Match) -> int:
-    """Check that a form exists, and return N."""
+    """Return N, after checking that the instruction exists for this shape and these types."""
     n, a, b, d = int(m["n"]), m["a"], m["b"], m["d"]
     integer = a in _INTEGERS
     pair = integer or a == b or all(x in _FP8 for x in (a, b))
@@ -34,14 +31,14 @@ def shape(e: BlockWriter, m: Match) -> int:
 
 
 def immediate(e: BlockWriter, operand: str, values: tuple[int, ...]) -> int:
-    """Return a constant operand, which must be one of `values`."""
+    """Return the value of a constant operand; fail unless it is one of `values`."""
     if operand not in [str(x) for x in values]:
         e.fail(f"{operand!r} must be one of {', '.join(map(str, values))}")
     return int(operand)
 
 
 def multiply(e: BlockWriter, m: Match) -> None:
-    """wgmma.mma_async d, a, b-desc, scale-d{, imm-scale-a, imm-scale-b}{, imm-trans-a}{, imm-trans-b}."""
+    """Emit wgmma.mma_async d, a, b-desc, scale-d{, imm-scale-a, imm-scale-b}{, imm-trans-a}{, imm-trans-b}."""
     n, a_type, element = shape(e, m), m["a"], m["d"]
     operands = list(e.ins.operands)
     in_registers = len(operands) > 1 and operands[1][0] == "{"
