@@ -58,7 +58,7 @@ def length(extents: Extents) -> Value | None:
 
 
 def attribute(ctx: Context, node: ast.Attribute) -> Value:
-    """Translate `base.name`."""
+    """Return the value of an attribute; raise KernelTypeError if its base doesn't have it."""
     base = ctx.evaluate(node.value)
     if isinstance(base, Constant):
         known = ctx.attributes.get((id(base), node.attr))

@@ -21,7 +21,7 @@ from .values import Closure, Constant, Method, ScopedOperation, Value, describe
 
 
 def call(ctx: Context, node: ast.Call) -> Value:
-    """Translate a call."""
+    """Return the result of a call; raise KernelTypeError or KernelSyntaxError if a kernel can't call the callee."""
     callee = ctx.evaluate(node.func)
     if isinstance(callee, ScopedOperation):
         return call_operation(ctx, node, callee)

@@ -1,4 +1,4 @@
-"""Open tiles whose layout a kernel reads: they get the layout that they would have in isolation."""
+"""Open tiles whose layout a kernel reads: they get the default layout of their shape and type."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .values import Memory
 
 
 def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
-    """Return the layout of the buffer, after fixing it if it is open. Errors get the location `span`."""
+    """Return the layout of the memory's buffer, after choosing one if it is open; LayoutError if it has no elements."""
     root = memory.buffer.root
     if is_empty(root.shape):
         raise LayoutError(
@@ -35,7 +35,7 @@ def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
 def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
     """Return the buffer with the layout that its root was fixed to, if any.
 
-    raises: LayoutError, without a location, for a view that reorders dimensions of a tile padded as a whole.
+    raises: LayoutError, without a location, for a view that moves dimensions of a tile that is padded as a whole.
     """
     if buffer.base is None:
         chosen = fixed.get(buffer.name)
@@ -50,7 +50,6 @@ def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
 
 
 def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) -> Buffer:
-    """As `laid_out`; errors get the location `span`."""
     try:
         return laid_out(buffer, fixed)
     except LayoutError as error:
@@ -59,7 +58,7 @@ def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) 
 
 
 def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
-    """Return the view, laid out like the given dimensions of its base."""
+    """Return the view, laid out as the dimensions `dims` of its base; None in `dims` is a dimension of extent 1."""
     shape = base.fixed_shape
     if dims == tuple(range(len(shape))):
         return replace(view, layout=base.layout, slots=base.slots)

@@ -25,7 +25,7 @@ def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
 def as_start(ctx: Context, node: ast.AST, start: Expr, taken: int | Expr, buffer: Buffer) -> Expr:
     """Return the start of a slice of `taken` elements in the buffer's index type.
 
-    A start above the range of int64 becomes the greatest int64: a slice with a negative start could reach elements.
+    A start above the range of int64 becomes the greatest int64, because a slice with a negative start could be valid.
     """
     if start.dtype is uint64 and buffer.index_dtype is int64 and taken != 1:
         start = build.minimum(start, full_range(int64)[1])

@@ -77,7 +77,6 @@ def _grid_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _asynchronous(row: Row) -> Handler:
-
     def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         if row.only == TENSOR_MEMORY_TARGETS:
             mem.need_tensor_memory(ctx, node)
@@ -120,7 +119,7 @@ def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return Constant(None)
 
 
-#: name -> handler; the other names are tile operations
+#: name -> handler; the other names are elementwise functions and reductions
 HANDLERS: dict[str, Handler] = {
     **{name: _axis(name) for name in ("cta_id", "num_ctas")},
     **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},

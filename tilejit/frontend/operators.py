@@ -88,7 +88,6 @@ def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: V
 
 
 def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
-    """Translate `is` and `is not` on compile-time values; a run-time value is never None."""
     wanted = isinstance(op, ast.Is)
     if isinstance(left, Constant) and isinstance(right, Constant):
         return Constant((left.value is right.value) == wanted)

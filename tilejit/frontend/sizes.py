@@ -1,4 +1,4 @@
-"""Size limits of compile-time values, checked before Python computes them where that is possible."""
+"""Size limits of compile-time values, checked before Python computes the values if their size can be estimated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import Any
 
 from ..errors import KernelTypeError
 
-#: the largest number of bits in an integer
 MAX_BITS = 4096
-#: the largest number of characters in a string, or of elements in a tuple, nested ones included
+#: the largest number of characters in a string, or of elements in a tuple and the tuples in it
 MAX_ELEMENTS = 65_536
 
 _HINT = "use smaller numbers, or compute the value outside the kernel and capture it"
@@ -37,10 +36,7 @@ def check_value(value: Any) -> None:
 
 
 def check_call(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Raise KernelTypeError if the arguments imply that the result of a function would be too large.
-
-    The estimate is a lower bound, so an accepted result may exceed the limits by a factor of a few hundred.
-    """
+    """Raise KernelTypeError if a lower bound on the size of the result of a call exceeds the limits."""
     check = _CHECKS.get(compute) if isinstance(compute, BuiltinFunctionType) else None
     if check is not None:
         check(*arguments, **keywords)
@@ -87,7 +83,6 @@ def _lshift(number: Any, by: Any) -> None:
 
 
 def _mod(text: Any, values: Any) -> None:
-    """Check a format such as `"%8d" % 3`."""
     if not isinstance(text, (str, bytes)):
         return
     _check_widths(text if isinstance(text, str) else text.decode("latin-1"))
