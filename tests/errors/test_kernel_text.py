@@ -229,7 +229,7 @@ TYPE_CASES = [
         "r = tj.alloc_local(4, A.dtype)\nfor i in range(n):\n    A[0, 0] = r.registers[«i»]",
         "compile-time indices", "static_range",
     ),
-    ("tj.cp_async.wait(«-1»)", "-1 unfinished groups", "wait"),
+    ("tj.cp_async.wait(«-1»)", "n must be at least 0; got -1", "wait"),
     ("tj.cp_async.wait(«n»)", "known at compile time", "literal"),
     ("x = not «tj.warp.copy»", "a condition must be a scalar; this is tj.warp.copy", "call it"),
     ("s = tj.alloc_shared(«(8, n)», tj.float32)", "must be known at compile time", "tj.constexpr"),

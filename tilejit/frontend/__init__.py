@@ -1,4 +1,4 @@
-"""Translation of a kernel's source to tile IR. `kernel.build`, which does it, is imported only to compile."""
+"""Translation of a kernel's source to tile IR by `kernel.build`, which is imported only to compile."""
 
 from .captures import captures, changes, functions, token
 from .parameters import NO_DEFAULT, Parameter, ParameterKind, parameters

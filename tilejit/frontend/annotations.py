@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         def __eq__(cls, other: object) -> bool: ...
         def __hash__(cls) -> int: ...
 
-    #: type checkers treat a scalar of a kernel as an int, which `min`, `range`, slices and tuple indices accept
+    #: type checkers treat a scalar of a kernel as an int, so that `min`, `range`, slices and tuple indices accept it
     _Number = int
     Index: TypeAlias = int | slice | EllipsisType | None
     Indices: TypeAlias = Index | tuple[Index, ...]
@@ -183,10 +183,7 @@ class Region:
         """Return the same memory in another shape, in row-major order; one extent may be -1."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """Return the element converted to `dtype`; the region must be a single element.
-
-        fp8 saturates unless `saturate` is False.
-        """
+        """Return the region's only element converted to `dtype`; fp8 saturates unless `saturate` is False."""
 
 
 class Tensor(Region):
@@ -212,7 +209,7 @@ class Gather:
 
     @property
     def shape(self) -> tuple[Scalar, ...]:
-        """The extents of the index, followed by the extents of the dimensions other than `axis`."""
+        """The extents of the index tile, followed by the extents of a row."""
 
     @property
     def size(self) -> Scalar:

@@ -20,7 +20,7 @@ from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, i
 
 
 def assign(ctx: Context, node: ast.Assign) -> bool:
-    """Translate `target = value`; always return True, because control continues."""
+    """Translate `target = value`; always return True: control continues."""
     name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else None
     value = ctx.evaluate_for(name, node.value)
     for target in node.targets:
@@ -91,7 +91,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
 
 
 def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
-    """Return the value; convert a number if a loop carries its name and the name started as a literal."""
+    """Return the value, in the loop-wide type of its name if it is a number and the name started as a literal."""
     carried = ctx.frame.carried.get(target.id)
     if carried is None:
         return value

@@ -50,10 +50,10 @@ def check(
     kernel: Kernel, buffer_choices: Mapping[str, BufferChoice], allocated_in: Mapping[str, tuple[Span, ...]],
     alternatives: Sequence[Buffer],
 ) -> None:
-    """Reject reads of slots whose buffer has been written since the slot was assigned; needs the complete tile IR.
+    """Raise KernelTypeError for a read of a slot whose buffer has been written since the slot was assigned.
 
-    buffer_choices: the slots, by buffer name. alternatives: the buffers of phis, by number.
-    allocated_in: the loops around each allocation, by buffer name. raises: KernelTypeError for the first invalid read.
+    buffer_choices: the slots and phis, by buffer name. alternatives: the buffers of phis, by number.
+    allocated_in: the loops around each allocation, by buffer name.
     """
     if not buffer_choices:
         return

@@ -24,8 +24,8 @@ _COMPARED = (bool, int, str, DType, TileLayout, Swizzle, LanguageName)
 def captures(source: KernelSource) -> Hashable:
     """Return a key of the captured values and of the text of every `@tj.function` that they reach.
 
-    Numbers are compared by type and bits; modules, classes and plain functions by name; other values by type and, if they
-    are hashable, by equality.
+    Numbers are compared by type and bits; modules, classes and plain functions by name; other values by type and, if
+    they are hashable, by equality.
     """
     return _captures(source, ())
 
@@ -125,7 +125,7 @@ def _visit_value(value: Any, visited: dict[KernelSource, None]) -> None:
 
 
 def changes(old: Hashable, new: Hashable) -> list[str]:
-    """Return one sorted line per captured value that differs between two keys of one function."""
+    """Return a sorted list with one line for each captured value that differs between two keys of one function."""
     was, now = (dict(key) for key in (old, new))  # type: ignore[call-overload]
     lines: list[str] = []
     for chain in now.keys() | was.keys():

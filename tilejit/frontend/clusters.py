@@ -108,7 +108,7 @@ def check_steps(kernel: Kernel) -> None:
 
 
 def _check_block(body: Block, rings: Mapping[str, int]) -> None:
-    """Check a block and the blocks in it. rings: `full` barrier -> the number of CTAs that release each stage."""
+    """Check a block and the blocks in it, see `check_steps`. rings: `full` barrier -> the CTAs that release it."""
     copied: set[str] = set()
     for stmt in body:
         for block in walk.blocks(stmt):

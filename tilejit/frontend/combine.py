@@ -31,7 +31,7 @@ _HINT = "it can only compute with its two arguments; do this before or after the
 def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DType], *, is_tuple: bool) -> Combine:
     """Return the expressions that a function computes from two values of `dtypes`, or two tuples if `is_tuple`.
 
-    raises: KernelTypeError if `value` isn't a function of two arguments that returns scalars and has only scalar code.
+    raises: KernelTypeError unless `value` is a function of two arguments, with only scalar code, that returns scalars.
     """
     closure = _closure(ctx, node, value)
     names = _parameters(ctx, node, closure)

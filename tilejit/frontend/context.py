@@ -99,7 +99,7 @@ class Tentative:
 
 @dataclass(slots=True)
 class Located:
-    """Context manager that gives an error without a location the location of `node`, which isn't being translated."""
+    """Context manager that gives an error without a location the location of `node`."""
 
     ctx: Context
     node: ast.AST
@@ -114,7 +114,7 @@ class Located:
 
 @dataclass(slots=True)
 class EmitInto:
-    """Context manager of `into` and `nested`; faster than a generator. deeper: the increment of `Context.depth`."""
+    """Context manager of `into` and `nested`, a class because that is faster. deeper: the increment of `depth`."""
 
     ctx: Context
     block: Draft
@@ -198,7 +198,6 @@ class Context:
     loop_kinds: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
     #: the number of literals that took a type other than their default (see `takes_type`)
     converted_literals: int = 0
-    #: the values of names from outside the kernel
     outside: dict[tuple[KernelSource, str], Value] = field(default_factory=dict)
     #: (id of a constant, attribute) -> the constant, which is kept alive so that its id stays valid, and the value
     attributes: dict[tuple[int, str], tuple[Constant, Value]] = field(default_factory=dict)

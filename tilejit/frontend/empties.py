@@ -32,7 +32,7 @@ def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
 
 
 def remaining(op: TileOp) -> TileOp:
-    """Return the operation, or for a reduction of no elements the fill with its identity; KernelTypeError without one."""
+    """Return the operation, or a fill for a reduction of no elements; KernelTypeError if it has no identity."""
     reduction = op.record.reduction
     if reduction is None and op.record is not REDUCE:
         return op

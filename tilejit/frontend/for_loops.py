@@ -87,7 +87,7 @@ def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
 
 
 def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: bool) -> Expr:
-    """Return a limit or the step of a range in the type `dtype`; if `down`, a negative constant is signed."""
+    """Return a limit or the step of a range in `dtype`; if `down`, a negative constant takes the signed type."""
     if isinstance(value, Constant):
         return ctx.literal(value.value, signed(dtype) if down and value.value < 0 else dtype, node)
     assert isinstance(value, Scalar)

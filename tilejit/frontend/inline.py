@@ -41,7 +41,7 @@ def make_closure(ctx: Context, node: ast.FunctionDef) -> Closure:
 
 
 def inline(ctx: Context, node: ast.Call, closure: Closure) -> Value:
-    """Translate a call by translating the body of the function at the call, and return its result."""
+    """Inline a call of `closure`, and return its result."""
     return run(ctx, node, closure, _arguments(ctx, node, closure))
 
 

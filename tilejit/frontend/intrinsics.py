@@ -90,7 +90,7 @@ def _asynchronous(row: Row) -> Handler:
 def _groups(ctx: Context, argument: ast.expr, row: Row) -> int:
     groups = ctx.integer(ctx.evaluate(argument), argument, "the number of groups that may be unfinished")
     if groups < 0:
-        raise ctx.type_error(argument, f"{groups} unfinished groups", "write wait(0) to wait for all groups")
+        raise ctx.type_error(argument, f"n must be at least 0; got {groups}", "write wait(0) to wait for all groups")
     among = None if row.leaves is None else row.arguments[row.leaves].among
     if among is not None and groups not in among:
         raise ctx.type_error(

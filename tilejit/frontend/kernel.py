@@ -39,7 +39,7 @@ def build(
     """
     span = source.span(source.node)
     if not 1 <= threads <= MAX_THREADS:
-        raise ResourceError(f"{threads} threads in a CTA", span=span, hint=f"a CTA has 1 to {MAX_THREADS} threads")
+        raise ResourceError(f"a CTA can't have {threads} threads", span=span, hint=f"use 1 to {MAX_THREADS} threads")
     if cluster is not None:
         _check_cluster(cluster, nonportable_cluster, span)
     entry = kernel_params(source, signature)

@@ -20,7 +20,7 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class ScalarKind:
-    """Scalars of one type. weak: only literals so far. data: True for int64 values that `facts.is_data` may accept."""
+    """Scalars of one type. weak: only literals so far. data: True if an int64 may be data, see `facts.is_data`."""
 
     dtype: DType
     weak: bool = False
@@ -75,9 +75,8 @@ def settled(kind: Kind) -> Kind:
 class Heads:
     """The kinds of loop-carried names at the head of a loop."""
 
-    #: the kinds before the loop
     entry: Mapping[str, Kind]
-    #: the assumed kinds at its head
+    #: the assumed kinds at the head of the loop
     kinds: Mapping[str, Kind]
     #: names that an earlier guess expected to keep one value, but that the body changed
     changing: frozenset[str] = frozenset()

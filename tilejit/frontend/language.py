@@ -263,5 +263,5 @@ def static_assert(condition: object, message: str = "") -> None:
     """
     if not condition:
         raise KernelTypeError(
-            f"static_assert failed{': ' + message if message else ''}", hint="change what the condition tests"
+            f"static_assert failed{': ' + message if message else ''}", hint="change the values that it tests"
         )

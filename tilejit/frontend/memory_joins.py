@@ -89,7 +89,7 @@ def _sources(ctx: Context, binding: Binding) -> tuple[Source, ...]:
 def kind_outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
     """Return the kind of a value for use after the loop or block that created it. last: one of its bindings.
 
-    The starts of a region become variables, because they may depend on names that the loop changes.
+    The parts of a region that aren't constant become variables, because they may depend on names that the loop changes.
     """
     if isinstance(kind, ItemsKind):
         assert isinstance(last.value, Items)

@@ -101,5 +101,5 @@ def static_assert_holds(ctx: Context, node: ast.Call) -> Value:
     message = optional(ctx, arguments.get("message"))
     if not holds:
         text = "" if message is None else f": {ctx.constant(message, node, 'the message')}"
-        raise ctx.type_error(node, f"static_assert failed{text}", "change what the condition tests")
+        raise ctx.type_error(node, f"static_assert failed{text}", "change the values that it tests")
     return Constant(None)

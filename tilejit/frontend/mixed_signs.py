@@ -55,10 +55,7 @@ def _compared(
 def _shifted(
     ctx: Context, node: ast.AST, name: str, values: Sequence[Value], apply: Apply, convert: Convert
 ) -> Value | None:
-    """Shift by a count of a wider type and the other signedness; return None for other types.
-
-    Clamping the count to [-1, width of x] doesn't change the result, and lets it be converted to x's type.
-    """
+    """Shift by a wider count of the other signedness, clamped to [-1, width of x]; return None for other types."""
     types = _types(values)
     if types is None or types[1].bits <= types[0].bits:
         return None
@@ -69,7 +66,7 @@ def _shifted(
     return apply(ctx, node, name, (x, convert(ctx, node, count, types[0])))
 
 
-#: operation -> its translation for operands of mixed signedness, which returns None if they need none
+#: operation -> its translation for mixed signedness, which returns None if the operands don't need it
 WITH_MIXED_SIGNS = {**dict.fromkeys(_EXCHANGED, _compared), "left_shift": _shifted, "right_shift": _shifted}
 
 

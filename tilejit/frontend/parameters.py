@@ -90,7 +90,7 @@ def _parameter(source: KernelSource, arg: ast.arg, default: Any, annotation: Any
     if annotation == Tensor | None:
         return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
     if isinstance(annotation, Spec):
-        message = f"the annotation of {arg.arg} is a tj.spec; its default pins the type of a parameter"
+        message = f"the annotation of {arg.arg} is a tj.spec, which must be the default of a parameter"
         raise _error(source, arg, message, f"write {arg.arg}: tj.Tensor = {ast.unparse(arg.annotation or arg)}")
     raise _error(source, arg, f"the annotation of {arg.arg} is {annotation!r}, which tilejit doesn't support")
 

@@ -86,7 +86,6 @@ def _abs(ctx: Context, node: ast.Call) -> Value:
 def _of_two(
     python: Callable[..., Any], run_time: Callable[[Context, ast.AST, list[Value]], Value]
 ) -> Callable[[Context, ast.Call], Value]:
-
     def handler(ctx: Context, node: ast.Call) -> Value:
         values = positional_values(ctx, node)
         folded = fold(ctx, node, python, values)
@@ -101,7 +100,7 @@ def _of_two(
 
 
 def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
-    """Return a / b, rounded up: (a + b - 1) // b for a positive constant b, unless the sum may overflow."""
+    """Return a / b, rounded up, by the cheapest formula whose intermediate values don't overflow."""
     a, b = values
     if isinstance(b, Constant) and isinstance(b.value, int) and b.value > 0:
         if isinstance(a, Scalar) and _has_room(a.expr, b.value - 1):
@@ -154,7 +153,7 @@ def _round(ctx: Context, node: ast.Call) -> Value:
     """Translate round(x): the nearest integer, ties to even, in the type of int(x)."""
     values = positional_values(ctx, node, has_keywords=True)
     if values and isinstance(values[0], Scalar) and len(values) + len(node.keywords) > 1:
-        raise ctx.type_error(node, "round of a run-time scalar takes no number of digits; it gives an integer",
+        raise ctx.type_error(node, "round of a run-time scalar takes no ndigits: it returns an integer",
                              "write tj.round(x * 100) / 100 for two digits")
     if len(values) != 1 or node.keywords or isinstance(values[0], Constant):
         return computed(ctx, node, round, values)

@@ -132,10 +132,7 @@ _SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "
 
 
 def _degree(expr: Expr, degrees: Mapping[str, int]) -> int:
-    """Return the degree of a value in the loop-carried variable: 0 if independent, 1 if a term of a sum, 2 otherwise.
-
-    degrees: the degrees of the variables, by name.
-    """
+    """Return the degree of a value in the loop-carried variable: 0 if independent, 1 if a term of a sum, else 2."""
     if isinstance(expr, Var):
         return degrees.get(expr.name, 0)
     if isinstance(expr, Cast):

@@ -32,7 +32,7 @@ def reduce(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     values = value.items if isinstance(value, Items) else (value,)
     if not 1 <= len(values) <= len(PAIRS):
         raise ctx.type_error(
-            arguments["x"], f"reduce of {len(values)} tiles", f"give one tile, or a tuple of 1 to {len(PAIRS)}"
+            arguments["x"], f"reduce can't take {len(values)} tiles", f"give one tile, or a tuple of 1 to {len(PAIRS)}"
         )
     sources = [_reducible(ctx, arguments["x"], REDUCE.name, each) for each in values]
     rank = len(sources[0].shape)

@@ -51,7 +51,6 @@ REBIND = "rebind the name: x = tj.where(condition, value, x), acc += a @ b; or a
 class _Slice:
     """A slice whose ends keep their own types, because the extent is computed before they are converted."""
 
-
     lower: Expr | None
     upper: Expr | None
     node: ast.AST

@@ -115,7 +115,7 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
 
 
 def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
-    """Return the common type of the typed values, or else of the literals, and True if the result is weak."""
+    """Return the common type of typed values, or else of literals, and True if it is weak; may raise KernelTypeError."""
     typed: list[DType] = []
     for value in values:
         if isinstance(value, Scalar) and not value.weak:
@@ -148,7 +148,7 @@ def _no_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> KernelTy
 
 
 def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
-    """Return the truth value of a number, a scalar or a tuple: a bool if it is known, else a bool_ expression."""
+    """Return the truth value, as a bool if it is known; KernelTypeError for a value without one, such as a tile."""
     value = as_scalar(ctx, node, value)
     if isinstance(value, Constant):
         return bool(value.value)

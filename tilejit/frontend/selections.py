@@ -49,7 +49,6 @@ def _possible(body: Block, phis: Iterable[str], alternatives: tuple[Buffer, ...]
 @dataclass(slots=True)
 class _Selection:
     ctx: Context
-    #: the numbers of the buffers that each phi can be
     possible: Mapping[str, list[int]]
     #: the views that replace views of phis
     views: list[BufferView] = field(default_factory=list)

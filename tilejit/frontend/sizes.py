@@ -12,8 +12,9 @@ from typing import Any
 
 from ..errors import KernelTypeError
 
+#: the largest number of bits in an integer
 MAX_BITS = 4096
-#: the largest number of characters in a string, or of elements in a tuple and the tuples in it
+#: the largest number of characters in a string, or of elements in a tuple, including nested tuples
 MAX_ELEMENTS = 65_536
 
 _HINT = "use smaller numbers, or compute the value outside the kernel and capture it"

@@ -41,7 +41,6 @@ class KernelSource:
 
     @property
     def text(self) -> str:
-        """The lines of the definition, with its decorators."""
         first = self.function.__code__.co_firstlineno
         return "\n".join(self.lines[first - 1 : self.node.end_lineno])
 

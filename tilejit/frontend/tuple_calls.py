@@ -57,7 +57,6 @@ def _len(ctx: Context, node: ast.Call) -> Value:
 
 
 def _of_tuples(python: Callable[..., Iterable[Any]]) -> Callable[[Context, ast.Call], Value]:
-
     def handler(ctx: Context, node: ast.Call) -> Value:
         arguments: list[Any] = []
         for value, argument in zip(positional_values(ctx, node, has_keywords=True), node.args, strict=True):

@@ -60,7 +60,7 @@ class Items:
     """A tuple."""
 
     items: tuple[Value, ...]
-    #: the number of values in the tuple and the tuples in it
+    #: the number of values in the tuple, including nested tuples
     size: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -157,7 +157,6 @@ class Rows:
     memory: Memory
     #: the dimension of the buffer along which the index selects
     dim: int
-    #: a local tile, or a scalar
     index: Memory | Expr
 
     @property
@@ -249,7 +248,7 @@ class RingStep:
 
 @lean(frozen=True, slots=True, eq=False)
 class Closure:
-    """A function that is inlined where it is called. frame: the enclosing function's; None for a `@tj.function`."""
+    """A function that is inlined where it is called. frame: of the enclosing function; None for a `@tj.function`."""
 
     node: ast.FunctionDef
     source: KernelSource
