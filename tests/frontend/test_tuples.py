@@ -85,8 +85,8 @@ REFUSED = [
     ("x = int(n, base=8)", "int runs at", ""),
     ("x = round(n / 3, 2)", "takes no ndigits", r"tj.round\(x \* 100\) / 100"),
     ("x = round(n / 3, ndigits=2)", "takes no ndigits", r"tj.round\(x \* 100\) / 100"),
-    ("for x in n:\n        pass", "a for loop goes over", r"loop over range\(n\)"),
-    ("for x in tj.cta.load(A[0:8]):\n        pass", "a for loop goes over", "compute with the whole tile"),
+    ("for x in n:\n        pass", "a for loop iterates over", r"loop over range\(n\)"),
+    ("for x in tj.cta.load(A[0:8]):\n        pass", "a for loop iterates over", "compute with the whole tile"),
 ]
 
 

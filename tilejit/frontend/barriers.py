@@ -121,7 +121,7 @@ def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         which = str(number.value) if isinstance(number, Const) else f"{low} or more" if low else f"{high} or less"
         raise ResourceError(
             f"named barrier {which} is out of range; named barriers are {first} to {last}: tj.cta_sync() uses 0, and "
-            f"tj.warpgroup_sync() uses those from {OF_WARPGROUPS} on", span=ctx.span(arguments["id"]),
+            f"tj.warpgroup_sync() uses {OF_WARPGROUPS} and above", span=ctx.span(arguments["id"]),
             hint="use a barrier in shared memory, tj.alloc_barrier()",
         )
     if low is None or high is None or low < first or high > last:
@@ -158,7 +158,7 @@ def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
 
 def _step(ctx: Context, node: ast.Subscript, ring: Ring, number: Expr) -> RingStep:
     if isinstance(number, Const) and number.value < 0:
-        raise ctx.type_error(node, f"step {number.value} of a ring; steps count from 0", "count the steps from 0")
+        raise ctx.type_error(node, f"a ring has no step {number.value}; steps count from 0", "count the steps from 0")
     span, stages = ctx.span(node), ring.stages
     # steps aren't negative, and unsigned division is cheaper
     unsigned = DTYPES[f"uint{max(number.dtype.bits, 32)}"]

@@ -20,7 +20,7 @@ from .singles import as_scalar
 from .source import assigned_names
 from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe
 
-_ITERABLE = "a for loop goes over range(...), tj.static_range(...) or a tuple"
+_ITERABLE = "a for loop iterates over range(...), tj.static_range(...) or a tuple"
 _MAX_UNROLLED = 4096
 #: an unrolled loop nest with this many iterations takes several seconds to compile
 _MAX_ITERATIONS = 16_384
@@ -96,8 +96,8 @@ def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: boo
 
 def _need_step(ctx: Context, node: ast.Call, step: Expr) -> None:
     if isinstance(step, Const):
-        raise ctx.type_error(node, "range with a step of 0", "give a step other than 0")
-    message = f"range with a step of 0: {ctx.frame.source.segment(node)}"
+        raise ctx.type_error(node, "range has a step of 0", "give a step other than 0")
+    message = f"range has a step of 0: {ctx.frame.source.segment(node)}"
     ctx.emit(Assert(build.op("not_equal", step, build.const(0, step.dtype)), message, span=ctx.span(node)))
 
 
@@ -163,7 +163,7 @@ def static_range(ctx: Context, node: ast.Call) -> Items:
     hint = "loop over range(...), or give a literal, a captured constant or a tj.constexpr parameter"
     limits = [ctx.integer(v, node, "a limit of tj.static_range", hint) for v in values]
     if limits[2] == 0:
-        raise ctx.type_error(node, "tj.static_range with a step of 0", "give a step other than 0")
+        raise ctx.type_error(node, "tj.static_range has a step of 0", "give a step other than 0")
     count = -((limits[0] - limits[1]) // limits[2])
     if count > _MAX_UNROLLED:
         raise ctx.type_error(

@@ -105,7 +105,8 @@ def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     count = ctx.integer(ctx.evaluate(argument), argument, "the number of registers")
     if not LEAST <= count <= MOST or count % STEP:
         raise ctx.type_error(
-            argument, f"{count} registers; a thread has {LEAST} to {MOST}, in steps of {STEP}", "give a multiple of 8"
+            argument, f"a thread can't have {count} registers; it has {LEAST} to {MOST}, in steps of {STEP}",
+            "give a multiple of 8",
         )
     if any(each.construct is Construct.LOOP for each in ctx.enclosures):
         raise ctx.type_error(node, "a warpgroup sets its registers once, outside loops", "move it before the loop")

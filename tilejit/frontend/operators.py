@@ -93,4 +93,4 @@ def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Va
         return Constant((left.value is right.value) == wanted)
     if any(isinstance(v, Constant) and v.value is None for v in (left, right)):
         return Constant(not wanted)
-    raise ctx.type_error(node, f"is compares {describe(left)} with {describe(right)}", "compare values with ==")
+    raise ctx.type_error(node, f"is can't compare {describe(left)} with {describe(right)}", "compare values with ==")

@@ -127,7 +127,7 @@ def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
     return Binding(Scalar(Var(value.expr.name, kind.dtype, data=kind.data), kind.weak), binding.span)
 
 
-#: operations whose result is no farther from zero than one of their operands
+#: operations whose result needs no more bits than one of their operands
 _SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "bitwise_and")
 
 

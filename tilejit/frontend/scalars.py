@@ -115,7 +115,7 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
 
 
 def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
-    """Return the common type of typed values, or else of literals, and True if it is weak; may raise KernelTypeError."""
+    """Return the type that typed values, or else literals, promote to, and True if weak; may raise KernelTypeError."""
     typed: list[DType] = []
     for value in values:
         if isinstance(value, Scalar) and not value.weak:

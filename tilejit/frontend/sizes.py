@@ -29,7 +29,7 @@ def check_elements(count: int, what: str = "tuple") -> None:
 
 
 def check_value(value: Any) -> None:
-    """Raise KernelTypeError for an integer or a string that is too large."""
+    """Raise KernelTypeError for an integer, a string or bytes above the size limits."""
     if isinstance(value, int):
         _check_bits(value.bit_length())
     elif isinstance(value, (str, bytes)):

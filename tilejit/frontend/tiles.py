@@ -69,7 +69,7 @@ def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
         if isinstance(layout, Open) and shared_scope(ctx, {op.scope, layout.scope}) is None:
             _need_one_owner(ctx, node, op)
             raise ctx.type_error(
-                node, f"{op.scope}.{op.name} of {tile.buffer.name}, a tile of a {layout.scope}",
+                node, f"{op.scope}.{op.name} can't take {tile.buffer.name}, a tile of a {layout.scope}",
                 f"call it on the scope that owns the tile: tj.{layout.scope}.{op.name}",
             )
     _need_one_owner(ctx, node, op)
@@ -106,7 +106,8 @@ def _need_one_owner(ctx: Context, node: ast.AST, op: TileOp) -> None:
     if private and spread and ctx.threads > 1:
         one, other = private[0], spread[0]
         raise ctx.type_error(
-            node, f"{op.scope}.{op.name} of {one}, a tile of a thread, and {other}, a tile of a {owners[other]}",
+            node,
+            f"{op.scope}.{op.name} can't combine {one}, a tile of a thread, and {other}, a tile of a {owners[other]}",
                 f"allocate {one} with a layout= that has thread axes; or store {other} to shared memory, and load each "
                 "thread's part of it with tj.thread.load",
         )
@@ -152,7 +153,8 @@ def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]
         other = next(scope for scope in reversed(scopes) if scope != one)
         count = ctx.threads // SCOPES[one].threads(ctx.threads)
         raise ctx.type_error(
-            node, f"{name} of a tile of a {other} and one of a {one}: each of the {count} {one}s has its own",
+            node,
+            f"{name} can't combine a tile of a {other} and a tile of a {one}: each of the {count} {one}s has its own",
             f"create both on one scope, for example with tj.{other}.load(...), or move one through shared memory",
         )
     return scope
