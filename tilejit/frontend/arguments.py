@@ -12,7 +12,6 @@ from .values import Constant, Value
 #: parameter name -> the expression that the call passes for it
 Arguments = dict[str, ast.expr]
 
-#: translates a call of an intrinsic, given its arguments
 Handler = Callable[[Context, ast.Call, Arguments], Value]
 
 #: parameter that is not implemented yet -> the hint

@@ -189,7 +189,6 @@ def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:
     raise foreign.no_attribute(ctx, node, value)
 
 
-#: kind of value -> the handler of its attributes; `_of_constant` handles constants
 _ATTRIBUTES: Mapping[type[Value], Callable[[Context, ast.Attribute, Any], Value]] = {
     Memory: _of_memory,
     Rows: _of_rows,

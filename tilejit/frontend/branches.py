@@ -61,7 +61,6 @@ def _joined(
 ) -> dict[str, Binding]:
     env = {**a, **b}
     slots: list[tuple[Slot, Value, Value]] = []
-    # most names are unchanged on both sides
     for name in [name for name in env if a.get(name) is not b.get(name)]:
         first, second = a.get(name), b.get(name)
         if first is None or second is None:

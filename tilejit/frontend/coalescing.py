@@ -34,7 +34,6 @@ def coalesced(body: Block, kept: Collection[str]) -> Block:
 
 
 def _moves(body: Block, kept: Collection[str]) -> list[TileOp]:
-    """Return the moves between mergeable tiles of equal layout, the most deeply nested first."""
     moves: list[tuple[int, TileOp]] = []
     for depth, move in _moves_by_depth(body, 0):
         dst, src = _ends(move)

@@ -33,10 +33,7 @@ def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
 
 
 def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
-    """Return the buffer with the layout that its root was fixed to, if any.
-
-    raises: LayoutError, without a location, for a view that moves dimensions of a tile that is padded as a whole.
-    """
+    """Return the buffer in its fixed layout, if any; LayoutError if a view moves dimensions of a tile padded as a whole."""
     if buffer.base is None:
         chosen = fixed.get(buffer.name)
         return buffer if chosen is None else replace(buffer, layout=chosen.layout, slots=chosen.slots)

@@ -154,7 +154,7 @@ def need_tensor_memory(ctx: Context, node: ast.AST) -> None:
 
 
 def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
-    """Return the calling thread's elements of a local tile, as a tile of rank 1."""
+    """Return the calling thread's elements of a whole local tile, as a tile of rank 1."""
     if not memory.is_local or not memory.is_whole:
         raise ctx.type_error(
                 node, f"only a whole local tile has .registers; this is {describe(memory)}",

@@ -43,7 +43,6 @@ class LoopTrial:
         return {name: self.kind(ctx, name, entry[name], self.changes(name)) for name in entry}
 
     def kind(self, ctx: Context, name: str, entry: Binding, changes: Sequence[Binding]) -> Kind:
-        """Return the kind of a name with the binding `entry` before the loop and `changes` at its iterations' ends."""
         kind = self._merged(ctx, name, entry, changes)
         if isinstance(kind, ScalarKind) and kind.dtype is int64 and not kind.data and self._grows(name, changes):
             return replace(kind, data=True)
@@ -88,10 +87,7 @@ class LoopTrial:
 def through_copies(
     ctx: Context, shown: Mapping[str, Kind], entry: Mapping[str, Binding], result: LoopTrial
 ) -> dict[str, Kind]:
-    """Return the observed kinds, propagated through copies: a name that is assigned another name takes its type.
-
-    Without this, a chain `a = b`, `b = c`, ... would need one translation per name.
-    """
+    """Return the observed kinds, propagated through copies, so that a chain of copies takes one retranslation."""
     heads: dict[Expr, str] = {slot.var: name for name, slot in result.slots.items() if isinstance(slot, ScalarSlot)}
     sources = {
         name: [heads.get(b.value.expr) if isinstance(b.value, Scalar) else None for b in result.changes(name)]

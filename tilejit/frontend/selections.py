@@ -106,7 +106,6 @@ class _Selection:
 
 
 def _pairs(phi: Buffer, alternative: Buffer) -> dict[int | Var, int | Var]:
-    """Return a map from the variables in a phi's shape and strides to the extents and strides of one of its buffers."""
     pairs: dict[int | Var, int | Var] = dict(zip(phi.shape, alternative.shape, strict=True))
     if isinstance(phi.layout, Strided) and isinstance(alternative.layout, Strided):
         pairs |= dict(zip(phi.layout.strides, alternative.layout.strides, strict=True))

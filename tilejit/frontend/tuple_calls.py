@@ -93,7 +93,6 @@ def _tuple(ctx: Context, node: ast.Call) -> Value:
 
 
 def _sum(ctx: Context, node: ast.Call) -> Value:
-    """Translate `sum(items, start=0)`, which adds the items of a tuple from left to right."""
     values = positional_values(ctx, node, has_keywords=True)
     if [keyword.arg for keyword in node.keywords] == ["start"]:
         values.append(ctx.evaluate(node.keywords[0].value))

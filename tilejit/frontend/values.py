@@ -366,7 +366,7 @@ def unsuitable(what: str, value: Value, *, is_constant: bool = False) -> tuple[s
 
 
 def describe(value: Value) -> str:
-    """Return the description of a value in messages."""
+    """Return a noun phrase that describes a value in messages."""
     if isinstance(value, Constant):
         return f"the constant {shown(value.value)}"
     if isinstance(value, Scalar):

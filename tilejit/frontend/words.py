@@ -257,7 +257,6 @@ def _atomics() -> Iterator[Intrinsic]:
         )
 
 
-#: name -> (meaning, example)
 _ASYNCHRONOUS = {
     "bulk.wait": ("Wait until at most n groups of bulk copies of this thread are unfinished",
                   "tj.bulk.wait_read(1)\ntj.bulk.wait(0)"),
