@@ -143,7 +143,7 @@ class Region:
 
     @property
     def layout(self) -> TileLayout:
-        """The layout; KernelTypeError unless this is a whole buffer whose strides are known at compile time."""
+        """The layout; raises KernelTypeError unless this is a whole buffer with strides known at compile time."""
 
     @property
     def T(self) -> Region:

@@ -102,7 +102,7 @@ def _count(parameters: tuple[str, ...]) -> str:
 
 
 def optional(ctx: Context, argument: ast.expr | None) -> Value | None:
-    """Evaluate an optional argument; None if it is missing or None."""
+    """Return the value of an optional argument; None if the argument is missing or None."""
     if argument is None:
         return None
     value = ctx.evaluate(argument)

@@ -91,7 +91,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
 
 
 def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
-    """Return the value, in the loop-wide type of its name if it is a number and the name started as a literal."""
+    """Return `value`, a number in the loop-wide type of the target if the target is carried and began as a literal."""
     carried = ctx.frame.carried.get(target.id)
     if carried is None:
         return value

@@ -93,7 +93,7 @@ def choose(
 def chosen(
     ctx: Context, node: ast.AST, cond: Expr, then: tuple[Draft, Value], orelse: tuple[Draft, Value], name: str
 ) -> Value:
-    """As `choose`, for two values, each with the statements that compute it; KernelTypeError if their types differ."""
+    """As `choose`, for values with the statements that compute them; raise KernelTypeError if the values conflict."""
     span = ctx.span(node)
     (yes, a), (no, b) = then, orelse
     kind = settled(merge(ctx, "the value", (Binding(a, span), Binding(b, span))))

@@ -88,7 +88,7 @@ class _Classes:
 
 
 def _shared(body: Block, classes: _Classes, unread: Collection[int]) -> Block:
-    """Return the statements with one buffer per class. unread: the ids of the moves whose results are never read."""
+    """Return the statements with one buffer per class, without needless moves. unread: the ids of moves to drop."""
     first: dict[int, Buffer] = {}
     others: dict[str, Buffer] = {}
     dropped: dict[int, tuple[Stmt, ...]] = {}

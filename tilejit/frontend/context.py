@@ -152,8 +152,8 @@ _LARGEST_FLOAT = int(sys.float_info.max)
 class Context:
     """The state that all translation functions share.
 
-    The fields up to `unrolled` are settings and the current position, which every construct restores. Those up to
-    `fixed` are the output, which changes only through the journal, so that a trial can be rolled back.
+    The fields up to `unrolled` are settings and the current position, which every construct restores. The next fields,
+    up to `fixed`, are the output, which changes only through the journal, so that a trial can be rolled back.
     """
 
     #: node type -> translator; both tables cover every node type
@@ -276,7 +276,7 @@ class Context:
 
     @contextmanager
     def trial(self) -> Iterator[Tentative]:
-        """Translate speculatively into a new block; discard it and undo the journaled changes unless they are kept."""
+        """Translate speculatively into a new block; unless the trial is kept, discard it and undo journaled changes."""
         reading, changes, block = Tentative(), len(self.journal.undo), Draft()
         with self.into(block):
             yield reading
@@ -340,7 +340,7 @@ class Context:
         return choice if choice is not None and choice.is_phi else None
 
     def takes_type(self, value: Value, dtype: DType, *, matters: bool = False) -> None:
-        """Count a converted literal if `matters`, or if `value` is a weak scalar of another type than `dtype`."""
+        """Count a converted literal if `matters`, or if `value` is a weak scalar whose type isn't `dtype`."""
         if matters or (isinstance(value, Scalar) and value.weak and value.dtype != dtype):
             self.converted_literals += 1
 
@@ -380,7 +380,7 @@ class Context:
 
 
 def fitting(number: bool | int | float, dtype: DType) -> Const:
-    """Return a number as a constant of `dtype`, rounded to a float type; KernelTypeError if `dtype` can't hold it."""
+    """Return a number as a constant of `dtype`, rounded for a float type; raise KernelTypeError if it doesn't fit."""
     if not dtype.is_integer:
         if dtype.is_float and isinstance(number, int) and abs(number) > _LARGEST_FLOAT:
             raise KernelTypeError(

@@ -1,4 +1,4 @@
-"""Operations on tiles without elements, whose buffers are never allocated and which no IR operation uses."""
+"""Operations on tiles without elements: such tiles are never allocated, and no IR operation uses them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
 
 
 def remaining(op: TileOp) -> TileOp:
-    """Return the operation, or a fill for a reduction of no elements; KernelTypeError if it has no identity."""
+    """Return the operation, or a fill for a reduction of no elements; raise KernelTypeError without an identity."""
     reduction = op.record.reduction
     if reduction is None and op.record is not REDUCE:
         return op

@@ -66,8 +66,7 @@ def close(
 ) -> None:
     """Emit a translated enclosure as an IR loop, fill in its exits, and bind names for the code after it.
 
-    names: the names that the enclosure assigns. before: the bindings at its head. kinds: the result of `exit_kinds`.
-    kept: the slots of the loop-carried names.
+    names: the names that it assigns. before: the bindings at its head. kinds: see `exit_kinds`. kept: the loop's slots.
     """
     span = enclosure.span
     slots = dict(kept or {}) | {name: make_slot(ctx, name, kind, None, span) for name, kind in kinds.items()}

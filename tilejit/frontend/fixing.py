@@ -18,7 +18,7 @@ from .values import Memory
 
 
 def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
-    """Return the layout of the memory's buffer, after choosing one if it is open; LayoutError if it has no elements."""
+    """Return the layout of a tile's buffer, chosen now if it is open; raise LayoutError if it has no elements."""
     root = memory.buffer.root
     if is_empty(root.shape):
         raise LayoutError(
@@ -33,7 +33,7 @@ def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
 
 
 def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
-    """Return the buffer in its fixed layout, if any; LayoutError if a view moves dimensions of a tile padded as a whole."""
+    """Return the buffer in its fixed layout, if any; raise LayoutError if a view moves dimensions padded as one."""
     if buffer.base is None:
         chosen = fixed.get(buffer.name)
         return buffer if chosen is None else replace(buffer, layout=chosen.layout, slots=chosen.slots)

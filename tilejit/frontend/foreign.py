@@ -74,7 +74,6 @@ def hint_for_name(ctx: Context, node: ast.Name) -> str | None:
 
 
 def _of_ours(written: str) -> str | None:
-    """Return the hint for a name of another library that tilejit also has or plans to have; None for other names."""
     name = written.rpartition(".")[2]
     if name in NOT_YET:
         return f"{NOT_YET[name].meaning}: not available in this version; {NOT_YET[name].instead}"

@@ -83,7 +83,7 @@ def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span)
 
 
 def _without_unread(body: Block) -> Block:
-    """Return the statements without the old values that atomic updates return, if they are never read."""
+    """Return the statements without the old values that atomic updates return but the kernel never reads."""
     if not walk.each(body, Atomic) and ATOMIC.name not in [op.name for op in walk.each(body, TileOp)]:
         return body
     every = walk.statements(body)

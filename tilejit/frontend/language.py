@@ -225,7 +225,7 @@ def cdiv(a: int, b: int) -> int:
 
 
 def tile_order(t: int, shape: Sequence[int], group: int = 8) -> tuple[int, int]:
-    """Return the (row, column) of tile `t` in an order that keeps tiles with close numbers close in the grid.
+    """Return the (row, column) of tile `t` in an order in which tiles with close numbers are close in the grid.
 
     Tiles are numbered column by column within a group of rows, then in the next group; the last group may have fewer
     rows. CTAs that run at the same time therefore share rows and columns in the cache.

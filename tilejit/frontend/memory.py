@@ -290,7 +290,6 @@ def shape_of(ctx: Context, given: ast.expr, size: int) -> tuple[int, ...]:
 
 
 def _known_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout:
-    """As `_sliced_layout`, but raise KernelTypeError if the strides are run-time values."""
     if isinstance(memory.buffer.layout, Strided):
         raise ctx.type_error(
             node, f"{memory.buffer.name} has run-time strides: it can't take another shape",
@@ -322,7 +321,7 @@ def _pinned(memory: Memory) -> str:
 
 
 def regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
-    """Return the layout over another shape of the same size; LayoutError if its iterators don't divide accordingly."""
+    """Return the layout over another shape of equal size; raise LayoutError if its iterators don't divide as needed."""
     if groups_to(layout.shard, shape):
         return layout
     joined = layout.canonical(fuse=False)

@@ -26,7 +26,6 @@ _OF_NEGATIVE = ("less", "less_equal", "not_equal")
 
 
 def _types(values: Sequence[Value]) -> tuple[DType, DType] | None:
-    """Return the types of two scalars or two tiles if they mix signed and unsigned; otherwise None."""
     x, y = values
     are_tiles = isinstance(x, Memory) and isinstance(y, Memory)
     are_scalars = isinstance(x, Scalar) and isinstance(y, Scalar) and not x.weak and not y.weak

@@ -60,7 +60,7 @@ def _from_outside(ctx: Context, frame: Frame, node: ast.Name) -> Value:
 
 
 def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str = "") -> Value:
-    """Return a Python object from outside the kernel as a value; KernelTypeError for arrays and mutable containers.
+    """Return an outside Python object as a value; raise KernelTypeError for an array or a mutable container.
 
     name: the name in errors; by default the text of the node. item: the subscript of `value` in that name, as in `[0]`.
     """

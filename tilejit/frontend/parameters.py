@@ -48,7 +48,10 @@ class Parameter:
 
 
 def parameters(source: KernelSource) -> tuple[Parameter, ...]:
-    """Return a kernel's parameters; KernelSyntaxError for a method, * or **, KernelTypeError for a bad annotation."""
+    """Return a kernel's parameters, in order.
+
+    raises: KernelSyntaxError for a method, *args or **kwargs; KernelTypeError for an unsupported annotation.
+    """
     a = source.node.args
     first = next(iter((*a.posonlyargs, *a.args)), None)
     inside = source.function.__qualname__.rpartition(".")[0]

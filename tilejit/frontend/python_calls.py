@@ -125,7 +125,10 @@ def _has_room(x: Expr, more: int) -> bool:
 
 
 def _conversion(python: Callable[..., Any], dtype: DType, wide: DType) -> Callable[[Context, ast.Call], Value]:
-    """Return the handler of int, float or bool: x keeps a type of that kind, else becomes `dtype`, or `wide` if 64-bit."""
+    """Return the handler of int, float or bool, which converts to `dtype`, or to `wide` from 64 bits.
+
+    int(x) of an integer and float(x) of a float keep the type.
+    """
 
     def handler(ctx: Context, node: ast.Call) -> Value:
         if node.keywords:

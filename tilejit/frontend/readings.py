@@ -39,7 +39,6 @@ class LoopTrial:
         return [env[name] for env in (*self.continues, *self.ends) if env[name].value != kept]
 
     def shown(self, ctx: Context, entry: Mapping[str, Binding]) -> dict[str, Kind]:
-        """Return the kinds, as observed in this translation, of the names that have a value before the loop."""
         return {name: self.kind(ctx, name, entry[name], self.changes(name)) for name in entry}
 
     def kind(self, ctx: Context, name: str, entry: Binding, changes: Sequence[Binding]) -> Kind:
@@ -114,7 +113,7 @@ def through_copies(
 
 
 def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
-    """Return the binding, with the type in `kind` if its value is a variable and `kind` is a scalar kind."""
+    """Return the binding; if its value is a variable and `kind` is a scalar kind, with the type in `kind`."""
     value = binding.value
     if not isinstance(kind, ScalarKind) or not isinstance(value, Scalar) or not isinstance(value.expr, Var):
         return binding

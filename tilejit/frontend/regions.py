@@ -407,7 +407,7 @@ def _title(memory: Memory, dim: int) -> str:
 def _assert_inside(
     ctx: Context, node: ast.AST, memory: Memory, dim: int, start: Expr, taken: int | Expr | None
 ) -> None:
-    """In checked builds, test that a part is inside its region. taken: the extent of the part; None for an index."""
+    """Emit a bounds check that a part is inside its region. taken: the extent of the part; None for an index."""
     extent = memory.extents[dim]
     if not isinstance(extent, int) or not isinstance(taken, (int, NoneType)):
         return
@@ -424,7 +424,7 @@ def _assert_inside(
 
 
 def expanded(ctx: Context, expr: Expr) -> Expr:
-    """Return the expression with up to `_BUDGET` nodes expanded by definitions, so that terms of differences cancel."""
+    """Return the expression with variables replaced by definitions, up to `_BUDGET` nodes, so that terms can cancel."""
     budget = [_BUDGET]
 
     def walk(e: Expr) -> Expr:
@@ -523,7 +523,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
 
 
 def element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
-    """Return an element as an operand of a load or store; KernelTypeError if the tile is distributed or empty."""
+    """Return an element as an operand of a load or store; raise KernelTypeError for a distributed or empty tile."""
     scope = owner_scope(memory.buffer) if memory.is_local else THREAD.name
     if scope != THREAD.name:
         raise ctx.type_error(

@@ -44,7 +44,10 @@ def fold(
     ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Sequence[Value],
     keywords: Mapping[str, Any] = _NO_KEYWORDS,
 ) -> Value | None:
-    """Return the result of `compute` on compile-time values; None for a run-time value, KernelTypeError if it fails."""
+    """Return the result of `compute` on compile-time values; None if a value is known only at run time.
+
+    raises: KernelTypeError if `compute` raises an error, or if its result would be too large.
+    """
     arguments: list[Any] = []
     for value in values:
         if isinstance(value, Constant):
@@ -68,7 +71,6 @@ def fold(
 
 
 def _usage(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> str:
-    """Return the hint for arguments that don't match the signature; empty if they match."""
     if not isinstance(compute, FunctionType):
         return ""
     signature = inspect.signature(compute)
@@ -81,7 +83,7 @@ def _usage(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapp
 
 
 def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
-    """Return the result of an elementwise operation on scalars; KernelTypeError for an integer division by 0."""
+    """Return the result of an elementwise operation on scalars; raise KernelTypeError for an integer division by 0."""
     arguments, weak = settle(ctx, node, name, values)
     result = build.op(name, *arguments)
     if name not in DIVISIONS:
@@ -115,7 +117,10 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
 
 
 def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
-    """Return the type that typed values, or else literals, promote to, and True if weak; may raise KernelTypeError."""
+    """Return the promoted type of the typed values, or else of the literals, and True if the result is weak.
+
+    raises: KernelTypeError, without a location, if the types have no common type.
+    """
     typed: list[DType] = []
     for value in values:
         if isinstance(value, Scalar) and not value.weak:
@@ -148,7 +153,7 @@ def _no_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> KernelTy
 
 
 def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
-    """Return the truth value, as a bool if it is known; KernelTypeError for a value without one, such as a tile."""
+    """Return the truth value, as a bool if it is known; raise KernelTypeError for a tile, a region or a barrier."""
     value = as_scalar(ctx, node, value)
     if isinstance(value, Constant):
         return bool(value.value)
@@ -186,7 +191,7 @@ def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: b
 
 
 def held(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Scalar:
-    """As `convert`, for a store to memory; KernelTypeError also for a literal with a fraction in integer memory."""
+    """As `convert`, for a store to memory; also raise KernelTypeError for a fractional literal in integer memory."""
     if dtype.is_integer and isinstance(value, Constant) and isinstance(value.value, float):
         number = value.value
         if math.isfinite(number) and number != int(number):

@@ -76,7 +76,6 @@ class _Selection:
         return chain
 
     def _of(self, phi: Buffer, number: int, stmt: TileOp | Let) -> tuple[Stmt, ...]:
-        """Return the statement for one buffer of a phi; a loaded value is assigned to the original variable."""
 
         def buffer(old: Buffer) -> Buffer:
             return self._instead(old, phi, number) if old.root.name == phi.name else old

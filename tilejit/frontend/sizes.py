@@ -106,7 +106,6 @@ def _check_widths(spec: str) -> None:
 
 
 def _round(number: Any, ndigits: Any = None) -> None:
-    """Check the rounding of an integer to a power of ten, which computes 10**-ndigits."""
     if isinstance(number, int) and isinstance(ndigits, int) and ndigits < 0:
         _check_bits(-3 * ndigits)
 

@@ -100,7 +100,6 @@ def _held(ctx: Context, place: Memory, varying: Varying) -> Expr:
 
 
 def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
-    """Copy a tile into a slot, and record that the slot may hold the tile's buffer."""
     name, source = slot.buffer.name, value.buffer.root
     if source.name in ctx.allocated_in or source.name in ctx.buffer_choices or name in ctx.buffer_choices:
         before = ctx.buffer_choices.get(name, BufferChoice(name.partition(".")[0], ()))
@@ -111,7 +110,7 @@ def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
 
 
 def value_of(slot: Slot, *, typed: bool = False) -> Value:
-    """Return the value of a name that is kept in a slot. typed: the value is never weak."""
+    """Return the value of a name that is kept in a slot. typed: True if the value must not be weak."""
     if isinstance(slot, ScalarSlot):
         return Scalar(slot.var, slot.weak and not typed)
     if isinstance(slot, (TileSlot, PlaceSlot)):
@@ -122,7 +121,7 @@ def value_of(slot: Slot, *, typed: bool = False) -> Value:
 
 
 def _coerced(ctx: Context, value: Value, dtype: DType, span: Span) -> Expr:
-    """Return a number, scalar or rank-0 tile as an expression of `dtype`; KernelTypeError if a number doesn't fit."""
+    """Return a number, scalar or rank-0 tile as an expression of `dtype`; raise KernelTypeError if it doesn't fit."""
     if isinstance(value, Memory):
         value = scalar_of(ctx, value, span)
     if isinstance(value, Scalar):

@@ -128,7 +128,6 @@ def _no_function(value: Any) -> KernelSyntaxError:
 
 
 def _characters(text: str, utf8_column: int) -> int:
-    """Convert a column of the syntax tree, which counts UTF-8 bytes, to characters."""
     return len(text.encode()[:utf8_column].decode(errors="ignore"))
 
 

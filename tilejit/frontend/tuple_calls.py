@@ -44,7 +44,6 @@ def computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: S
 
 
 def _len(ctx: Context, node: ast.Call) -> Value:
-    """Translate `len(x)`: the first extent of memory or gathered rows, or the length of a tuple or a constant."""
     values = positional_values(ctx, node)
     if len(values) == 1 and isinstance(values[0], Items):
         return Constant(len(values[0].items))

@@ -248,7 +248,7 @@ class RingStep:
 
 @lean(frozen=True, slots=True, eq=False)
 class Closure:
-    """A function that is inlined where it is called. frame: of the enclosing function; None for a `@tj.function`."""
+    """A function that is inlined at its calls. frame: the frame of the enclosing function, None for `@tj.function`."""
 
     node: ast.FunctionDef
     source: KernelSource
@@ -399,7 +399,7 @@ def _shown(extents: Sequence[int | Expr | None]) -> str:
 
 
 def as_python(value: Value) -> Any:
-    """Return the Python value of a constant or a tuple of constants; ValueError for anything else."""
+    """Return the Python value of a constant or a tuple of constants; raise ValueError for anything else."""
     if isinstance(value, Constant):
         return value.value
     if isinstance(value, Items):
@@ -408,7 +408,7 @@ def as_python(value: Value) -> Any:
 
 
 def from_python(value: Any) -> Value:
-    """Return a Python object as a value; tuples become `Items`. KernelTypeError for a value that is too large."""
+    """Return a Python object as a value, a tuple as `Items`; raise KernelTypeError for a value that is too large."""
     if type(value) is tuple:
         check_elements(len(value))
         return Items(tuple(from_python(item) for item in value))

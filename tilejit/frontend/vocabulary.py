@@ -226,7 +226,6 @@ def _operation(scope: Scope, name: str) -> Intrinsic:
 
 
 def _example(scope: Scope, call: TileOperation | Shorthand) -> str:
-    """Return the example of a call, on `scope` unless it depends on the scope for which it is written."""
     if _REGISTERS.search(call.example):
         return call.example
     example = re.sub(r"tj\.(?:thread|warp|warpgroup|cta)\.", f"tj.{scope}.", call.example)
