@@ -35,7 +35,7 @@ SYNTAX_CASES = [
     ("x = «[1, 2]»", "a list", "write a tuple"),
     ("«raise ValueError»", "raise", "assert condition"),
     ("«yield n»", "yield", "store into a buffer"),
-    ("for i in «A»:\n    pass", "a for loop goes over range(...)", "loop over range(len(A))"),
+    ("for i in «A»:\n    pass", "a for loop iterates over range(...)", "loop over range(len(A))"),
     ("for i in range(3):\n    pass\nelse:\n    «A[0, 0] = 1»", "else of a loop", "set a flag"),
     ("while n > 0:\n    break\nelse:\n    «pass»", "else of a loop", "set a flag"),
     ("«match n:»\n    case 1:\n        pass", "match", "if and elif"),
@@ -55,7 +55,7 @@ SYNTAX_CASES = [
     ("x = tj.exp(«*n»)", "* and **", "write the arguments out"),
     ("x = «plain(n)»", "plain Python function", "@tj.function"),
     ("x = «3j»", "3j", "floats"),
-    ("x = «range(3)»", "range is only for loops", "for i in range(...)"),
+    ("x = «range(3)»", "range can only be used in a for loop", "for i in range(...)"),
     ("return «3»", "kernels return no value", "to an array argument"),
 ]
 
@@ -161,11 +161,12 @@ TYPE_CASES = [
     ("x = «A @ B»", "@ takes local tiles; got a global region", "x = tj.cta.load(region)"),
     (
         "x = tj.warp.load(A[0, 0:64])\ny = tj.cta.load(B[0, 0:64])\nz = «x + y»",
-        "add of a tile of a cta and one of a warp: each of the 2 warps has its own", "create both on one scope",
+        "add can't combine a tile of a cta and a tile of a warp: each of the 2 warps has its own",
+        "create both on one scope",
     ),
     (
         "x = tj.warp.load(A[0, 0:64])\n«tj.cta.store(B[0, 0:64], x)»",
-        "cta.copy of x, a tile of a warp", "call it on the scope that owns the tile: tj.warp.copy",
+        "cta.copy can't take x, a tile of a warp", "call it on the scope that owns the tile: tj.warp.copy",
     ),
     ("x = tj.cta.load(A[0:4, 0:8])\ny = «x + x.T»", "shapes (4, 8) and (8, 4) don't broadcast", "x[:, None]"),
     ("x = tj.cta.load(A[0, 0:8], mask=«A»)", "mask= takes local tiles; got a global region", "tj.cta.load(region)"),
@@ -229,7 +230,7 @@ TYPE_CASES = [
         "r = tj.alloc_local(4, A.dtype)\nfor i in range(n):\n    A[0, 0] = r.registers[«i»]",
         "compile-time indices", "static_range",
     ),
-    ("tj.cp_async.wait(«-1»)", "-1 unfinished groups", "wait"),
+    ("tj.cp_async.wait(«-1»)", "n must be at least 0; got -1", "wait"),
     ("tj.cp_async.wait(«n»)", "known at compile time", "literal"),
     ("x = not «tj.warp.copy»", "a condition must be a scalar; this is tj.warp.copy", "call it"),
     ("s = tj.alloc_shared(«(8, n)», tj.float32)", "must be known at compile time", "tj.constexpr"),
@@ -260,7 +261,7 @@ TYPE_CASES = [
     ),
     ("for i in «tj.static_range(n)»:\n    pass", "must be known at compile time", "tj.constexpr"),
     ("for i in «tj.static_range(100000)»:\n    pass", "unrolls 100000 iterations; the limit is 4096", "range(...)"),
-    ("for i in «range(n, 3, 0)»:\n    pass", "range with a step of 0", "other than 0"),
+    ("for i in «range(n, 3, 0)»:\n    pass", "range has a step of 0", "other than 0"),
     ("«tj.static_assert(False, 'this')»", "static_assert failed: this", "condition"),
     ("tj.static_assert(«n > 0»)", "static_assert needs a condition that is known at compile time", "use assert"),
 ]
@@ -518,7 +519,7 @@ def test_a_tile_of_each_thread_beside_one_of_many_isn_t_sent_from_scope_to_scope
     error, marked = refused(
         kernel_text(f"{PRIVATE}y = {spread}\n«tj.{scope}.copy(r, y)»"), default_arguments()
     )
-    words = f"{scope}.copy of r, a tile of a thread, and y, a tile of a cta"
+    words = f"{scope}.copy can't combine r, a tile of a thread, and y, a tile of a cta"
     check(error, marked, TYPE, words, "allocate r with a layout= that has thread axes")
     through = "s = tj.alloc_shared((4, 8), tj.float32)\ntj.cta.store(s, y)\ntj.cta_sync()\nr = tj.thread.load(s)"
     namespace, _ = execute(kernel_text(f"y = {spread}\n{through}"))

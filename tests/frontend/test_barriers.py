@@ -75,7 +75,7 @@ REFUSED = [
     ("«many».wait(0)", "many is 4 barriers", "many[i]"),
     ("«b[1]».wait(0)", "b is one barrier", "stages=4"),
     ("«many[4]».wait(0)", "index 4 is outside many, which is 4 barriers", "from 0 to 3"),
-    ("«ring[-1]».wait()", "step -1 of a ring", "from 0"),
+    ("«ring[-1]».wait()", "a ring has no step -1", "from 0"),
     ("«b.fill»(0)", "a barrier has no attribute fill", "expect, test, wait"),
     ("«ring.full»", "a ring of 3 stages has no attribute full", "ring[i]"),
     ("«ring[n].full.release»()", "a barrier has no attribute release", "a consumer calls ring[i].wait()"),

@@ -209,7 +209,7 @@ WRONG = {
         "def f(a, b):\n    return a", "«tj.reduce((x, tj.cta.zeros((32, 4), tj.float32)), 1, f)»",
         "the tiles have shapes (32, 48) and (32, 4)",
     ),
-    "five tiles": ("def f(a, b):\n    return a", "tj.reduce(«(x, x, x, x, x)», 1, f)", "reduce of 5 tiles"),
+    "five tiles": ("def f(a, b):\n    return a", "tj.reduce(«(x, x, x, x, x)», 1, f)", "reduce can't take 5 tiles"),
     "memory": ("def f(a, b):\n    return a", "tj.reduce(«A», 1, f)", "reduce takes local tiles; got a global region"),
     "a scalar": ("def f(a, b):\n    return a", "tj.reduce(«n», 1, f)", "reduce reduces a local tile; this is a scalar"),
     "fp8": (

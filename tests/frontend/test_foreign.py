@@ -161,7 +161,7 @@ def test_so_are_names_of_a_library_that_is_imported(statement: str, hint: str) -
 
 
 def test_a_range_is_allowed_in_for_loops_only() -> None:
-    with pytest.raises(tj.KernelSyntaxError, match="range is only for loops"):
+    with pytest.raises(tj.KernelSyntaxError, match="range can only be used in a for loop"):
         tile_ir("def k(A):\n    r = range(4)\n", array())
 
 

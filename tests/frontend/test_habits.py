@@ -181,7 +181,7 @@ def test_a_spec_as_an_annotation_is_refused_with_advice_to_make_it_a_default() -
     def k(A: tj.spec((64, 16), tj.float32)):  # type: ignore[valid-type]
         A[0, 0] = 1
 
-    with pytest.raises(KernelTypeError, match="its default pins the type of a parameter") as caught:
+    with pytest.raises(KernelTypeError, match="must be the default of a parameter") as caught:
         tj.kernel(k)
     assert "A: tj.Tensor = tj.spec((64, 16), tj.float32)" in (caught.value.hint or "")
 

@@ -83,10 +83,10 @@ REFUSED = [
     ("x = abs(n, **{})", r"abs takes no keyword arguments; got \*\*", "by position"),
     ("x = tj.cdiv(9, 4, c=n)", "tj.cdiv takes no keyword arguments; got c", "by position"),
     ("x = int(n, base=8)", "int runs at", ""),
-    ("x = round(n / 3, 2)", "takes no number of digits", r"tj.round\(x \* 100\) / 100"),
-    ("x = round(n / 3, ndigits=2)", "takes no number of digits", r"tj.round\(x \* 100\) / 100"),
-    ("for x in n:\n        pass", "a for loop goes over", r"loop over range\(n\)"),
-    ("for x in tj.cta.load(A[0:8]):\n        pass", "a for loop goes over", "compute with the whole tile"),
+    ("x = round(n / 3, 2)", "takes no ndigits", r"tj.round\(x \* 100\) / 100"),
+    ("x = round(n / 3, ndigits=2)", "takes no ndigits", r"tj.round\(x \* 100\) / 100"),
+    ("for x in n:\n        pass", "a for loop iterates over", r"loop over range\(n\)"),
+    ("for x in tj.cta.load(A[0:8]):\n        pass", "a for loop iterates over", "compute with the whole tile"),
 ]
 
 

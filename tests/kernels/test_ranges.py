@@ -141,7 +141,7 @@ def test_a_stop_and_a_step_known_when_compiling_may_reach_past_the_types_end(dty
 def test_a_step_of_zero_is_an_error_in_checked_builds_and_runs_no_iteration_in_others(dtype: DType) -> None:
     limits = columns(dtype, [(1, 9, 0)] * THREADS)
     out = np.zeros((THREADS, TURNS + 1), np.uint64)
-    with pytest.raises(tj.SimulationError, match="range with a step of 0: range\\(START") as caught:
+    with pytest.raises(tj.SimulationError, match="range has a step of 0: range\\(START") as caught:
         walks[1](out, *limits)
     assert "for i in range" in str(caught.value)
     arrays = [out, *limits]

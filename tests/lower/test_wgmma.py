@@ -480,7 +480,7 @@ def test_whether_a_product_adds_is_the_same_for_all_its_threads() -> None:
         made("tj.wg.gemm_async(acc, a, b)\nif tj.warp_id() == 0:\n    tj.wgmma.wait(0)")
 
 
-@pytest.mark.parametrize(("groups", "words"), [("8", "0 to 7"), ("-1", "-1 unfinished groups"), ("n", "constant")])
+@pytest.mark.parametrize(("groups", "words"), [("8", "0 to 7"), ("-1", "at least 0; got -1"), ("n", "constant")])
 def test_the_number_of_groups_is_a_small_constant(groups: str, words: str) -> None:
     with pytest.raises(KernelTypeError, match=words):
         made(f"tj.wg.gemm_async(acc, a, b)\ntj.wgmma.wait({groups})")

@@ -1,7 +1,4 @@
-"""Translation of a kernel's Python source to tile IR, once per signature.
-
-This package exports what a launch needs; `kernel.build`, which emits the IR, is imported only to compile.
-"""
+"""Translation of a kernel's source to tile IR by `kernel.build`, which is imported only to compile."""
 
 from .captures import captures, changes, functions, token
 from .parameters import NO_DEFAULT, Parameter, ParameterKind, parameters

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     class ElementType(type, DType):
         """The type of `tj.float32` and the other element types, which are also scalar annotations and conversions."""
 
-        # Any, because a variable that starts with this value may hold any scalar later
+        # the result is Any because a variable that is initialized with it may later hold any scalar
         @overload
         def __call__(cls, value: float) -> Any: ...
         @overload
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         def __eq__(cls, other: object) -> bool: ...
         def __hash__(cls) -> int: ...
 
-    #: a scalar of a kernel is valid wherever Python takes a number: `min`, `range`, slices, indices of tuples
+    #: type checkers treat a scalar of a kernel as an int, so that `min`, `range`, slices and tuple indices accept it
     _Number = int
     Index: TypeAlias = int | slice | EllipsisType | None
     Indices: TypeAlias = Index | tuple[Index, ...]
@@ -59,7 +59,7 @@ class Scalar(_Number):
     if TYPE_CHECKING:
         def __index__(self) -> int: ...
         def __hash__(self) -> int: ...
-        # with a tile on the other side, the tile's operators apply
+        # if the other operand is a tile, the operators of `Tile` apply
         def __neg__(self) -> Scalar: ...
         def __pos__(self) -> Scalar: ...
         def __invert__(self) -> Scalar: ...
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     class TypedScalar(Scalar, metaclass=ElementType):
         """Base class of `tj.float32` and the other element types, for scalars of a known type."""
 
-        # some checkers take the type of a call from the metaclass, others from here
+        # some type checkers take the type of a call from the metaclass, others from `__new__`
         @overload
         def __new__(cls, value: float, /) -> Any: ...
         @overload
@@ -143,7 +143,7 @@ class Region:
 
     @property
     def layout(self) -> TileLayout:
-        """The layout; only whole buffers whose strides are known at compile time have one."""
+        """The layout; raises KernelTypeError unless this is a whole buffer with strides known at compile time."""
 
     @property
     def T(self) -> Region:
@@ -183,7 +183,7 @@ class Region:
         """Return the same memory in another shape, in row-major order; one extent may be -1."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """Return an element converted to `dtype`; fp8 saturates unless `saturate` is False."""
+        """Return the region's only element converted to `dtype`; fp8 saturates unless `saturate` is False."""
 
 
 class Tensor(Region):
@@ -209,7 +209,7 @@ class Gather:
 
     @property
     def shape(self) -> tuple[Scalar, ...]:
-        """The extents of the index, followed by those of the other dimensions."""
+        """The extents of the index tile, followed by the extents of a row."""
 
     @property
     def size(self) -> Scalar:
@@ -227,7 +227,7 @@ class Gather:
         """The number of dimensions."""
 
     def __getitem__(self, index: Indices, /) -> Gather:
-        """Return a part of each row; the dimensions of the index stay whole."""
+        """Return a part of each row; the dimensions of the index tile can't be sliced."""
 
 
 class Tile:

@@ -12,7 +12,6 @@ from .values import Constant, Value
 #: parameter name -> the expression that the call passes for it
 Arguments = dict[str, ast.expr]
 
-#: translates a call of an intrinsic, given its arguments
 Handler = Callable[[Context, ast.Call, Arguments], Value]
 
 #: parameter that is not implemented yet -> the hint
@@ -43,9 +42,11 @@ ELSEWHERE = {
 def bind(
     ctx: Context, node: ast.Call, what: str, parameters: tuple[str, ...], required: int, value: str = ""
 ) -> Arguments:
-    """Return the argument expressions by parameter name; a parameter without an argument is left out.
+    """Return the argument expressions by parameter name, without the parameters that the call omits.
 
-    required: the number of leading parameters without a default. value: the function that returns the result of `what`.
+    required: the number of leading parameters without a default.
+    value: a `tj` function that the hint suggests if an argument is missing; empty for none.
+    raises: KernelTypeError if the arguments don't match the parameters, KernelSyntaxError for * and **.
     """
     for argument in node.args:
         if type(argument) is ast.Starred:
@@ -88,7 +89,7 @@ def _starred(ctx: Context, argument: ast.AST) -> Exception:
 
 
 def with_one_shape(node: ast.Call) -> ast.Call:
-    """Return the call with several positional extents, as in `x.reshape(8, 8)`, packed into one tuple."""
+    """Return the call with two or more positional extents, as in `x.reshape(8, 8)`, packed into one tuple."""
     if len(node.args) < 2 or any(isinstance(argument, ast.Starred) for argument in node.args):
         return node
     shape = ast.copy_location(ast.Tuple(node.args, ast.Load()), node.args[0])
@@ -101,7 +102,7 @@ def _count(parameters: tuple[str, ...]) -> str:
 
 
 def optional(ctx: Context, argument: ast.expr | None) -> Value | None:
-    """Evaluate an optional argument; None if it is missing or None."""
+    """Return the value of an optional argument; None if the argument is missing or None."""
     if argument is None:
         return None
     value = ctx.evaluate(argument)

@@ -20,7 +20,7 @@ from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, i
 
 
 def assign(ctx: Context, node: ast.Assign) -> bool:
-    """Translate `target = value`."""
+    """Translate `target = value`; always return True: control continues."""
     name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else None
     value = ctx.evaluate_for(name, node.value)
     for target in node.targets:
@@ -29,7 +29,7 @@ def assign(ctx: Context, node: ast.Assign) -> bool:
 
 
 def annotated(ctx: Context, node: ast.AnnAssign) -> bool:
-    """Translate `target: annotation = value`; an element type converts a scalar."""
+    """Translate `target: annotation = value`; an annotation that is an element type converts a scalar value."""
     if node.value is None:
         raise ctx.syntax_error(node, "a declaration without a value can't be used in a kernel", "assign a value")
     name = node.target.id if isinstance(node.target, ast.Name) else None
@@ -42,7 +42,7 @@ def annotated(ctx: Context, node: ast.AnnAssign) -> bool:
 
 
 def augmented(ctx: Context, node: ast.AugAssign) -> bool:
-    """Translate `target += value` and the other augmented assignments."""
+    """Translate `target += value` and the other augmented assignments; always return True."""
     if isinstance(node.target, ast.Subscript):
         memory = regions.unloaded(ctx, node.target)
         _check_place(ctx, node.target, memory, node)
@@ -91,7 +91,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
 
 
 def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
-    """Convert a number to the loop-wide type of its name, if the name started as a literal before the loop."""
+    """Return `value`, a number in the loop-wide type of the target if the target is carried and began as a literal."""
     carried = ctx.frame.carried.get(target.id)
     if carried is None:
         return value
@@ -109,7 +109,7 @@ def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
 
 
 def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
-    """Return the value that the name is bound to, after emitting a `Let` for a computed scalar."""
+    """Return the value to bind to `name`, after emitting a `Let` for each computed scalar."""
     if isinstance(value, Scalar):
         is_computed = not isinstance(value.expr, walk.LEAVES)
         return Scalar(ctx.let(name, value.expr, ctx.span(node)), value.weak) if is_computed else value
@@ -136,7 +136,6 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
 
 
 def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value | ast.AugAssign) -> None:
-    """Raise an error unless the target is an element. value: the assigned value, or the augmented assignment."""
     if isinstance(memory, Items):
         raise ctx.type_error(node, "a tuple can't be changed", "make a new tuple, or use tj.alloc_local")
     if not isinstance(memory, Memory):
@@ -151,7 +150,7 @@ def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value 
 
 
 def _instead(place: str, memory: Memory, value: Value | ast.AugAssign) -> str:
-    """Return the call that writes a whole region. place: the source text of the region."""
+    """Return the text of a call that writes a whole region, for a hint. place: the source text of the region."""
     scope = owner_scope(memory.buffer) if memory.is_local else CTA.name
     if isinstance(value, ast.AugAssign):
         written = ast.unparse(value)

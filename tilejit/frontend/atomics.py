@@ -46,7 +46,7 @@ def _atomic(name: str) -> Handler:
 
 
 def _need_indexed(ctx: Context, node: ast.Call, name: str, arguments: Arguments) -> None:
-    """Reject an array and an index as separate arguments, as in Numba, which would bind a number to `order`."""
+    """Reject Numba's form `add(array, index, value)`, which would bind a number to `order`."""
     order = arguments.get("order")
     value = optional(ctx, order)
     if order not in node.args or (isinstance(value, Constant) and isinstance(value.value, str)):
@@ -69,7 +69,7 @@ def _of_region(
     ctx: Context, node: ast.Call, name: str, place: dict[str, Region | Expr], values: list[Memory | Expr],
     mask: Memory | Expr | None, order: str,
 ) -> Value:
-    """Emit the update of a region by the owners of the tiles, or by each thread if no operand is a tile."""
+    """Emit the update of a region by the owners of the tiles, or by each thread; return the old values as a tile."""
     region, span = place["place"], ctx.span(node)
     assert isinstance(region, Region)
     tiles_given = [each for each in (*values, mask) if isinstance(each, Memory)]
@@ -96,7 +96,7 @@ def _of_region(
 
 
 def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | Expr:
-    """Return the operand of an update: a tile, or one value for all elements."""
+    """Return the operand of an update: a tile, or one value for all elements; `sub` gets the negated value."""
     value = as_scalar(ctx, node, ctx.evaluate(node))
     if not isinstance(value, Memory):
         expr = held(ctx, node, value, region.dtype).expr
@@ -140,5 +140,4 @@ def _order(ctx: Context, node: ast.Call, argument: ast.expr | None) -> str:
     return str(order)
 
 
-#: name -> its handler, which returns the old values
 ATOMIC_CALLS: dict[str, Handler] = {f"atomic.{name}": _atomic(name) for name in ATOMICS}

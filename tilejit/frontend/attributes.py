@@ -58,7 +58,7 @@ def length(extents: Extents) -> Value | None:
 
 
 def attribute(ctx: Context, node: ast.Attribute) -> Value:
-    """Translate `base.name`."""
+    """Return the value of an attribute; raise KernelTypeError if its base doesn't have it."""
     base = ctx.evaluate(node.value)
     if isinstance(base, Constant):
         known = ctx.attributes.get((id(base), node.attr))
@@ -189,7 +189,6 @@ def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:
     raise foreign.no_attribute(ctx, node, value)
 
 
-#: kind of value -> the handler of its attributes; `_of_constant` handles constants
 _ATTRIBUTES: Mapping[type[Value], Callable[[Context, ast.Attribute, Any], Value]] = {
     Memory: _of_memory,
     Rows: _of_rows,

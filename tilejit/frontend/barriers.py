@@ -1,11 +1,8 @@
 """Barriers and rings: `tj.alloc_barrier`, `tj.alloc_ring`, ring steps, arrivals and waits.
 
 A ring has a `full` and an `empty` barrier per stage. Step i is use number i // stages of stage i % stages, so producers
-wait for phase i // stages - 1 of `empty`, and consumers for phase i // stages of `full`. The step number is
-the only counter; producers and consumers both increment it and never reset it.
-
-A wait takes the number of a phase, which only increases, rather than its parity: parity that is tracked by hand is
-easily off by one phase, which causes a hang.
+wait for phase i // stages - 1 of `empty`, and consumers for phase i // stages of `full`. Waits take phase numbers,
+which only increase, because code that tracks parity by hand is easily off by one phase, and then hangs.
 """
 
 from __future__ import annotations
@@ -91,7 +88,7 @@ def _allocated(
     ctx: Context, node: ast.Call, name: str, stages: int, arrivals: int, call: str = "", axis: int | None = None,
     ctas: int = 1,
 ) -> Buffer:
-    """Allocate barriers. ctas: the number of CTAs that each make `arrivals` arrivals in a phase."""
+    """Allocate `stages` barriers. ctas: the number of CTAs that each make `arrivals` arrivals in a phase."""
     span = ctx.span(node)
     if not ctx.target.has_barriers:
         raise ResourceError(
@@ -124,7 +121,7 @@ def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         which = str(number.value) if isinstance(number, Const) else f"{low} or more" if low else f"{high} or less"
         raise ResourceError(
             f"named barrier {which} is out of range; named barriers are {first} to {last}: tj.cta_sync() uses 0, and "
-            f"tj.warpgroup_sync() uses those from {OF_WARPGROUPS} on", span=ctx.span(arguments["id"]),
+            f"tj.warpgroup_sync() uses {OF_WARPGROUPS} and above", span=ctx.span(arguments["id"]),
             hint="use a barrier in shared memory, tj.alloc_barrier()",
         )
     if low is None or high is None or low < first or high > last:
@@ -137,7 +134,7 @@ def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
-    """Translate `b[i]`, one of several barriers, or `ring[i]`, a step."""
+    """Return `b[i]`, one of several barriers, or `ring[i]`, a step of a ring."""
     if isinstance(node.slice, (ast.Slice, ast.Tuple)):
         raise ctx.type_error(node, f"{describe(base)} takes one index", f"write {ast.unparse(node.value)}[i]")
     value = ctx.evaluate(node.slice)
@@ -161,7 +158,7 @@ def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
 
 def _step(ctx: Context, node: ast.Subscript, ring: Ring, number: Expr) -> RingStep:
     if isinstance(number, Const) and number.value < 0:
-        raise ctx.type_error(node, f"step {number.value} of a ring; steps count from 0", "count the steps from 0")
+        raise ctx.type_error(node, f"a ring has no step {number.value}; steps count from 0", "count the steps from 0")
     span, stages = ctx.span(node), ring.stages
     # steps aren't negative, and unsigned division is cheaper
     unsigned = DTYPES[f"uint{max(number.dtype.bits, 32)}"]
@@ -191,7 +188,7 @@ def ring_loop_hint(value: Value) -> str | None:
 
 
 def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
-    """Return the step; raise KernelTypeError if a name in its number has been assigned since the step was created."""
+    """Return the step; raise KernelTypeError if a variable in its step number has been assigned since its creation."""
     for counter in step.counters:
         binding = counter.frame.env.get(counter.name)
         if binding is None or binding.value != counter.value:
@@ -203,7 +200,7 @@ def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
 
 
 def attribute(ctx: Context, node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep) -> Value:
-    """Translate `base.name`."""
+    """Return an attribute of a barrier, ring or step; raise KernelTypeError if it doesn't exist."""
     names = _NAMES[type(base)]
     if node.attr not in names:
         raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", _instead(node, base, names))
@@ -223,7 +220,6 @@ _ROLES = (
 
 
 def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep, names: Sequence[str]) -> str:
-    """Return the hint for an attribute that doesn't exist; arrivals are called on a scope."""
     written = ast.unparse(node.value)
     if isinstance(base, Barrier) and node.attr in ("arrive", "commit"):
         return f"call it on the scope that arrives: tj.cta.arrive({written})"
@@ -241,7 +237,7 @@ def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep
 
 
 def named(ctx: Context, node: ast.expr, what: str, value: Value) -> Barrier:
-    """Return the barrier that a call names; for a ring step, its `full` barrier."""
+    """Return the one barrier in `value`, the `full` barrier for a step; raise KernelTypeError for any other value."""
     if isinstance(value, RingStep):
         return _current(ctx, node, value).full
     if not isinstance(value, Barrier):
@@ -267,7 +263,7 @@ def _place(ctx: Context, node: ast.AST, value: Barrier) -> Element:
 
 
 def region(ctx: Context, node: ast.AST, value: Barrier) -> Region:
-    """Return one barrier as an operand of a tile operation."""
+    """Return one barrier as an operand of a tile operation; raise KernelTypeError for several barriers."""
     place = _place(ctx, node, value)
     return Region(place.buffer, place.indices, (None,), span=ctx.span(node))
 
@@ -333,7 +329,6 @@ def _by_number(row: Row) -> Callable[[Context, ast.Call, Value], Value]:
     return handler
 
 
-#: method name -> its handler
 METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
     "acquire": _acquire, "arrive": _by_number(BAR_ARRIVE_NUMBERED), "expect": _expect,
     "sync": _by_number(BAR_SYNC_NUMBERED), "test": _test, "wait": _wait,
@@ -379,7 +374,6 @@ def _arrived(ctx: Context, node: ast.Call, operation: ScopedOperation, value: Ba
     return Constant(None)
 
 
-#: operation -> the handler of its calls on a scope
 CALLS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], Value]] = {
     "arrive": _arrive, "commit": _commit, "release": _release,
 }

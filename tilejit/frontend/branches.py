@@ -1,8 +1,8 @@
 """Branches, and the values of names after them.
 
-Inside a body every name has one immutable value. Names that differ between paths are kept in slots (see `slots`), which
-are written at the end of a branch, at the end of a loop body, and before `break` and `continue` (see `exits`). Every
-statement is translated once, except that the body of a run-time loop may be translated repeatedly (see `loops`).
+An assignment binds its name to an immutable value. Names with different values on different paths are kept in slots
+(see `slots`), which are written at the end of a branch, at the end of a loop body, and before `break` and `continue`
+(see `exits`). The body of a run-time loop may be translated repeatedly (see `loops`), all other statements once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .values import Binding, Conflict, Scalar, Unset, Value
 
 
 def branch(ctx: Context, cond: Expr, then: Callable[[], bool], orelse: Callable[[], bool], span: Span) -> bool:
-    """Translate both sides of a run-time condition; return True if control reaches the end of either."""
+    """Translate both sides of a run-time branch; return True if control reaches the end of either side."""
     before = dict(ctx.frame.env)
     with ctx.nested() as yes:
         reaches_yes = then()
@@ -51,10 +51,7 @@ def _emit_if(ctx: Context, cond: Expr, yes: Draft, no: Draft, span: Span) -> Non
 
 
 def _one_side(ctx: Context, cond: Expr, ends: Draft, goes_on: Draft, span: Span) -> None:
-    """Emit a branch whose side `ends` never reaches the code after it.
-
-    The statements of `goes_on` follow the branch instead of being nested in it, so that later code can use their names.
-    """
+    """Emit a branch whose side `ends` doesn't reach the code after it, and then, outside the branch, `goes_on`."""
     ctx.emit(Nest((ends,), lambda then: If(cond, then, (), span)))
     ctx.block.extend(goes_on)
 
@@ -64,7 +61,6 @@ def _joined(
 ) -> dict[str, Binding]:
     env = {**a, **b}
     slots: list[tuple[Slot, Value, Value]] = []
-    # most names are unchanged on both sides
     for name in [name for name in env if a.get(name) is not b.get(name)]:
         first, second = a.get(name), b.get(name)
         if first is None or second is None:
@@ -86,7 +82,7 @@ def _joined(
 def choose(
     ctx: Context, node: ast.AST, cond: Expr, then: Callable[[], Value], orelse: Callable[[], Value], name: str
 ) -> Value:
-    """Return the value of one of two expressions; only the chosen one is evaluated."""
+    """Return the value of one of two expressions, chosen by `cond`; only the chosen expression is evaluated."""
     with ctx.nested() as yes:
         a = then()
     with ctx.nested() as no:
@@ -97,7 +93,7 @@ def choose(
 def chosen(
     ctx: Context, node: ast.AST, cond: Expr, then: tuple[Draft, Value], orelse: tuple[Draft, Value], name: str
 ) -> Value:
-    """As `choose`, for two values that are given with the statements that compute them."""
+    """As `choose`, for values with the statements that compute them; raise KernelTypeError if the values conflict."""
     span = ctx.span(node)
     (yes, a), (no, b) = then, orelse
     kind = settled(merge(ctx, "the value", (Binding(a, span), Binding(b, span))))

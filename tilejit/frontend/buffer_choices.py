@@ -1,8 +1,8 @@
 """Names that hold different buffers on different paths: they can be read until one of the buffers is written.
 
-Local tiles are copied into a slot (see `slots`) on each path. The copy acts as a Python reference until its source is
-written; a later read is an error. Regions of shared or global memory become a buffer phi (see `places`), to which the
-same rule applies.
+Local tiles are copied into a slot (see `slots`) on each path. A copy is equivalent to Python's reference until its
+source is written, so a read after that is an error. The same rule applies to regions of shared or global memory, which
+become a buffer phi (see `places`).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class BufferChoice:
         return f"{self.name} is {' on one path, '.join(listed)} on {'another' if len(listed) > 1 else 'one path only'}"
 
 
-#: (slot, buffer): the slot holds a copy of the buffer, or may be the buffer
+#: (slot, buffer): the slot holds a copy of the buffer, or is a phi that may refer to the buffer
 _Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
     holds: frozenset[_Pair] = frozenset()
-    #: (slot, buffer, line): the line wrote the buffer after the slot was assigned
+    #: (slot, buffer, line): that line wrote the buffer after the slot was assigned
     stale: frozenset[tuple[str, str, int]] = frozenset()
 
 
@@ -50,13 +50,10 @@ def check(
     kernel: Kernel, buffer_choices: Mapping[str, BufferChoice], allocated_in: Mapping[str, tuple[Span, ...]],
     alternatives: Sequence[Buffer],
 ) -> None:
-    """Reject reads of slots whose buffer has been written since the slot was assigned.
+    """Raise KernelTypeError for a read of a slot whose buffer has been written since the slot was assigned.
 
-    This needs the complete tile IR: while a loop body is translated, the writes later in the body are unknown.
-    buffer_choices: the slots, by buffer name.
-    allocated_in: the loops around each allocation, by buffer name; each iteration creates a new buffer.
-    alternatives: the buffers of phis, by number.
-    raises: KernelTypeError for the first such read.
+    buffer_choices: the slots and phis, by buffer name. alternatives: the buffers of phis, by number.
+    allocated_in: the loops around each allocation, by buffer name.
     """
     if not buffer_choices:
         return
@@ -78,7 +75,7 @@ def check(
 
 
 def _target(stmt: Stmt, buffer_choices: Mapping[str, BufferChoice]) -> str | None:
-    """Return the slot into which the statement copies a tile; no other statement writes slots."""
+    """Return the name of the slot into which the statement copies a tile; None for any other statement."""
     if not isinstance(stmt, TileOp) or stmt.name != CAST.name:
         return None
     name = stmt.region("dst").buffer.root.name
@@ -117,7 +114,7 @@ class _Copies(Analysis[_Choices]):
         return slot in self.buffer_choices and not self.buffer_choices[slot].is_phi
 
     def repeat(self, loop: For | Loop, head: _Choices, ends: _Choices) -> _Choices:
-        # a copy has the contents of a buffer of an earlier iteration; a phi refers to the current buffer
+        # each iteration allocates a new buffer, whose writes don't invalidate copies of the old one; phis refer to it
         holds = {
             (slot, buffer) for slot, buffer in ends.holds
             if not self.is_copy(slot) or loop.span not in self.allocated_in.get(buffer, ())
@@ -126,7 +123,7 @@ class _Copies(Analysis[_Choices]):
 
 
 def _given(state: _Choices, slot: str, source: str, *, is_new: bool) -> _Choices:
-    """Return the state after a slot is assigned a buffer (`is_new`) or the content of another slot."""
+    """Return the state after an assignment to a slot: of the buffer `source` if `is_new`, else of the slot `source`."""
     holds = {pair for pair in state.holds if pair[0] != slot}
     stale = {entry for entry in state.stale if entry[0] != slot}
     if is_new:

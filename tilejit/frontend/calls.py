@@ -21,7 +21,7 @@ from .values import Closure, Constant, Method, ScopedOperation, Value, describe
 
 
 def call(ctx: Context, node: ast.Call) -> Value:
-    """Translate a call."""
+    """Return the result of a call; raise KernelTypeError or KernelSyntaxError if a kernel can't call the callee."""
     callee = ctx.evaluate(node.func)
     if isinstance(callee, ScopedOperation):
         return call_operation(ctx, node, callee)
@@ -37,7 +37,8 @@ def call(ctx: Context, node: ast.Call) -> Value:
 def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:
     if callee is range:
         raise ctx.syntax_error(
-            node, "range is only for loops", "write for i in range(...); tj.static_range(...) is also a tuple"
+            node, "range can only be used in a for loop",
+            "write for i in range(...); tj.static_range(...) is also a tuple",
         )
     if isinstance(callee, Intrinsic) and callee.name == "static_range":
         return static_range(ctx, node)

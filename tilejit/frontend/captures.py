@@ -24,7 +24,8 @@ _COMPARED = (bool, int, str, DType, TileLayout, Swizzle, LanguageName)
 def captures(source: KernelSource) -> Hashable:
     """Return a key of the captured values and of the text of every `@tj.function` that they reach.
 
-    Numbers are compared by type and bits, other hashable values by equality, and unhashable ones by type alone.
+    Numbers are compared by type and bits; modules, classes and plain functions by name; other values by type and, if
+    they are hashable, by equality.
     """
     return _captures(source, ())
 
@@ -34,11 +35,11 @@ def _captures(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
 
 
 def _referenced(source: KernelSource) -> dict[tuple[str, ...], Any]:
-    """Return the values that a function reads from outside, by the chain of names that it reads them through."""
+    """Return the values that a function reads from outside, by dotted name split into a tuple."""
     values: dict[tuple[str, ...], Any] = {}
     for chain in source.references:
         exists, head = source.lookup(chain[0])
-        # the library itself doesn't change
+        # the members of the library itself don't change, so the module represents them
         used = chain[:1] if exists and isinstance(head, ModuleType) and head.__name__ == "tilejit" else chain
         if used not in values:
             values[used] = _resolve(exists, head, used[1:])
@@ -46,7 +47,6 @@ def _referenced(source: KernelSource) -> dict[tuple[str, ...], Any]:
 
 
 def _resolve(exists: bool, value: Any, attributes: tuple[str, ...]) -> Any:
-    """Follow a chain of attributes through modules; `_MISSING` if one doesn't exist."""
     if not exists:
         return _MISSING
     for name in attributes:
@@ -125,7 +125,7 @@ def _visit_value(value: Any, visited: dict[KernelSource, None]) -> None:
 
 
 def changes(old: Hashable, new: Hashable) -> list[str]:
-    """Describe how two keys of one function differ, one line per captured value."""
+    """Return a sorted list with one line for each captured value that differs between two keys of one function."""
     was, now = (dict(key) for key in (old, new))  # type: ignore[call-overload]
     lines: list[str] = []
     for chain in now.keys() | was.keys():

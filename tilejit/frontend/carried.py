@@ -1,8 +1,7 @@
 """The types of loop-carried names that start as literals.
 
-Such a name has one type in the whole loop: the promotion of the typed values that the loop assigns to it, widened so
-that sums keep their precision. Narrow integers become int32, float16 and bfloat16 become float32, and a float literal
-makes an integer type float32.
+The type of a name is the same in the whole loop: the promotion of the typed values that the loop assigns to it, with
+float16 and bfloat16 widened to float32 and narrow integers to int32. A float literal makes an integer type float32.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ class Carried:
 
 
 def is_literal(value: Value) -> bool:
-    """True if the value is a number that has no type yet."""
+    """True if the value is a number whose type isn't fixed yet."""
     return value.weak if isinstance(value, Scalar) else is_number(value)
 
 
 def loop_type(literals: Sequence[Value], types: Iterable[DType]) -> DType | None:
-    """Return the type of a name that is assigned these literals and types; None if no type fits."""
+    """Return the type of a name that is assigned `literals` and values of `types`; None if no type holds them all."""
     kinds = {weak_type(literal).kind for literal in literals}
     listed = sorted(set(types), key=lambda t: t.name)
     if "bool" in kinds:

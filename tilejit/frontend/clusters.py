@@ -1,7 +1,4 @@
-"""Clusters: `tj.cluster.rank`, `.size`, `.id`, `tj.cluster_sync`, and multicast copies.
-
-A kernel without `cluster=` has clusters of one CTA. A multicast along an axis with one CTA is an ordinary copy.
-"""
+"""Clusters: `tj.cluster.rank`, `.size`, `.id`, `tj.cluster_sync`, and multicast copies."""
 
 from __future__ import annotations
 
@@ -27,7 +24,6 @@ _AXES = range(3)
 
 
 def _axis(ctx: Context, arguments: Arguments, name: str) -> int | None:
-    """Return the axis of the cluster that the argument `name` gives; None if it is missing or None."""
     argument = arguments.get(name)
     value = optional(ctx, argument)
     if value is None or argument is None:
@@ -65,17 +61,13 @@ def _count(ctx: Context, axis: int | None = None) -> int:
 
 
 def ring_multicast(ctx: Context, arguments: Arguments) -> tuple[int | None, int]:
-    """Return the axis in `multicast=` of a ring, or None, and the number of CTAs that release each stage."""
+    """Return the axis in `multicast=` of a ring, None by default, and the number of CTAs that release each stage."""
     axis = _axis(ctx, arguments, "multicast")
     return axis, ctas_along(ctx.cluster, axis)
 
 
 def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str, Region | Expr]) -> int | None:
-    """Return the axis in `multicast=` of a copy; None if the cluster has one CTA along it.
-
-    operands: the operands of the copy, by name.
-    raises: KernelTypeError if the copy doesn't report to a ring with the same `multicast=`.
-    """
+    """Return `axis`, or None if one CTA is along it; raise KernelTypeError unless the ring has the same axis."""
     place = operands.get("barrier")
     if not isinstance(place, Region):
         raise ctx.type_error(
@@ -116,7 +108,7 @@ def check_steps(kernel: Kernel) -> None:
 
 
 def _check_block(body: Block, rings: Mapping[str, int]) -> None:
-    """rings: the barriers at which producers commit, and the number of CTAs that release their stages."""
+    """Check a block and its nested blocks for `check_steps`. rings: `full` barrier -> the CTAs that release a stage."""
     copied: set[str] = set()
     for stmt in body:
         for block in walk.blocks(stmt):
@@ -134,5 +126,4 @@ def _check_block(body: Block, rings: Mapping[str, int]) -> None:
             )
 
 
-#: name -> its handler
 CALLS: dict[str, Handler] = {"cluster.rank": _rank, "cluster.size": _size, "cluster.id": _id, "cluster_sync": _sync}

@@ -1,7 +1,6 @@
-"""Coalescing of tiles: a tile that a join copies into a slot is written to the slot's buffer directly.
+"""Coalescing of tiles: tiles whose lifetimes don't overlap share a buffer if a move connects them.
 
-Every assignment creates a tile. Tiles whose lifetimes don't overlap share a buffer, so that `x = x + 1` or
-`acc += a @ b` in a loop works in place. `explain` omits remaining moves that only rename registers.
+Every assignment creates a tile, so this makes `x = x + 1` or `acc += a @ b` in a loop work in place.
 """
 
 from __future__ import annotations
@@ -16,10 +15,7 @@ from ..ir.walk import Block
 
 
 def coalesced(body: Block, kept: Collection[str]) -> Block:
-    """Return the statements without the moves between tiles whose lifetimes don't overlap.
-
-    kept: the names of buffers that must not be merged.
-    """
+    """Return the statements with coalesced tiles, without the moves between them. kept: the buffers not to merge."""
     moves = _moves(body, kept)
     if not moves:
         return body
@@ -38,7 +34,6 @@ def coalesced(body: Block, kept: Collection[str]) -> Block:
 
 
 def _moves(body: Block, kept: Collection[str]) -> list[TileOp]:
-    """Return the moves between tiles of one layout, the innermost loops first."""
     moves: list[tuple[int, TileOp]] = []
     for depth, move in _moves_by_depth(body, 0):
         dst, src = _ends(move)
@@ -49,7 +44,6 @@ def _moves(body: Block, kept: Collection[str]) -> list[TileOp]:
 
 
 def _ends(move: TileOp) -> tuple[Buffer, Buffer]:
-    """Return the destination and the source of a move."""
     return move.tiles["dst"].buffer, move.tiles["src"].buffer
 
 
@@ -67,7 +61,7 @@ def _moves_by_depth(block: Block, depth: int) -> list[tuple[int, TileOp]]:
 
 @dataclass(slots=True)
 class _Classes:
-    """Disjoint sets of tiles that share a buffer, by number."""
+    """Disjoint sets of tiles, by number; the tiles of a set share a buffer."""
 
     numbers: dict[str, int]
     #: see `Interference`; the mask of a class is at the index of its least tile
@@ -81,7 +75,6 @@ class _Classes:
         self.least = list(range(len(apart)))
 
     def join(self, first: Buffer, second: Buffer) -> None:
-        """Merge the classes of two tiles, unless a tile of one interferes with a tile of the other."""
         a, b = sorted(self.least[self.numbers[buffer.name]] for buffer in (first, second))
         if a == b or self.apart[a] & self.members[b] or self.apart[b] & self.members[a]:
             return
@@ -95,7 +88,7 @@ class _Classes:
 
 
 def _shared(body: Block, classes: _Classes, unread: Collection[int]) -> Block:
-    """Replace the buffers of each class with its first buffer. unread: the ids of moves to drop."""
+    """Return the statements with one buffer per class, without needless moves. unread: the ids of moves to drop."""
     first: dict[int, Buffer] = {}
     others: dict[str, Buffer] = {}
     dropped: dict[int, tuple[Stmt, ...]] = {}

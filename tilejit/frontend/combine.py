@@ -1,6 +1,6 @@
-"""Combining functions of `tj.reduce`: translated once, on variables, and converted to expressions.
+"""Combining functions of `tj.reduce`: translated once, with variables as arguments, and converted to expressions.
 
-Translation yields statements: definitions, variables that branches assign, and a loop with one iteration for `return`
+The translation yields statements: definitions, assignments in branches, and a loop of one iteration for each `return`
 inside a branch. Each path gets a condition, and an assignment becomes a selection by the condition of its path.
 """
 
@@ -29,9 +29,9 @@ _HINT = "it can only compute with its two arguments; do this before or after the
 
 
 def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DType], *, is_tuple: bool) -> Combine:
-    """Return a function of two values, or of two tuples of values, of these types as expressions.
+    """Return the expressions that a function computes from two values of `dtypes`, or two tuples if `is_tuple`.
 
-    raises: KernelTypeError if it isn't a function, or if it contains anything but scalar code.
+    raises: KernelTypeError unless `value` is a function of two arguments, with only scalar code, that returns scalars.
     """
     closure = _closure(ctx, node, value)
     names = _parameters(ctx, node, closure)
@@ -90,7 +90,6 @@ def _value(variables: Sequence[ir.Var], *, is_tuple: bool) -> Value:
 def _results(
     ctx: Context, node: ast.AST, closure: Closure, result: Value, dtypes: Sequence[DType], *, is_tuple: bool
 ) -> list[ir.Expr]:
-    """Return the returned expressions; literals take the types of the tiles."""
     values = result.items if isinstance(result, Items) else (result,)
     if result == Constant(None) or isinstance(result, Items) != is_tuple or len(values) != len(dtypes):
         returns = "nothing" if result == Constant(None) else describe(result)
@@ -112,15 +111,13 @@ _CALLED = "its result is an argument of the next call"
 
 @dataclass(slots=True)
 class _Reading:
-    """Conversion of a function's statements to expressions."""
-
     ctx: Context
     name: str
     #: the location of the argument `combine`
     span: Span
-    #: the variables that never change, by name
+    #: the immutable variables, by name
     known: dict[str, ir.Var]
-    #: the current values of the other variables; None before the first assignment
+    #: the current values of the mutable variables, by name; None before the first assignment
     changing: dict[str, ir.Expr | None] = field(default_factory=dict)
     steps: list[ir.Let] = field(default_factory=list)
 
@@ -136,7 +133,6 @@ class _Reading:
         return holds
 
     def statement(self, stmt: ir.Stmt, holds: ir.Expr) -> ir.Expr:
-        """Convert one statement; see `block`."""
         match stmt:
             case ir.Let(var, value):
                 if var.uniform:
@@ -152,7 +148,7 @@ class _Reading:
             case ir.If():
                 return self.branch(stmt, holds)
             case ir.Loop(body) if self.block(body, holds) == ir.FALSE:
-                # every path leaves the loop in the first iteration, so it comes from `return` inside branches
+                # every path leaves the loop in its first iteration: it is the translation of `return` in branches
                 pass
             case ir.Break():
                 return ir.FALSE
@@ -183,7 +179,6 @@ class _Reading:
         return var
 
     def value(self, expr: ir.Expr, span: Span | None) -> ir.Expr:
-        """Return the expression with the current values of its variables."""
         if isinstance(expr, ir.Load):
             self.refuse(f"a load of {expr.place.buffer.root.name}", expr.span or span)
         if isinstance(expr, ir.Special):

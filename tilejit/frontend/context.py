@@ -32,7 +32,7 @@ from .kinds import Heads
 from .source import KernelSource, local_names
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, is_number, unsuitable
 
-#: true in each warp's leader; defined at the kernel's entry if `Context.elects`
+#: true in the elected lane of each warp; defined at the kernel's entry if `Context.elects`
 ELECTED = Var("warp.elected", bool_)
 
 _K = TypeVar("_K")
@@ -61,7 +61,6 @@ class Journal:
         setattr(owner, name, value)
 
     def back(self, changes: int) -> None:
-        """Undo all but the first `changes` changes."""
         while len(self.undo) > changes:
             restore, arguments = self.undo.pop()
             restore(*arguments)
@@ -69,7 +68,7 @@ class Journal:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """The activation record of one function."""
+    """The activation record of one call of a function."""
 
     source: KernelSource
     node: ast.FunctionDef
@@ -100,10 +99,7 @@ class Tentative:
 
 @dataclass(slots=True)
 class Located:
-    """Context manager that sets the location of errors raised without one to that of `node`.
-
-    It is needed only if `node` isn't the node being translated, whose location `evaluate` and `execute` add.
-    """
+    """Context manager that gives an error without a location the location of `node`."""
 
     ctx: Context
     node: ast.AST
@@ -118,10 +114,7 @@ class Located:
 
 @dataclass(slots=True)
 class EmitInto:
-    """Context manager of `Context.into` and `Context.nested`. deeper: the number of run-time branches it adds.
-
-    A class takes 0.6 µs to enter and exit, a generator-based context manager 2.0 µs.
-    """
+    """Context manager of `into` and `nested`, a class because that is faster. deeper: the increment of `depth`."""
 
     ctx: Context
     block: Draft
@@ -159,8 +152,8 @@ _LARGEST_FLOAT = int(sys.float_info.max)
 class Context:
     """The state that all translation functions share.
 
-    The first group of fields is the current position, and every construct restores it. The second is the output, which
-    only the journal modifies, so that a speculative translation can be rolled back. The third is not rolled back.
+    The fields up to `unrolled` are settings and the current position, which every construct restores. The next fields,
+    up to `fixed`, are the output, which changes only through the journal, so that a trial can be rolled back.
     """
 
     #: node type -> translator; both tables cover every node type
@@ -174,17 +167,15 @@ class Context:
     max_registers: int | None = None
     cluster: Cluster | None = None
     is_checked: bool = False
-    #: the block that statements are appended to
     block: Draft = field(default_factory=list)
     #: the number of run-time branches and loops around the current position
     depth: int = 0
     #: the constructs that can be exited from the current position, innermost last (see `exits`)
     enclosures: list[Enclosure] = field(default_factory=list)
-    #: the functions that are being inlined
     calls: list[ast.FunctionDef] = field(default_factory=list)
     #: the variable that new memory is named after
     hint: str | None = None
-    #: the number of iterations translated so far in the outermost unrolled loop and the loops in it; None outside
+    #: the number of iterations translated so far in the outermost unrolled loop and the loops in it, or None
     unrolled: int | None = None
 
     journal: Journal = field(default_factory=Journal)
@@ -207,15 +198,12 @@ class Context:
     loop_kinds: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
     #: the number of literals that took a type other than their default (see `takes_type`)
     converted_literals: int = 0
-    #: the values of names from outside the kernel
     outside: dict[tuple[KernelSource, str], Value] = field(default_factory=dict)
     #: (id of a constant, attribute) -> the constant, which is kept alive so that its id stays valid, and the value
     attributes: dict[tuple[int, str], tuple[Constant, Value]] = field(default_factory=dict)
-    #: True if the kernel needs `ELECTED`
     elects: bool = False
 
     def span(self, node: ast.AST) -> Span:
-        """Return the location of `node`, the same object at every call."""
         frame = self.frame
         span = frame.spans.get(node)
         if span is None:
@@ -237,7 +225,7 @@ class Context:
             raise
 
     def evaluate_for(self, name: str | None, node: ast.expr) -> Value:
-        """As `evaluate`, but name memory that the expression allocates after the variable `name`."""
+        """As `evaluate`; memory that the expression allocates is named after the variable `name`."""
         outer, self.hint = self.hint, name
         try:
             return self.evaluate(node)
@@ -256,11 +244,9 @@ class Context:
         return True
 
     def refuse(self, node: ast.AST) -> NoReturn:
-        """Raise the KernelSyntaxError for syntax that kernels don't support."""
         raise self.syntax_error(node, *unsupported(node))
 
     def _locate(self, error: TilejitError, node: ast.AST) -> None:
-        """Give an error without a location the location of `node`."""
         if error.span is None:
             error.span = self.span(node)
 
@@ -270,11 +256,11 @@ class Context:
             self.block.append(statement)
 
     def into(self, block: Draft) -> EmitInto:
-        """Emit into a block."""
+        """Return a context manager in which statements are appended to `block`."""
         return EmitInto(self, block)
 
     def nested(self) -> EmitInto:
-        """Emit into a new block, which runs under a condition."""
+        """Return a context manager that emits into a new block, which runs under a condition."""
         return EmitInto(self, [], deeper=1)
 
     def allocate(self, statement: Alloc | BufferView) -> None:
@@ -283,16 +269,14 @@ class Context:
             self.journal.append(self.allocations, statement)
 
     def bind(self, name: str, binding: Binding) -> None:
-        """Bind a name of the running function."""
         self.journal.put(self.frame.env, name, binding)
 
     def rebind(self, env: dict[str, Binding]) -> None:
-        """Replace all bindings of the running function."""
         self.journal.set(self.frame, "env", env)
 
     @contextmanager
     def trial(self) -> Iterator[Tentative]:
-        """Translate speculatively into a separate block; discard the block and undo all changes unless kept."""
+        """Translate speculatively into a new block; unless the trial is kept, discard it and undo journaled changes."""
         reading, changes, block = Tentative(), len(self.journal.undo), Draft()
         with self.into(block):
             yield reading
@@ -302,7 +286,7 @@ class Context:
             self.journal.back(changes)
 
     def hinted(self, name: str | None) -> Hinted:
-        """Name memory that is allocated inside after `name`."""
+        """Return a context manager in which new memory is named after `name`."""
         return Hinted(self, name)
 
     def unique(self, name: str) -> str:
@@ -317,7 +301,7 @@ class Context:
         return candidate
 
     def let(self, name: str, value: Expr, span: Span) -> Expr:
-        """Bind a value to a new variable, which carries the multiple and the bounds of the value."""
+        """Return a new variable bound to `value`, with its multiple and bounds; return a leaf expression unchanged."""
         if isinstance(value, walk.LEAVES):
             return value
         multiple, bounds, data = 1, None, False
@@ -333,7 +317,7 @@ class Context:
         return var
 
     def declare(self, name: str, dtype: DType, init: Expr | None, span: Span, *, data: bool) -> Var:
-        """Declare a mutable variable. data: see `Var.data`, for all values that are assigned to it."""
+        """Declare a mutable variable. data: True if `Var.data` holds for any value that is assigned to it."""
         var = Var(self.unique(name), dtype, span=span, data=data and dtype is int64)
         self.emit(Declare(var, init, span))
         return var
@@ -341,7 +325,7 @@ class Context:
     def tile(
         self, name: str, scope: str, shape: tuple[int, ...], dtype: DType, span: Span, layout: TileLayout | None = None
     ) -> Memory:
-        """Return a new local tile for a result: open if it has no layout and more than one owner."""
+        """Return a new read-only tile; without `layout`, a thread's tile is row-major and any other tile is open."""
         chosen: TileLayout | Open | None = layout
         if chosen is None:
             is_row_major = scope == THREAD.name and 0 not in shape
@@ -351,17 +335,17 @@ class Context:
         return Memory.whole(buffer, writable=False)
 
     def phi(self, buffer: Buffer) -> BufferChoice | None:
-        """Return the record of the phi that the buffer is, or is a view of; None if it is neither."""
+        """Return the record of the phi if the buffer is a phi or a view of one; otherwise None."""
         choice = self.buffer_choices.get(buffer.root.name)
         return choice if choice is not None and choice.is_phi else None
 
     def takes_type(self, value: Value, dtype: DType, *, matters: bool = False) -> None:
-        """Count a literal that takes `dtype`: always if `matters`, otherwise only a weak scalar of another type."""
+        """Count a converted literal if `matters`, or if `value` is a weak scalar whose type isn't `dtype`."""
         if matters or (isinstance(value, Scalar) and value.weak and value.dtype != dtype):
             self.converted_literals += 1
 
     def scalar(self, value: Value, node: ast.AST, dtype: DType | None = None, what: str = "a scalar") -> Expr:
-        """Return the value as an expression; a literal takes `dtype`, or its default type."""
+        """Return a scalar or a number as an expression; a number takes `dtype`, or its default type if that is None."""
         if isinstance(value, Scalar):
             return value.expr
         if isinstance(value, Constant) and is_number(value):
@@ -369,7 +353,7 @@ class Context:
         raise self.type_error(node, *unsuitable(what, value))
 
     def literal(self, number: bool | int | float, dtype: DType, node: ast.AST) -> Const:
-        """Return a number as a constant of `dtype`, which must be able to hold it."""
+        """Return a number as a constant of `dtype`; raise KernelTypeError if `dtype` can't hold it."""
         number = number._value_ if isinstance(number, Enum) else number
         try:
             return fitting(number, dtype)
@@ -378,7 +362,7 @@ class Context:
             raise
 
     def constant(self, value: Value, node: ast.AST, what: str, hint: str = "") -> Any:
-        """Return the compile-time value. hint: the remedy if the value isn't known at compile time."""
+        """Return a compile-time value as a Python object; raise KernelTypeError with `hint` for a run-time value."""
         try:
             return as_python(value)
         except ValueError:
@@ -386,7 +370,7 @@ class Context:
             raise self.type_error(node, message, hint or usual) from None
 
     def integer(self, value: Value, node: ast.AST, what: str, hint: str = "") -> int:
-        """Return a compile-time integer. hint: see `constant`."""
+        """Return a compile-time integer; raise KernelTypeError for anything else. hint: see `constant`."""
         if isinstance(value, Constant) and type(value.value) is int:
             return value.value
         number = self.constant(value, node, what, hint)
@@ -396,10 +380,7 @@ class Context:
 
 
 def fitting(number: bool | int | float, dtype: DType) -> Const:
-    """Return a number as a constant of `dtype`.
-
-    raises: KernelTypeError if `dtype` can't hold it. A float type rounds any number that Python converts to a float.
-    """
+    """Return a number as a constant of `dtype`, rounded for a float type; raise KernelTypeError if it doesn't fit."""
     if not dtype.is_integer:
         if dtype.is_float and isinstance(number, int) and abs(number) > _LARGEST_FLOAT:
             raise KernelTypeError(

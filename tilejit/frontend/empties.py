@@ -1,7 +1,4 @@
-"""Operations on tiles without elements.
-
-Such tiles exist only during translation: their buffers are never allocated, and no IR operation uses them.
-"""
+"""Operations on tiles without elements: such tiles are never allocated, and no IR operation uses them."""
 
 from __future__ import annotations
 
@@ -35,10 +32,7 @@ def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
 
 
 def remaining(op: TileOp) -> TileOp:
-    """Return the operation; a reduction of no elements becomes a fill with its identity, as in NumPy.
-
-    raises: KernelTypeError if the reduction has no identity.
-    """
+    """Return the operation, or a fill for a reduction of no elements; raise KernelTypeError without an identity."""
     reduction = op.record.reduction
     if reduction is None and op.record is not REDUCE:
         return op

@@ -39,7 +39,7 @@ class Exit:
     late: Late
     #: `Context.depth` at the exit
     depth: int
-    #: the enclosures around the exit, up to the enclosure that is left
+    #: the enclosures between the exit and the enclosure that it leaves
     between: tuple[Enclosure, ...]
     span: Span
 
@@ -52,12 +52,12 @@ class Enclosure:
     #: distinguishes the enclosure from its siblings within one translation of the surrounding code
     step: ast.AST | int
     span: Span
-    #: `Context.depth` outside it
+    #: `Context.depth` outside the enclosure
     depth: int
-    #: True if it becomes a loop of the IR
+    #: True if the enclosure becomes a loop of the IR
     is_loop: bool = False
     exits: list[Exit] = field(default_factory=list)
-    #: outer enclosure that is left from inside this one -> the statements after this one that continue the exit
+    #: outer enclosure that is left from inside this one -> the statements after this one that complete the exit
     passing: dict[Enclosure, Late] = field(default_factory=dict)
 
     def by(self, *ways: Way) -> list[Exit]:
@@ -65,7 +65,7 @@ class Enclosure:
 
     @property
     def is_straight(self) -> bool:
-        """True if it is left at most once, unconditionally."""
+        """True if its only exit, if any, is unconditional."""
         if not self.exits:
             return True
         first = self.exits[0]

@@ -24,7 +24,7 @@ from .values import Binding, Unset
 
 
 def innermost(ctx: Context, *constructs: Construct) -> Enclosure | None:
-    """Return the innermost enclosure of one of these constructs around the current position."""
+    """Return the innermost enclosure of one of these constructs; None if the current position is in none of them."""
     return next((e for e in reversed(ctx.enclosures) if e.construct in constructs), None)
 
 
@@ -50,7 +50,7 @@ class Inside:
 
 
 def leave(ctx: Context, enclosure: Enclosure, way: Way, span: Span) -> None:
-    """End the current path with an exit from an enclosure."""
+    """Record an exit from an enclosure at the current position, with a placeholder for its statements."""
     between = tuple(ctx.enclosures[ctx.enclosures.index(enclosure) + 1 :])
     for inner in between:
         if enclosure not in inner.passing:
@@ -66,8 +66,7 @@ def close(
 ) -> None:
     """Emit a translated enclosure as an IR loop, fill in its exits, and bind names for the code after it.
 
-    names: the names that the enclosure assigns. before: the bindings at its head. kinds: the result of `exit_kinds`.
-    kept: the slots of the loop-carried names.
+    names: the names that it assigns. before: the bindings at its head. kinds: see `exit_kinds`. kept: the loop's slots.
     """
     span = enclosure.span
     slots = dict(kept or {}) | {name: make_slot(ctx, name, kind, None, span) for name, kind in kinds.items()}
@@ -105,10 +104,7 @@ def close(
 def exit_kinds(
     ctx: Context, names: Sequence[str], before: Mapping[str, Binding], ends: Sequence[Mapping[str, Binding]]
 ) -> dict[str, Kind]:
-    """Return the kinds of the names that an enclosure changes, for the code after it.
-
-    ends: the bindings on each path that reaches that code.
-    """
+    """Return the kinds of the names that an enclosure changes. ends: the bindings on each path to the code after it."""
     kinds: dict[str, Kind] = {}
     for name in names:
         if not ends or not all(name in env for env in ends):
@@ -123,12 +119,9 @@ def run_block(
     ctx: Context, node: ast.AST, construct: Construct, step: ast.AST | int, names: Sequence[str],
     body: Callable[[], bool],
 ) -> bool:
-    """Translate statements that run once.
+    """Translate statements that run once, to straight-line code, or to a loop if run-time conditions leave them early.
 
-    They become straight-line code, or a loop that ends in `Break` if run-time conditions leave them early.
-
-    step: see `Enclosure`. names: the names that the body assigns.
-    body: translates the statements; returns True if control reaches their end.
+    step: see `Enclosure`. names: the names that the body assigns. body: returns True if control reaches its end.
     returns: True if control can reach the statement after the block.
     """
     span = ctx.span(node)

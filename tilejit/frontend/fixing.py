@@ -1,4 +1,4 @@
-"""Open tiles whose layout a kernel reads: they get the layout that they would have in isolation."""
+"""Open tiles whose layout a kernel reads: they get the default layout of their shape and type."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .values import Memory
 
 
 def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
-    """Return the layout of the buffer, after fixing it if it is open. Errors get the location `span`."""
+    """Return the layout of a tile's buffer, chosen now if it is open; raise LayoutError if it has no elements."""
     root = memory.buffer.root
     if is_empty(root.shape):
         raise LayoutError(
@@ -33,10 +33,7 @@ def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
 
 
 def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
-    """Return the buffer with the layout that its root was fixed to, if any.
-
-    raises: LayoutError, without a location, for a view that reorders dimensions of a tile padded as a whole.
-    """
+    """Return the buffer in its fixed layout, if any; raise LayoutError if a view moves dimensions padded as one."""
     if buffer.base is None:
         chosen = fixed.get(buffer.name)
         return buffer if chosen is None else replace(buffer, layout=chosen.layout, slots=chosen.slots)
@@ -50,7 +47,6 @@ def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
 
 
 def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) -> Buffer:
-    """As `laid_out`; errors get the location `span`."""
     try:
         return laid_out(buffer, fixed)
     except LayoutError as error:
@@ -59,7 +55,7 @@ def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) 
 
 
 def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
-    """Return the view, laid out like the given dimensions of its base."""
+    """Return the view, laid out as the dimensions `dims` of its base; None in `dims` is a dimension of extent 1."""
     shape = base.fixed_shape
     if dims == tuple(range(len(shape))):
         return replace(view, layout=base.layout, slots=base.slots)

@@ -20,14 +20,14 @@ from .singles import as_scalar
 from .source import assigned_names
 from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe
 
-_ITERABLE = "a for loop goes over range(...), tj.static_range(...) or a tuple"
+_ITERABLE = "a for loop iterates over range(...), tj.static_range(...) or a tuple"
 _MAX_UNROLLED = 4096
-#: a nest with this many iterations takes some seconds to compile
+#: an unrolled loop nest with this many iterations takes several seconds to compile
 _MAX_ITERATIONS = 16_384
 
 
 def for_loop(ctx: Context, node: ast.For) -> bool:
-    """Translate a loop over `range(...)`, `tj.static_range(...)` or a tuple."""
+    """Translate a loop over `range(...)`, `tj.static_range(...)` or a tuple; return True if control reaches its end."""
     called = node.iter.func if isinstance(node.iter, ast.Call) else None
     if isinstance(called, (ast.Name, ast.Attribute)) and ctx.evaluate(called) == Constant(range):
         assert isinstance(node.iter, ast.Call)
@@ -68,7 +68,6 @@ def _range_arguments(ctx: Context, node: ast.Call, what: str) -> list[Value]:
 
 
 def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
-    """Return start, stop and step of a run-time range, in one integer type."""
     values = _range_arguments(ctx, node, "range")
     for value in values:
         integral = isinstance(value, Constant) and isinstance(value.value, int) and not isinstance(value.value, bool)
@@ -88,7 +87,7 @@ def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
 
 
 def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: bool) -> Expr:
-    """Return a limit or the step in the type of the index; a negative constant step of an unsigned index is signed."""
+    """Return a limit or the step of a range in `dtype`; if `down`, a negative constant takes the signed type."""
     if isinstance(value, Constant):
         return ctx.literal(value.value, signed(dtype) if down and value.value < 0 else dtype, node)
     assert isinstance(value, Scalar)
@@ -97,8 +96,8 @@ def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: boo
 
 def _need_step(ctx: Context, node: ast.Call, step: Expr) -> None:
     if isinstance(step, Const):
-        raise ctx.type_error(node, "range with a step of 0", "give a step other than 0")
-    message = f"range with a step of 0: {ctx.frame.source.segment(node)}"
+        raise ctx.type_error(node, "range has a step of 0", "give a step other than 0")
+    message = f"range has a step of 0: {ctx.frame.source.segment(node)}"
     ctx.emit(Assert(build.op("not_equal", step, build.const(0, step.dtype)), message, span=ctx.span(node)))
 
 
@@ -130,7 +129,6 @@ _ENDS = ("start", "stop", "step")
 
 
 def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, step: Expr) -> Var:
-    """Return the index variable, with the multiple and the bounds that follow from the range."""
     multiple = gcd(facts.multiple_of(start), facts.multiple_of(step))
     bounds = _index_bounds(facts.bounds(start), facts.bounds(stop), facts.bounds(step))
     data = any(facts.flagged(end, bounds) for end in (start, stop, step))
@@ -138,7 +136,7 @@ def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, s
 
 
 def _index_bounds(start: facts.Bounds, stop: facts.Bounds, step: facts.Bounds) -> tuple[int, int] | None:
-    """Return the least and the greatest index of a range; None if either is unknown."""
+    """Return bounds of the index of a range, which need not be tight; None if either bound is unknown."""
     if step[0] is not None and step[0] >= 0:
         low, high = start[0], _past(stop[1], -1)
     elif step[1] is not None and step[1] <= 0:
@@ -165,7 +163,7 @@ def static_range(ctx: Context, node: ast.Call) -> Items:
     hint = "loop over range(...), or give a literal, a captured constant or a tj.constexpr parameter"
     limits = [ctx.integer(v, node, "a limit of tj.static_range", hint) for v in values]
     if limits[2] == 0:
-        raise ctx.type_error(node, "tj.static_range with a step of 0", "give a step other than 0")
+        raise ctx.type_error(node, "tj.static_range has a step of 0", "give a step other than 0")
     count = -((limits[0] - limits[1]) // limits[2])
     if count > _MAX_UNROLLED:
         raise ctx.type_error(
@@ -176,7 +174,6 @@ def static_range(ctx: Context, node: ast.Call) -> Items:
 
 
 def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
-    """Translate an unrolled loop; `break` leaves the loop, and `continue` leaves one iteration."""
     names = sorted(assigned_names(node))
 
     def unrolled() -> bool:

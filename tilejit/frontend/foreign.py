@@ -14,10 +14,10 @@ from .foreign_words import AXES, HOST, foreign_word, foreign_word_in
 from .language import Intrinsic
 from .vocabulary import NOT_YET, intrinsics
 
-#: packages whose functions users can't decorate
+#: packages whose functions can't be decorated with @tj.function
 _LIBRARIES = frozenset(("cupy", "cutlass", "jax", "numba", "numpy", "scipy", "torch", "triton", "warp"))
 
-#: their usual aliases, and the names of their submodules
+#: the packages, their usual aliases, and the names of their submodules
 _ALIASES = _LIBRARIES | frozenset((
     "cp", "ct", "cuda", "cute", "gl", "jit", "jnp", "libdevice", "math", "nb", "np", "tl", "ttgl", "wp",
 ))
@@ -34,7 +34,7 @@ def instead(written: str) -> str | None:
 
 
 def no_attribute(ctx: Context, node: ast.Attribute, value: Any) -> Exception:
-    """Return the error for an attribute of a captured object or a tilejit name that kernels can't use."""
+    """Return the KernelTypeError for `node`, an attribute of the compile-time object `value` that kernels can't use."""
     if isinstance(value, Intrinsic):
         is_axis = value.names == ("axis",) and node.attr in AXES
         arguments = AXES[node.attr] if is_axis else ", ".join(value.names[: value.required])
@@ -63,7 +63,7 @@ def no_attribute(ctx: Context, node: ast.Attribute, value: Any) -> Exception:
 
 
 def hint_for_name(ctx: Context, node: ast.Name) -> str | None:
-    """Return the hint for an undefined name that another language has, as in `blockIdx.x` or `tl.program_id`."""
+    """Return the hint for an undefined name if another language has it, as in `blockIdx.x`; None for other names."""
     chains = (n for n in ast.walk(ctx.frame.source.node) if isinstance(n, ast.Attribute) and _first(n) is node)
     written = ast.unparse(next(chains, node))
     is_word = foreign_word(node.id) is not None
@@ -74,7 +74,6 @@ def hint_for_name(ctx: Context, node: ast.Name) -> str | None:
 
 
 def _of_ours(written: str) -> str | None:
-    """Return the hint for a name of another library that tilejit also has or plans to have; None for other names."""
     name = written.rpartition(".")[2]
     if name in NOT_YET:
         return f"{NOT_YET[name].meaning}: not available in this version; {NOT_YET[name].instead}"
@@ -88,7 +87,7 @@ def _first(node: ast.expr) -> ast.expr:
 
 
 def not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
-    """Return the error for a call of something that kernels can't call."""
+    """Return the error for a call of a captured object that kernels can't call."""
     if isinstance(callee, FunctionType) and _package(callee) == __package__.partition(".")[0]:
         return ctx.syntax_error(
             node, f"{callee.__name__} is a function of tilejit for the host: a kernel can't call it",
@@ -123,7 +122,7 @@ def is_kernel(callee: Any) -> bool:
 
 
 def launched(ctx: Context, node: ast.AST, callee: Any) -> Exception:
-    """Return the error for a kernel that another kernel calls or launches."""
+    """Return the KernelSyntaxError for a kernel that another kernel calls or launches."""
     return ctx.syntax_error(
         node, f"{callee.__name__} is a kernel: a kernel can't launch another",
         "launch them one after the other, or make it a @tj.function that both call",

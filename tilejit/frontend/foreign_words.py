@@ -17,7 +17,7 @@ HOST, CUDA, TRITON = "NumPy", "CUDA", "Triton"
 class ForeignWord:
     """A name from another language or library, and its equivalent."""
 
-    #: without the library; with its parent if it is ambiguous alone, as in `shared.array`
+    #: without the library, but with the name before it if it is ambiguous alone, as in `shared.array`
     name: str
     of: str
     #: an expression or a statement; x and y are values, a and b matrices, A an array
@@ -296,7 +296,7 @@ def _table() -> Mapping[str, ForeignWord]:
 
 
 def foreign_word(name: str) -> ForeignWord | None:
-    """Return the equivalent of a name without its library, or of a C spelling of a tilejit function."""
+    """Return the equivalent of a name without its library, or of a C spelling of a tilejit function; else None."""
     word = _table().get(name)
     if word is not None:
         return word
@@ -304,7 +304,7 @@ def foreign_word(name: str) -> ForeignWord | None:
         return ForeignWord(name, HOST, f"tj.{name}")
     if name in TILE_OPERATIONS and TILE_OPERATIONS[name].reduction:
         return ForeignWord(name, HOST, f"tj.{name}(x)", "of a tile, or along an axis")
-    # CUDA's __syncthreads, expf and fabsf
+    # CUDA spellings have leading underscores, as in __syncthreads, or the suffix f, as in expf
     spelled = name.strip("_")
     if spelled != name:
         return foreign_word(spelled)
@@ -317,7 +317,7 @@ def foreign_word(name: str) -> ForeignWord | None:
 
 
 def foreign_word_in(written: str) -> ForeignWord | None:
-    """Return the equivalent of a dotted name: `cuda.shared.array`, `tl.program_id`, `cuda.threadIdx.x`."""
+    """Return the equivalent of a dotted name, such as `cuda.shared.array` or `cuda.threadIdx.x`; else None."""
     parts = written.split(".")
     pairs = [".".join(parts[k : k + 2]) for k in range(len(parts) - 1)]
     word = next(filter(None, map(foreign_word, (*reversed(pairs), *reversed(parts)))), None)

@@ -12,10 +12,7 @@ from .context import Context
 
 
 def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
-    """Return an integer in the buffer's index type; checked builds test that 64-bit data fits in 32 bits.
-
-    A uint64 above the range of int64 becomes negative, which is also out of bounds.
-    """
+    """Return an integer in the buffer's index type; checked builds test that 64-bit data fits in 32 bits."""
     dtype = buffer.index_dtype
     if dtype is int32 and number.dtype.bits == 64 and is_data(number):
         check_index_fits(ctx, node, number, full_range(dtype), buffer)
@@ -23,10 +20,7 @@ def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
 
 
 def as_start(ctx: Context, node: ast.AST, start: Expr, taken: int | Expr, buffer: Buffer) -> Expr:
-    """Return the start of a slice of `taken` elements in the buffer's index type.
-
-    A start above the range of int64 becomes the greatest int64: a slice with a negative start could reach elements.
-    """
+    """Return the start of a slice in the index type; uint64 is clamped, because a negative start could be valid."""
     if start.dtype is uint64 and buffer.index_dtype is int64 and taken != 1:
         start = build.minimum(start, full_range(int64)[1])
     return as_index(ctx, node, start, buffer)

@@ -18,14 +18,14 @@ RESULT = "<result>"
 
 
 def closure_of(ctx: Context, function: Function) -> Closure:
-    """Return a `@tj.function` as a value, with captured defaults."""
+    """Return a `@tj.function` as a `Closure`, with its default values."""
     source = function.source
     values = {name: captured(ctx, source.node, value, name) for name, value in source.defaults.items()}
     return Closure(source.node, source, None, values)
 
 
 def make_closure(ctx: Context, node: ast.FunctionDef) -> Closure:
-    """Return a nested function as a value; its defaults are evaluated at the definition."""
+    """Return a nested function as a `Closure`; its defaults are evaluated at the definition, as in Python."""
     a = node.args
     if a.vararg is not None or a.kwarg is not None:
         raise ctx.syntax_error(node, "*args and **kwargs can't be used in a kernel", "name the parameters")
@@ -41,12 +41,12 @@ def make_closure(ctx: Context, node: ast.FunctionDef) -> Closure:
 
 
 def inline(ctx: Context, node: ast.Call, closure: Closure) -> Value:
-    """Translate the body of a function here, and return its result."""
+    """Inline a call of `closure`, and return its result."""
     return run(ctx, node, closure, _arguments(ctx, node, closure))
 
 
 def run(ctx: Context, node: ast.AST, closure: Closure, env: dict[str, Binding]) -> Value:
-    """As `inline`, with the bindings of the parameters in `env`."""
+    """As `inline`, with the bindings of the parameters in `env`; raise KernelTypeError for recursion."""
     if closure.node in ctx.calls:
         raise ctx.type_error(
             node, f"{closure.node.name} calls itself: functions are inlined, so they can't be recursive",

@@ -77,7 +77,6 @@ def _grid_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _asynchronous(row: Row) -> Handler:
-
     def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         if row.only == TENSOR_MEMORY_TARGETS:
             mem.need_tensor_memory(ctx, node)
@@ -91,7 +90,7 @@ def _asynchronous(row: Row) -> Handler:
 def _groups(ctx: Context, argument: ast.expr, row: Row) -> int:
     groups = ctx.integer(ctx.evaluate(argument), argument, "the number of groups that may be unfinished")
     if groups < 0:
-        raise ctx.type_error(argument, f"{groups} unfinished groups", "write wait(0) to wait for all groups")
+        raise ctx.type_error(argument, f"n must be at least 0; got {groups}", "write wait(0) to wait for all groups")
     among = None if row.leaves is None else row.arguments[row.leaves].among
     if among is not None and groups not in among:
         raise ctx.type_error(
@@ -106,7 +105,8 @@ def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     count = ctx.integer(ctx.evaluate(argument), argument, "the number of registers")
     if not LEAST <= count <= MOST or count % STEP:
         raise ctx.type_error(
-            argument, f"{count} registers; a thread has {LEAST} to {MOST}, in steps of {STEP}", "give a multiple of 8"
+            argument, f"a thread can't have {count} registers; it has {LEAST} to {MOST}, in steps of {STEP}",
+            "give a multiple of 8",
         )
     if any(each.construct is Construct.LOOP for each in ctx.enclosures):
         raise ctx.type_error(node, "a warpgroup sets its registers once, outside loops", "move it before the loop")
@@ -120,7 +120,7 @@ def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return Constant(None)
 
 
-#: name -> handler; the other names are tile operations
+#: name -> handler; the other names are elementwise functions and reductions
 HANDLERS: dict[str, Handler] = {
     **{name: _axis(name) for name in ("cta_id", "num_ctas")},
     **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},

@@ -19,14 +19,14 @@ _LARGEST_EXTENT = 2**40
 
 @dataclass(frozen=True, slots=True)
 class KernelParams:
-    """The IR parameters, in order, and the bindings of the kernel's parameters."""
+    """The IR parameters of a kernel, in order, and the bindings of its Python parameters."""
 
     params: tuple[Param, ...]
     env: dict[str, Binding]
 
 
 def kernel_params(source: KernelSource, signature: Signature) -> KernelParams:
-    """Return the parameters for these argument types: pointers, extents, strides, scalars; constexprs become values."""
+    """Return the IR parameters for these argument types, and the bindings of the kernel's parameters."""
     a = source.node.args
     nodes = {arg.arg: arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
     params: list[Param] = []

@@ -17,7 +17,7 @@ from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, desc
 
 
 def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
-    """Return the kind of a name where paths join; `Same(Unset)` if its values don't agree."""
+    """Return the kind of a name where paths join; `Same(Unset)` if a path has no value or the values don't agree."""
     first = bindings[0]
     for binding in bindings:
         if isinstance(binding.value, Unset):
@@ -53,7 +53,7 @@ def _written(number: float) -> str:
 
 
 def _numbers(bindings: Sequence[Binding]) -> Sequence[Binding]:
-    """Return the bindings, with read-only rank-0 tiles replaced by scalars if one binding is a number."""
+    """Return the bindings, with read-only rank-0 tiles replaced by scalars if any binding is a scalar or a number."""
     if not any(isinstance(b.value, Scalar) or is_number(b.value) for b in bindings):
         return bindings
     return [
@@ -90,7 +90,7 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
 
 
 def can_take(value: Value, dtype: DType) -> bool:
-    """True if a literal can take a type: floats don't become integers, and bools and numbers don't mix."""
+    """True if `dtype` can hold a literal: an integer type holds no float, bool_ no number, and integers must fit."""
     default = weak_type(value)
     if default.kind == "bool" or dtype.kind == "bool":
         return default.kind == dtype.kind

@@ -33,15 +33,13 @@ def build(
     source: KernelSource, signature: Signature, *, threads: int, target: Target, max_registers: int | None = None,
     cluster: Cluster | None = None, nonportable_cluster: bool = False, cooperative: bool = False, debug: bool = False,
 ) -> Kernel:
-    """Return the verified tile IR of a kernel, for one signature.
+    """Return the verified tile IR of a kernel for one signature.
 
-    The kernel is also checked for collective operations that some of the participating threads don't reach.
-
-    raises: KernelSyntaxError, KernelTypeError, LayoutError, ResourceError, DispatchError, each with its location.
+    raises: KernelSyntaxError, KernelTypeError, LayoutError, ResourceError or DispatchError, with its location.
     """
     span = source.span(source.node)
     if not 1 <= threads <= MAX_THREADS:
-        raise ResourceError(f"{threads} threads in a CTA", span=span, hint=f"a CTA has 1 to {MAX_THREADS} threads")
+        raise ResourceError(f"a CTA can't have {threads} threads", span=span, hint=f"use 1 to {MAX_THREADS} threads")
     if cluster is not None:
         _check_cluster(cluster, nonportable_cluster, span)
     entry = kernel_params(source, signature)
@@ -71,7 +69,6 @@ def build(
 
 
 def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span) -> None:
-    """Raise ResourceError for a cluster that is larger than GPUs support, or not portable."""
     count = math.prod(cluster)
     if count > MAX_CLUSTER:
         raise ResourceError(
@@ -86,7 +83,7 @@ def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span)
 
 
 def _without_unread(body: Block) -> Block:
-    """Return the statements, without the results of atomic updates whose old values are never read."""
+    """Return the statements without the old values that atomic updates return but the kernel never reads."""
     if not walk.each(body, Atomic) and ATOMIC.name not in [op.name for op in walk.each(body, TileOp)]:
         return body
     every = walk.statements(body)
@@ -121,7 +118,6 @@ def _without_unread(body: Block) -> Block:
 
 
 def _is_by_element(update: TileOp) -> bool:
-    """True if the update has a tile with one value per element."""
     value = update.operand("value")
     return isinstance(value, Region) and value.shape == update.region("place").shape
 
@@ -130,7 +126,6 @@ _WRITING: frozenset[type[Stmt]] = frozenset(walk.WRITING)
 
 
 def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
-    """Return the parameters, with `written` set on the pointers that the kernel may write through."""
     writing = [stmt for stmt in walk.statements(body) if type(stmt) in _WRITING]
     written = {place.buffer.root.name for stmt in writing for place in walk.writes(stmt)}
     return tuple([replace(p, written=True) if isinstance(p, PointerParam) and p.of in written else p for p in params])

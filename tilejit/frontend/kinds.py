@@ -20,7 +20,7 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class ScalarKind:
-    """Scalars of one type. weak: only literals so far. data: an int64 may be data, see `facts.is_data`."""
+    """Scalars of one type. weak: only literals so far. data: True if an int64 may be data, see `facts.is_data`."""
 
     dtype: DType
     weak: bool = False
@@ -28,7 +28,6 @@ class ScalarKind:
 
     @staticmethod
     def holding(dtype: DType, values: Iterable[Value], *, weak: bool = False) -> ScalarKind:
-        """Return the kind of a variable of this type that is assigned these values."""
         data = dtype is int64 and any(isinstance(v, Scalar) and is_data(v.expr) for v in values)
         return ScalarKind(dtype, weak, data)
 
@@ -53,7 +52,7 @@ Kind = Same | ScalarKind | TileKind | PlaceKind | ItemsKind
 
 
 def kind_of(value: Value) -> Kind:
-    """Return the kind of a mutable name with this value; the type of a literal is open."""
+    """Return the kind of a mutable name with this value; a literal has a weak kind."""
     if isinstance(value, Constant) and is_number(value):
         return ScalarKind(default_type(value.value), weak=True)
     if isinstance(value, Scalar):
@@ -66,7 +65,7 @@ def kind_of(value: Value) -> Kind:
 
 
 def settled(kind: Kind) -> Kind:
-    """Return the kind with default types for literals."""
+    """Return the kind without weak scalars: each keeps its current type."""
     if isinstance(kind, ItemsKind):
         return ItemsKind(tuple(settled(item) for item in kind.items))
     return ScalarKind(kind.dtype, data=kind.data) if isinstance(kind, ScalarKind) else kind
@@ -76,16 +75,15 @@ def settled(kind: Kind) -> Kind:
 class Heads:
     """The kinds of loop-carried names at the head of a loop."""
 
-    #: the kinds before the loop
     entry: Mapping[str, Kind]
-    #: the kinds at its head, as far as they are known
+    #: the assumed kinds at the head of the loop
     kinds: Mapping[str, Kind]
-    #: names that were expected to keep one value, but that the body changed
+    #: names that an earlier guess expected to keep one value, but that the body changed
     changing: frozenset[str] = frozenset()
 
     @staticmethod
     def expected(entry: Mapping[str, Value], last: Heads | None) -> Heads:
-        """Return the first guess: the final kinds of the last translation, for names with the same kinds on entry."""
+        """Return the first guess: the kinds on entry, or those of `last` for names with the same kinds on entry."""
         kinds = {name: kind_of(value) for name, value in entry.items()}
         if last is None:
             return Heads(kinds, kinds)
@@ -96,13 +94,13 @@ class Heads:
         return Heads(kinds, resumed)
 
     def agrees(self, shown: Mapping[str, Kind], *, literals_matter: bool) -> bool:
-        """True if the observed kinds are the kinds of this guess. literals_matter: if True, no kind may be weak."""
+        """True if the observed kinds equal this guess, which may have no weak kinds if `literals_matter`."""
         if literals_matter and any(kind != settled(kind) for kind in self.kinds.values()):
             return False
         return all(settled(kind) == settled(self._held(name, shown)) for name, kind in self.kinds.items())
 
     def corrected(self, shown: Mapping[str, Kind]) -> Heads:
-        """Return the next guess: the observed kinds, with default types for literals whose kind didn't change."""
+        """Return the next guess: the observed kinds; a weak kind that equals the current guess is settled."""
         held = {name: self._held(name, shown) for name in shown}
         kinds = {name: settled(kind) if kind == self.kinds[name] else kind for name, kind in held.items()}
         changing = {name for name, kind in kinds.items() if _is_one(self.kinds[name]) and not _is_one(kind)}

@@ -47,9 +47,10 @@ def _vote(name: str) -> Handler:
 
 
 def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """Return True in the leader of the warp, the lane that copies, waits and arrives on behalf of the warp.
+    """Translate `tj.elect()`, which is true in one lane of each warp, elected at the kernel's entry.
 
-    The leader is elected at the kernel's entry, where all lanes are active, so the call may be in any branch.
+    All lanes are active there, so the call may be in any branch. On targets without barriers and in CTAs with a partial
+    warp, the lane is lane 0.
     """
     if not ctx.target.has_barriers or ctx.threads % WARP_THREADS:
         return Scalar(build.op("equal", Special("lane_id", ctx.span(node)), build.const(0, int32)))
@@ -58,7 +59,6 @@ def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _uniform(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """Bind the value to a new variable that is marked as uniform over the scope."""
     value = _scalar(ctx, arguments["x"], "uniform")
     named = ctx.constant(ctx.evaluate(arguments["scope"]), arguments["scope"], "the scope")
     scope = named.scope if isinstance(named, ScopeNamespace) else SCOPES.get(named) if isinstance(named, str) else None
@@ -94,7 +94,6 @@ def _scalar(ctx: Context, node: ast.expr, name: str) -> Expr:
     return ctx.scalar(value, node)
 
 
-#: name -> handler
 LANE_CALLS: dict[str, Handler] = {
     **{name: _shuffle(name) for name in SHUFFLES},
     **{name: _vote(name) for name in VOTES},

@@ -1,4 +1,4 @@
-"""The parts of the language that exist outside kernels: annotations, `@tj.function`, host helpers, call records.
+"""The parts of the language that exist outside kernels: annotations, `@tj.function`, host functions, call records.
 
 The frontend recognizes them by identity. The table of names is in `vocabulary`, which a launch doesn't import.
 """
@@ -22,7 +22,7 @@ from .source import KernelSource
 
 
 class LanguageName:
-    """Base of the names that exist only inside kernels."""
+    """Base class of objects that only kernels can use."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ REQUIRED = inspect.Parameter.empty
 
 @dataclass(frozen=True, slots=True)
 class CallParameter:
-    """One parameter of a call that exists inside kernels."""
+    """A parameter of a function that only kernels can call."""
 
     name: str
     #: the accepted type, as a Python annotation
@@ -41,7 +41,7 @@ class CallParameter:
     #: one line; empty if the name is self-explanatory
     meaning: str = ""
     default: object = REQUIRED
-    #: keyword-only
+    #: True for a keyword-only parameter
     by_name: bool = False
 
 
@@ -56,7 +56,7 @@ class Intrinsic(LanguageName):
     parameters: tuple[CallParameter, ...] = ()
     #: the type of the result, as a Python annotation, or how the arguments determine it
     gives: str = "None"
-    #: two lines of a kernel
+    #: two statements that are valid in a kernel
     example: str = ""
     #: the names of the parameters; the first `required` of them have no default
     names: tuple[str, ...] = field(init=False, compare=False, repr=False)
@@ -207,7 +207,7 @@ def function(fn: Helper) -> Helper:
     """
     if not callable(fn):
         raise KernelSyntaxError("@tj.function takes no arguments", hint="write @tj.function above the def")
-    # for a type checker the helper keeps its own type
+    # the annotation keeps the type of the helper for type checkers
     return cast(Helper, Function(fn))
 
 
@@ -225,7 +225,7 @@ def cdiv(a: int, b: int) -> int:
 
 
 def tile_order(t: int, shape: Sequence[int], group: int = 8) -> tuple[int, int]:
-    """Return the (row, column) of tile `t` in an order that keeps tiles with close numbers close in the grid.
+    """Return the (row, column) of tile `t` in an order in which tiles with close numbers are close in the grid.
 
     Tiles are numbered column by column within a group of rows, then in the next group; the last group may have fewer
     rows. CTAs that run at the same time therefore share rows and columns in the cache.
@@ -263,5 +263,5 @@ def static_assert(condition: object, message: str = "") -> None:
     """
     if not condition:
         raise KernelTypeError(
-            f"static_assert failed{': ' + message if message else ''}", hint="change what the condition tests"
+            f"static_assert failed{': ' + message if message else ''}", hint="change the values that it tests"
         )

@@ -3,8 +3,7 @@
 The code of a body depends on the kinds of its names at the head, which are known only after the body has been
 translated. So a body is translated speculatively, on the guess that no literal takes another type and that no other
 name changes its kind. If the guess is wrong, the result is discarded and the body is translated again with the kinds
-that were observed. An inner loop then starts with its final kinds, so every retranslation is caused by the change of a
-kind.
+that were observed. Inner loops then start from the final kinds of their last translation.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .readings import LoopTrial, through_copies
 from .slots import make_slot, value_of
 from .values import Binding
 
-#: the limit on translations of a body: a constant, and a number per loop-carried name
+#: a body is translated at most `_TRIALS` times, and `_TRIALS_PER_NAME` times more for each loop-carried name
 _TRIALS = 12
 _TRIALS_PER_NAME = 2
 
@@ -32,12 +31,11 @@ def run_loop(
     ctx: Context, node: ast.AST, names: Sequence[str], body: Callable[[Enclosure], bool],
     make: Callable[[tuple[Stmt, ...]], Stmt], *, only_breaks: bool = False,
 ) -> bool:
-    """Translate a run-time loop.
+    """Translate a run-time loop; return True if control can reach the statement after it.
 
-    names: the names that the body assigns.
-    body: translates the body; returns True if control reaches its end.
+    names: the names that the body assigns. body: translates the body; returns True if control reaches its end.
     make: builds the loop statement from its body. only_breaks: True if only `break` ends the loop.
-    returns: True if control can reach the statement after the loop.
+    raises: KernelTypeError if the kinds of the names don't converge.
     """
     entry = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}
     inner_names = [name for name in names if name not in entry]

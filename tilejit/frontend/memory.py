@@ -28,7 +28,7 @@ from .values import Constant, Items, Memory, Scalar, Value, describe, is_number
 
 
 def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
-    """Return a shape of compile-time extents; an integer is a shape of rank 1."""
+    """Return the shape in a tuple of compile-time extents; a single integer is a shape of rank 1."""
     items = value.items if isinstance(value, Items) else (value,)
     shape = tuple(ctx.integer(item, node, "an extent of a shape") for item in items)
     with Located(ctx, node):
@@ -37,7 +37,7 @@ def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
 
 
 def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
-    """Return the value as an element type, such as tj.float32."""
+    """Return the element type in a value such as tj.float32; raise KernelTypeError for anything else."""
     name = ctx.constant(value, node, "the element type")
     dtype = as_dtype(name)
     if dtype is None:
@@ -154,7 +154,7 @@ def need_tensor_memory(ctx: Context, node: ast.AST) -> None:
 
 
 def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
-    """Return the calling thread's elements of a local tile, as a tile of rank 1."""
+    """Return the calling thread's elements of a whole local tile, as a tile of rank 1."""
     if not memory.is_local or not memory.is_whole:
         raise ctx.type_error(
                 node, f"only a whole local tile has .registers; this is {describe(memory)}",
@@ -166,7 +166,7 @@ def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
 
 
 def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) -> Memory:
-    """Return the region with its dimensions reordered."""
+    """Return the region with its dimensions reordered; negative axes count from the last."""
     rank = len(memory.dims)
     wanted = tuple(a + rank if -rank <= a < 0 else a for a in axes)
     if sorted(wanted) != list(range(rank)):
@@ -274,7 +274,7 @@ def reshape(ctx: Context, node: ast.AST, memory: Memory, given: ast.expr) -> Mem
 
 
 def shape_of(ctx: Context, given: ast.expr, size: int) -> tuple[int, ...]:
-    """Return the shape in `given` for `size` elements, with an extent of -1 replaced."""
+    """Return the shape in `given`; an extent of -1 is computed from `size`, the number of elements."""
     value = ctx.evaluate(given)
     items = value.items if isinstance(value, Items) else (value,)
     extents = [ctx.integer(item, given, "an extent of a shape") for item in items]
@@ -290,7 +290,6 @@ def shape_of(ctx: Context, given: ast.expr, size: int) -> tuple[int, ...]:
 
 
 def _known_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout:
-    """As `_sliced_layout`, but raise KernelTypeError if the strides are run-time values."""
     if isinstance(memory.buffer.layout, Strided):
         raise ctx.type_error(
             node, f"{memory.buffer.name} has run-time strides: it can't take another shape",
@@ -302,7 +301,6 @@ def _known_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout:
 
 
 def _in_shape(ctx: Context, node: ast.AST, memory: Memory, base: TileLayout, shape: tuple[int, ...]) -> Memory:
-    """Return memory with the layout `base` in another shape, in row-major order."""
     if math.prod(shape) != base.size():
         raise ctx.type_error(
             node, f"shape {shape} has {math.prod(shape)} elements; {memory.buffer.name} has {base.size()}",
@@ -313,7 +311,7 @@ def _in_shape(ctx: Context, node: ast.AST, memory: Memory, base: TileLayout, sha
 
 
 def _with_shape(ctx: Context, node: ast.Call) -> ast.Call:
-    """Return a call of `.view` with its extents packed into one argument; the second may be a layout."""
+    """Return a call of `.view` with its extents packed into a tuple; unchanged if the second argument is a layout."""
     has_layout = len(node.args) == 2 and not is_number(ctx.evaluate(node.args[1]))
     return node if has_layout else with_one_shape(node)
 
@@ -323,10 +321,7 @@ def _pinned(memory: Memory) -> str:
 
 
 def regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
-    """Return the layout over another shape of the same size; contiguous iterators are fused if necessary.
-
-    raises: LayoutError if the iterators don't divide at the boundaries of the shape.
-    """
+    """Return the layout over another shape of equal size; raise LayoutError if its iterators don't divide as needed."""
     if groups_to(layout.shard, shape):
         return layout
     joined = layout.canonical(fuse=False)
@@ -346,7 +341,7 @@ def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayo
 
 
 def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | Strided:
-    """Return the layout of the elements in a region, with its offset."""
+    """Return the layout of the elements of a region, which includes the offset of its start."""
     layout = memory.buffer.layout
     layout = layout if isinstance(layout, Strided) else fixed_layout(ctx, ctx.span(node), memory)
     if memory.is_whole:
@@ -360,7 +355,6 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
 
 
 def _seen_as(ctx: Context, node: ast.AST, tile: Memory, dtype: DType) -> Memory:
-    """Return a local tile reinterpreted as another type of the same width; an open layout stays open."""
     shape, layout = tile.buffer.shape, tile.buffer.layout
     if isinstance(layout, Open):
         layout = Open(layout.scope, tuple(range(len(shape))))

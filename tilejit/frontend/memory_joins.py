@@ -1,4 +1,4 @@
-"""Joins of tiles and regions, and the kinds of memory after the loop or helper that created it."""
+"""Joins of tiles and regions, and the kinds that regions have after the loop or helper that created them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def merge_memory(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
 
 
 def _is_own(place: Memory) -> bool:
-    """True for a part of a thread's own tile, which can be copied."""
+    """True for a thread's own tile or a part of one, which can be copied to a slot."""
     return place.is_local and not place.constant_indices and owner_scope(place.buffer) == THREAD.name
 
 
@@ -80,7 +80,6 @@ def _is_view_of_phi(ctx: Context, binding: Binding) -> bool:
 
 
 def _sources(ctx: Context, binding: Binding) -> tuple[Source, ...]:
-    """Return the buffers that a name bound to memory may refer to."""
     assert isinstance(binding.value, Memory)
     root = binding.value.buffer.root
     choice = ctx.buffer_choices.get(root.name)
@@ -90,7 +89,7 @@ def _sources(ctx: Context, binding: Binding) -> tuple[Source, ...]:
 def kind_outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
     """Return the kind of a value for use after the loop or block that created it. last: one of its bindings.
 
-    The parts of a region may change when the next iteration begins, or when the loop ends.
+    The parts of a region that aren't constant become variables, because they may depend on names that the loop changes.
     """
     if isinstance(kind, ItemsKind):
         assert isinstance(last.value, Items)
@@ -119,6 +118,6 @@ def conflict(
     name: str, first: tuple[Binding, str], second: tuple[Binding, str],
     remedy: str = "convert one of them, for example with .astype(...)",
 ) -> Same:
-    """Return the kind of a name whose bindings don't agree, with a description of each."""
+    """Return `Same(Conflict)` for a name whose bindings don't agree. first, second: a binding and its description."""
     (a, what_a), (b, what_b) = first, second
     return Same(Conflict.between(name, (what_a, a.span), (what_b, b.span), remedy))

@@ -79,7 +79,7 @@ def _merged(parts: list[str | Expr]) -> tuple[str | Expr, ...]:
 
 
 def assert_holds(ctx: Context, node: ast.Assert) -> bool:
-    """Translate `assert cond, message`; control is assumed to continue."""
+    """Translate `assert cond, message`; always return True, even if `cond` is False at compile time."""
     cond = truth(ctx, node.test, ctx.evaluate(node.test))
     if cond is True:
         return True
@@ -101,5 +101,5 @@ def static_assert_holds(ctx: Context, node: ast.Call) -> Value:
     message = optional(ctx, arguments.get("message"))
     if not holds:
         text = "" if message is None else f": {ctx.constant(message, node, 'the message')}"
-        raise ctx.type_error(node, f"static_assert failed{text}", "change what the condition tests")
+        raise ctx.type_error(node, f"static_assert failed{text}", "change the values that it tests")
     return Constant(None)

@@ -85,7 +85,6 @@ def _reshape(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     return shapes.reshape(ctx, node, receiver)
 
 
-#: method name -> handler, which takes the receiver
 METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
     **barriers.METHODS,
     "astype": _astype,

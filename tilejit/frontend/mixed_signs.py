@@ -1,4 +1,4 @@
-"""Mixed signed and unsigned integers: exact comparisons, shifts by a wider count, limits of ranges."""
+"""Operands of mixed signedness: exact comparisons, shifts by a count of a wider type, limits of ranges."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ _EXCHANGED = {
     "less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal",
     "equal": "equal", "not_equal": "not_equal",
 }
-#: comparisons that hold if the left side is negative and the right side unsigned
+#: comparisons that hold for every negative left and unsigned right side
 _OF_NEGATIVE = ("less", "less_equal", "not_equal")
 
 
 def _types(values: Sequence[Value]) -> tuple[DType, DType] | None:
-    """Return the types of two scalars or two tiles that mix signs; None for anything else."""
     x, y = values
     are_tiles = isinstance(x, Memory) and isinstance(y, Memory)
     are_scalars = isinstance(x, Scalar) and isinstance(y, Scalar) and not x.weak and not y.weak
@@ -39,7 +38,7 @@ def _types(values: Sequence[Value]) -> tuple[DType, DType] | None:
 def _compared(
     ctx: Context, node: ast.AST, name: str, values: Sequence[Value], apply: Apply, convert: Convert
 ) -> Value | None:
-    """Compare a signed number with a uint64: by its sign, then as uint64."""
+    """Compare a signed integer with a uint64 by its sign, then as uint64; return None for other types."""
     types = _types(values)
     if types is None or uint64 not in types:
         return None
@@ -55,11 +54,7 @@ def _compared(
 def _shifted(
     ctx: Context, node: ast.AST, name: str, values: Sequence[Value], apply: Apply, convert: Convert
 ) -> Value | None:
-    """Shift by a count of a wider type.
-
-    The count is first clamped to [-1, width of x]: a count outside has the same effect as the nearest bound, and the
-    clamped count can be converted to x's type.
-    """
+    """Shift by a wider count of the other signedness, clamped to [-1, width of x]; return None for other types."""
     types = _types(values)
     if types is None or types[1].bits <= types[0].bits:
         return None
@@ -70,12 +65,12 @@ def _shifted(
     return apply(ctx, node, name, (x, convert(ctx, node, count, types[0])))
 
 
-#: operation -> its translation for operands of mixed signs, which returns None if they have a common type
+#: operation -> its translation for mixed signedness, which returns None if the operands don't need it
 WITH_MIXED_SIGNS = {**dict.fromkeys(_EXCHANGED, _compared), "left_shift": _shifted, "right_shift": _shifted}
 
 
 def signed_stop(ctx: Context, node: ast.Call, values: Sequence[Value]) -> Value:
-    """Return the stop of a range; a uint64 is converted to int64 if the start or the step is signed."""
+    """Return the stop of a range; clamp a uint64 to int64 if the start or the step is signed and neither is uint64."""
     start, stop, step = values
     signed_ones = [v for v in (start, step) if isinstance(v, Scalar) and not v.weak and v.dtype.kind == "int"]
     unsigned_ones = [v for v in (start, step) if isinstance(v, Scalar) and not v.weak and v.dtype.kind == "uint"]

@@ -18,10 +18,10 @@ from .language import Function, LanguageName
 from .sizes import check_elements
 from .values import Constant, Items, Unset, Value, from_python
 
-#: types whose values are all usable; testing for them is faster than checking whether a value is an array
+#: types whose values are all usable; testing for them first is faster than testing for arrays and containers
 _USABLE = frozenset((bool, float, NoneType, ModuleType, BuiltinFunctionType, FunctionType, DType, TileLayout, Function))
 
-#: types whose values may be too large
+#: types whose values have a size limit
 _SIZED = (int, str)
 
 #: immutable containers; a change to any other container would go unnoticed between launches
@@ -29,7 +29,7 @@ _FIXED = (tuple, frozenset, range, bytes, str, type)
 
 
 def lookup(ctx: Context, node: ast.Name) -> Value:
-    """Look up a name in the running function, the functions it is nested in, and outside the kernel."""
+    """Return the value of a name from the current function, the functions around it, or outside the kernel."""
     frame, name = ctx.frame, node.id
     while True:
         binding = frame.env.get(name)
@@ -60,9 +60,9 @@ def _from_outside(ctx: Context, frame: Frame, node: ast.Name) -> Value:
 
 
 def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str = "") -> Value:
-    """Return a value from outside the kernel, if kernels can use values of its type.
+    """Return an outside Python object as a value; raise KernelTypeError for an array or a mutable container.
 
-    name: the name in errors; by default the text of the node. item: the subscript of a part of it, such as `[0]`.
+    name: the name in errors; by default the text of the node. item: the subscript of `value` in that name, as in `[0]`.
     """
     # most captured values are small integers and names of the language; the checks below take 3 µs each
     kind = type(value)

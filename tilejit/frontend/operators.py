@@ -88,10 +88,9 @@ def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: V
 
 
 def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
-    """Translate `is` and `is not` on compile-time values; a run-time value is never None."""
     wanted = isinstance(op, ast.Is)
     if isinstance(left, Constant) and isinstance(right, Constant):
         return Constant((left.value is right.value) == wanted)
     if any(isinstance(v, Constant) and v.value is None for v in (left, right)):
         return Constant(not wanted)
-    raise ctx.type_error(node, f"is compares {describe(left)} with {describe(right)}", "compare values with ==")
+    raise ctx.type_error(node, f"is can't compare {describe(left)} with {describe(right)}", "compare values with ==")

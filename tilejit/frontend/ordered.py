@@ -38,7 +38,7 @@ def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def shared_place(ctx: Context, node: ast.expr) -> Memory:
-    """Return one element of global or shared memory."""
+    """Return the element in an argument; raise KernelTypeError unless it is one element of global or shared memory."""
     memory = memory_operand(ctx, node, "the place")
     if memory.dims:
         raise ctx.type_error(
@@ -59,7 +59,7 @@ def need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
 
 
 def memory_scope(ctx: Context, node: ast.Call, arguments: Mapping[str, ast.expr]) -> str:
-    """Return the scope in a call, which the target must support; "gpu" by default."""
+    """Return the memory scope in a call, "gpu" by default, after checking that the target supports it."""
     value = optional(ctx, arguments.get("scope"))
     scope = "gpu" if value is None else ctx.constant(value, node, "the scope")
     if scope not in MEMORY_SCOPES:
@@ -68,7 +68,6 @@ def memory_scope(ctx: Context, node: ast.Call, arguments: Mapping[str, ast.expr]
     return str(scope)
 
 
-#: name -> handler
 ORDERED: dict[str, Handler] = {
     "load_acquire": _load_acquire,
     "store_release": _store_release,

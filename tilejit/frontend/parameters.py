@@ -48,9 +48,9 @@ class Parameter:
 
 
 def parameters(source: KernelSource) -> tuple[Parameter, ...]:
-    """Return the kernel's parameters, in order.
+    """Return a kernel's parameters, in order.
 
-    raises: KernelSyntaxError for methods, *args and **kwargs; KernelTypeError for invalid annotations.
+    raises: KernelSyntaxError for a method, *args or **kwargs; KernelTypeError for an unsupported annotation.
     """
     a = source.node.args
     first = next(iter((*a.posonlyargs, *a.args)), None)
@@ -80,7 +80,7 @@ def _parameter(source: KernelSource, arg: ast.arg, default: Any, annotation: Any
         return Parameter(arg.arg, ParameterKind.ARRAY, None, default)
     if annotation is None:
         return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
-    # compared by identity, because NumPy's float64 equals `float`
+    # compared by identity, because `np.dtype("float64") == float`
     if annotation is int or annotation is float or annotation is bool:
         return Parameter(arg.arg, ParameterKind.SCALAR, _PYTHON_TYPES[annotation], None, default)
     if annotation is Tensor:
@@ -93,7 +93,7 @@ def _parameter(source: KernelSource, arg: ast.arg, default: Any, annotation: Any
     if annotation == Tensor | None:
         return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
     if isinstance(annotation, Spec):
-        message = f"the annotation of {arg.arg} is a tj.spec; its default pins the type of a parameter"
+        message = f"the annotation of {arg.arg} is a tj.spec, which must be the default of a parameter"
         raise _error(source, arg, message, f"write {arg.arg}: tj.Tensor = {ast.unparse(arg.annotation or arg)}")
     raise _error(source, arg, f"the annotation of {arg.arg} is {annotation!r}, which tilejit doesn't support")
 
@@ -109,7 +109,7 @@ def _error(source: KernelSource, arg: ast.arg, message: str, hint: str = _KINDS)
 
 
 class _Annotations:
-    """The evaluated annotations of a kernel; equal strings are evaluated once, in the scope of the definition."""
+    """The annotations of a kernel's parameters; a string is evaluated in the scope of the definition, at most once."""
 
     def __init__(self, source: KernelSource) -> None:
         self._source = source
@@ -128,7 +128,7 @@ class _Annotations:
         closure = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=False))
         names = {name: cell.cell_contents for name, cell in closure.items() if _is_filled(cell)}
         try:
-            # a quoted annotation under `from __future__ import annotations` is a doubly nested string
+            # under `from __future__ import annotations`, a quoted annotation evaluates to a string
             for _ in range(2):
                 if isinstance(annotation, str):
                     annotation = eval(_code(annotation), fn.__globals__, names)

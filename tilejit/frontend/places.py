@@ -1,9 +1,8 @@
 """Names that hold different regions on different paths.
 
-Regions of one buffer differ in their starts, which are kept in variables; the name is still a region. Regions of
-several buffers of one memory space, dtype, shape and layout also differ in the buffer. Such a name is a *buffer phi*: a
-placeholder buffer that can only be read. A variable with the name of the phi holds the number of the actual buffer, and
-`selections` replaces each read of the phi by a branch per buffer.
+Regions of one buffer differ only in their starts, which are kept in variables. Regions of several buffers of one memory
+space, dtype, shape and layout are represented by a *buffer phi*, a placeholder buffer that can only be read. A variable
+with its name holds the number of the actual buffer, and `selections` replaces each read by one branch per buffer.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ..ir.nodes import Buffer, Const, Expr, Strided, Var
 from ..source import Span
 from .values import Memory, describe
 
-#: the memory spaces of a phi's buffers, from which values are loaded at the use, not where the name is bound
+#: the memory spaces that buffers of phis may be in; local tiles are copied to slots instead
 _SPACES = ("global", "shared")
 
 #: the name of a buffer, and the location of its allocation
@@ -35,20 +34,19 @@ class PlacePart(Enum):
     BUFFER = "buffer"
 
 
-#: a part and its dimension
+#: a part, and its dimension, which is 0 for the buffer
 Varying = tuple[PlacePart, int]
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceKind:
-    """Regions that differ only in the parts `varying`."""
+    """Regions that are equal to `like` except in the parts listed in `varying`."""
 
     like: Memory
     varying: tuple[Varying, ...]
     in_bounds: bool
     #: True if the start of any region may be data
     data: bool
-    #: the buffers of the regions
     sources: tuple[Source, ...] = field(compare=False, repr=False)
 
     @property
@@ -63,7 +61,7 @@ class PlaceKind:
 
 
 def difference(a: Memory, b: Memory) -> tuple[str, str] | None:
-    """Return descriptions of the regions if no name can hold both; None if a name can."""
+    """Return descriptions of two regions if a name can't hold both; None if it can."""
     if a.constant_indices or b.constant_indices:
         return describe(a), describe(b)
     if a.buffer == b.buffer:
@@ -92,7 +90,7 @@ def _laid_out(buffer: Buffer) -> str:
 
 
 def place_kind(places: Sequence[Memory], sources: Sequence[Source], *, is_phi: bool) -> PlaceKind:
-    """Return the kind of regions without a `difference`. is_phi: True if they are in several buffers."""
+    """Return the kind of regions between which `difference` is None. is_phi: True if they may be in several buffers."""
     like = places[0]
     varying = [part for part in _parts(like, is_phi) if len({_held(place, part) for place in places}) > 1]
     in_bounds = all(place.in_bounds for place in places)
@@ -102,7 +100,6 @@ def place_kind(places: Sequence[Memory], sources: Sequence[Source], *, is_phi: b
 
 
 def _parts(like: Memory, is_phi: bool) -> list[Varying]:
-    """Return the parts of a region that can vary, except its buffer."""
     dims = range(len(like.starts))
     parts = [(PlacePart.START, d) for d in dims]
     if is_phi:
@@ -123,7 +120,7 @@ def _held(place: Memory, varying: Varying) -> int | Expr:
 
 
 def part_of(place: Memory, varying: Varying) -> Expr:
-    """Return the value of a part, other than the buffer."""
+    """Return the value of a part other than the buffer, as an expression."""
     value = _held(place, varying)
     return build.const(value, int64) if isinstance(value, int) else value
 

@@ -17,7 +17,7 @@ from .values import Memory, Value
 
 
 def product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
-    """Translate `left @ right`, with new accumulators."""
+    """Translate `left @ right`; the result is a new tile."""
     a, b = _factors(ctx, node, left, right)
     scope, span = _scope(ctx, node, (a, b)), ctx.span(node)
     dtype = accumulator_type(a.dtype)
@@ -28,7 +28,7 @@ def product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
 
 
 def accumulated(ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Value) -> Memory:
-    """Translate `acc + left @ right`, accumulated in a copy of acc; a product of another shape is just added."""
+    """Translate `acc + left @ right`, accumulated in a copy of `acc`, or as an addition if the shapes differ."""
     a, b = _factors(ctx, node, left, right)
     if acc.shape != _shape(a, b):
         return tiles.elementwise(ctx, node, "add", (acc, product(ctx, node, a, b)))
@@ -40,7 +40,6 @@ def accumulated(ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Va
 
 
 def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Memory, Memory]:
-    """Return both factors as tiles, after checking that tensor cores multiply them."""
     a, b = (tiles.local_tile(ctx, node, "@", value) for value in (left, right))
     _scope(ctx, node, (a, b))
     if len(a.shape) != 2 or len(b.shape) != 2:
@@ -72,7 +71,7 @@ def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
     warps = SCOPES[scope].threads(ctx.threads) // 32
     rows, columns = shape
     grids = [(n, warps // n) for n in range(1, warps + 1) if warps % n == 0]
-    # prefer square blocks, of multiples of 16 rows and 8 columns
+    # prefer square blocks; their extents must be multiples of 16 rows and 8 columns
     blocks = sorted((abs(rows * wn - columns * wm), wm, wn) for wm, wn in grids
                     if rows % (16 * wm) == 0 and columns % (8 * wn) == 0)
     convert = "convert: a.astype(tj.float16) @ b.astype(tj.float16)"

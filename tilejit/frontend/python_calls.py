@@ -1,4 +1,4 @@
-"""Python's builtins and the host helpers in kernels: evaluated at compile time, or translated."""
+"""Calls of Python's builtins and of tilejit's host functions: evaluated at compile time, or translated."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from .tuple_calls import ON_TUPLES, computed, positional_values
 from .values import Constant, Items, Memory, Scalar, Value, describe
 from .vocabulary import LAYOUTS
 
-#: functions that run in Python on compile-time values
+#: functions that Python evaluates on compile-time values
 _PURE: tuple[Any, ...] = (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
     round, sorted, str, sum, tuple, type, format, callable, complex, hash, np.dtype,
     language.cdiv, language.next_power_of_2,
     *(function for functions in LAYOUTS.values() for function in functions),
 )
-#: compared by id, because a callee may be unhashable
+#: membership is tested by id, because a callee may be unhashable
 _PURE_IDS = frozenset(map(id, _PURE))
 
 
 def runs_in_python(callee: Any) -> bool:
-    """True if Python evaluates the function while the kernel is compiled."""
+    """True if a call of the function is evaluated in Python while the kernel is compiled."""
     if id(callee) in _PURE_IDS or callee in (TileLayout, Swizzle):
         return True
     if getattr(callee, "__module__", None) == "math" and isinstance(callee, BuiltinFunctionType):
@@ -45,7 +45,7 @@ def runs_in_python(callee: Any) -> bool:
 
 
 def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Value:
-    """Evaluate a Python function of compile-time values."""
+    """Return the result of a Python function; raise KernelTypeError if an argument is a run-time value."""
     return computed(ctx, node, callee, positional_values(ctx, node, has_keywords=True))
 
 
@@ -86,8 +86,6 @@ def _abs(ctx: Context, node: ast.Call) -> Value:
 def _of_two(
     python: Callable[..., Any], run_time: Callable[[Context, ast.AST, list[Value]], Value]
 ) -> Callable[[Context, ast.Call], Value]:
-    """Return the handler of a function of two values, which is folded if both are constants."""
-
     def handler(ctx: Context, node: ast.Call) -> Value:
         values = positional_values(ctx, node)
         folded = fold(ctx, node, python, values)
@@ -102,10 +100,7 @@ def _of_two(
 
 
 def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
-    """Return a / b, rounded up.
-
-    For a positive constant b, (a + b - 1) // b is cheapest. Neither a + b - 1 nor -a is computed if it may overflow.
-    """
+    """Return a / b, rounded up, by the cheapest formula whose intermediate values don't overflow."""
     a, b = values
     if isinstance(b, Constant) and isinstance(b.value, int) and b.value > 0:
         if isinstance(a, Scalar) and _has_room(a.expr, b.value - 1):
@@ -120,7 +115,7 @@ def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
 
 
 def _has_room(x: Expr, more: int) -> bool:
-    """True if x + more provably doesn't overflow; an int64 that isn't data is assumed not to."""
+    """True if x + more provably doesn't overflow, which is assumed of an int64 that isn't data."""
     if x.dtype is int64 and not facts.is_data(x):
         return True
     if not x.dtype.is_integer:
@@ -130,7 +125,7 @@ def _has_room(x: Expr, more: int) -> bool:
 
 
 def _conversion(python: Callable[..., Any], dtype: DType, wide: DType) -> Callable[[Context, ast.Call], Value]:
-    """Return the handler of int(x), float(x) or bool(x), which converts to `dtype`, or to `wide` from 64 bits.
+    """Return the handler of int, float or bool, which converts to `dtype`, or to `wide` from 64 bits.
 
     int(x) of an integer and float(x) of a float keep the type.
     """
@@ -158,7 +153,7 @@ def _round(ctx: Context, node: ast.Call) -> Value:
     """Translate round(x): the nearest integer, ties to even, in the type of int(x)."""
     values = positional_values(ctx, node, has_keywords=True)
     if values and isinstance(values[0], Scalar) and len(values) + len(node.keywords) > 1:
-        raise ctx.type_error(node, "round of a run-time scalar takes no number of digits; it gives an integer",
+        raise ctx.type_error(node, "round of a run-time scalar takes no ndigits: it returns an integer",
                              "write tj.round(x * 100) / 100 for two digits")
     if len(values) != 1 or node.keywords or isinstance(values[0], Constant):
         return computed(ctx, node, round, values)
@@ -177,8 +172,8 @@ _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
 def tile_of(ctx: Context, node: ast.Call) -> Value:
     """Translate `tj.tile_order(t, shape, group)`.
 
-    The formula of the host function uses `group * columns`, which may overflow. Unless it provably fits, t is divided
-    by columns first, which keeps every intermediate value within the range of t and the shape.
+    The formula of the host function computes `group * columns`, which may overflow. Unless it provably fits, t is
+    divided by columns first, so that no intermediate value exceeds t and the extents.
     """
     arguments = bind(ctx, node, "tile_order", ("t", "shape", "group"), 2)
     shape = ctx.evaluate(arguments["shape"])
@@ -220,7 +215,6 @@ def _fits(group: Value, columns: Value, t: Value) -> bool:
     return facts.fits(facts.bounds(product), dtype) or (dtype is int64 and not facts.is_data(product))
 
 
-#: Python builtin, or host function of tilejit -> handler
 BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     min: _extreme("minimum", min),
     max: _extreme("maximum", max),

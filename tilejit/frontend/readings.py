@@ -1,4 +1,4 @@
-"""The result of one trial translation of a loop body: the kinds of the loop-carried names."""
+"""The results of one trial translation of a loop body, and the kinds of the loop-carried names in it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ class LoopTrial:
 
     loop: Enclosure
     block: Draft
-    #: the slots of the loop-carried names
     slots: Mapping[str, Slot]
-    #: the bindings at the head of the loop
     before: Mapping[str, Binding]
     #: the bindings on each path to the code after the loop
     ends: Sequence[Mapping[str, Binding]]
@@ -34,25 +32,23 @@ class LoopTrial:
     carried: Mapping[str, Carried]
 
     def changes(self, name: str) -> list[Binding]:
-        """Return a name's bindings on the paths where an iteration ends with a value other than that at the head."""
+        """Return the bindings of a name at the ends of iterations where its value isn't the value at the head."""
         head = value_of(self.slots[name])
-        # the value at the head isn't a change, unless it is Unset: then the name remains unset
+        # an Unset value at the head counts as a change: the name remains unset
         kept = None if isinstance(head, Unset) else head
         return [env[name] for env in (*self.continues, *self.ends) if env[name].value != kept]
 
     def shown(self, ctx: Context, entry: Mapping[str, Binding]) -> dict[str, Kind]:
-        """Return the kinds of the names that enter the loop, as observed in this translation of the body."""
         return {name: self.kind(ctx, name, entry[name], self.changes(name)) for name in entry}
 
     def kind(self, ctx: Context, name: str, entry: Binding, changes: Sequence[Binding]) -> Kind:
-        """Return the kind of a name with these bindings before the loop and at the ends of iterations."""
         kind = self._merged(ctx, name, entry, changes)
         if isinstance(kind, ScalarKind) and kind.dtype is int64 and not kind.data and self._grows(name, changes):
             return replace(kind, data=True)
         return kind
 
     def _grows(self, name: str, changes: Sequence[Binding]) -> bool:
-        """True if iterations multiply or double a name's value, which may then exceed the range of indices and wrap."""
+        """True if iterations multiply a name's value or add it to itself, so it may grow exponentially and wrap."""
         slot = self.slots[name]
         if not isinstance(slot, ScalarSlot):
             return False
@@ -65,7 +61,6 @@ class LoopTrial:
         return any(isinstance(b.value, Scalar) and _degree(b.value.expr, degrees) > 1 for b in changes)
 
     def _definitions(self) -> Iterator[tuple[Var, Expr]]:
-        """Yield a (variable, value) pair for each value of each scalar that the body defines or carries."""
         for stmt in drafted(self.block):
             if isinstance(stmt, (Let, Assign)) or isinstance(stmt, Declare) and stmt.init is not None:
                 value = stmt.init if isinstance(stmt, Declare) else stmt.value
@@ -91,10 +86,7 @@ class LoopTrial:
 def through_copies(
     ctx: Context, shown: Mapping[str, Kind], entry: Mapping[str, Binding], result: LoopTrial
 ) -> dict[str, Kind]:
-    """Propagate the observed kinds through copies: a name that is assigned another name also takes its type.
-
-    Without this, a chain `a = b`, `b = c`, ... would need one translation per name.
-    """
+    """Return the observed kinds, propagated through copies, so that a chain of copies takes one retranslation."""
     heads: dict[Expr, str] = {slot.var: name for name, slot in result.slots.items() if isinstance(slot, ScalarSlot)}
     sources = {
         name: [heads.get(b.value.expr) if isinstance(b.value, Scalar) else None for b in result.changes(name)]
@@ -113,7 +105,7 @@ def through_copies(
                 for binding, source in zip(result.changes(name), sources[name], strict=True)
             ]
             kind = result.kind(ctx, name, entry[name], changes)
-            # a conflict is final, which guarantees termination
+            # a conflict is final, so the loop terminates
             if isinstance(kinds[name], ScalarKind) and kind != kinds[name]:
                 kinds[name] = kind
                 pending.append(name)
@@ -121,7 +113,7 @@ def through_copies(
 
 
 def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
-    """Return a binding to another name's value at the head, with the type that was observed for that name."""
+    """Return the binding; if its value is a variable and `kind` is a scalar kind, with the type in `kind`."""
     value = binding.value
     if not isinstance(kind, ScalarKind) or not isinstance(value, Scalar) or not isinstance(value.expr, Var):
         return binding
@@ -130,15 +122,12 @@ def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
     return Binding(Scalar(Var(value.expr.name, kind.dtype, data=kind.data), kind.weak), binding.span)
 
 
-#: operations whose result is no farther from zero than one of their operands
+#: operations whose result needs no more bits than one of their operands
 _SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "bitwise_and")
 
 
 def _degree(expr: Expr, degrees: Mapping[str, int]) -> int:
-    """Return the degree of a value in one variable: 0 if independent, 1 if at most a term of a sum, else 2.
-
-    degrees: the degrees of the variables, by name.
-    """
+    """Return the degree of a value in the loop-carried variable: 0 if independent, 1 if a term of a sum, else 2."""
     if isinstance(expr, Var):
         return degrees.get(expr.name, 0)
     if isinstance(expr, Cast):

@@ -19,7 +19,7 @@ from .values import Items, Memory, Scalar, Value, describe, is_number, owner_sco
 
 
 def reduced(ctx: Context, node: ast.Call, arguments: Arguments, record: TileOperation, reduction: Reduction) -> Value:
-    """Translate `tj.<name>(x, axis=None, dtype=None, keepdims=False)`; over all axes, the result has rank 0."""
+    """Translate `tj.<name>(x, axis=None, dtype=None, keepdims=False)`; the result is a tile, even if its rank is 0."""
     tile = _reducible(ctx, arguments["x"], record.name, ctx.evaluate(arguments["x"]))
     axes = _axes(ctx, arguments.get("axis"), len(tile.shape))
     result = _reduce(ctx, node, record, tile, axes, _result_type(ctx, arguments, reduction, tile.dtype))
@@ -32,7 +32,7 @@ def reduce(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     values = value.items if isinstance(value, Items) else (value,)
     if not 1 <= len(values) <= len(PAIRS):
         raise ctx.type_error(
-            arguments["x"], f"reduce of {len(values)} tiles", f"give one tile, or a tuple of 1 to {len(PAIRS)}"
+            arguments["x"], f"reduce can't take {len(values)} tiles", f"give one tile, or a tuple of 1 to {len(PAIRS)}"
         )
     sources = [_reducible(ctx, arguments["x"], REDUCE.name, each) for each in values]
     rank = len(sources[0].shape)
@@ -76,7 +76,6 @@ def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
 
 
 def _axes(ctx: Context, argument: ast.expr | None, rank: int) -> tuple[int, ...]:
-    """Return the axes in a call, in ascending order; all axes by default."""
     value = optional(ctx, argument)
     return tuple(range(rank)) if value is None or argument is None else axes_of(ctx, argument, value, rank)
 
@@ -98,6 +97,5 @@ def _reduce(
 
 
 def _with_units(ctx: Context, node: ast.AST, tile: Memory, axes: tuple[int, ...], rank: int) -> Memory:
-    """Return the tile with the reduced axes as dimensions of 1."""
     kept = iter(tile.shape)
     return with_shape(ctx, node, tile, tuple(1 if d in axes else next(kept) for d in range(rank)))

@@ -43,20 +43,18 @@ from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describ
 #: the maximum number of nodes that `expanded` visits
 _BUDGET = 400
 
-#: the hint for an assignment to a part of a value
+#: the hint for a write to the result of an expression
 REBIND = "rebind the name: x = tj.where(condition, value, x), acc += a @ b; or allocate a buffer with tj.alloc_local"
 
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """A slice whose ends keep their own types, because the extent is computed before they are converted.
-
-    extent: None if the ends determine it; otherwise `upper` is unused.
-    """
+    """A slice whose ends keep their own types, because the extent is computed before they are converted."""
 
     lower: Expr | None
     upper: Expr | None
     node: ast.AST
+    #: if not None, `upper` is unused
     extent: int | None = None
 
 
@@ -67,7 +65,7 @@ class _At:
 
 
 def subscript(ctx: Context, node: ast.Subscript) -> Value:
-    """Return the item of a tuple, or the region or element of memory, without loading it."""
+    """Return the value of an indexed expression; an element of memory is returned as memory, without loading it."""
     base = unloaded(ctx, node.value)
     if isinstance(base, Memory):
         return index(ctx, node, base)
@@ -87,7 +85,7 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
 
 
 def loaded(ctx: Context, node: ast.Subscript) -> Value:
-    """As `subscript`, but load the element that `A[i, j]` names; a rank-0 tile in a tuple stays a tile."""
+    """As `subscript`, but load an element of memory; a rank-0 tile in a tuple remains a tile."""
     value = subscript(ctx, node)
     if not isinstance(value, Memory) or value.dims or singles.is_single(value):
         return value
@@ -95,7 +93,7 @@ def loaded(ctx: Context, node: ast.Subscript) -> Value:
 
 
 def unloaded(ctx: Context, node: ast.expr) -> Value:
-    """As `evaluate`, but leave `A[i, j]` unloaded."""
+    """As `Context.evaluate`, but don't load an element `A[i, j]`."""
     return subscript(ctx, node) if isinstance(node, ast.Subscript) else ctx.evaluate(node)
 
 
@@ -148,7 +146,7 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
 
 
 def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -> Rows:
-    """Return the rows of memory that an index selects along one of its dimensions."""
+    """Return the rows of memory that `given`, an integer or a local tile of integers, selects along `axis`."""
     dim, value = memory.dims[axis], singles.as_scalar(ctx, node, given)
     if memory.buffer.space not in ("global", "shared"):
         raise ctx.type_error(
@@ -175,7 +173,6 @@ def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -
 
 
 def _part_of_rows(ctx: Context, node: ast.Subscript, gathered: Rows) -> Rows:
-    """Return a part of each row; the dimensions of the index stay whole."""
     listed = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     numbers = len(gathered.index_shape)
     for dim, part in enumerate(listed[:numbers]):
@@ -271,7 +268,7 @@ def _other_index(value: Value, buffer: Buffer) -> str:
 
 
 def _box(ctx: Context, node: ast.AST, memory: Memory, dims: Sequence[int], parts: Sequence[_Slice | _At]) -> Memory:
-    """Return the region that indices and slices of the leading dimensions select."""
+    """Return the region that `parts` select; the dimensions in `dims` without a part remain whole."""
     starts, extents = list(memory.starts), list(memory.extents)
     inside = memory.in_bounds
     zero = build.const(0, memory.buffer.index_dtype)
@@ -300,7 +297,6 @@ def _box(ctx: Context, node: ast.AST, memory: Memory, dims: Sequence[int], parts
 
 
 def _is_inside(start: Expr, taken: int | Expr, extent: int | Expr) -> bool:
-    """True if the part is provably inside its region, and so in bounds if the region is."""
     if not isinstance(start, Const):
         return False
     if isinstance(taken, int) and isinstance(extent, int):
@@ -336,7 +332,7 @@ def _taken(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int | Ex
 def _check_index(
     ctx: Context, part: _At, memory: Memory, dim: int, extent: int | Expr, node: ast.AST | None = None
 ) -> None:
-    """node: the whole subscript."""
+    """Check a constant index, and that an index of registers is constant. node: the whole subscript."""
     position = part.position
     if not isinstance(position, Const):
         if memory.constant_indices:
@@ -380,7 +376,6 @@ def _from_the_end(
 def _check_slice(
     ctx: Context, part: _Slice, memory: Memory, dim: int, lower: Expr, taken: int | Expr, extent: int | Expr
 ) -> None:
-    """Check a slice, as far as it is static; only a region of a whole global tensor may extend past the edge."""
     if _may_pass_edge(memory, dim) or not isinstance(lower, Const) or not isinstance(taken, int):
         return
     start = int(lower.value)
@@ -396,33 +391,28 @@ def _check_slice(
 
 
 def _covers(memory: Memory, dim: int) -> bool:
-    """True if the region covers the full extent of its buffer in one dimension."""
     start, extent, full = memory.starts[dim], memory.extents[dim], memory.buffer.shape[dim]
     return isinstance(start, Const) and start.value == 0 and (extent is full or extent == full)
 
 
 def _may_pass_edge(memory: Memory, dim: int) -> bool:
-    """True if a part may extend past the region in one dimension, where it is masked: at a tensor's edge."""
+    """True if a part may extend past the region in one dimension: at a tensor's edge, where accesses are masked."""
     return memory.buffer.space == "global" and _covers(memory, dim)
 
 
 def _title(memory: Memory, dim: int) -> str:
-    """Return the name of a region in messages about one dimension."""
     return memory.buffer.name if _covers(memory, dim) else f"a region of {memory.buffer.name}"
 
 
 def _assert_inside(
     ctx: Context, node: ast.AST, memory: Memory, dim: int, start: Expr, taken: int | Expr | None
 ) -> None:
-    """In checked builds, test that a part is inside a region that doesn't cover its buffer in this dimension.
-
-    taken: the extent of the part; None for an index.
-    """
+    """Emit a bounds check that a part is inside its region. taken: the extent of the part; None for an index."""
     extent = memory.extents[dim]
     if not isinstance(extent, int) or not isinstance(taken, (int, NoneType)):
         return
     end = build.add(start, 1 if taken is None else taken)
-    # the start is compared because the end may overflow
+    # the start is compared, not the end, which may overflow
     below = build.less_equal(build.cast(start, int64), extent - (1 if taken is None else taken))
     cond = build.logical_and(build.greater_equal(start, 0), below)
     if cond == TRUE:
@@ -434,7 +424,7 @@ def _assert_inside(
 
 
 def expanded(ctx: Context, expr: Expr) -> Expr:
-    """Return the expression with variables replaced by their definitions, so that differences can cancel."""
+    """Return the expression with variables replaced by definitions, up to `_BUDGET` nodes, so that terms can cancel."""
     budget = [_BUDGET]
 
     def walk(e: Expr) -> Expr:
@@ -451,7 +441,7 @@ def expanded(ctx: Context, expr: Expr) -> Expr:
 
 
 def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: Sequence[Expr]) -> Memory:
-    """Return the tile at coordinates `at` in a grid of tiles of `shape`."""
+    """Return the region at coordinates `at` in a grid of tiles of `shape`."""
     dims = memory.dims
     if len(shape) != len(dims) or len(at) != len(dims):
         raise ctx.type_error(
@@ -476,7 +466,7 @@ def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: 
 def _with_axes(
     ctx: Context, node: ast.Subscript, memory: Memory, dims: Sequence[int], parts: Sequence[_Slice | _At | None]
 ) -> Memory:
-    """Return a local tile with a dimension of 1 for each None in `parts`; the other parts belong to `dims`."""
+    """Return a local tile with a dimension of extent 1 for each None in `parts`; the other parts index `dims`."""
     base = memory.buffer
     taken, added = 0, []
     for part in parts:
@@ -499,7 +489,7 @@ def reinterpreted(
     ctx: Context, node: ast.AST, memory: Memory, shape: tuple[int | Var, ...], dtype: DType,
     layout: TileLayout | Strided | Open,
 ) -> Memory:
-    """Return a view of a whole buffer with this shape, type and layout."""
+    """Return a new view of the whole buffer of `memory`, with this shape, type and layout."""
     base = memory.buffer
     name = ctx.unique(f"{base.root.name}.view")
     buffer = Buffer(name, base.space, dtype, shape, layout, base.align, base, ctx.span(node))
@@ -508,7 +498,7 @@ def reinterpreted(
 
 
 def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]:
-    """Return the strides of the remaining dimensions, in elements."""
+    """Return the strides of the region's dimensions, in elements; raise KernelTypeError if one has no single stride."""
     layout, shape = memory.buffer.layout, memory.buffer.shape
     if isinstance(layout, Strided):
         every = [Constant(s) if isinstance(s, int) else Scalar(s) for s in layout.strides]
@@ -533,7 +523,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
 
 
 def element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
-    """Return a single element as an operand of a load or store."""
+    """Return an element as an operand of a load or store; raise KernelTypeError for a distributed or empty tile."""
     scope = owner_scope(memory.buffer) if memory.is_local else THREAD.name
     if scope != THREAD.name:
         raise ctx.type_error(

@@ -1,4 +1,4 @@
-"""Arithmetic on literals and run-time scalars: types, folding, truth values."""
+"""Arithmetic on literals and run-time scalars: types, constant folding, truth values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .values import (
     weak_type,
 )
 
-#: the ranks of kinds in promotion
+#: kind of element type -> its rank in promotion
 RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 _NO_KEYWORDS: Mapping[str, Any] = {}
@@ -44,7 +44,10 @@ def fold(
     ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Sequence[Value],
     keywords: Mapping[str, Any] = _NO_KEYWORDS,
 ) -> Value | None:
-    """Evaluate a function of compile-time values in Python; None if a value is known only at run time."""
+    """Return the result of `compute` on compile-time values; None if a value is known only at run time.
+
+    raises: KernelTypeError if `compute` raises an error, or if its result would be too large.
+    """
     arguments: list[Any] = []
     for value in values:
         if isinstance(value, Constant):
@@ -68,7 +71,6 @@ def fold(
 
 
 def _usage(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> str:
-    """Return the hint for arguments that don't match the signature; empty if they match."""
     if not isinstance(compute, FunctionType):
         return ""
     signature = inspect.signature(compute)
@@ -81,7 +83,7 @@ def _usage(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapp
 
 
 def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
-    """Return an elementwise operation on scalars, as an expression."""
+    """Return the result of an elementwise operation on scalars; raise KernelTypeError for an integer division by 0."""
     arguments, weak = settle(ctx, node, name, values)
     result = build.op(name, *arguments)
     if name not in DIVISIONS:
@@ -96,7 +98,7 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
 
 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
-    """Return the operands as expressions, literals in the type of the others, and True if the result is weak."""
+    """Return the operands as expressions, with literals in the common type, and True if the result is weak."""
     leading = ELEMENTWISE[name].conditions
     operands: list[Expr] = []
     for value in values[:leading]:
@@ -115,7 +117,7 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
 
 
 def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
-    """Return the type of an operation's typed values, or else of its literals, and True if the result is weak.
+    """Return the promoted type of the typed values, or else of the literals, and True if the result is weak.
 
     raises: KernelTypeError, without a location, if the types have no common type.
     """
@@ -129,7 +131,7 @@ def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool
 
 
 def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
-    """Return a typed value as it is, and a literal in `common`, or in its default type if that is of a higher kind."""
+    """Return a typed value unchanged, and a literal in `common`, or in its default type if that is of a higher kind."""
     if isinstance(value, Scalar) and not value.weak:
         return value.expr
     default = weak_type(value)
@@ -151,7 +153,7 @@ def _no_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> KernelTy
 
 
 def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
-    """Return the truth value: a bool if it is known, else an expression of bool_."""
+    """Return the truth value, as a bool if it is known; raise KernelTypeError for a tile, a region or a barrier."""
     value = as_scalar(ctx, node, value)
     if isinstance(value, Constant):
         return bool(value.value)
@@ -170,13 +172,13 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
 
 
 def condition(ctx: Context, node: ast.AST, value: Value) -> Expr:
-    """Return the truth value as an expression of bool_."""
+    """As `truth`, but always return an expression."""
     holds = truth(ctx, node, value)
     return build.const(holds, bool_) if isinstance(holds, bool) else holds
 
 
 def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: bool = True) -> Scalar:
-    """Convert a scalar to a type."""
+    """Return a scalar converted to `dtype`; raise KernelTypeError for a literal that `dtype` can't hold."""
     value = as_scalar(ctx, node, value)
     if isinstance(value, Constant) and is_number(value):
         if dtype.is_integer and isinstance(value.value, float):
@@ -189,10 +191,7 @@ def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: b
 
 
 def held(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Scalar:
-    """Convert a scalar to the type of the memory it is stored to.
-
-    raises: KernelTypeError for a literal with a fraction in integer memory. A run-time value is truncated, as in C.
-    """
+    """As `convert`, for a store to memory; also raise KernelTypeError for a fractional literal in integer memory."""
     if dtype.is_integer and isinstance(value, Constant) and isinstance(value.value, float):
         number = value.value
         if math.isfinite(number) and number != int(number):

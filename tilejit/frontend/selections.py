@@ -27,7 +27,7 @@ def selected(ctx: Context, body: Block) -> Block:
 def _possible(body: Block, phis: Iterable[str], alternatives: tuple[Buffer, ...]) -> dict[str, list[int]]:
     """Return the numbers of the buffers that each phi can be, in ascending order."""
     possible: dict[str, set[int]] = {name: set() for name in phis}
-    # variable -> the variables that are copied to it, which may pass on the number of a buffer
+    # variable -> the variables that are copied to it, which may hold the number of a buffer
     sources: dict[str, set[str]] = {}
     for stmt in walk.statements(body):
         match stmt:
@@ -41,18 +41,16 @@ def _possible(body: Block, phis: Iterable[str], alternatives: tuple[Buffer, ...]
             onward = sources.get(waiting.pop(), set()) - reached
             reached |= onward
             waiting.extend(onward)
-        # sets that were extended by earlier iterations contain only numbers that are reachable from here as well
+        # the set of a reached phi may already be extended, but only with numbers that also reach this phi
         possible[name] |= {number for other in reached & set(possible) for number in possible[other]}
     return {name: sorted(numbers) for name, numbers in possible.items()}
 
 
 @dataclass(slots=True)
 class _Selection:
-
     ctx: Context
-    #: the numbers of the buffers that each phi can be
     possible: Mapping[str, list[int]]
-    #: views of those buffers that replace views of phis
+    #: the views that replace views of phis
     views: list[BufferView] = field(default_factory=list)
     replaced: dict[tuple[str, int], Buffer] = field(default_factory=dict)
 
@@ -66,7 +64,7 @@ class _Selection:
         if isinstance(stmt, Let):
             return Declare(stmt.var, None, stmt.span), *self._branches(phi, stmt)
         assert isinstance(stmt, TileOp), f"{type(stmt).__name__} reads {phi.name}"
-        # the branches are rewritten again, because an operation may read several phis
+        # `walk.rewrite` also rewrites the branches, because an operation may read several phis
         return self._branches(phi, stmt)
 
     def _branches(self, phi: Buffer, stmt: TileOp | Let) -> tuple[Stmt, ...]:
@@ -78,7 +76,6 @@ class _Selection:
         return chain
 
     def _of(self, phi: Buffer, number: int, stmt: TileOp | Let) -> tuple[Stmt, ...]:
-        """Return the statement for one buffer of a phi; a loaded value is assigned to the original variable."""
 
         def buffer(old: Buffer) -> Buffer:
             return self._instead(old, phi, number) if old.root.name == phi.name else old
@@ -89,7 +86,6 @@ class _Selection:
         return walk.with_buffers(replace(stmt, var=loaded), buffer), Assign(stmt.var, loaded, stmt.span)
 
     def _instead(self, old: Buffer, phi: Buffer, number: int) -> Buffer:
-        """Return the buffer that replaces a phi, or the view that replaces a view of it."""
         alternative = list(self.ctx.alternatives.values())[number]
         if old.base is None:
             return alternative
@@ -109,7 +105,6 @@ class _Selection:
 
 
 def _pairs(phi: Buffer, alternative: Buffer) -> dict[int | Var, int | Var]:
-    """Map the variables in a phi's shape and strides to those of one of its buffers."""
     pairs: dict[int | Var, int | Var] = dict(zip(phi.shape, alternative.shape, strict=True))
     if isinstance(phi.layout, Strided) and isinstance(alternative.layout, Strided):
         pairs |= dict(zip(phi.layout.strides, alternative.layout.strides, strict=True))

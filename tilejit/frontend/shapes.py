@@ -27,7 +27,7 @@ def reshape(ctx: Context, node: ast.Call, receiver: Memory) -> Memory:
 
 
 def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory:
-    """Return a local tile in another shape; a view if only dimensions of 1 are added or removed."""
+    """Return a local tile in another shape: a view if no element changes its register, otherwise a new tile."""
     if shape == tile.shape:
         return tile
     scope, span = owner_scope(tile.buffer), ctx.span(node)
@@ -40,7 +40,7 @@ def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
 
 
 def _view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory | None:
-    """Return a tile in another shape as a view; None if elements may have to move."""
+    """Return a view of a tile in another shape; None if elements may have to move."""
     if isinstance(tile.buffer.layout, Open):
         return _open_view(ctx, node, tile, shape)
     layout = tile.buffer.tile_layout
@@ -53,13 +53,13 @@ def _view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> 
 
 
 def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory | None:
-    """Return a view of an open tile that adds or removes only dimensions of 1; None for any other shape."""
+    """Return a view of an open tile that adds or removes only dimensions of extent 1; None for any other shape."""
     kept = [d for d in tile.dims if tile.extents[d] != 1]
     if [n for n in shape if n != 1] != [tile.extents[d] for d in kept]:
         return None
     following = iter(kept)
     dims = [None if n == 1 else next(following) for n in shape]
-    # a dimension from which an index selected one of several elements remains in the view, as a leading dropped one
+    # a dimension of several elements that an index dropped remains in the view, as a leading dropped dimension
     dropped = [d for d, n in enumerate(tile.buffer.shape) if d not in kept and n != 1]
     view = view_along(ctx, node, tile, [*dropped, *dims])
     zero = Const(0, tile.buffer.index_dtype)

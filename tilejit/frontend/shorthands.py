@@ -35,7 +35,6 @@ def _moved(
     ctx: Context, node: ast.Call, operation: ScopedOperation, operands: dict[str, Region | Expr],
     arguments: dict[str, ast.expr],
 ) -> None:
-    """Emit the copy between memory and a local tile, with the mask and the attributes of the call."""
     mask = _mask(ctx, operation, arguments.get("mask"))
     if mask is not None:
         operands["mask"] = mask
@@ -46,7 +45,7 @@ def _moved(
 
 
 def _mask(ctx: Context, operation: ScopedOperation, argument: ast.expr | None) -> Region | None:
-    """Return the mask in a call as a tile; None if it is missing or True."""
+    """Return the mask in a call as a tile; None if it is missing, None or True."""
     value = optional(ctx, argument)
     if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
         return None
@@ -104,7 +103,6 @@ def _indices(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments
     return result
 
 
-#: name -> handler of a call on a scope
 SHORTHANDS: dict[str, Callable[[Context, ast.Call, ScopedOperation, dict[str, ast.expr]], Value]] = {
     **barriers.CALLS,
     "load": _load,

@@ -1,7 +1,7 @@
-"""Rank-0 tiles, the results of reductions over all axes: each thread has a copy, which can be used as a scalar.
+"""Rank-0 tiles, the results of reductions over all axes: each thread has a copy, which it can use as a scalar.
 
 A rank-0 tile becomes a scalar where a scalar is needed (`if tj.max(x) > 0`), and where it joins a number from another
-path (`total = 0.0` before `total += tj.sum(x)`). Its type is promoted like that of a scalar.
+path (`total = 0.0` before `total += tj.sum(x)`).
 """
 
 from __future__ import annotations
@@ -37,11 +37,7 @@ def as_scalar(ctx: Context, node: ast.AST, value: Value) -> Value:
 
 @contextmanager
 def as_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> Iterator[None]:
-    """Context manager that binds names of rank-0 tiles to scalars, so that each tile is loaded once.
-
-    It has no effect unless the expressions are arithmetic on names and numbers, which treats tiles and scalars the same
-    way.
-    """
+    """Context manager that binds names of rank-0 tiles in arithmetic to scalars, so that each tile is loaded once."""
     parts = [part for expression in expressions for part in ast.walk(expression)]
     names = {part.id: part for part in parts if isinstance(part, ast.Name)}
     singles: dict[str, Binding] = {}

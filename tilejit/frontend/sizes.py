@@ -1,4 +1,4 @@
-"""Size limits of compile-time values, checked before Python computes them where that is possible."""
+"""Size limits of compile-time values, checked before Python computes the values if their size can be estimated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import KernelTypeError
 
 #: the largest number of bits in an integer
 MAX_BITS = 4096
-#: the largest number of characters in a string, or of elements in a tuple, nested ones included
+#: the largest number of characters in a string, or of elements in a tuple, including nested tuples
 MAX_ELEMENTS = 65_536
 
 _HINT = "use smaller numbers, or compute the value outside the kernel and capture it"
@@ -29,7 +29,7 @@ def check_elements(count: int, what: str = "tuple") -> None:
 
 
 def check_value(value: Any) -> None:
-    """Raise KernelTypeError for an integer or a string that is too large."""
+    """Raise KernelTypeError for an integer, a string or bytes above the size limits."""
     if isinstance(value, int):
         _check_bits(value.bit_length())
     elif isinstance(value, (str, bytes)):
@@ -37,10 +37,7 @@ def check_value(value: Any) -> None:
 
 
 def check_call(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Raise KernelTypeError if the arguments imply that the result of a function would be too large.
-
-    The estimate is a lower bound, so an accepted result may exceed the limits by a factor of a few hundred.
-    """
+    """Raise KernelTypeError if a lower bound on the size of the result of a call exceeds the limits."""
     check = _CHECKS.get(compute) if isinstance(compute, BuiltinFunctionType) else None
     if check is not None:
         check(*arguments, **keywords)
@@ -87,7 +84,6 @@ def _lshift(number: Any, by: Any) -> None:
 
 
 def _mod(text: Any, values: Any) -> None:
-    """Check a format such as `"%8d" % 3`."""
     if not isinstance(text, (str, bytes)):
         return
     _check_widths(text if isinstance(text, str) else text.decode("latin-1"))
@@ -110,7 +106,6 @@ def _check_widths(spec: str) -> None:
 
 
 def _round(number: Any, ndigits: Any = None) -> None:
-    """Check the rounding of an integer to a power of ten, which computes 10**-ndigits."""
     if isinstance(number, int) and isinstance(ndigits, int) and ndigits < 0:
         _check_bits(-3 * ndigits)
 

@@ -22,7 +22,7 @@ from .values import Constant, Items, Memory, Scalar, Value, owner_scope
 
 @dataclass(frozen=True, slots=True)
 class ScalarSlot:
-    """weak: only literals have been assigned so far."""
+    """A scalar variable. weak: only literals have been assigned to it so far."""
 
     var: Var
     weak: bool
@@ -35,7 +35,6 @@ class TileSlot:
 
 @dataclass(frozen=True, slots=True)
 class PlaceSlot:
-
     memory: Memory
     #: the varying parts of the region, and the variables that hold them
     held: tuple[tuple[Varying, Var], ...]
@@ -50,7 +49,7 @@ Slot = ScalarSlot | TileSlot | PlaceSlot | ItemsSlot | Same
 
 
 def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -> Slot:
-    """Declare a slot for values of a kind, initialized with `init` unless it is None."""
+    """Declare and return a slot for values of a kind, initialized with `init` unless it is None."""
     if isinstance(kind, Same):
         return kind
     name = name.strip("<>")
@@ -89,7 +88,7 @@ def _place_slot(ctx: Context, name: str, kind: PlaceKind, init: Value | None, sp
 
 
 def _held(ctx: Context, place: Memory, varying: Varying) -> Expr:
-    """Return the expression that a slot stores for a part of a region; a buffer is stored as its number."""
+    """Return the value that a slot stores for a part of a region; a buffer is stored as its number."""
     if varying[0] is not PlacePart.BUFFER:
         return part_of(place, varying)
     name = place.buffer.name
@@ -101,7 +100,6 @@ def _held(ctx: Context, place: Memory, varying: Varying) -> Expr:
 
 
 def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
-    """Copy a tile into a slot, and record that the slot may hold the tile's buffer."""
     name, source = slot.buffer.name, value.buffer.root
     if source.name in ctx.allocated_in or source.name in ctx.buffer_choices or name in ctx.buffer_choices:
         before = ctx.buffer_choices.get(name, BufferChoice(name.partition(".")[0], ()))
@@ -112,7 +110,7 @@ def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
 
 
 def value_of(slot: Slot, *, typed: bool = False) -> Value:
-    """Return the value of a name that is kept in a slot. typed: the value is never weak."""
+    """Return the value of a name that is kept in a slot. typed: True if the value must not be weak."""
     if isinstance(slot, ScalarSlot):
         return Scalar(slot.var, slot.weak and not typed)
     if isinstance(slot, (TileSlot, PlaceSlot)):
@@ -123,10 +121,7 @@ def value_of(slot: Slot, *, typed: bool = False) -> Value:
 
 
 def _coerced(ctx: Context, value: Value, dtype: DType, span: Span) -> Expr:
-    """Return a scalar, or the value of a rank-0 tile, in the type of its slot; only literals change type.
-
-    raises: KernelTypeError at `span` if the type can't hold a literal.
-    """
+    """Return a number, scalar or rank-0 tile as an expression of `dtype`; raise KernelTypeError if it doesn't fit."""
     if isinstance(value, Memory):
         value = scalar_of(ctx, value, span)
     if isinstance(value, Scalar):

@@ -15,7 +15,7 @@ from ..errors import KernelSyntaxError
 from ..source import Span
 from ..wording import shown, with_article
 
-# flags that a module sets for all of its functions (`from __future__ import …`)
+# the code flags of `from __future__ import …`
 _FUTURES = 0x1FF0000
 
 
@@ -25,12 +25,11 @@ class KernelSource:
 
     function: FunctionType
     file: str
-    #: the lines of the whole file
     lines: tuple[str, ...] = field(repr=False)
     node: ast.FunctionDef = field(repr=False)
-    #: the names that it reads from outside, as chains (name, *attributes) in source order
+    #: the names that the function reads from outside, as chains (name, *attributes) in source order
     references: tuple[tuple[str, ...], ...] = field(repr=False)
-    #: True if its text is ASCII, so that columns in bytes are columns in characters
+    #: True if the text is ASCII, so that columns in bytes are columns in characters
     is_ascii: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -42,13 +41,11 @@ class KernelSource:
 
     @property
     def text(self) -> str:
-        """The lines of the definition, with its decorators."""
         first = self.function.__code__.co_firstlineno
         return "\n".join(self.lines[first - 1 : self.node.end_lineno])
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The default values, by parameter name."""
         fn, a = self.function, self.node.args
         positional = [arg.arg for arg in (*a.posonlyargs, *a.args)]
         values = fn.__defaults__ or ()
@@ -57,10 +54,9 @@ class KernelSource:
 
     @staticmethod
     def of(fn: Callable[..., Any]) -> KernelSource:
-        """Read the source of `fn`.
+        """Return the source of `fn`.
 
-        raises: KernelSyntaxError if the source isn't available, if `fn` isn't a plain `def`, or if the file has changed
-        since the function was compiled.
+        raises: KernelSyntaxError if it isn't available or has changed since the import, or if `fn` isn't a plain `def`.
         """
         if not isinstance(fn, FunctionType):
             raise _no_function(fn)
@@ -86,7 +82,7 @@ class KernelSource:
         return KernelSource(fn, code.co_filename, lines, node, _references(node))
 
     def span(self, node: ast.AST, caller: Span | None = None) -> Span:
-        """Return the location of `node`, an expression, a statement, a parameter or a keyword."""
+        """Return the location of an expression, a statement, a parameter or a keyword. caller: the inlined call."""
         # parsed nodes have all four attributes, which their types don't declare
         placed: Any = node
         line, column, end_line, end_column = placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset
@@ -96,12 +92,12 @@ class KernelSource:
         return Span(self.file, line, column, end_line, end_column, text, caller)
 
     def segment(self, node: ast.AST) -> str:
-        """Return the text of the node; if it spans several lines, the whole first line."""
+        """Return the text of a node on one line; for a longer node, the whole line on which it starts."""
         span = self.span(node)
         return span.text[span.column : span.end_column] if span.line == span.end_line else span.text.strip()
 
     def lookup(self, name: str) -> tuple[bool, Any]:
-        """Look up a name in the closure, globals and builtins; return True if it exists, and its value."""
+        """Return (True, value) for a name in the closure, globals or builtins; (False, None) if it has no value."""
         fn = self.function
         if name in fn.__code__.co_freevars and fn.__closure__ is not None:
             cell = fn.__closure__[fn.__code__.co_freevars.index(name)]
@@ -132,7 +128,6 @@ def _no_function(value: Any) -> KernelSyntaxError:
 
 
 def _characters(text: str, utf8_column: int) -> int:
-    """Convert a column of the syntax tree, which counts UTF-8 bytes, to characters."""
     return len(text.encode()[:utf8_column].decode(errors="ignore"))
 
 
@@ -150,7 +145,6 @@ def _read(fn: FunctionType) -> tuple[tuple[str, ...], str]:
 
 @lru_cache(maxsize=64)
 def _text(lines: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """Strip line endings, and join the lines with a uniform one."""
     bare = tuple([line.rstrip("\n") for line in lines])
     return bare, "\n".join(bare) + "\n"
 
@@ -172,7 +166,7 @@ def _definition(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Async
 
 @lru_cache(maxsize=64)
 def _compiled(text: str, file: str, flags: int) -> CodeType:
-    # the compiler warned when the file was imported
+    # Python already showed the warnings when the file was imported
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         code: CodeType = compile(text, file, "exec", flags=flags, dont_inherit=True)
@@ -199,7 +193,6 @@ def _first_line(node: ast.stmt) -> int:
 
 @lru_cache(maxsize=256)
 def _is_compiled_from(code: CodeType, text: str) -> bool:
-    """True if compiling the file, or the statement alone, reproduces the code object."""
     file, flags = code.co_filename, code.co_flags & _FUTURES
     if _holds(code, _compiled(text, file, flags)):
         return True
@@ -238,7 +231,7 @@ def _same_constant(a: object, b: object) -> bool:
 
 
 def _same_but_for_asserts(actual: CodeType, expected: CodeType) -> bool:
-    """Compare code whose asserts pytest has rewritten: everything else must still be present."""
+    """True if `actual`, whose asserts pytest has rewritten, has the names and the constants of `expected`."""
     plain = [c for c in expected.co_consts if not isinstance(c, CodeType)]
     there = {(type(c), repr(c)) for c in actual.co_consts}
     names = set(expected.co_names) - {"AssertionError"}
@@ -254,7 +247,7 @@ def _references(node: ast.FunctionDef) -> tuple[tuple[str, ...], ...]:
 
 @lru_cache(maxsize=256)
 def local_names(node: ast.FunctionDef) -> frozenset[str]:
-    """Return the names that a function binds: parameters and assigned names, except in nested functions."""
+    """Return the names that a function binds, including its parameters, but not those that nested functions bind."""
     a = node.args
     names = {arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
     names.update(arg.arg for arg in (a.vararg, a.kwarg) if arg is not None)
@@ -263,7 +256,7 @@ def local_names(node: ast.FunctionDef) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def assigned_names(statement: ast.stmt) -> frozenset[str]:
-    """Return the names that a statement binds, except in nested functions."""
+    """Return the names that a statement binds, but not those that nested functions bind."""
     names: set[str] = set()
     pending: list[ast.AST] = [statement]
     while pending:
@@ -286,7 +279,7 @@ def _collect_body(node: ast.FunctionDef, outer: frozenset[str], chains: dict[tup
 
 
 def _collect(tree: ast.AST, bound: frozenset[str], chains: dict[tuple[str, ...], None]) -> None:
-    # an explicit stack, because expressions may be nested deeper than Python recurses
+    # an explicit stack, because expressions may be nested more deeply than Python's recursion limit
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -303,7 +296,6 @@ def _collect(tree: ast.AST, bound: frozenset[str], chains: dict[tuple[str, ...],
 
 
 def _chain(node: ast.expr) -> tuple[str, ...] | None:
-    """Return `a.b.c` as ("a", "b", "c"); None for anything else."""
     attributes: list[str] = []
     while isinstance(node, ast.Attribute):
         attributes.append(node.attr)

@@ -43,7 +43,6 @@ def _while(ctx: Context, node: ast.While) -> bool:
 
 
 def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
-    """Translate the condition of `while` at the head; return True if the body is reachable."""
     cond = truth(ctx, node.test, ctx.evaluate(node.test))
     if isinstance(cond, bool):
         if not cond:

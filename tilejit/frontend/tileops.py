@@ -1,4 +1,4 @@
-"""Tile operations with a destination, `tj.<scope>.<operation>(...)`; those that create tiles are in `shorthands`."""
+"""Operations on a scope, `tj.<scope>.<operation>(...)`; `shorthands` has the operations that create tiles."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: 
 def _operands(
     ctx: Context, node: ast.AST, record: TileOperation, arguments: dict[str, ast.expr]
 ) -> dict[str, Region | Expr]:
-    """Return the given operands, by name; a scalar takes the type of the preceding tile."""
+    """Return the operands in a call, by name; a scalar takes the type of the preceding tile."""
     operands: dict[str, Region | Expr] = {}
     tile_type: DType | None = None
     for rule in record.operands:
@@ -69,13 +69,12 @@ def _operands(
 def _elementwise(
     ctx: Context, node: ast.AST, record: TileOperation, arguments: dict[str, ast.expr]
 ) -> dict[str, Region | Expr]:
-    """Return the operands, by name; any input may be a scalar, whose type the operation determines."""
     to, *inputs = record.operands
     dst = destination(ctx, arguments[to.name])
     values = [ctx.evaluate(arguments[rule.name]) for rule in inputs]
     has_tile = any(isinstance(v, Memory) for v in values)
     if not has_tile:
-        # literals take the type of the destination unless its kind is lower
+        # literals take the type of the destination, unless their default type is of a higher kind
         values = [
             Scalar(as_type(ctx, node, v, dst.dtype)) if isinstance(v, Scalar) or is_number(v) else v for v in values
         ]

@@ -25,7 +25,7 @@ from .values import Memory, Scalar, Value, describe, how_to_load, is_number, own
 
 
 def apply(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
-    """Translate an elementwise operation on scalars or, if an operand is a local tile, on tiles."""
+    """Return the result of an elementwise operation: a new tile if an operand is a local tile, otherwise a scalar."""
     if name in WITH_MIXED_SIGNS:
         value = WITH_MIXED_SIGNS[name](ctx, node, name, values, apply, _converted)
         if value is not None:
@@ -41,7 +41,7 @@ def _converted(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Value
 
 
 def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Memory:
-    """Translate an operation on tiles and scalars; the result is a new tile of the broadcast shape."""
+    """Emit an elementwise operation on tiles and scalars, and return its result, a new tile of the broadcast shape."""
     tiles = [local_tile(ctx, node, name, v) for v in values if isinstance(v, Memory)]
     operands, dtypes = inputs(ctx, node, name, values)
     rule = result_type(name, dtypes)
@@ -69,7 +69,7 @@ def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
         if isinstance(layout, Open) and shared_scope(ctx, {op.scope, layout.scope}) is None:
             _need_one_owner(ctx, node, op)
             raise ctx.type_error(
-                node, f"{op.scope}.{op.name} of {tile.buffer.name}, a tile of a {layout.scope}",
+                node, f"{op.scope}.{op.name} can't take {tile.buffer.name}, a tile of a {layout.scope}",
                 f"call it on the scope that owns the tile: tj.{layout.scope}.{op.name}",
             )
     _need_one_owner(ctx, node, op)
@@ -80,7 +80,7 @@ def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
 
 
 def _with_narrow_singles(ctx: Context, node: ast.AST, op: TileOp) -> TileOp:
-    """Replace rank-0 inputs of wider scopes with copies in the scope of the operation."""
+    """Return the operation; rank-0 inputs of wider scopes are replaced by copies on the scope of the operation."""
     operands, inputs = list(op.operands), op.inputs.values()
     for k, operand in enumerate(op.operands):
         if not isinstance(operand, Region) or operand.buffer.shape or all(operand is not given for given in inputs):
@@ -97,7 +97,6 @@ def _with_narrow_singles(ctx: Context, node: ast.AST, op: TileOp) -> TileOp:
 
 
 def _need_one_owner(ctx: Context, node: ast.AST, op: TileOp) -> None:
-    """Raise KernelTypeError if one tile is private to each thread and another is distributed over threads."""
     local = [tile.buffer for tile in op.tiles.values() if tile.buffer.space == "local"]
     if len(local) < 2:
         return
@@ -107,27 +106,22 @@ def _need_one_owner(ctx: Context, node: ast.AST, op: TileOp) -> None:
     if private and spread and ctx.threads > 1:
         one, other = private[0], spread[0]
         raise ctx.type_error(
-            node, f"{op.scope}.{op.name} of {one}, a tile of a thread, and {other}, a tile of a {owners[other]}",
+            node,
+            f"{op.scope}.{op.name} can't combine {one}, a tile of a thread, and {other}, a tile of a {owners[other]}",
                 f"allocate {one} with a layout= that has thread axes; or store {other} to shared memory, and load each "
                 "thread's part of it with tj.thread.load",
         )
 
 
 def shared_scope(ctx: Context, scopes: Collection[str]) -> str | None:
-    """Return the widest scope if all scopes have the same threads; None otherwise.
-
-    Different scopes have the same threads if each has a single instance in the CTA.
-    """
+    """Return the widest of the scopes if they are equal or all span the CTA; otherwise None."""
     if len(set(scopes)) > 1 and any(SCOPES[scope].threads(ctx.threads) != ctx.threads for scope in scopes):
         return None
     return max(scopes, key=lambda scope: SCOPES[scope].level)
 
 
 def wide_singles(ctx: Context, tiles: Sequence[Memory]) -> list[Memory]:
-    """Return the rank-0 tiles whose scope is wider than that of another tile, if the scopes' threads differ.
-
-    They count as scalars, because each thread has a copy.
-    """
+    """Return the rank-0 tiles that count as scalars, because their scope has more threads than another tile's."""
     levels = {owner_scope(tile.buffer): SCOPES[owner_scope(tile.buffer)].level for tile in tiles}
     if shared_scope(ctx, levels) is not None:
         return []
@@ -146,12 +140,12 @@ def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
 
 
 def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory]) -> str:
-    """Return the scope of an operation on tiles: the widest of their scopes, which must have the same threads."""
+    """Return the widest scope of the tiles; raise KernelTypeError if the scopes don't have the same threads."""
     return widest_scope(ctx, node, name, [owner_scope(tile.buffer) for tile in tiles])
 
 
 def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]) -> str:
-    """As `common_scope`, but take the scopes of the tiles."""
+    """As `common_scope`, for tiles with the scopes `owners`."""
     scope = shared_scope(ctx, owners)
     if scope is None:
         scopes = sorted(set(owners), key=lambda scope: SCOPES[scope].level)
@@ -159,7 +153,8 @@ def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]
         other = next(scope for scope in reversed(scopes) if scope != one)
         count = ctx.threads // SCOPES[one].threads(ctx.threads)
         raise ctx.type_error(
-            node, f"{name} of a tile of a {other} and one of a {one}: each of the {count} {one}s has its own",
+            node,
+            f"{name} can't combine a tile of a {other} and a tile of a {one}: each of the {count} {one}s has its own",
             f"create both on one scope, for example with tj.{other}.load(...), or move one through shared memory",
         )
     return scope
@@ -192,7 +187,7 @@ def inputs(
 
 
 def _input(ctx: Context, node: ast.AST, value: Value, common: DType, *, narrows: bool) -> Region | Expr:
-    """Return an operand. narrows: convert a typed scalar to the common type."""
+    """Return an operand. narrows: convert a typed scalar to `common`, unless its kind is higher."""
     if isinstance(value, Memory):
         return value.region(ctx.span(node))
     if narrows and isinstance(value, Scalar) and not value.weak:
@@ -201,7 +196,7 @@ def _input(ctx: Context, node: ast.AST, value: Value, common: DType, *, narrows:
 
 
 def broadcast_shape(ctx: Context, node: ast.AST, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the shape to which all shapes broadcast, as in NumPy."""
+    """Return the shape to which all shapes broadcast, as in NumPy; raise KernelTypeError if they don't."""
     shape = common_shape(shapes)
     if isinstance(shape, Fault):
         raise ctx.type_error(node, shape.message, shape.hint)
@@ -209,7 +204,7 @@ def broadcast_shape(ctx: Context, node: ast.AST, shapes: Sequence[tuple[int, ...
 
 
 def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool = True) -> Memory:
-    """Convert a local tile to a type."""
+    """Return a new tile with the elements converted to `dtype`; raise KernelTypeError unless `tile` is local."""
     if not tile.is_local:
         raise ctx.type_error(
             node, f"astype takes local tiles and scalars; got {describe(tile)}", "load it first: tj.cta.load(region)"

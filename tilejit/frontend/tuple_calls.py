@@ -17,7 +17,7 @@ from .values import Constant, Items, Memory, Rows, Value, describe
 
 
 def positional_values(ctx: Context, node: ast.Call, *, has_keywords: bool = False) -> list[Value]:
-    """Return the positional arguments. has_keywords: the caller handles the keyword arguments."""
+    """Return the positional arguments; unless `has_keywords`, raise KernelTypeError for keyword arguments."""
     for argument in node.args:
         if isinstance(argument, ast.Starred):
             raise ctx.syntax_error(argument, "* can't be used in calls in a kernel", "write the arguments out")
@@ -29,10 +29,7 @@ def positional_values(ctx: Context, node: ast.Call, *, has_keywords: bool = Fals
 
 
 def computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: Sequence[Value]) -> Value:
-    """Evaluate a Python function of compile-time values.
-
-    values: the positional arguments, evaluated once by the caller, because a call among them may have side effects.
-    """
+    """Return the result of a Python function of `values`; raise KernelTypeError if an argument is a run-time value."""
     keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
     folded = fold(ctx, node, callee, values, keywords)
     if folded is None:
@@ -47,7 +44,6 @@ def computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: S
 
 
 def _len(ctx: Context, node: ast.Call) -> Value:
-    """Return the first extent of memory or gathered rows, or the number of items in a tuple."""
     values = positional_values(ctx, node)
     if len(values) == 1 and isinstance(values[0], Items):
         return Constant(len(values[0].items))
@@ -60,8 +56,6 @@ def _len(ctx: Context, node: ast.Call) -> Value:
 
 
 def _of_tuples(python: Callable[..., Iterable[Any]]) -> Callable[[Context, ast.Call], Value]:
-    """Return the handler of a Python function that only rearranges the items of tuples."""
-
     def handler(ctx: Context, node: ast.Call) -> Value:
         arguments: list[Any] = []
         for value, argument in zip(positional_values(ctx, node, has_keywords=True), node.args, strict=True):
@@ -85,7 +79,6 @@ def _of_tuples(python: Callable[..., Iterable[Any]]) -> Callable[[Context, ast.C
 
 
 def _arranged(part: Any) -> Value:
-    """Return an item, an index from `enumerate`, or a tuple of these as a value."""
     if type(part) is tuple:
         return Items(tuple(map(_arranged, part)))
     value: Value = Constant(part) if type(part) is int else part
@@ -99,7 +92,6 @@ def _tuple(ctx: Context, node: ast.Call) -> Value:
 
 
 def _sum(ctx: Context, node: ast.Call) -> Value:
-    """Add the items of a tuple, from the left."""
     values = positional_values(ctx, node, has_keywords=True)
     if [keyword.arg for keyword in node.keywords] == ["start"]:
         values.append(ctx.evaluate(node.keywords[0].value))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _same(a: object, b: object) -> bool:
-    """True if a kernel can't distinguish the values or tuples of values; 0, False and -0.0 differ from 0.0."""
+    """True if a kernel can't distinguish two values or two tuples; 0, False and -0.0 differ from 0.0."""
     if type(a) is not type(b):
         return False
     if isinstance(a, tuple) and isinstance(b, tuple):
@@ -45,10 +45,7 @@ class Constant:
 
 @lean(frozen=True, slots=True)
 class Scalar:
-    """A run-time scalar.
-
-    weak: its type is still open, because it is a variable that has only held literals.
-    """
+    """A run-time scalar. weak: its type may still change, because only literals have been assigned to it so far."""
 
     expr: Expr
     weak: bool = False
@@ -60,12 +57,10 @@ class Scalar:
 
 @lean(frozen=True, slots=True)
 class Items:
-    """A tuple.
-
-    size: the number of values in the tuple, including nested ones.
-    """
+    """A tuple."""
 
     items: tuple[Value, ...]
+    #: the number of values in the tuple, including nested tuples
     size: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -74,7 +69,7 @@ class Items:
         object.__setattr__(self, "size", size)
 
 
-#: the types of compile-time extents, and of dropped dimensions
+#: the types of static extents, and of the None for a dropped dimension
 _STATIC = frozenset((int, NoneType))
 
 
@@ -114,13 +109,12 @@ class Memory:
 
     @property
     def is_whole(self) -> bool:
-        """True if this is the entire buffer."""
         at_start = all(isinstance(s, Const) and s.value == 0 for s in self.starts)
         return at_start and self.extents == self.buffer.shape
 
     @property
     def is_value(self) -> bool:
-        """True if a name can hold this as a value: a whole local tile, or a part of one that never changes."""
+        """True if a name can hold this as a value: a whole local tile, or a fixed part of a read-only one."""
         return self.is_local and (self.is_whole or not self.writable and all(isinstance(s, Const) for s in self.starts))
 
     @property
@@ -129,12 +123,11 @@ class Memory:
         return tuple([extent for extent in self._static_extents(self.span) if extent is not None])
 
     def region(self, span: Span | None = None) -> Region:
-        """Return the region of the IR; raise KernelTypeError for a run-time extent."""
+        """Return the `Region` of the IR; raise KernelTypeError for a run-time extent."""
         place = span or self.span
         return Region(self.buffer, self.starts, self._static_extents(place), self.in_bounds, place)
 
     def _static_extents(self, place: Span | None) -> tuple[int | None, ...]:
-        """Return the extents, which must be static; errors get the location `place`."""
         if _STATIC.issuperset(map(type, self.extents)):
             return self.extents  # type: ignore[return-value]
         static: list[int | None] = []
@@ -160,11 +153,10 @@ class Memory:
 class Rows:
     """Rows of memory that an index selects, `X.at(index, axis)`."""
 
-    #: the row of index 0
+    #: the row at index 0
     memory: Memory
-    #: the dimension of the buffer that is indexed
+    #: the dimension of the buffer along which the index selects
     dim: int
-    #: a local tile, or a scalar
     index: Memory | Expr
 
     @property
@@ -173,16 +165,14 @@ class Rows:
 
     @property
     def index_shape(self) -> tuple[int, ...]:
-        """The leading extents, those of the index."""
         return self.index.shape if isinstance(self.index, Memory) else ()
 
     @property
     def extents(self) -> tuple[int | Expr, ...]:
-        """All extents, some of which may be run-time values."""
+        """The extents of the index, followed by the extents of a row."""
         return (*self.index_shape, *[extent for extent in self.memory.extents if extent is not None])
 
     def region(self, span: Span | None = None) -> Region:
-        """Return the region of the IR; raise KernelTypeError for a run-time extent."""
         return replace(self.memory.region(span), gathered=Gathered(self.dim, self.index_shape))
 
     def operand(self, span: Span) -> Region | Expr:
@@ -198,7 +188,6 @@ class Barrier:
 
     @property
     def count(self) -> int:
-        """The number of barriers in the buffer."""
         return self.buffer.tile_layout.size()
 
 
@@ -228,7 +217,7 @@ class NamedBarrier:
 
 @lean(frozen=True, slots=True)
 class Counter:
-    """A name in the step number of a ring step, with its value when the step was created."""
+    """A name in the number of a ring step, and its value when the step was created."""
 
     frame: Frame
     name: str
@@ -243,7 +232,7 @@ class RingStep:
     stage: Expr
     #: the number of earlier uses of the stage
     phase: Expr
-    #: the names in the expression of the step number
+    #: the names in `number`, with their values
     counters: tuple[Counter, ...]
     #: the expression of the step number
     number: ast.expr = field(compare=False, repr=False)
@@ -259,10 +248,7 @@ class RingStep:
 
 @lean(frozen=True, slots=True, eq=False)
 class Closure:
-    """A function that is inlined where it is called.
-
-    frame: the frame of the enclosing function; None for a `@tj.function`.
-    """
+    """A function that is inlined at its calls. frame: the frame of the enclosing function, None for `@tj.function`."""
 
     node: ast.FunctionDef
     source: KernelSource
@@ -297,7 +283,6 @@ class Unset:
 
     @property
     def reason(self) -> str:
-        """The message of the error."""
         return f"{self.name} {self.problem}"
 
 
@@ -311,7 +296,7 @@ class Conflict(Unset):
 
     @staticmethod
     def between(name: str, first: tuple[str, Span], second: tuple[str, Span], remedy: str) -> Conflict:
-        """Return the conflict of two bindings. first, second: what the name is, and the location of that binding."""
+        """Return the conflict of two bindings. first, second: a description of the value, and where it is bound."""
         (what_a, a), (what_b, b) = first, second
         difference = f"is {what_a} where line {a.line} assigns it, and {what_b} where line {b.line} does"
         problem = f"{difference}: paths that join must agree in dtype, shape and layout"
@@ -334,7 +319,7 @@ class Binding:
 
 
 def default_type(number: bool | int | float) -> DType:
-    """Return the type of a literal that no typed operand determines."""
+    """Return the type of a literal in an operation without typed operands."""
     if isinstance(number, bool):
         return bool_
     return int32 if isinstance(number, int) else float32
@@ -358,7 +343,7 @@ def owner_scope(buffer: Buffer) -> str:
 
 
 def how_to_load(memory: Memory) -> str:
-    """Return the hint for memory that is used as a value."""
+    """Return the hint for a region of shared or global memory that is used as a tile."""
     hint = "load it into registers first: x = tj.cta.load(region)"
     name = memory.buffer.root.name
     is_tensor = memory.buffer.space == "global" and memory.is_whole
@@ -366,7 +351,7 @@ def how_to_load(memory: Memory) -> str:
 
 
 def unsuitable(what: str, value: Value, *, is_constant: bool = False) -> tuple[str, str]:
-    """Return the message and the hint for a value that isn't a scalar or, if `is_constant`, isn't a constant."""
+    """Return the message and the hint for a value that isn't a scalar or, if `is_constant`, a constant."""
     if is_constant:
         hint = "use a literal, a captured constant or a tj.constexpr parameter"
         return f"{what} must be known at compile time; this is {describe(value)}", hint
@@ -381,7 +366,7 @@ def unsuitable(what: str, value: Value, *, is_constant: bool = False) -> tuple[s
 
 
 def describe(value: Value) -> str:
-    """Return the description of a value in messages."""
+    """Return a noun phrase that describes a value in messages."""
     if isinstance(value, Constant):
         return f"the constant {shown(value.value)}"
     if isinstance(value, Scalar):
@@ -409,13 +394,12 @@ def describe(value: Value) -> str:
 
 
 def _shown(extents: Sequence[int | Expr | None]) -> str:
-    """Return a shape as text, with ? for run-time extents."""
     kept = [e.value if isinstance(e, Const) else e for e in extents if e is not None]
     return f"({', '.join(str(e) if isinstance(e, int) else '?' for e in kept)})"
 
 
 def as_python(value: Value) -> Any:
-    """Return the Python value of a constant or a tuple of constants; ValueError for anything else."""
+    """Return the Python value of a constant or a tuple of constants; raise ValueError for anything else."""
     if isinstance(value, Constant):
         return value.value
     if isinstance(value, Items):
@@ -424,10 +408,7 @@ def as_python(value: Value) -> Any:
 
 
 def from_python(value: Any) -> Value:
-    """Return the `Value` of a Python object; tuples become `Items`.
-
-    raises: KernelTypeError, without a location, for a value that is too large.
-    """
+    """Return a Python object as a value, a tuple as `Items`; raise KernelTypeError for a value that is too large."""
     if type(value) is tuple:
         check_elements(len(value))
         return Items(tuple(from_python(item) for item in value))

@@ -41,11 +41,9 @@ class ScopeNamespace(LanguageName):
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """The names of the operations that this scope supports."""
         return _operations(self.scope)
 
     def missing(self, operation: str) -> Fault:
-        """Return the error for an operation that this scope doesn't support."""
         if operation in CALLS:
             others = [str(scope) for scope in CALLS[operation].scopes]
             return Fault(f"{self} has no {operation}", f"call it on a {' or '.join(others)}")
@@ -55,7 +53,7 @@ class ScopeNamespace(LanguageName):
 
     def __getattr__(self, operation: str) -> Intrinsic:
         if operation.startswith("__"):
-            # probes for array protocols need no suggestions, which take as long to compute as reading a kernel
+            # NumPy probes for names such as `__array__`, for which suggestions would be slow to compute
             raise AttributeError(operation)
         if operation in self.operations:
             return _operation(self.scope, operation)
@@ -152,7 +150,6 @@ LAYOUTS: dict[str, tuple[Callable[..., Any], ...]] = {
 
 
 def _namespaces(grouped: Iterable[Intrinsic]) -> Iterator[Namespace]:
-    """Group intrinsics by the namespace in their dotted names."""
     calls: dict[str, dict[str, Intrinsic]] = {name: {} for name in LAYOUTS}
     for call in grouped:
         name, _, member = call.name.partition(".")
@@ -164,7 +161,7 @@ def _namespaces(grouped: Iterable[Intrinsic]) -> Iterator[Namespace]:
 
 @functools.cache
 def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
-    """Return every name that is looked up as `tj.<name>`, except types and host helpers."""
+    """Return a map from each name that follows `tj.` to its object, except types and host functions."""
     every = {word.name: word for word in words()}
     table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {n: w for n, w in every.items() if "." not in n}
     for scope in SCOPES.values():
@@ -173,7 +170,7 @@ def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     return table
 
 
-#: operand -> its meaning in every call, for operands whose record only has a name
+#: operand -> its meaning in every call, for operands whose record has no description
 _OPERANDS = {
     "acc": "the accumulator, of shape (M, N)",
     "a": "the left factor, of shape (M, K)",
@@ -188,7 +185,6 @@ _OPERANDS = {
 
 
 def _parameter(call: TileOperation | Shorthand, name: str) -> CallParameter:
-    """Return a parameter of a call on a scope: an operand, an attribute, or a parameter shared by many calls."""
     if isinstance(call, Shorthand):
         shared = parameter(name, optional=name not in call.parameters[: call.required])
         return replace(shared, meaning=_OPERANDS[name]) if name in _OPERANDS else shared
@@ -217,7 +213,7 @@ def _type_of(attribute: Attribute) -> str:
     return f"{named} | None" if attribute.default is None else named
 
 
-#: examples that depend on their scope: a layout or a local tile belongs to certain threads, a ring counts producers
+#: matches examples that depend on their scope, through the owners of a layout or tile, or the producers of a ring
 _REGISTERS = re.compile(r"layout|alloc_local|alloc_ring")
 
 
@@ -230,7 +226,6 @@ def _operation(scope: Scope, name: str) -> Intrinsic:
 
 
 def _example(scope: Scope, call: TileOperation | Shorthand) -> str:
-    """Return the example of the record, called on `scope` unless the example depends on its own scope."""
     if _REGISTERS.search(call.example):
         return call.example
     example = re.sub(r"tj\.(?:thread|warp|warpgroup|cta)\.", f"tj.{scope}.", call.example)

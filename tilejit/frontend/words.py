@@ -1,7 +1,4 @@
-"""The functions of the language as records: ids, memory, barriers, tile and scalar functions, atomics, votes.
-
-The call handlers, `help(tj.exp)`, the reference and the stub for type checkers take their parameters from here.
-"""
+"""The functions of the language as records, from which handlers, `help`, the reference and the stub take parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from ..ops.reduction import Reduction
 from ..target import TENSOR_MEMORY_TARGETS
 from .language import REQUIRED, CallParameter, Intrinsic
 
-# the types of results that depend on the arguments
+# descriptions of result types that depend on the arguments
 EACH = "Scalar for scalars, else Tile"
 REDUCED = "Scalar over all axes, else Tile"
 SAME = "the type of the first argument"
@@ -30,7 +27,7 @@ _SCOPES = 'Literal["cta", "cluster", "gpu", "sys"]'
 _CACHES = 'Literal["evict_first", "evict_last", "streaming"] | None'
 _SWIZZLES = 'Literal["32B", "64B", "128B"] | Swizzle | None'
 
-#: name -> the parameter of that name in every call that has it; operands of tile operations have separate records
+#: name -> the parameter that calls share; operands of tile operations have their own records
 _PARAMETERS: dict[str, CallParameter] = {
     p.name: p
     for p in (
@@ -67,7 +64,7 @@ _PARAMETERS: dict[str, CallParameter] = {
 
 
 def parameter(name: str, *, optional: bool = False) -> CallParameter:
-    """Return the shared parameter of this name; None is the default if it is optional and has no other default."""
+    """Return the shared parameter `name`; if `optional`, with its own default, or else None."""
     shared = _PARAMETERS[name]
     if not optional:
         return CallParameter(name, shared.type, shared.meaning)
@@ -77,7 +74,7 @@ def parameter(name: str, *, optional: bool = False) -> CallParameter:
 
 
 def _word(name: str, meaning: str, gives: str, example: str, required: str = "", optional: str = "") -> Intrinsic:
-    """Return a call whose parameters are all shared ones, named in `required` and `optional`."""
+    """Return an intrinsic whose parameters are all in `_PARAMETERS`; `required` and `optional` list their names."""
     listed = (*map(parameter, required.split()), *(parameter(o, optional=True) for o in optional.split()))
     return Intrinsic(name, meaning, listed, gives, example)
 
@@ -111,7 +108,7 @@ _BARRIERS = (
 
 
 def _alloc(name: str, meaning: str, gives: str, layout: str, example: str, *more: CallParameter) -> Intrinsic:
-    """layout: the meaning of `layout=`."""
+    """Return an allocation. layout: the meaning of its parameter `layout`. more: its parameters after `layout`."""
     given = CallParameter("layout", "TileLayout | None", layout, None)
     return Intrinsic(name, meaning, (parameter("shape"), parameter("dtype"), given, *more), gives, example)
 
@@ -260,7 +257,6 @@ def _atomics() -> Iterator[Intrinsic]:
         )
 
 
-#: name -> (meaning, example)
 _ASYNCHRONOUS = {
     "bulk.wait": ("Wait until at most n groups of bulk copies of this thread are unfinished",
                   "tj.bulk.wait_read(1)\ntj.bulk.wait(0)"),
@@ -304,11 +300,11 @@ def _reduction(reduction: Reduction) -> Intrinsic:
 
 
 def words() -> Iterator[Intrinsic]:
-    """Yield every function that is called as `tj.<name>` or `tj.<group>.<name>`."""
+    """Yield the functions that are called as `tj.<name>` or `tj.<group>.<name>`, without operations on scopes."""
     yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_ORDERED, *_SYNCS, *_lanes(), *_atomics(), *_asynchronous())
     for name, op in ELEMENTWISE.items():
         yield _elementwise(name, op)
         if op.approximation is not None:
-            # `tj.fast.exp` is the operation fast_exp
+            # `tj.fast.exp` is recorded as the operation `fast_exp`
             yield _elementwise(name.replace("_", ".", 1), op)
     yield from map(_reduction, REDUCTIONS.values())
