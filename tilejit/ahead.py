@@ -35,7 +35,7 @@ def load_compiled(path: str | Path) -> CompiledKernel:
     PTX is code: load only files that you trust.
 
     path: a .ptx or .cubin file.
-    raises: LaunchError if the file holds no kernel or was modified after it was saved.
+    raises: LaunchError if the file can't be read, holds no kernel, or was modified after it was saved.
     Example:
         import os
         import tempfile
@@ -88,7 +88,7 @@ class CompiledKernel:
         self.options = Options(e.threads, e.target, cluster=e.cluster, cooperative=e.cooperative)
         self.compiled = Compiled(e, {}, self._underived, assemble=devices.machine_code)
         self._written = frozenset(e.written.values())
-        # by device, and by (device, threads, quick key) once the arguments have been checked
+        # by device; by (device, threads, key of the arguments), for arguments that have been checked
         self._loaded: dict[Device, LoadedKernel] = {}
         self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
 
@@ -112,7 +112,7 @@ class CompiledKernel:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Reload the kernel from its file."""
+        """Pickle the kernel as the path of its file."""
         return load_compiled, (self.path.absolute(),)
 
     def capture(self) -> CapturedValues:
@@ -125,7 +125,7 @@ class CompiledKernel:
     def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
         """Return the loaded kernel for a launch.
 
-        raises: LaunchError if the kernel was not compiled for these arguments.
+        raises: LaunchError if it was compiled for other threads or arguments; DeviceError if the device can't run it.
         """
         call = Call(self.parameters, values)
         device = devices.of(call)
@@ -179,7 +179,7 @@ def _parameter(name: str, kind: ArgumentType) -> Parameter:
 
 
 def _fits(name: str, compiled: ArgumentType, actual: ArgumentType) -> bool:
-    """True if code that was compiled for one argument type accepts an argument of the actual type."""
+    """True if code for an argument of type `compiled` accepts an argument of type `actual`."""
     if isinstance(compiled, ConstexprType) and isinstance(actual, ConstexprType):
         return bool(freeze(compiled.value, name) == freeze(saved(actual.value), name))
     if not isinstance(compiled, ArrayType) or not isinstance(actual, ArrayType):

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The kernel at each level of a compilation, and the decisions taken."""
+    """The record of a compilation."""
 
-    #: the kernel as the frontend built it, its tiles without layouts
+    #: the kernel as the frontend built it, with tiles that have no layouts yet
     open: Kernel
     #: the kernel with layouts, before dispatch
     tile: Kernel

@@ -153,7 +153,7 @@ class Compiled:
 
     @property
     def occupancy(self) -> float:
-        """The fraction of a multiprocessor's warps that are resident, as registers, shared memory and threads allow."""
+        """The fraction of a multiprocessor's warps that can be resident, given registers, shared memory and threads."""
         return self.target.multiprocessor.occupancy(self.threads, self.registers, self.shared_bytes)
 
     @property
@@ -182,7 +182,7 @@ class Compiled:
 
     @property
     def decisions(self) -> Decisions:
-        """The compiler's decisions; for a kernel from the cache, read from it if they were stored."""
+        """The compiler's decisions, from the cache if it has them, else from the record of the compilation."""
         if self.decided is None:
             self.decided = None if self.shelf is None else self.shelf.decisions()
         if self.decided is None:
@@ -194,7 +194,7 @@ class Compiled:
         return self.decided
 
     def explain(self) -> Explanation:
-        """Return an explanation: the variant chosen for each tile operation, and why the others declined."""
+        """Return an explanation of the variant chosen for each tile operation, and of why the others declined."""
         from .executable.assembler import ptxas_notes
         from .executable.census import census
         from .explanation import Density, Explanation, map_lines

@@ -1,7 +1,4 @@
-"""The explanation of a compiled kernel, as text and as a table in Jupyter.
-
-It consists of text and numbers only, so that it can be cached on disk with the kernel.
-"""
+"""The explanation of a compiled kernel, as text and as a table in Jupyter."""
 
 from __future__ import annotations
 
@@ -94,7 +91,7 @@ class ElementAccess:
 
 @dataclass(frozen=True, slots=True)
 class InsertedInstruction:
-    """An instruction that the compiler inserted for a copy. times: occurrences in the line."""
+    """An instruction that the compiler inserted for a copy or a barrier. times: occurrences in the line."""
 
     line: str
     instruction: str
@@ -111,8 +108,9 @@ class InsertedInstruction:
 class MapLine:
     """A tensor map, which a launch creates for an argument.
 
-    dimensions: dimensions of the argument, fastest first, as in the tensor map.
-    box: number of elements along each.
+    of: the argument.
+    dimensions: the argument's dimensions in the order of the tensor map, fastest first.
+    box: number of elements along each of these dimensions.
     """
 
     of: str
@@ -155,12 +153,12 @@ class Density:
 
     @property
     def per_byte(self) -> float | None:
-        """Instructions per byte; None if none accesses global memory, or asynchronous copies of unknown size do."""
+        """Instructions per byte; None if no bytes are counted, or asynchronous copies move an unknown number."""
         return self.census.instructions / self.bytes if self.bytes and not self.census.copies else None
 
     @property
     def per_element(self) -> float | None:
-        """Instructions per element written; None if none is, or asynchronous copies may write more."""
+        """Instructions per element written; None if no element is written, or asynchronous copies may write more."""
         if self.dtype is None or not self.census.stored_bytes or self.census.copies:
             return None
         return self.census.instructions * self.dtype.bytes / self.census.stored_bytes
@@ -180,10 +178,7 @@ class Density:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The compiler's decisions that a kernel's PTX does not show, as text and numbers that can be serialized.
-
-    Estimates, a driver's numbers and tuning results aren't part of it.
-    """
+    """The compiler's decisions that a kernel's PTX does not show, as text and numbers that can be serialized."""
 
     #: one row per tile operation
     rows: tuple[VerdictRow, ...] = ()
@@ -203,7 +198,7 @@ class Decisions:
 
     @classmethod
     def from_json(cls, fields: list[Any]) -> Decisions:
-        """Reconstruct the object from the result of `to_json`."""
+        """Return the object for which `to_json` returned `fields`."""
         given = dict(zip(cls.__match_args__, fields, strict=True))
         records = {name: [kind(*map(_tuples, parts)) for parts in given[name]] for name, kind in _RECORDS.items()}
         return cls(**{name: tuple(items) for name, items in (given | records).items()})
@@ -220,17 +215,15 @@ def _parts(record: Any) -> list[Any]:
 
 
 def _tuples(value: Any) -> Any:
-    """Convert lists to tuples, recursively."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The dispatcher's verdicts on a compiled kernel; prints as text, and displays as a table in Jupyter.
+    """The explanation of a compiled kernel, which prints as text and displays as a table in Jupyter.
 
-    decisions: the compiler's decisions.
     maps: the tensor maps that a launch creates.
-    remarks: further remarks, which are not cached.
+    remarks: remarks other than those in `decisions`.
     shows_all: True to include the variants for operands in other memory spaces.
     """
 
@@ -266,7 +259,7 @@ class Explanation:
 
     @property
     def _tables(self) -> tuple[tuple[tuple[str, ...], list[tuple[str, ...]]], ...]:
-        """Headings and rows of each non-empty table that follows the table of operations."""
+        """The headings and the rows of each table after the table of operations, without empty tables."""
         every = (
             (_ELEMENT_HEADINGS, [access.cells for access in self.elements]),
             (_MAP_HEADINGS, [line.cells for line in self.maps]),
@@ -302,7 +295,7 @@ class Explanation:
         return [(name, reasons) for name, reasons in r.declines if self.shows_all or name not in r.elsewhere]
 
     def _reasons(self, r: VerdictRow) -> list[str]:
-        """Return the lines that say why the access isn't wider, and why other variants declined."""
+        """Return the lines on the limits of the chosen variant and on the variants that declined, [] if none."""
         shown = [f"  by elements: {r.cuts}"] if r.cuts else []
         shown += [f"  not wider: {r.limit}"] if r.limit else []
         shown += [f"  uncoalesced: {r.sectors}"] if r.sectors else []
@@ -310,7 +303,7 @@ class Explanation:
         return ["", f"{r.line}: {r.source}" if r.source else r.line, *shown] if shown else []
 
     def _html_cells(self, r: VerdictRow) -> tuple[str, ...]:
-        """Return the HTML cells of a row, with the source as tooltip and a last cell for the declines."""
+        """Return the HTML cells of a row: those of `cells`, the first with the source as tooltip, and the reasons."""
         wider = [("wider", (r.limit,))] if r.limit else []
         facts = [("by elements", r.cuts), ("uncoalesced", r.sectors)]
         others = "<br>".join((*(f"{name}: {escaped(fact)}" for name, fact in facts if fact), *(
@@ -322,6 +315,5 @@ class Explanation:
 
 
 def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
-    """Format rows of cells as columns of text."""
     widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
     return ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]

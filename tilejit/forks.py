@@ -1,4 +1,4 @@
-"""Locks and cached values that work in a forked process, even if threads of the parent held them."""
+"""Locks and cached properties that work in a forked process, even if a thread of the parent held a lock."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):
-        """Omits the lock of Python before 3.12, which is shared by all objects of a class and may be held at a fork."""
+        """A cached property without the lock that Python before 3.12 shares among all objects of a class.
+
+        Another thread may hold that lock at a fork.
+        """
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:

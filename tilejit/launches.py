@@ -45,7 +45,7 @@ class Options:
 
 
 class Launchable(Protocol):
-    """The interface of kernels that launchers use, implemented by kernels from source and from files."""
+    """A kernel that launchers accept: one from source, or one loaded from a file."""
 
     name: str
     options: Options
@@ -106,18 +106,18 @@ class LaunchBase(ABC):
 
     @abstractmethod
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """Launch through the slow path. grid: overrides the launcher's own."""
+        """Launch through the slow path, and return the resolved launch. grid: replaces the launcher's grid."""
 
     @abstractmethod
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
-        """Return a grid that isn't fixed; a grid function is called with the arguments by name."""
+        """Return the grid for the arguments, from which a grid function may compute it."""
 
     def bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
-        """Return the arguments in the order of the parameters; ABSENT for those that the launcher chooses."""
+        """Return the arguments in the order of the parameters; those that the launcher chooses are ABSENT."""
         return bind(self.kernel.name, self.kernel.parameters, args, named)
 
     def start(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Launch through the generated function for the argument types, or through the slow path if none exists."""
+        """Launch through the generated function for the arguments' types, or through the slow path if none exists."""
         kernel = self.kernel
         generated = kernel.generated.find(args, named)
         if generated is not None:
@@ -132,7 +132,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def other(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Launch with arguments that a generated function doesn't accept; omitted ones are ABSENT."""
+        """Launch with arguments that a generated function doesn't accept. ABSENT ones are omitted."""
         self.start(
             tuple(value for value in args if value is not ABSENT),
             {name: value for name, value in named.items() if value is not ABSENT},
@@ -220,7 +220,7 @@ class Launcher(LaunchBase):
 
     @entry_point
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
-        """Check and resolve the arguments now, so that calling the result only launches the kernel."""
+        """Return a prepared launch, whose arguments are checked and resolved now: a call of it only launches."""
         return PreparedLaunch(self, bind(self.kernel.name, self.kernel.parameters, args, constexprs))
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
@@ -236,7 +236,7 @@ class Launcher(LaunchBase):
         return self.launch(values).grid
 
     def launch(self, values: Sequence[Any]) -> Launch:
-        """Return the grid, threads and stream; a grid function is called with the arguments by name."""
+        """Return the grid for the arguments, the threads and the stream."""
         if self.fixed is not None:
             return Launch(self.fixed, self.threads, self.stream)
         if isinstance(self.grid, GridFunction):
@@ -260,7 +260,7 @@ class Launcher(LaunchBase):
 
 
 class PreparedLaunch(LaunchBase):
-    """A launch whose arguments are resolved: `p()` repeats it, `p(*args)` launches with others of the same signature.
+    """A launch `p` with resolved arguments: `p()` repeats it, `p(*args)` launches with others of the same signature.
 
     Example:
         @tj.kernel(threads=32)
@@ -316,7 +316,7 @@ class PreparedLaunch(LaunchBase):
         self._run()
 
     def _follow(self) -> None:
-        """Resolve the launch again if a captured value has changed."""
+        """Resolve the launch anew if a captured value has changed."""
         captured = self.kernel.capture()
         if captured.number != self._resolved.captured.number:
             self._resolve(self._values)
@@ -325,7 +325,7 @@ class PreparedLaunch(LaunchBase):
             self._hold = captured.watch()
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """Launch with arguments that may differ in properties outside the signature, such as higher alignment."""
+        """Launch with other arguments; LaunchError if they need another compiled kernel than the bound ones."""
         self._follow()
         with without_compiling("by a bound launch"):
             resolved = self.kernel.resolve(self.threads, values)
@@ -351,7 +351,7 @@ class PreparedLaunch(LaunchBase):
         self._generated = generated
 
     def _rebind(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the full list of arguments; compile-time arguments may be omitted from `args`."""
+        """Return the full list of arguments; LaunchError unless `args` has all, or all that aren't compile-time."""
         parameters = self.kernel.parameters
         if len(args) == len(parameters):
             return args

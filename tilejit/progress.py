@@ -1,6 +1,7 @@
 """A progress line for long work, on a terminal or in a notebook.
 
-If work is nested, only the outermost shows a line. If its steps can be counted, tqdm or rich draws a bar, if installed.
+Only the outermost of nested work shows a line. If its number of steps is known and tqdm or rich is installed, that
+package draws a bar instead.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Progress:
         self._token = _innermost.set(self)
         self._began = time.monotonic()
         if is_outermost and _is_watched(self._stream):
-            # a thread, because a step may take long; with this context, so that the line appears in this cell
+            # in a thread, because a step may take long, and in this context, so that the line appears in this cell
             thread = threading.Thread(
                 target=copy_context().run, args=(self._show,), name="tilejit-progress", daemon=True
             )
@@ -115,7 +116,6 @@ def report_step(name: str) -> None:
 
 
 class _Line(Protocol):
-    """A display of progress."""
 
     def show(self, work: Progress) -> None: ...
 
@@ -123,19 +123,19 @@ class _Line(Protocol):
 
 
 def _is_watched(stream: TextIO | None) -> bool:
-    """True if the stream has a viewer."""
+    """True if the stream is a terminal or a notebook's, and TILEJIT_PROGRESS allows a line."""
     if stream is None or os.environ.get("TILEJIT_PROGRESS") == "0":
         return False
     return _is_notebook() or bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
 
 
 def _is_notebook() -> bool:
-    """True if cells are run for a notebook rather than a terminal."""
+    """True if IPython runs the cells of a notebook rather than of a terminal."""
     return getattr(running_shell(), "kernel", None) is not None
 
 
 def _line_of(work: Progress, stream: TextIO) -> _Line:
-    """Return the best available display."""
+    """Return a bar if the number of steps is known and a package for it is installed, else a line."""
     makers: tuple[Callable[[Progress, TextIO], _Line], ...]
     makers = (_NotebookBar, _Cell) if _is_notebook() else (_Tqdm, _Rich, _Plain)
     for maker in makers if work.total > 1 else makers[-1:]:
@@ -156,7 +156,7 @@ class _Plain:
         # takes 4 ms to import
         import shutil
 
-        # a wrapped line can't be cleared
+        # truncated, because a wrapped line can't be cleared
         self._write(_CLEAR + str(work)[: shutil.get_terminal_size().columns - 1])
 
     def erase(self) -> None:

@@ -6,12 +6,12 @@ import re
 
 from .dataclass import dataclass
 
-# codes of ptxas's advisories on lost performance: waits and copies that it added, or instructions that it ignored
+# codes of ptxas's advisories on performance: waits and copies that it added, or instructions that it ignored
 _IS_NOTE = re.compile(r"\(C75\d\d\)")
 
 
 def notes_in(output: str) -> tuple[str, ...]:
-    """Return the distinct lines of ptxas's output that report lost performance."""
+    """Return the distinct lines of ptxas's output that contain an advisory on performance."""
     return tuple(dict.fromkeys(line.strip() for line in output.splitlines() if _IS_NOTE.search(line)))
 
 

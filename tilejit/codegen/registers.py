@@ -20,7 +20,7 @@ Held = tuple[str, str, str]
 UNWRITTEN: Held = "", "", ""
 
 
-#: separates the instructions of one inline assembly, to give each a line of PTX
+#: a newline and a tab in inline assembly, between instructions
 NEXT_LINE = r"\0A\09"
 
 
@@ -33,18 +33,18 @@ class _Named(NamedTuple):
 
 _NAMED = {"float": _Named("f32", "f"), "i32": _Named("b32", "r")}
 
-#: zeros as LLVM writes them, of the types above
+#: LLVM literals of zero in the types of named registers
 ZEROS = frozenset({"0x0000000000000000", "0"})
 
 
 @dataclass(slots=True, eq=False)
 class Word:
-    """One register.
+    """A mutable register.
 
-    kind: its LLVM type; a phi has this type if its incoming values differ in type.
-    zeroed: it starts as zero. Needed if elements that share the word are written one by one: otherwise, in a loop that
-    writes one of them, LLVM would preserve the others by computing with an undefined register.
-    name: the name of the PTX register, "" for an LLVM value.
+    kind: the LLVM type; a phi has this type if its incoming values differ in type.
+    zeroed: the register starts as zero. Needed if the elements in the word are written one by one: otherwise, in a loop
+    that writes one of them, LLVM would preserve the others by computing with an undefined register.
+    name: the name of the PTX register, "" if the register is an LLVM value.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class Word:
 
     @property
     def first(self) -> str:
-        """The initial contents."""
+        """The initial contents, as an LLVM constant."""
         return "zeroinitializer" if self.zeroed else "undef"
 
     @property
@@ -77,7 +77,7 @@ class Word:
 class Registers:
     """The words of a local buffer in a thread: `number` of `bits` bits, with LLVM type `kind`.
 
-    zeroed: all of them start as zero. prefix: of the PTX registers' names, "" if the words are LLVM values.
+    zeroed: all words start as zero. prefix: of the PTX registers' names, "" if the words are LLVM values.
     """
 
     number: int
@@ -92,14 +92,14 @@ class Registers:
             self.words.append(Word(self.kind, self.zeroed))
 
     def give_names(self, prefix: str) -> None:
-        """Convert the words to PTX registers, before any of them is written."""
+        """Make the words named PTX registers. No word may have been read or written before."""
         self.prefix = prefix
         for number, word in enumerate(self.words):
             word.name = f"{prefix}{number}"
 
     @property
     def declaration(self) -> str:
-        """The declaration of the PTX registers, with their initialization."""
+        """The LLVM line that declares the named PTX registers and clears those that start as zero."""
         zeros = [word.cleared for word in self.words if word.zeroed]
         text = NEXT_LINE.join([f".reg .{_NAMED[self.kind].ptx} {self.prefix}<{self.number}>;", *zeros])
         return f'  call void asm sideeffect "{text}", ""() nounwind'

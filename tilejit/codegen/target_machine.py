@@ -18,14 +18,13 @@ _LLVM, _PACKAGE = 22, "llvmlite>=0.50,<0.51"
 
 #: Options that turn off back-end passes which cost more than they gain. Their work on addresses is already done: passes
 #: on lane IR hoist them out of loops, and the writer shares equal values. LLVM silently ignores unknown options.
-#: Together these passes took half of the 52 ms that emission of the matmul kernel took. Without them the SASS of 316
-#: kernels is 1.4 % longer in all (for 33 kernels over 5 %), and that of all their loops 7 % shorter; rolled
-#: loops of copies have 22 instructions instead of 18. The attribute `optnone` instead made 40 of 159 kernels over 5 %
-#: longer.
+#: Together these passes took half of the 52 ms of emission of the matmul kernel. Without them the SASS of 316 kernels
+#: is 1.4 % longer in all (over 5 % for 33 of them) but their loops are 7 % shorter; rolled loops of copies have 22
+#: instructions instead of 18. With the attribute `optnone` instead, 40 of 159 kernels were over 5 % longer.
 _OPTIONS = (
     "-opt-disable-enable-verbosity=0",
-    # Instructions that this pass moves lose their source lines. ptxas schedules anyway: of seven kernels, all need as
-    # many registers with as without it, and six have as many instructions (one has 58 instead of 57).
+    # Instructions that this pass moves lose their source lines. ptxas schedules anyway: without the pass, seven kernels
+    # need the same number of registers, and six of them the same number of instructions (one differs: 57 or 58).
     "-disable-machine-sink",
     # Straight-line strength reduction took 11 of the 52 ms, and loop strength reduction 8.
     "-opt-disable=slsr",
@@ -63,13 +62,14 @@ _OPTIONS = (
 )
 
 
-#: The optimization level. Level 3 would run another GVN pass, which costs 5 % of emission. At level 2, 1,037 of 1,300
-#: kernels come out the same. Of 97 others, 88 need as many registers, 5 more and 4 fewer, with 0.2 % more SASS in all.
+#: The optimization level. Level 3 would run another GVN pass, which costs 5 % of emission. 1,037 of 1,300 kernels are
+#: the same at both levels. Of 97 others, 88 need as many registers at level 2, 5 more and 4 fewer; their SASS is 0.2 %
+#: longer.
 _LEVEL = 2
 
 
 def llvm_problem() -> str | None:
-    """Return the reason why the installed LLVM can't compile anything, or None if it can."""
+    """Return the reason why the installed LLVM can't be used, or None if it can."""
     try:
         import llvmlite.binding as llvm
     except (ImportError, OSError) as error:
@@ -81,7 +81,7 @@ def llvm_problem() -> str | None:
 
 
 def _c(name: str, *args: Any) -> Any:
-    """Call a function of llvmlite's C interface; the caller holds the lock that `_prepare` returns.
+    """Call a function of llvmlite's C interface. The caller must hold the lock that `_prepare` returns.
 
     llvmlite's Python objects aren't safe against interrupts: one that arrives while their lock is acquired or released
     leaves it locked, and one that arrives while a string is freed causes a double free. Here each resource is freed in
@@ -104,6 +104,7 @@ def _prepare() -> Any:
     """Initialize LLVM, whose options are global to the process, and return llvmlite's lock.
 
     It is a plain lock, which `with` acquires and releases atomically in the interpreter. A fork waits for it.
+    raises: DeviceError if LLVM can't be used.
     """
     with importing:
         problem = llvm_problem()
@@ -144,9 +145,9 @@ NO_PASSES = FrontPasses(inlines=False, folds=False)
 
 @cache
 def _manager(passes: FrontPasses) -> Any:
-    """Return the manager of the passes that the back end doesn't run.
+    """Return the pass manager for the passes before the back end.
 
-    Measured on a copy loop: O3's pipeline takes 4 ms for 51 instructions of PTX, these passes 0.4 ms for 53. Its
+    Measured on a copy loop: O3's pipeline takes 4 ms for 51 instructions of PTX, these passes 0.4 ms for 53. O3's
     instruction combiner also splits vector loads, which the back end then reassembles: 45 ms of emission instead of 10
     for sixteen exponentials. Loops stay rolled; unrolling is left to ptxas.
     """
@@ -161,10 +162,7 @@ def _manager(passes: FrontPasses) -> Any:
 
 
 def _optimise(module: Any, machine: Any, passes: FrontPasses) -> None:
-    """Run passes on a module.
-
-    Without passes no pass builder is created: it and its objects took a tenth of vector_add's time in LLVM.
-    """
+    """Run passes on a module. If there are none, no builder is created: that took 10 % of vector_add's time in LLVM."""
     if not any(passes):
         return
     tuning = _c("LLVMPY_CreatePipelineTuningOptions")
@@ -209,9 +207,8 @@ def compile_text(
 ) -> tuple[str, dict[str, float]]:
     """Compile an LLVM module to PTX.
 
-    passes: those to run before the back end.
     returns: the PTX, and the milliseconds that parsing, passes and emission took.
-    raises: RuntimeError from LLVM's parser and verifier, which means a bug in the code that wrote the text.
+    raises: DeviceError if LLVM can't be used; RuntimeError if LLVM rejects the text, which is a bug in its emission.
     """
     with _prepare():
         machine = _machine(target.name, ptx)

@@ -59,7 +59,7 @@ def reserve(emission: Emission) -> tuple[str, str]:
 
 
 def release(emission: Emission, address: str) -> None:
-    """Emit the kernel's end, where the first warp frees the columns once all threads have arrived."""
+    """Emit the kernel's end, unless no thread reaches it: the first warp frees the columns once all have arrived."""
     w, span = emission.writer, emission.kernel.span
     assert w.exit is not None
     w.start(w.exit)
@@ -80,9 +80,9 @@ def release(emission: Emission, address: str) -> None:
 
 
 def cta_barrier(emission: Emission, span: Span | None) -> None:
-    """Emit a CTA barrier that also orders accesses to tensor memory.
+    """Emit a CTA barrier that also orders accesses to tensor memory, if the kernel has any.
 
-    Only warps of different warpgroups access the same lanes, so a single warpgroup needs no fences.
+    Different warps of one warpgroup access different lanes, so a single warpgroup needs no fences.
     source: PTX ISA, "tcgen05.fence".
     """
     shared = emission.has_tensor_memory and emission.kernel.threads > WARPGROUP
