@@ -134,7 +134,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_signature(command: argparse.ArgumentParser) -> None:
-    """Add the options that describe a kernel's arguments, target and threads."""
     command.add_argument(
         "--spec", action="append", default=[], metavar="NAME=VALUE",
         help="the type or value of an argument: A=float32[1024, 64] for an array, A=float32[64, 1024]:(1, 64) for one "
@@ -267,11 +266,9 @@ CACHE_ACTIONS: dict[str, Callable[[], Iterator[str]]] = {
 def compile_ahead(
     place: str, specs: Sequence[str], outputs: Sequence[str], target: Target | None, threads: int | None
 ) -> Iterator[str]:
-    """Compile one kernel of a file, save it, and yield the paths of the files written.
+    """Compile one kernel of a file, save it to each of `outputs`, and yield the paths of the files written.
 
-    place: `FILE` or `FILE::KERNEL`.
-    specs: one `NAME=VALUE` per argument.
-    outputs: paths as `Compiled.save` takes them.
+    place: `FILE` or `FILE::KERNEL`. specs: one `NAME=VALUE` per argument.
     """
     file, _, wanted = place.partition("::")
     compiled, remarks = _compiled_for(_one_kernel(file, wanted, _kernels(file, run=False)), specs, target, threads)
@@ -367,8 +364,7 @@ def explain(
     A kernel is compiled for the arguments in `specs`, else for those in its `tj.spec` annotations, else for those that
     the file launched it with.
 
-    place: `FILE` or `FILE::KERNEL`.
-    text: an attribute of `Compiled`, or None for the explanation.
+    place: `FILE` or `FILE::KERNEL`. text: an attribute of `Compiled`, or None for the explanation.
     run: run the file as a program rather than import it as a module.
     specs: one `NAME=VALUE` per argument; these and `threads` require a single kernel.
     shows_all: also list the variants for operands in other memory spaces.
@@ -432,10 +428,7 @@ _TOP = "<module>"
 
 
 def _names(file: str, name: str) -> dict[str, Any]:
-    """Run a file as the module `name` and return its globals, even if it calls `sys.exit`.
-
-    raises: any exception of the program.
-    """
+    """Run a file as the module `name` and return its globals, even if it calls `sys.exit`; exceptions propagate."""
     try:
         return runpy.run_path(file, run_name=name)
     except SystemExit as ended:
@@ -470,10 +463,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
-    """Compile a kernel for its pinned parameters; if others exist, return the variants that the file launched.
-
-    target: compile these variants for another target.
-    """
+    """Return a kernel compiled for its pinned parameters or, if it has others, the variants that the file launched."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
         return [kernel.compile_named({}, target, None)]
     if target is None:

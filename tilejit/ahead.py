@@ -123,10 +123,7 @@ class CompiledKernel:
         """Do nothing: loaded kernels share one launcher class."""
 
     def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
-        """Return the loaded kernel for a launch.
-
-        raises: LaunchError if it was compiled for other threads or arguments; DeviceError if the device can't run it.
-        """
+        """Return the loaded kernel for a launch; LaunchError if it was compiled for other threads or arguments."""
         call = Call(self.parameters, values)
         device = devices.of(call)
         quick = (device, threads, call.key)

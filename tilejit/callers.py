@@ -12,7 +12,6 @@ from types import FrameType
 #: prefix of the paths of this package's files
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
-
 #: the call site to report in this context, None for the one on the stack
 _caller: ContextVar[str | None] = ContextVar("tilejit_caller", default=None)
 
@@ -48,7 +47,6 @@ def stack_level() -> int:
 
 
 def _outside(frame: FrameType) -> tuple[FrameType, int]:
-    """Return the first frame outside the package, from `frame` outwards, and its depth, starting at 1."""
     depth = 1
     while frame.f_back is not None and is_ours(frame):
         frame, depth = frame.f_back, depth + 1

@@ -234,7 +234,6 @@ class Compiled:
         return tuple([_write(file.with_name(file.name + end), content) for end, content in contents.items()])
 
     def _measured(self, is_assembled: bool) -> Executable:
-        """Return the executable with its usage, and with machine code only if `is_assembled`."""
         code = self.executable.machine_code
         if is_assembled and code is None:
             assert self.assemble is not None, "results of pipeline.compile have no assembler"

@@ -118,7 +118,6 @@ def _fields_here(cls: type, kw_only: bool) -> dict[str, _Field]:
 
 
 def _with_slots(cls: type, here: Mapping[str, _Field], methods: dict[str, Any]) -> type:
-    """Recreate the class with slots, which can't be added to an existing class."""
     taken = {slot for base in cls.__mro__[1:] for slot in base.__dict__.get("__slots__", ())}
     dropped = {*here, "__dict__", "__weakref__"}
     namespace = {name: value for name, value in cls.__dict__.items() if name not in dropped}
@@ -142,11 +141,7 @@ def _with_defaults(cls: type, here: Mapping[str, _Field], methods: Mapping[str, 
 def _written_later(
     owner: list[type], name: str, write: Callable[[type], Callable[..., Any]]
 ) -> Callable[..., Any]:
-    """Return a method that replaces itself on its first call.
-
-    owner: holds the class, once it exists.
-    write: generates the method for the class.
-    """
+    """Return a method that its first call replaces by `write(owner[0])`. owner: holds the class once it exists."""
 
     def method(self: Any, *args: Any, **named: Any) -> Any:
         written = write(owner[0])
@@ -199,7 +194,6 @@ def _init(refuses: bool, cls: type) -> Callable[..., Any]:
 
 
 def _assignment(cls: type, name: str, value: str, refuses: bool, namespace: dict[str, Any]) -> str:
-    """Return the statement that sets a field, bypassing a `__setattr__` that refuses."""
     if not refuses:
         return f"self.{name} = {value}"
     slot = getattr(cls, name, None)

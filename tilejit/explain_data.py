@@ -66,10 +66,7 @@ def row(verdict: Verdict[Any]) -> VerdictRow:
 
 
 def _sectors(plan: Plan) -> str | None:
-    """Describe the memory sectors that a warp's first access touches, or return None if they are as few as possible.
-
-    One more sector than necessary is accepted, for a run of elements that isn't aligned.
-    """
+    """Describe the memory sectors that a warp's first access touches, or return None if they are as few as possible."""
     if not isinstance(plan, VectorPlan):
         return None
     sides = [side for side, region in enumerate(plan.regions) if region.buffer.space == "global"]
@@ -83,6 +80,7 @@ def _sectors(plan: Plan) -> str | None:
         elements = set((first + within * moves.steps[side]).tolist())
         touched = len({element * size // SECTOR_BYTES for element in elements})
         filled = -(-len(elements) * size // SECTOR_BYTES)
+        # one more for a run of elements that isn't aligned
         if touched > filled + 1:
             root = plan.regions[side].buffer.root
             # strides that are known only at launch are assumed to be minimal

@@ -24,11 +24,9 @@ class VerdictRow:
 
     #: `file.py:7`
     line: str
-    #: text of the source line
     source: str
     operation: str
     variant: str
-    #: width of one transfer
     width: str
     #: transfers or issues per thread
     rounds: str
@@ -47,7 +45,6 @@ class VerdictRow:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The cells of the row, in the order of `_HEADINGS`."""
         instructions = ", ".join(f"{trips} x {name}" for name, trips in self.instructions) or "-"
         return self.line, self.operation, self.variant, self.width, self.rounds, instructions
 
@@ -85,7 +82,6 @@ class ElementAccess:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The cells of the row, in the order of `_ELEMENT_HEADINGS`."""
         return self.line, self.kind, self.place, f"{self.bits} bits", str(self.times)
 
 
@@ -100,7 +96,6 @@ class InsertedInstruction:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The cells of the row, in the order of `_INSERTED_HEADINGS`."""
         return self.line, self.instruction, self.reason, str(self.times)
 
 
@@ -121,7 +116,6 @@ class MapLine:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The cells of the row, in the order of `_MAP_HEADINGS`."""
         dimensions, box = ", ".join(map(str, self.dimensions)), " x ".join(map(str, self.box))
         return self.of, str(self.dtype), dimensions, box, self.swizzle
 
@@ -259,7 +253,6 @@ class Explanation:
 
     @property
     def _tables(self) -> tuple[tuple[tuple[str, ...], list[tuple[str, ...]]], ...]:
-        """The headings and the rows of each table after the table of operations, without empty tables."""
         every = (
             (_ELEMENT_HEADINGS, [access.cells for access in self.elements]),
             (_MAP_HEADINGS, [line.cells for line in self.maps]),
@@ -291,7 +284,6 @@ class Explanation:
         return box(title, operations, *others, notes)
 
     def _others(self, r: VerdictRow) -> list[tuple[str, tuple[str, ...]]]:
-        """Return the variants that declined and are to be shown, with their reasons."""
         return [(name, reasons) for name, reasons in r.declines if self.shows_all or name not in r.elsewhere]
 
     def _reasons(self, r: VerdictRow) -> list[str]:

@@ -65,10 +65,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):
-        """A cached property without the lock that Python before 3.12 shares among all objects of a class.
-
-        Another thread may hold that lock at a fork.
-        """
+        """A cached property without the lock of Python before 3.12, which another thread may hold at a fork."""
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:

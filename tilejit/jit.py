@@ -135,7 +135,6 @@ class Kernel:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
 
     def _repr_html_(self) -> str:
-        """Return HTML that shows the parameters, the options and the newest compiled variants."""
         options = [(name, getattr(self.options, name)) for name in ("target", "max_registers", "cluster")]
         named = {"threads": self.options.threads, **{name: value for name, value in options if value is not None}}
         made = [
@@ -155,10 +154,7 @@ class Kernel:
         return self
 
     def __reduce__(self) -> str:
-        """Pickle the kernel by reference, like a function.
-
-        raises: LaunchError if the kernel can't be found by its module and name.
-        """
+        """Pickle the kernel by reference, like a function; LaunchError if its module doesn't contain it by its name."""
         name: str = self.__wrapped__.__qualname__
         holder: Any = sys.modules.get(self.__module__)
         for part in name.split("."):
@@ -216,7 +212,6 @@ class Kernel:
     def request(
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
     ) -> Request:
-        """Return the request to compile for these arguments, which may be specs and dtypes."""
         values = hypothetical_arguments(self.parameters, specified(self.name, self.parameters, args, named))
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target

@@ -55,11 +55,9 @@ class Launchable(Protocol):
     memory: LaunchMemory
 
     def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
-        """Return the loaded kernel for a launch."""
         ...
 
     def capture(self) -> CapturedValues:
-        """Return the current values of the variables that the kernel captures."""
         ...
 
     def prefer(self, generated: GeneratedLauncher) -> None:
@@ -189,10 +187,7 @@ class Launcher(LaunchBase):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the launcher as its kernel, grid and threads.
-
-        raises: LaunchError if it has a stream, or a grid function that can't be pickled.
-        """
+        """Pickle the kernel, grid and threads; LaunchError for a stream, or a grid function that can't be pickled."""
         if self.stream is not None:
             raise LaunchError(
                 f"{self!r} can't be pickled: its stream is in this process", hint="leave the stream out of k[...]"

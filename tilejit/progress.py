@@ -86,7 +86,6 @@ class Progress:
         return f"{self.what}{count}, {self.seconds:.0f} s" + (f": {self.name}" if self.name else "")
 
     def _show(self) -> None:
-        """Show the line after a delay, until the work ends."""
         if self._ended.wait(_DELAY):
             return
         # the line may belong to another thread's work
@@ -147,8 +146,6 @@ def _line_of(work: Progress, stream: TextIO) -> _Line:
 
 
 class _Plain:
-    """A line on a terminal."""
-
     def __init__(self, _: Progress, stream: TextIO) -> None:
         self._stream = stream
 
@@ -168,8 +165,6 @@ class _Plain:
 
 
 class _Cell:
-    """A line below a notebook cell."""
-
     def __init__(self, *_: object) -> None:
         from IPython.display import display
 
@@ -185,8 +180,6 @@ class _Cell:
 
 
 class _Tqdm:
-    """tqdm's bar, on a terminal."""
-
     def __init__(self, work: Progress, stream: TextIO) -> None:
         self._bar = self._made(work, stream)
         self._bar.start_t -= work.seconds
@@ -216,8 +209,6 @@ class _NotebookBar(_Tqdm):
 
 
 class _Rich:
-    """rich's bar, on a terminal."""
-
     def __init__(self, work: Progress, stream: TextIO) -> None:
         from rich import progress
         from rich.console import Console

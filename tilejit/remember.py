@@ -19,7 +19,6 @@ V = TypeVar("V")
 #: maximum number of entries per function, a few hundred bytes each; a kernel of 20 tile operations has 300
 LIMIT = 2048
 
-
 #: the tables that `forget` clears
 _tables: list[dict[Any, Any]] = []
 
@@ -37,10 +36,7 @@ def forget() -> None:
 
 
 class Remembered(Protocol[A_contra, R]):
-    """A memoized function of one frozen object. A full table of results is cleared.
-
-    Keys are compared by identity, because hashing an expression traverses it.
-    """
+    """A memoized function of one object, compared by identity, because hashing an expression traverses it."""
 
     def __call__(self, key: A_contra, /) -> R: ...
 

@@ -1,7 +1,6 @@
-"""Pictures as SVG text: boxes, lines of text and tables of cells, in fixed hexadecimal colours.
+"""Pictures as SVG text: boxes, lines of text and tables of cells.
 
-Colours are fixed, including the background's, so a picture looks the same on light and on dark pages, and in programs
-that don't support style sheets.
+Colours, including the background's, are fixed: a picture looks the same on all pages, and without style sheets.
 """
 
 from __future__ import annotations
@@ -158,7 +157,6 @@ class CellTable:
 
     @property
     def column(self) -> float:
-        """Width of a column."""
         labels = (*(cell.label for cell in self.cells), *map(str, self.columns))
         return max(_LEAST_COLUMN, round(_width(max(map(len, labels)))) + 8)
 
@@ -180,12 +178,10 @@ class CellTable:
 
     @property
     def more_rows(self) -> bool:
-        """True if rows at the end are omitted."""
         return self.rows[-1] + 1 < self.of[0]
 
     @property
     def more_columns(self) -> bool:
-        """True if columns at the end are omitted."""
         return self.columns[-1] + 1 < self.of[1]
 
     @property

@@ -35,7 +35,6 @@ TMEM_LANE = 1 << 16
 #: source: PTX ISA, "TensorCore 5th Generation Instructions"
 TENSOR_MEMORY_TARGETS = ("sm_100a", "sm_103a", "sm_110a")
 
-
 #: 32-bit registers of a multiprocessor, and the maximum per thread
 REGISTERS = 64 * 1024
 MAX_REGISTERS = 255
@@ -183,7 +182,7 @@ TARGETS: dict[str, Target] = {
 
 
 def target(name: str | Target) -> Target:
-    """Return the target named `name`, or `name` if it is a Target; DeviceError that lists the names if it is unknown."""
+    """Return the target named `name`, or `name` if it is a Target; DeviceError that lists the names if unknown."""
     if isinstance(name, Target):
         return name
     if name not in TARGETS:

@@ -39,7 +39,6 @@ def atomic(emission: Emission, stmt: Atomic) -> None:
 def _instruction(
     emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector, values: list[LLVMValue]
 ) -> str:
-    """Emit the atomic instruction and return the previous value, or "" if `stmt` has no variable."""
     row = row_of(form, stmt.order, returns=stmt.var is not None)
     sources = [o for o in row.operands if o.name in OPERATIONS[form.op].operands]
     operands = [converted(emission, value, source) for value, source in zip(values, sources, strict=True)]

@@ -50,8 +50,6 @@ def _predicate(comparison: Comparison, letter: str) -> str:
 
 
 class _TextBuilder(ScalarBuilder):
-    """Base class of builders that emit LLVM text."""
-
     def __init__(self, number_format: Format | None) -> None:
         self._format = number_format
 

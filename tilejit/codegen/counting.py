@@ -34,7 +34,6 @@ class Counting:
         return w.value(f"icmp {self.before} {self.kind} {index}, {self.limit}")
 
     def advance(self, w: Writer, index: str) -> tuple[str, str]:
-        """Emit the next index and the test for another iteration, and return both."""
         more = ""
         for word in self.words:
             left = w.read(word, self.kind)

@@ -73,7 +73,6 @@ class Emission:
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
     #: machine instructions and other features of the target that are used
     used: dict[Capability, None] = field(default_factory=dict)
-    #: definitions of text constants, by symbol
     strings: dict[str, str] = field(default_factory=dict)
     #: assertions, in the order of their codes
     assertions: list[Assert] = field(default_factory=list)
@@ -82,7 +81,6 @@ class Emission:
     has_tensor_memory: bool = False
     #: some loop may exit at the start of an iteration
     tests_first: bool = False
-    #: specials that the kernel reads
     specials: set[str] = field(default_factory=set)
     #: names of the buffers that some load reads as volatile or with a memory order
     ordered: set[str] = field(default_factory=set)
@@ -102,10 +100,7 @@ class Emission:
         return f"ptrtoint (ptr addrspace(3) {self.bases[start.name]} to i32)"
 
     def changed(self, body: Block) -> list[Word]:
-        """Return the words of existing variables and local buffers that the statements may change.
-
-        Named PTX registers are excluded: they need no phis.
-        """
+        """Return the words, except PTX registers, of existing variables and buffers that the statements may change."""
         changes = changed(body)
         words = [self.slots[name] for name in changes.variables if name in self.slots]
         for name in changes.buffers:
@@ -177,10 +172,7 @@ def _is_integer(operand: str) -> bool:
 def _call(
     row: Row, carried: tuple[Operand, ...], named: tuple[str, ...], number: int, literals: frozenset[int]
 ) -> _AsmCall:
-    """Return the call of a row with `number` operands. literals: the indices of the operands that are integer literals.
-
-    raises: TypeError if the row takes another number of operands.
-    """
+    """Return the call of a row; TypeError unless it takes `number` operands. literals: indices of integer literals."""
     results, arguments = (*carried, *row.results), (*carried, *row.arguments)
     if named:
         results, arguments = row.results_without_sums, row.arguments_without_sums
@@ -205,12 +197,9 @@ def _call(
 
 
 def _result_type(types: list[str]) -> tuple[str, str]:
-    """Return the LLVM type of an instruction's results, and its definition, or "" if the type has no name.
-
-    Several results have a named type, because every `extractvalue` repeats it: LLVM parses a name twice as fast as
-    a struct of 128 results.
-    """
+    """Return the LLVM type of an instruction's results, and its definition, or "" if the type has no name."""
     if len(types) < 2:
         return (types[0] if types else "void"), ""
+    # every `extractvalue` repeats the type: LLVM parses a name twice as fast as a struct of 128 results
     name = "%" + ".".join(f"{kind}.{len(list(group))}" for kind, group in groupby(types))
     return name, f"{name} = type {{ {', '.join(types)} }}"

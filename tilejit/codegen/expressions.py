@@ -136,7 +136,6 @@ def _compared(emission: Emission, op: Op, order: tuple[str, str]) -> LLVMValue |
 
 @remembered
 def _is_near(expr: Expr) -> bool:
-    """True if the magnitude of `expr` is known to be at most `_far`."""
     far, (low, high) = _far(expr.dtype), facts.bounds(expr)
     return low is not None and high is not None and -far <= low and high <= far
 
@@ -152,10 +151,7 @@ _COMPUTED: dict[type, Callable[[Emission, Any], LLVMValue]] = {Op: _operation, C
 
 @lasting
 def constant(const: Const) -> LLVMValue:
-    """Return a non-integer constant as an LLVM value.
-
-    Cached: unrolled loops repeat constants, and formatting the bits of a float takes 8 µs.
-    """
+    """Return a non-integer constant as an LLVM value. Cached: formatting a float takes 8 µs, and loops repeat it."""
     return LLVMValue.of(const)
 
 

@@ -84,10 +84,7 @@ def to_fp8(emission: Emission, x: str, dtype: DType, saturate: bool) -> str:
 
 
 def _with_sign(emission: Emission, bits: str, value: str, is_nan: str | None) -> str:
-    """Return a pattern (as i8) with the sign of the float32 `bits`.
-
-    is_nan: a condition under which the sign stays positive, as that of cvt.satfinite's NaN is; None if there is none.
-    """
+    """Return a pattern (as i8) with the sign of the float32 `bits`, but positive if the condition `is_nan` holds."""
     w = emission.writer
     sign_bit = field(w, bits, 24, 128)
     if is_nan is not None:

@@ -17,7 +17,6 @@ def has(op: str, dtype: str) -> bool:
 
 
 def _code(op: str, dtype: DType) -> tuple[Code | None, DType]:
-    """Return the code of `op` for a type, None if it has none, and the type in which it computes."""
     record = ELEMENTWISE[op]
     if dtype.is_half and record.halves is not None:
         return record.halves, float32

@@ -131,7 +131,6 @@ def _line(buffer: Buffer) -> str:
 
 
 def _cause(kernel: Kernel, limit: int) -> str:
-    """Return the reason for a limit below the hardware maximum, or "" if the limit is that maximum."""
     if limit == MAX_REGISTERS:
         return ""
     if limit > most_registers(kernel.threads, kernel.max_registers):

@@ -187,7 +187,6 @@ def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
 def _store_results(
     emission: Emission, outputs: Sequence[Vector], registers: tuple[Operand, ...], results: list[str]
 ) -> int:
-    """Store the first of the results to the outputs and return how many were stored. registers: describe `results`."""
     w = emission.writer
     at = 0
     for vector in outputs:

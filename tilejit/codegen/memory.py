@@ -73,7 +73,6 @@ def locate(emission: Emission, buffer: Buffer, offset: OffsetParts) -> None:
 
 
 def _place(emission: Emission, buffer: Buffer, offset: OffsetParts, pointer: str, base: str) -> tuple[str, int]:
-    """Return the run-time part of an element's address, and the byte offset to add to it."""
     if offset.part is not None:
         base = element_address(emission, buffer, pointer, base, offset.part)
     return base, offset.past * buffer.dtype.bytes
@@ -166,7 +165,6 @@ def _write_registers(
 
 
 def _registers(buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat) -> list[Word] | None:
-    """Return the registers that hold a vector's words, or None if a word isn't a whole register."""
     assert offset.part is None, "verified: offsets in registers are constants"
     if words.bits != registers.bits:
         return None
@@ -175,10 +173,7 @@ def _registers(buffer: Buffer, registers: Registers, offset: OffsetParts, words:
 
 
 def run_of(emission: Emission, vector: Vector) -> WordRun | None:
-    """Return the registers of a vector, or None if it is in memory or a word of it isn't a whole register.
-
-    Cached, because unrolled iterations repeat the same vectors.
-    """
+    """Return the registers of a vector, or None if it is in memory or a word of it isn't a whole register. Cached."""
     at = vector.offset
     if not isinstance(at, Const):
         return None
@@ -358,7 +353,6 @@ def _form(emission: Emission, words: WordFormat, cache: str, guard: Guard | None
 
 
 def _as_registers(emission: Emission, words: WordFormat, values: list[str]) -> list[str]:
-    """Return words as registers: words of 8 bits are zero-extended to 16, the least size of a register."""
     if words.bits > 8:
         return values
     return [emission.writer.value(f"zext {words.word} {value} to i16") for value in values]
@@ -390,10 +384,7 @@ def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[Word
 
 
 def _access_bytes(emission: Emission, buffer: Buffer, words: WordFormat) -> int:
-    """Return the size of an access in bytes, which is also its alignment, and record the use of a 32-byte access.
-
-    raises: ValueError if the size isn't a power of two.
-    """
+    """Return an access's size in bytes, also its alignment, and record 32-byte ones; ValueError if no power of two."""
     size = words.bits * words.number // 8
     if size & (size - 1):
         raise ValueError(f"no access of {buffer.name} moves {size} bytes at once")

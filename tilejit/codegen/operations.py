@@ -69,7 +69,6 @@ class OneInstruction(NamedTuple):
 
     #: the text of the instruction, with `{0}`, `{1}`, … for the arguments
     form: str
-    #: the type of the result
     dtype: DType
     #: the declaration of the intrinsic that it calls, or ""
     declaration: str
@@ -84,7 +83,6 @@ def one_instruction(name: str, dtype: DType, proved: bool) -> OneInstruction | N
 
 @cache
 def _one_instruction(record: Elementwise, dtype: DType, proved: bool) -> OneInstruction | None:
-    """Return the same as `one_instruction`, for a record. Cached, so that index arithmetic needs no builder."""
     code = record.code(dtype)
     if code is None or code.called or code.shortcut is not None:
         return None
@@ -102,10 +100,7 @@ def _call(emission: Emission, name: str, dtype: DType, computed: DType, args: Se
 
 
 def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str]) -> LLVMValue:
-    """Emit an operation on float16 or bfloat16 that computes in float32, and return the rounded result.
-
-    The result of an exact operation on bfloat16 needs no rounding: its lower half is zero.
-    """
+    """Emit an operation on float16 or bfloat16 that computes in float32, and return the rounded result."""
     wide = [cast(emission, LLVMValue(a, dtype), float32).text for a in args]
     if record.halves is not None:
         return cast(emission, _call(emission, record.name, dtype, float32, wide), dtype)
@@ -113,6 +108,7 @@ def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType
     if result.dtype == bool_:
         return result
     if dtype.name == "bfloat16" and record.kind == "exact":
+        # the lower half is zero
         bits = emission.writer.value(f"bitcast float {result.text} to i32")
         high = emission.writer.value(f"lshr i32 {bits}, 16")
         return LLVMValue(emission.writer.value(f"trunc i32 {high} to i16"), dtype)

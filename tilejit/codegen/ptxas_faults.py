@@ -109,7 +109,6 @@ class _Instruction(NamedTuple):
         return self.operation in ("mov", "selp")
 
     def keeps_halves(self) -> bool:
-        """True for copies, and for conversions from u32."""
         return self.is_copy() or (self.operation, self.kind) == ("cvt", "u32")
 
     def keeps_constant(self) -> bool:
@@ -118,10 +117,7 @@ class _Instruction(NamedTuple):
 
 
 class _Program:
-    """A kernel's instructions, for tracing values to their sources.
-
-    by_result: register -> the instructions that may define it.
-    """
+    """A kernel's instructions. by_result: register -> the instructions that may define it."""
 
     def __init__(self, ptx: str) -> None:
         self.by_result: dict[str, list[_Instruction]] = defaultdict(list)
@@ -243,10 +239,7 @@ def _with_shifted_halves(ptx: str) -> str:
 
 
 def _rewritten(ptx: str, changes: dict[tuple[int, int], list[str]], registers: dict[str, str]) -> str:
-    """Return PTX with the instructions at the spans in `changes` replaced by other lines, under the same predicates.
-
-    registers: new register -> type; the registers that the lines use are declared.
-    """
+    """Return PTX with the instructions at spans replaced by other lines. registers: new register -> type."""
     used = {register for lines in changes.values() for line in lines for register in registers if register in line}
     # from the last to the first, so that positions in the text remain valid
     for start, end in sorted(changes, reverse=True):

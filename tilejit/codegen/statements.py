@@ -45,10 +45,7 @@ from .writer import Join
 
 
 def block(emission: Emission, body: Sequence[Stmt], is_last: bool = False) -> None:
-    """Emit statements up to the first that ends the block; the rest is unreachable.
-
-    is_last: these are the last statements of the kernel.
-    """
+    """Emit statements up to the first that ends the block. is_last: they are the last statements of the kernel."""
     w = emission.writer
     before, span = w.at(None), None
     last = len(body) if is_last else 0
@@ -146,7 +143,6 @@ def _for(emission: Emission, stmt: For) -> None:
 
 
 def _loop_body(emission: Emission, body: Sequence[Stmt], again: Join, after: Join) -> None:
-    """Emit a loop body, and continue at `again`, the target of `continue`. after: the target of `break`."""
     emission.continues.append(again)
     emission.breaks.append(after)
     block(emission, body)

@@ -37,10 +37,7 @@ def called(result: str, name: str, arguments: Iterable[tuple[str, str]]) -> tupl
 
 
 class Table(dict[K, V]):
-    """A scoped table: entries are added in dominance order and removed in reverse.
-
-    This avoids a copy per block, which would be quadratic in the number of branches.
-    """
+    """A scoped table: the newest entries are removed. A copy per block would be quadratic in the number of branches."""
 
     __slots__ = ()
 
@@ -88,10 +85,7 @@ class Join:
 
 
 class Writer:
-    """The instructions of an LLVM function, with fresh names, basic blocks and the current source location.
-
-    A terminator closes the current block; `start` opens the next one.
-    """
+    """A writer of an LLVM function's instructions. A terminator ends the current block; `start` opens the next one."""
 
     def __init__(self, lines: LineTable) -> None:
         self.line_table = lines
@@ -100,8 +94,8 @@ class Writer:
         self.declarations: dict[str, None] = {}
         self.block = "entry"
         self.open = True
-        #: LLVM could fold something: a branch on a constant or on another branch's condition, or a block that only
-        #: computes words which are read later. Valid after `lines`.
+        #: LLVM could fold a branch on a constant or on another branch's condition, or a block that only computes words
+        #: which are read later. Valid after `lines`.
         self.foldable = False
         #: no instruction of the current block has side effects or reads memory
         self._computes = True
@@ -126,7 +120,6 @@ class Writer:
         self._zeros = -1, "", ""
 
     def lines(self) -> list[str]:
-        """Return the lines of the finished function."""
         self._write_phis()
         # empty lines were reserved for phis that are never read
         return list(filter(None, self.body))
@@ -156,7 +149,6 @@ class Writer:
             self.body[int(name[1:])] = f"  {name} = phi {to} {', '.join(parts)}{location}"
 
     def _cast_at_end(self, path: Path, kind: str, value: str, to: str) -> str:
-        """Emit a bitcast before the line that ends a path and return the name of its result."""
         name = "%" + self.label("c")
         self.body[path.line] = f"  {name} = bitcast {kind} {value} to {to}\n{self.body[path.line]}"
         return name
@@ -172,15 +164,14 @@ class Writer:
         self._location = location
 
     def value(self, text: str, pure: bool = False) -> str:
-        """Emit an instruction, unless an equal one is available, and return the name of its result.
+        """Emit an instruction, unless an equal one is available, and return its result.
 
-        LLVM would share such values as well, but only after it has parsed each copy and tried to simplify it.
-        pure: whatever its opcode, the instruction has no side effects and its text determines its value.
+        pure: the instruction has no side effects and its text determines its value, as for the opcodes in `_PURE`.
         """
         name = self._values.get(text)
         if name is not None:
             return name
-        # `fresh`, inlined: a call would double the number of calls
+        # `fresh`, inlined, which halves the number of calls
         name = f"%{len(self.body)}"
         self.body.append(f"  {name} = {text}{self._location}")
         if pure or text[: text.find(" ")] in _PURE:
@@ -190,10 +181,7 @@ class Writer:
         return name
 
     def fresh(self, text: str) -> str:
-        """Emit an instruction without reuse and return the name of its result.
-
-        The name is a number: LLVM stores no text for it, and parses attention's module in four fifths of the time.
-        """
+        """Emit an instruction and return its result, a number: with names, parsing takes LLVM a quarter longer."""
         self._computes = False
         name = f"%{len(self.body)}"
         self.body.append(f"  {name} = {text}{self._location}")
@@ -265,7 +253,6 @@ class Writer:
         held[word] = kind, value, self._location
 
     def write_all(self, words: Sequence[Word], kind: str, values: Sequence[str]) -> None:
-        """Write several words of one buffer, like `write`, in one Python call."""
         if words[0].name:
             cast = kind != words[0].kind
             for word, value in zip(words, values, strict=True):
@@ -304,7 +291,6 @@ class Writer:
         return Join(self.label(hint), Available(len(self._values), len(self.results), len(self._writes)), is_last)
 
     def jump(self, target: Join) -> None:
-        """End the block with a jump, unless it has already ended."""
         if self.open:
             self._add_path(target, self._computes and len(self._writes) > self._writes_before)
             self.effect(f"br label %{target.label}")
@@ -332,7 +318,6 @@ class Writer:
         self.open = False
 
     def _add_path(self, target: Join, computes: bool = False) -> None:
-        """Add an edge to `target` from the current block, which the next line ends."""
         now, held = self._held, dict[Word, Held]()
         if not target.is_last:
             for word, _ in self._writes[target.available.writes :]:
@@ -410,7 +395,6 @@ class Writer:
         return phis
 
     def _hold(self, phis: list[_Phi]) -> None:
-        """Set words to phis and reserve their lines."""
         held, first = self._held, len(self.body)
         self.body += [""] * len(phis)
         for number, phi in enumerate(phis, first):
