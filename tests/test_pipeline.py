@@ -178,7 +178,7 @@ def test_too_many_columns_of_tensor_memory_are_counted() -> None:
 
 
 def test_too_many_threads_are_refused_before_anything_is_lowered() -> None:
-    with pytest.raises(ResourceError, match="asks for 2048 threads in a CTA; the limit is 1024"):
+    with pytest.raises(ResourceError, match="has 2048 threads per CTA; the limit is 1024"):
         compile(sqrt_tile(threads=2048), SIGNATURE, target("sm_90a"))
 
 

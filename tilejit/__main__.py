@@ -399,7 +399,7 @@ def _shown(remarked: Remarked, text: str | None, shows_all: bool) -> str:
 
 
 def _kernels(file: str, run: bool) -> dict[str, Kernel]:
-    """Run a file and return the kernels among its globals, by name; LaunchError if it raises an exception."""
+    """Run a file and return the kernels among its globals, by name; LaunchError if it does not exist or raises."""
     path = Path(file)
     if not os.path.isfile(file):
         raise LaunchError(f"no such file: {file}", hint="write FILE or FILE::KERNEL")
@@ -463,7 +463,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
-    """Return a kernel compiled for its pinned parameters or, if it has others, the variants that the file launched."""
+    """Compile a kernel for its pinned parameters or, if it has others, for the signatures that the file launched."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
         return [kernel.compile_named({}, target, None)]
     if target is None:

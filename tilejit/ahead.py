@@ -52,7 +52,7 @@ def load_compiled(path: str | Path) -> CompiledKernel:
     """
     if not isinstance(path, (str, Path)) or Path(path).suffix not in SUFFIXES:
         raise LaunchError(
-            f"{path!r} is not a file of a compiled kernel", hint=f"its name must end in {' or '.join(SUFFIXES)}"
+            f"{path!r} is not the path of a compiled kernel", hint=f"its name must end in {' or '.join(SUFFIXES)}"
         )
     return CompiledKernel(read_executable(Path(path)), Path(path))
 
@@ -143,7 +143,7 @@ class CompiledKernel:
         if threads != self.options.threads:
             raise LaunchError(
                 f"{self.name} was compiled for {self.options.threads} threads per CTA; got {threads}",
-                hint="launch it with that number, or compile and save it for this one",
+                hint="launch it with that number, or compile and save the kernel for this number",
             )
         pairs = [pair for pair in call.overlaps if not self._written.isdisjoint(pair)]
         aliased = frozenset(position for pair in pairs for position in pair)

@@ -32,7 +32,7 @@ def call_site() -> str:
 
 @contextmanager
 def called_from(site: str) -> Iterator[None]:
-    """Within the context, and in threads that inherit it, report `site` (`file:line`) as the call site."""
+    """Report `site` (`file:line`) as the call site within the `with` block, and in threads that run in its context."""
     token = _caller.set(site)
     try:
         yield

@@ -27,7 +27,7 @@ class Derivation:
     lane: Kernel
     llvm_ir: str
     verdicts: tuple[Verdict[Any], ...]
-    #: names of the buffers in local memory -> the dynamic access that puts them there
+    #: name of a buffer in local memory -> the access at run-time indices that requires it
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
     #: how the layouts of open tiles were chosen
     layouts: tuple[LayoutChoice, ...] = ()

@@ -116,7 +116,7 @@ class DispatchError(TilejitError):
 
 
 class ResourceError(TilejitError):
-    """A kernel exceeds a limit of the target, such as on shared memory, registers or threads, or has clusters there.
+    """A kernel exceeds a limit on shared memory, registers or threads, or has clusters on a target without them.
 
     Example:
         @tj.kernel(threads=32)
@@ -340,7 +340,7 @@ def shown_file(file: str) -> str:
 
 
 def running_shell() -> Any:
-    """Return IPython's running shell, or None if there is none. IPython isn't imported: a shell has imported it."""
+    """Return IPython's running shell, or None if there is none. A running shell has already imported IPython."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None
 
@@ -383,7 +383,7 @@ def without(**instead: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 TRITON_OPTIONS = {
     "num_warps": "write threads=: 32 for each warp",
     "num_stages": "leave it out: the kernel itself implements the stages of a loop, with copy_async and a ring",
-    "num_ctas": "write cluster= above the kernel",
+    "num_ctas": "pass cluster= to @tj.kernel",
 }
 without_triton_options = without(**TRITON_OPTIONS)
 

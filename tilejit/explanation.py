@@ -241,7 +241,7 @@ class Explanation:
 
     @property
     def inserted(self) -> tuple[InsertedInstruction, ...]:
-        """The instructions that the compiler inserted for copies."""
+        """The instructions that the compiler inserted for copies and barriers."""
         return self.decisions.inserted
 
     @property

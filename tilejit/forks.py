@@ -28,7 +28,7 @@ def renewed_at_fork(lock: L) -> L:
 
 
 def await_at_fork(lock: Any) -> None:
-    """Make forks wait until no other thread holds the lock, so that its data are consistent in the child."""
+    """Make forks wait, up to `_PATIENCE`, until no thread holds the lock: its data are then consistent in the child."""
     if lock not in _awaited:
         _awaited.append(lock)
 

@@ -85,7 +85,7 @@ class Kernel:
         self.source = KernelSource.of(fn)
         self.parameters = tuple(parameters(self.source))
         self.parameter_names = tuple(p.name for p in self.parameters)
-        # the parameters for which a launch may pass arguments
+        # the parameters for which a launch may pass arguments: all, unless the kernel is tuned
         self.open_parameters = self.parameters
         self.captured = Captured(self.source)
         self.name: str = fn.__name__
@@ -154,7 +154,7 @@ class Kernel:
         return self
 
     def __reduce__(self) -> str:
-        """Pickle the kernel by reference, like a function; LaunchError if its module doesn't contain it by its name."""
+        """Pickle the kernel by reference, like a function; LaunchError if its name in its module isn't this kernel."""
         name: str = self.__wrapped__.__qualname__
         holder: Any = sys.modules.get(self.__module__)
         for part in name.split("."):
@@ -298,7 +298,7 @@ def _is_kept(configuration: Any) -> bool:
 def _tile_ir(
     source: KernelSource, options: Options, typed: Signature, target: Target, threads: int, debug: bool
 ) -> TileKernel:
-    # importing the frontend takes as long as importing everything that a launch needs
+    # imported here, because the frontend takes as long to import as everything that a launch needs
     with importing:
         from .frontend.kernel import build
 
@@ -412,7 +412,7 @@ def simulate(
     schedule: selects a legal order of the threads, on which no result may depend.
     delivery: completion of TMA copies and other asynchronous operations: "late" for as late as possible, "early" for
     immediately, "random:7" for random times with seed 7; no result may depend on it.
-    raises: SimulationError for an error, unless it is collected.
+    raises: LaunchError for invalid arguments; SimulationError for an error in the kernel, unless it is collected.
 
     With "collect", accesses that are out of bounds or misaligned are skipped, and loads among them return zeros. A
     thread that fails an assertion or a check of the checked build exits; the others continue, even through barriers

@@ -104,11 +104,11 @@ class LaunchBase(ABC):
 
     @abstractmethod
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """Launch through the slow path, and return the resolved launch. grid: replaces the launcher's grid."""
+        """Launch through the slow path, and return the resolved launch. grid: None for the launcher's own."""
 
     @abstractmethod
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
-        """Return the grid for the arguments, from which a grid function may compute it."""
+        """Return the grid of a launch with the arguments `values`."""
 
     def bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         """Return the arguments in the order of the parameters; those that the launcher chooses are ABSENT."""
@@ -176,7 +176,7 @@ class Launcher(LaunchBase):
 
     @entry_point
     def __call__(self, *args: Any, **constexprs: Any) -> None:
-        """Launch the kernel; returns before it completes if the device works asynchronously."""
+        """Launch the kernel, and return before it completes if the device works asynchronously."""
         self.start(args, constexprs)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -231,7 +231,7 @@ class Launcher(LaunchBase):
         return self.launch(values).grid
 
     def launch(self, values: Sequence[Any]) -> Launch:
-        """Return the grid for the arguments, the threads and the stream."""
+        """Return the grid, threads and stream of a launch with the arguments `values`."""
         if self.fixed is not None:
             return Launch(self.fixed, self.threads, self.stream)
         if isinstance(self.grid, GridFunction):

@@ -108,13 +108,13 @@ def _check_limits(state: PassState) -> None:
     kernel = state.kernel
     if not 1 <= kernel.threads <= MAX_THREADS:
         raise ResourceError(
-            f"{kernel.name} asks for {kernel.threads} threads in a CTA; the limit is {MAX_THREADS}",
+            f"{kernel.name} has {kernel.threads} threads per CTA; the limit is {MAX_THREADS}",
             span=kernel.span,
             hint=f"@tj.kernel(threads=...) takes 1 to {MAX_THREADS}; for more work, launch more CTAs",
         )
     if kernel.cluster is not None and not state.target.has_clusters:
         raise ResourceError(
-            f"{kernel.name} asks for clusters of {kernel.cluster}; they need sm_90 or newer, target is {state.target}",
+            f"{kernel.name} has clusters of {kernel.cluster}, which need sm_90 or newer; the target is {state.target}",
             span=kernel.span,
             hint="leave cluster= out or compile for a newer target",
         )

@@ -34,7 +34,7 @@ def jobs_of(kernel: Kernel, specs: Iterable[Any], target: str | Target | None) -
 
 
 def _parts(kernel: Kernel, spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the positional and the named arguments of a job; LaunchError if it isn't a tuple or a list."""
+    """Return the positional and the named arguments in `spec`; LaunchError if it isn't a tuple or a list."""
     if not isinstance(spec, (tuple, list)):
         raise LaunchError(
             f"{kernel.name} can't be compiled for {with_article(type(spec).__name__)}",

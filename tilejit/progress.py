@@ -24,10 +24,10 @@ _PAUSE = 0.1
 
 _CLEAR = "\r\x1b[2K"
 
-#: the innermost work in this context
+#: the innermost `Progress` in this context
 _innermost: ContextVar[Progress | None] = ContextVar("tilejit_progress", default=None)
 
-#: held by the work whose line is shown
+#: held by the `Progress` that shows a line
 _line = renewed_at_fork(threading.Lock())
 
 

@@ -43,7 +43,7 @@ class ThreadId:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scope:
-    """A group of threads: the record of a scope, which has many instances."""
+    """A scope. Each of its instances in a launch is a group of threads."""
 
     name: str
     #: threads per instance, None if the launch determines it
@@ -54,7 +54,7 @@ class Scope:
     aliases: tuple[str, ...] = ()
     #: id of a thread in its instance, None if an instance has one thread or no such id exists
     thread_id: ThreadId | None = None
-    #: id of an instance in its CTA, None if a CTA has a single one or is part of one
+    #: id of an instance in its CTA, None if a CTA has a single instance or is part of one
     number_id: ThreadId | None = None
     #: tile operations can be called on it
     operates: bool = True

@@ -232,7 +232,7 @@ def _width(letters: int) -> float:
 
 
 def _places(numbers: Sequence[int], size: float) -> list[float]:
-    """Return the position of each row or column. size: of one. Omitted numbers leave a gap."""
+    """Return the positions of rows or columns of size `size`, with gaps for omitted numbers."""
     places: list[float] = []
     at: float = 0
     for k, number in enumerate(numbers):

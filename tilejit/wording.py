@@ -43,7 +43,7 @@ def guessed(name: str, names: Iterable[str], otherwise: str) -> str:
 
 
 def is_array(value: Any) -> bool:
-    """True for an array of any library, but not for a NumPy scalar."""
+    """True for an array of any library that has dimensions; a NumPy scalar has none."""
     # tests the class: on the object, an attribute may be a property that computes, and may raise
     has_protocol = any(hasattr(type(value), protocol) for protocol in _PROTOCOLS)
     return has_protocol and getattr(value, "shape", None) != ()

@@ -19,7 +19,7 @@ from .tensor_memory import cta_barrier
 
 
 def set_up(emission: Emission) -> None:
-    """Emit the initialization of the kernel's mbarriers by one thread, and a CTA barrier; nothing if it has none."""
+    """Emit the initialization of the kernel's mbarriers, if it has any, by one thread, and then a CTA barrier."""
     allocs = [s for s in walk.statements(emission.kernel.body) if isinstance(s, Alloc) and s.arrivals]
     if not allocs:
         return

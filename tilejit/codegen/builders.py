@@ -238,7 +238,7 @@ class FormBuilder(InlineBuilder):
         return self.write(type, text)
 
     def machine(self, row: Row, *operands: Number) -> Number:
-        # availability depends on the target
+        # not every target has the instruction
         self._is_form = False
         return operands[0]
 

@@ -114,8 +114,8 @@ def _compared(emission: Emission, op: Op, order: tuple[str, str]) -> LLVMValue |
 
     Unrolled iterations then compare one shared value with different constants.
     returns: the result; None if the left side is no such signed sum, a difference might wrap, or the limit has 64 bits
-    and isn't constant. Such a limit ends a window: it has few tests, but several arrays test the same sum, so that
-    a difference per limit would cost more.
+    and isn't constant. Such a limit is the end of a window: a window has few tests, but several arrays test the same
+    sum, so that a difference per limit would cost more.
     """
     left, right = op.args
     if left.dtype.kind != "int" or not _is_near(left) or not _is_near(right):
@@ -151,7 +151,7 @@ _COMPUTED: dict[type, Callable[[Emission, Any], LLVMValue]] = {Op: _operation, C
 
 @lasting
 def constant(const: Const) -> LLVMValue:
-    """Return a non-integer constant as an LLVM value. Cached: formatting a float takes 8 µs, and loops repeat it."""
+    """Return a non-integer constant as an LLVM value. Cached: unrolled loops repeat it, and formatting takes 8 µs."""
     return LLVMValue.of(const)
 
 

@@ -84,7 +84,7 @@ def to_fp8(emission: Emission, x: str, dtype: DType, saturate: bool) -> str:
 
 
 def _with_sign(emission: Emission, bits: str, value: str, is_nan: str | None) -> str:
-    """Return a pattern (as i8) with the sign of the float32 `bits`, but positive if the condition `is_nan` holds."""
+    """Return a pattern (as i8) with the sign of the float32 `bits`, but positive where `is_nan`, if given, holds."""
     w = emission.writer
     sign_bit = field(w, bits, 24, 128)
     if is_nan is not None:

@@ -98,7 +98,7 @@ def _limit_local(kernel: Kernel, buffers: list[Buffer], memory: str, limit: int)
 
 
 def most_words(kernel: Kernel) -> int:
-    """Return the number of registers that live tiles may take: an eighth more than a thread has."""
+    """Return the number of registers that live tiles may take: an eighth more than a thread of the kernel may use."""
     limit = most_of_a_thread(kernel)
     return limit + limit // _TOLERATED
 

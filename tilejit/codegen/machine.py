@@ -83,7 +83,7 @@ def _values(
 
 
 def _carried(operand: Operand, vector: Vector) -> Operand:
-    """Return the operand of a carrying row for a vector's registers: `operand`, with float registers for float32."""
+    """Return the operand for a vector's registers in a row that carries registers: `operand`, as float for float32."""
     return _as_floats(operand) if vector.buffer.dtype == float32 else operand
 
 

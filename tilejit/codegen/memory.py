@@ -384,7 +384,10 @@ def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[Word
 
 
 def _access_bytes(emission: Emission, buffer: Buffer, words: WordFormat) -> int:
-    """Return an access's size in bytes, also its alignment, and record 32-byte ones; ValueError if no power of two."""
+    """Return the size of an access in bytes, which is also its alignment, and record the use of 32-byte accesses.
+
+    raises: ValueError if the size isn't a power of two.
+    """
     size = words.bits * words.number // 8
     if size & (size - 1):
         raise ValueError(f"no access of {buffer.name} moves {size} bytes at once")

@@ -6,12 +6,12 @@ from .writer import Writer
 
 
 def to_bits(w: Writer, x: str) -> str:
-    """Return a float32's bits."""
+    """Return the bits of the float32 `x`."""
     return w.value(f"bitcast float {x} to i32")
 
 
 def from_bits(w: Writer, bits: str) -> str:
-    """Return the float32 with these bits."""
+    """Return the float32 with the bits `bits`."""
     return w.value(f"bitcast i32 {bits} to float")
 
 

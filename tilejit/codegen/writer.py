@@ -37,7 +37,7 @@ def called(result: str, name: str, arguments: Iterable[tuple[str, str]]) -> tupl
 
 
 class Table(dict[K, V]):
-    """A scoped table: the newest entries are removed. A copy per block would be quadratic in the number of branches."""
+    """A scoped table: `cut` removes the newest entries. A copy per block would take time quadratic in the branches."""
 
     __slots__ = ()
 
