@@ -183,7 +183,7 @@ def test_too_many_threads_are_refused_before_anything_is_lowered() -> None:
 
 
 def test_clusters_need_a_target_that_has_them() -> None:
-    with pytest.raises(ResourceError, match="need sm_90 or newer, target is sm_80"):
+    with pytest.raises(ResourceError, match="need sm_90 or newer; the target is sm_80"):
         compile(sqrt_tile(cluster=(2, 1, 1)), SIGNATURE, target("sm_80"))
 
 

@@ -105,7 +105,6 @@ class CompiledKernel:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)}) from {self.path}>"
 
     def __copy__(self) -> CompiledKernel:
-        """Return the kernel itself: kernels, like functions, are not copied."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledKernel:

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
 
-#: prefix of the paths of this package's files
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
 #: the call site to report in this context, None for the one on the stack

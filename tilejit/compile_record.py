@@ -29,7 +29,6 @@ class Derivation:
     verdicts: tuple[Verdict[Any], ...]
     #: name of a buffer in local memory -> the access at run-time indices that requires it
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
-    #: how the layouts of open tiles were chosen
     layouts: tuple[LayoutChoice, ...] = ()
     #: register pressure of the local tiles, None if all of them fit in registers
     pressure: Pressure | None = None

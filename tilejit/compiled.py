@@ -50,7 +50,6 @@ class Compiled:
         print(compiled.ptx, compiled.explain())
     """
 
-    #: everything that a launch needs
     executable: Executable
     timings: dict[str, float]
     #: the record of the compilation, or a function that recompiles to obtain it, for a kernel from the cache

@@ -389,10 +389,7 @@ without_triton_options = without(**TRITON_OPTIONS)
 
 
 def entry_point(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function that users call: tracebacks of tilejit errors and KeyboardInterrupts omit its inner frames.
-
-    `TILEJIT_FULL_TRACEBACK=1` keeps the frames.
-    """
+    """Decorate a function that users call: tilejit errors and interrupts lose their inner frames, see `for_users`."""
 
     @functools.wraps(function)
     def entry(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -174,10 +174,8 @@ class Density:
 class Decisions:
     """The compiler's decisions that a kernel's PTX does not show, as text and numbers that can be serialized."""
 
-    #: one row per tile operation
     rows: tuple[VerdictRow, ...] = ()
     local: tuple[LocalTile, ...] = ()
-    #: descriptions of the layouts that the compiler chose
     layouts: tuple[str, ...] = ()
     elements: tuple[ElementAccess, ...] = ()
     inserted: tuple[InsertedInstruction, ...] = ()

@@ -76,7 +76,6 @@ class Kernel:
         assert (a == 1).all()
     """
 
-    #: the decorated function
     __wrapped__: Callable[..., Any]
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:

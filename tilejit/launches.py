@@ -90,7 +90,6 @@ class LaunchBase(ABC):
         self.states = memory.states
 
     def __copy__(self) -> LaunchBase:
-        """Return the object itself: launches, like functions, are not copied."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LaunchBase:

@@ -65,7 +65,6 @@ class PassState:
     target: Target
     #: the kernel with layouts, before checks are inserted
     tile: Kernel | None = None
-    #: how the layouts were chosen
     layouts: tuple[LayoutChoice, ...] = ()
     verdicts: tuple[Verdict[Any], ...] = ()
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
@@ -195,7 +194,6 @@ def _prune(state: PassState) -> None:
 
 
 def _is_used(param: Param, used: Examined) -> bool:
-    """True if the kernel uses the name that a parameter defines, or if the parameter defines none."""
     defined = param.defines
     return defined is None or defined.name in (used.vars if isinstance(defined, Var) else used.buffers)
 

@@ -129,7 +129,6 @@ def _is_watched(stream: TextIO | None) -> bool:
 
 
 def _is_notebook() -> bool:
-    """True if IPython runs the cells of a notebook rather than of a terminal."""
     return getattr(running_shell(), "kernel", None) is not None
 
 

@@ -19,7 +19,6 @@ V = TypeVar("V")
 #: maximum number of entries per function, a few hundred bytes each; a kernel of 20 tile operations has 300
 LIMIT = 2048
 
-#: the tables that `forget` clears
 _tables: list[dict[Any, Any]] = []
 
 
@@ -45,11 +44,7 @@ class Remembered(Protocol[A_contra, R]):
 
 
 def remembered(function: Callable[[A], R], limit: int = LIMIT) -> Remembered[A, R]:
-    """Memoize a function by identity, for the duration of a compilation. limit: maximum number of entries.
-
-    The result is a plain function: calling an object with `__call__` takes 0.5 µs instead of 0.3, and the matmul kernel
-    makes 4,000 such calls.
-    """
+    """Memoize a function by identity, for the duration of a compilation. limit: maximum number of entries."""
     return _remembering(function, limit, forgotten({}))
 
 

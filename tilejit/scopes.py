@@ -32,7 +32,6 @@ class ThreadId:
 
     @property
     def greatest(self) -> int:
-        """The maximum value in the largest CTA."""
         return self.greatest_of(MAX_THREADS)
 
     def greatest_of(self, threads: int) -> int:

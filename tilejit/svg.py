@@ -152,7 +152,6 @@ class CellTable:
 
     @property
     def side(self) -> float:
-        """Width of the row names."""
         return _width(max(map(len, (*self.row_names, "…")))) + 6
 
     @property
@@ -186,7 +185,6 @@ class CellTable:
 
     @property
     def top(self) -> float:
-        """Height of the heading and the column numbers."""
         return _LINE * (2 if self.heading else 1)
 
     def shapes(self, x: float, y: float) -> Iterator[Shape]:

@@ -64,11 +64,7 @@ def _from_integer(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool
 
 
 def _float_to_integer(emission: Emission, x: LLVMValue, dtype: DType) -> str:
-    """Truncate a float and clamp it to the range of the integer type `dtype`; NaN becomes 0.
-
-    source: PTX ISA, "Data Movement and Conversion Instructions: cvt": conversion to an integer clamps, and a float32
-    NaN becomes a 32-bit 0.
-    """
+    """Truncate a float and clamp it to the integer type `dtype`; NaN becomes 0. source: PTX ISA, "cvt"."""
     w = emission.writer
     wide = _widened(emission, x)
     signed = dtype.kind == "int"

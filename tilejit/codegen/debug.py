@@ -42,7 +42,7 @@ class LineTable:
 
     @property
     def function_attachment(self) -> str:
-        """The suffix of the function's attributes: ` !dbg !n`, or "" if debug information is disabled."""
+        """The suffix of the function's attributes: ` !dbg !n`, or "" if the kernel has no span."""
         return f" !dbg {self._subprogram}" if self.enabled else ""
 
     def attachment(self, span: Span | None) -> str:

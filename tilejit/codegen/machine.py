@@ -115,16 +115,14 @@ def _signed(bits: int) -> int:
 
 
 def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> list[str]:
-    """Return the registers of a local vector, or the address of a vector in another memory space, as LLVM values.
-
-    The unit of an offset in tensor memory is a 32-bit column; 65536 is the next lane.
-    """
+    """Return the registers of a local vector, or the address of a vector in another memory space, as LLVM values."""
     w = emission.writer
     run = memory.run_of(emission, vector)
     if run is not None:
         held = [w.read(word, run.kind) for word in run.words]
         return memory.regrouped(emission, held, (run.kind, run.bits), _type_and_bits(operand.register))
     if vector.buffer.space == "tmem":
+        # the unit of the offset is a 32-bit column; 65536 is the next lane
         column = cast(emission, evaluate(emission, vector.offset), int32)
         return [w.value(f"add i32 {emission.base(vector.buffer)}, {column.text}")]
     offset = offset_of(emission, vector.offset)

@@ -372,8 +372,7 @@ def _further(buffer: Buffer, offset: OffsetParts, bits: int) -> OffsetParts:
 def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[WordFormat, int]:
     """Return the words that one access moves, and its alignment in bytes.
 
-    An access moves the whole vector, except in local memory: vectors there were planned for registers, so they may not
-    be aligned to their size.
+    It moves the whole vector, except in local memory, where vectors may not be aligned to their size.
     """
     if vector.buffer.space != "local":
         return words, _access_bytes(emission, vector.buffer, words)

@@ -48,7 +48,6 @@ class Generated:
     shared_map: tuple[SharedPlace, ...]
     #: code c of an assertion record refers to assertions[c - 1]
     assertions: tuple[Assert, ...]
-    #: specials that the kernel reads
     specials: frozenset[str]
     timings: dict[str, float]
 

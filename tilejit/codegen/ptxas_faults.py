@@ -137,7 +137,6 @@ class _Program:
         return any(self._negates(i) for i in self.sources([operand], self._keeps_negation))
 
     def sources(self, registers: Iterable[str], passes: Callable[[_Instruction], bool]) -> Iterator[_Instruction]:
-        """Yield the instructions that may define the `origins` of registers."""
         for register in self.origins(registers, passes):
             yield from self.by_result.get(register, ())
 

@@ -24,8 +24,6 @@ NEXT_LINE = r"\0A\09"
 
 
 class _Named(NamedTuple):
-    """A named register's PTX type, and its constraint letter in inline assembly."""
-
     ptx: str
     constraint: str
 

@@ -18,8 +18,6 @@ _RECORDED = {"thread": "thread_id", "cta_x": "cta_id.0", "cta_y": "cta_id.1", "c
 
 
 class _PrintfArgument(NamedTuple):
-    """A variadic argument: its conversion specifier, LLVM type, value, and size in bytes."""
-
     conversion: str
     kind: str
     text: str

@@ -30,10 +30,7 @@ class ViewUses(NamedTuple):
 
 
 def uses_of_views(kernel: Kernel) -> ViewUses:
-    """Return the uses of shared memory in a kernel at lane level, none if it has no views into shared memory.
-
-    A use of a view is a use of its bases, too.
-    """
+    """Return the uses of shared memory in a kernel at lane level, none without views. A view uses its bases, too."""
     body = kernel.body
     views = [stmt.buffer for stmt in walk.each(body, BufferView) if stmt.buffer.offset is not None]
     if "shared" not in [view.space for view in views]:
