@@ -157,7 +157,7 @@ class CompiledKernel:
     def _underived(self) -> Derivation:
         raise TilejitError(
             f"{self.name} was loaded from {self.path}, which has no record of its compilation",
-            hint="query the kernel that it was compiled from",
+            hint="compile the original kernel again and query the result",
         )
 
 

@@ -288,7 +288,7 @@ def hypothetical_arguments(declared: Sequence[Parameter], values: Sequence[Any])
 
 
 def _is_kept(configuration: Any) -> bool:
-    """True for a grid of plain integers. `True` and `1.0` equal `1`, so they are no keys of the launchers' cache."""
+    """True for a grid of plain integers, the keys of the launchers' cache. `True` and `1.0` would be equal to `1`."""
     return type(configuration) is int or (
         type(configuration) is tuple and tuple(map(type, configuration)) in _TYPES_OF_GRIDS
     )

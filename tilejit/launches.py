@@ -69,7 +69,7 @@ def no_grid(name: str) -> LaunchError:
     """Return the error for calling a kernel without a grid."""
     return LaunchError(
         f"{name} is a kernel and needs a grid",
-        hint=f"write {name}[grid](...): an int, a tuple of up to three, or a function that returns one",
+        hint=f"write {name}[grid](...): an int, a tuple of one to three ints, or a function that returns a grid",
     )
 
 

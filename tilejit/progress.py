@@ -108,7 +108,7 @@ class Progress:
 
 
 def report_step(name: str) -> None:
-    """Advance the innermost work of this context, if any, to the step `name`."""
+    """Advance the innermost `Progress` of this context, if any, to the step `name`."""
     work = _innermost.get()
     if work is not None:
         work.advance(name)

@@ -320,7 +320,7 @@ def write(
 def _read_by_row(
     emission: Emission, buffer: Buffer, offset: OffsetParts, words: WordFormat, cache: str, guard: Guard | None
 ) -> list[str]:
-    """Return the words of a vector in global memory, loaded with a cache policy or a predicate, which LLVM can't do."""
+    """Return the words of a vector in global memory, loaded by instructions that LLVM doesn't select."""
     form = _form(emission, words, cache, guard)
     row, values = LOAD.row(form), list[str]()
     guarded = () if guard is None else (guard.predicate,)
