@@ -178,12 +178,12 @@ def test_too_many_columns_of_tensor_memory_are_counted() -> None:
 
 
 def test_too_many_threads_are_refused_before_anything_is_lowered() -> None:
-    with pytest.raises(ResourceError, match="asks for 2048 threads in a CTA; the limit is 1024"):
+    with pytest.raises(ResourceError, match="has 2048 threads per CTA; the limit is 1024"):
         compile(sqrt_tile(threads=2048), SIGNATURE, target("sm_90a"))
 
 
 def test_clusters_need_a_target_that_has_them() -> None:
-    with pytest.raises(ResourceError, match="need sm_90 or newer, target is sm_80"):
+    with pytest.raises(ResourceError, match="need sm_90 or newer; the target is sm_80"):
         compile(sqrt_tile(cluster=(2, 1, 1)), SIGNATURE, target("sm_80"))
 
 

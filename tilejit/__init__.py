@@ -68,8 +68,8 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 
 
-# inside the package write "from .frontend import ...": "from . import frontend" would ask here first and import the
-# whole vocabulary
+# inside the package write "from .frontend import ...": "from . import frontend" would call this function first, which
+# imports the whole vocabulary
 def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is not None:
@@ -87,7 +87,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _intrinsic(name: str) -> Any:
-    """Return a name of the kernel language, such as `tj.cta_id`, `tj.warp` or `tj.exp`."""
+    """Return a name of the kernel language, such as `tj.warp` or `tj.exp`; AttributeError for an unknown name."""
     table = importlib.import_module(".frontend.vocabulary", __name__).intrinsics()
     if name not in table:
         word = importlib.import_module(".frontend.foreign_words", __name__).foreign_word(name)

@@ -134,7 +134,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_signature(command: argparse.ArgumentParser) -> None:
-    """Add the options that describe a kernel's arguments, target and threads."""
     command.add_argument(
         "--spec", action="append", default=[], metavar="NAME=VALUE",
         help="the type or value of an argument: A=float32[1024, 64] for an array, A=float32[64, 1024]:(1, 64) for one "
@@ -146,7 +145,7 @@ def _add_signature(command: argparse.ArgumentParser) -> None:
 
 
 def doctor() -> Iterator[str]:
-    """Yield a report of the installation and of the device that launches use, line by line."""
+    """Yield the lines of a report on the installation and on the device that launches use."""
     yield f"python         {platform.python_version()} on {platform.platform()}"
     for package in _PACKAGES:
         yield f"{package:<14} {_version(package)}"
@@ -187,7 +186,7 @@ def _version(package: str) -> str:
 
 
 def operations() -> Iterator[str]:
-    """Yield a line per elementwise operation, available as `tj.<name>` and on every scope as `<name>(dst, ...)`."""
+    """Yield a line for each elementwise operation: its operands, its meaning and its accuracy."""
     for name, op in ELEMENTWISE.items():
         error = ""
         if op.accuracy is not None:
@@ -199,7 +198,7 @@ def operations() -> Iterator[str]:
 
 
 def simulator() -> Iterator[str]:
-    """Return the lines of the simulator's instruction table, plus any instruction that only the compiler knows."""
+    """Return the lines of the simulator's table of instructions, including any that only the compiler knows."""
     from .isa import ROWS
     from .simulator.instructions import instruction_table
 
@@ -211,7 +210,7 @@ _READ_ONLY = ", which is not writable: new kernels are not cached"
 
 
 def cache_info() -> Iterator[str]:
-    """Yield the location, the size limit and the contents of the cache on disk."""
+    """Yield the lines of a report on the cache on disk: its location, its size limit and its contents."""
     kept, problem = asked = store.asked()
     if kept is None or asked.unused is not None:
         yield f"The cache on disk is off: {asked.unused}."
@@ -233,7 +232,7 @@ def cache_info() -> Iterator[str]:
 
 
 def cache_clear() -> Iterator[str]:
-    """Remove all entries from the cache on disk, even if it is not in use."""
+    """Remove all entries from the cache on disk, even if it is not in use, and yield a report."""
     kept, problem = store.asked()
     if kept is None:
         yield f"The cache on disk is off, so nothing was removed: {problem}."
@@ -243,7 +242,7 @@ def cache_clear() -> Iterator[str]:
 
 
 def cache_verify() -> Iterator[str]:
-    """Remove damaged entries from the cache on disk."""
+    """Remove damaged entries from the cache on disk, and yield a report."""
     kept, _ = asked = store.asked()
     if kept is None or asked.unused is not None:
         yield f"The cache on disk is off, so nothing was verified: {asked.unused}."
@@ -267,11 +266,9 @@ CACHE_ACTIONS: dict[str, Callable[[], Iterator[str]]] = {
 def compile_ahead(
     place: str, specs: Sequence[str], outputs: Sequence[str], target: Target | None, threads: int | None
 ) -> Iterator[str]:
-    """Compile one kernel of a file, save it, and yield the paths of the files written.
+    """Compile one kernel of a file, save it to each of `outputs`, and yield the paths of the files written.
 
-    place: `FILE` or `FILE::KERNEL`.
-    specs: one `NAME=VALUE` per argument.
-    outputs: paths as `Compiled.save` takes them.
+    place: `FILE` or `FILE::KERNEL`. specs: one `NAME=VALUE` per argument.
     """
     file, _, wanted = place.partition("::")
     compiled, remarks = _compiled_for(_one_kernel(file, wanted, _kernels(file, run=False)), specs, target, threads)
@@ -283,7 +280,7 @@ def compile_ahead(
 
 
 def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
-    """Return the kernel named `wanted`; if that is empty, the only kernel."""
+    """Return the kernel named `wanted`, or the only kernel if `wanted` is empty; LaunchError if it does not exist."""
     if not wanted and len(kernels) == 1:
         (wanted,) = kernels
     if wanted not in kernels:
@@ -295,7 +292,7 @@ def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
 
 
 def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, threads: int | None) -> Remarked:
-    """Compile a kernel for arguments written as `NAME=VALUE`.
+    """Compile a kernel for arguments written as `NAME=VALUE`; LaunchError if one can't be parsed.
 
     A tuned kernel uses the configuration that the arguments select, else the fastest known one, else the first.
     """
@@ -319,7 +316,7 @@ _ARRAY = re.compile(r"(\w+)\s*\[([\d\s,]*)\]\s*(?::\s*\(([-\d\s,]*)\))?")
 
 
 def _argument(name: str, kind: ParameterKind, text: str) -> Any:
-    """Parse the text of an argument into a spec, a dtype or a compile-time value."""
+    """Return the spec, dtype or value that an argument's text describes; LaunchError if it describes none."""
     array = _ARRAY.fullmatch(text)
     if array is not None and kind in (ParameterKind.ARRAY, ParameterKind.ANY):
         try:
@@ -350,7 +347,6 @@ def _argument(name: str, kind: ParameterKind, text: str) -> Any:
 
 
 def _cut(text: str) -> str:
-    """Truncate a text to the length that a message shows."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
@@ -363,13 +359,12 @@ def explain(
     place: str, target: Target | None, text: str | None, *, run: bool = False, specs: Sequence[str] = (),
     threads: int | None = None, shows_all: bool = False,
 ) -> Iterator[str]:
-    """Yield the explanations of kernels of a file, or one of their texts.
+    """Yield the explanation of each kernel of a file, or another of its texts.
 
     A kernel is compiled for the arguments in `specs`, else for those in its `tj.spec` annotations, else for those that
     the file launched it with.
 
-    place: `FILE` or `FILE::KERNEL`.
-    text: an attribute of `Compiled`, or None for the explanation.
+    place: `FILE` or `FILE::KERNEL`. text: an attribute of `Compiled`, or None for the explanation.
     run: run the file as a program rather than import it as a module.
     specs: one `NAME=VALUE` per argument; these and `threads` require a single kernel.
     shows_all: also list the variants for operands in other memory spaces.
@@ -404,7 +399,7 @@ def _shown(remarked: Remarked, text: str | None, shows_all: bool) -> str:
 
 
 def _kernels(file: str, run: bool) -> dict[str, Kernel]:
-    """Run a file and return the kernels that it defines, by name."""
+    """Run a file and return the kernels among its globals, by name; LaunchError if it does not exist or raises."""
     path = Path(file)
     if not os.path.isfile(file):
         raise LaunchError(f"no such file: {file}", hint="write FILE or FILE::KERNEL")
@@ -433,10 +428,7 @@ _TOP = "<module>"
 
 
 def _names(file: str, name: str) -> dict[str, Any]:
-    """Run a file as the module `name` and return its globals, even if it calls `sys.exit`.
-
-    raises: any exception of the program.
-    """
+    """Run a file as the module `name` and return its globals, even if it calls `sys.exit`; exceptions propagate."""
     try:
         return runpy.run_path(file, run_name=name)
     except SystemExit as ended:
@@ -471,7 +463,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
-    """Compile a kernel for its pinned parameters, else return every variant that was launched."""
+    """Compile a kernel for its pinned parameters or, if it has others, for the signatures that the file launched."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
         return [kernel.compile_named({}, target, None)]
     if target is None:

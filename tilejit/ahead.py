@@ -35,7 +35,7 @@ def load_compiled(path: str | Path) -> CompiledKernel:
     PTX is code: load only files that you trust.
 
     path: a .ptx or .cubin file.
-    raises: LaunchError if the file holds no kernel or was modified after it was saved.
+    raises: LaunchError if the file can't be read, holds no kernel, or was modified after it was saved.
     Example:
         import os
         import tempfile
@@ -52,7 +52,7 @@ def load_compiled(path: str | Path) -> CompiledKernel:
     """
     if not isinstance(path, (str, Path)) or Path(path).suffix not in SUFFIXES:
         raise LaunchError(
-            f"{path!r} is not a file of a compiled kernel", hint=f"its name must end in {' or '.join(SUFFIXES)}"
+            f"{path!r} is not the path of a compiled kernel", hint=f"its name must end in {' or '.join(SUFFIXES)}"
         )
     return CompiledKernel(read_executable(Path(path)), Path(path))
 
@@ -88,7 +88,7 @@ class CompiledKernel:
         self.options = Options(e.threads, e.target, cluster=e.cluster, cooperative=e.cooperative)
         self.compiled = Compiled(e, {}, self._underived, assemble=devices.machine_code)
         self._written = frozenset(e.written.values())
-        # by device, and by (device, threads, quick key) once the arguments have been checked
+        # by device; by (device, threads, key of the arguments), for arguments that have been checked
         self._loaded: dict[Device, LoadedKernel] = {}
         self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
 
@@ -105,14 +105,13 @@ class CompiledKernel:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)}) from {self.path}>"
 
     def __copy__(self) -> CompiledKernel:
-        """Return the kernel itself: kernels, like functions, are not copied."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledKernel:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Reload the kernel from its file."""
+        """Pickle the kernel as the path of its file."""
         return load_compiled, (self.path.absolute(),)
 
     def capture(self) -> CapturedValues:
@@ -123,10 +122,7 @@ class CompiledKernel:
         """Do nothing: loaded kernels share one launcher class."""
 
     def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
-        """Return the loaded kernel for a launch.
-
-        raises: LaunchError if the kernel was not compiled for these arguments.
-        """
+        """Return the loaded kernel for a launch; LaunchError if it was compiled for other threads or arguments."""
         call = Call(self.parameters, values)
         device = devices.of(call)
         quick = (device, threads, call.key)
@@ -146,7 +142,7 @@ class CompiledKernel:
         if threads != self.options.threads:
             raise LaunchError(
                 f"{self.name} was compiled for {self.options.threads} threads per CTA; got {threads}",
-                hint="launch it with that number, or compile and save it for this one",
+                hint="launch it with that number, or compile and save the kernel for this number",
             )
         pairs = [pair for pair in call.overlaps if not self._written.isdisjoint(pair)]
         aliased = frozenset(position for pair in pairs for position in pair)
@@ -161,7 +157,7 @@ class CompiledKernel:
     def _underived(self) -> Derivation:
         raise TilejitError(
             f"{self.name} was loaded from {self.path}, which has no record of its compilation",
-            hint="query the kernel that it was compiled from",
+            hint="compile the original kernel again and query the result",
         )
 
 
@@ -179,7 +175,7 @@ def _parameter(name: str, kind: ArgumentType) -> Parameter:
 
 
 def _fits(name: str, compiled: ArgumentType, actual: ArgumentType) -> bool:
-    """True if code that was compiled for one argument type accepts an argument of the actual type."""
+    """True if code for an argument of type `compiled` accepts an argument of type `actual`."""
     if isinstance(compiled, ConstexprType) and isinstance(actual, ConstexprType):
         return bool(freeze(compiled.value, name) == freeze(saved(actual.value), name))
     if not isinstance(compiled, ArrayType) or not isinstance(actual, ArrayType):

@@ -9,21 +9,19 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
 
-#: prefix of the paths of this package's files
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
-
-#: the call site on whose behalf this context runs, if it is in a worker thread
+#: the call site to report in this context, None for the one on the stack
 _caller: ContextVar[str | None] = ContextVar("tilejit_caller", default=None)
 
 
 def is_ours(frame: FrameType) -> bool:
-    """True if a frame runs code of this package."""
+    """True if a frame executes code of this package."""
     return frame.f_code.co_filename.startswith(_PACKAGE)
 
 
 def call_site() -> str:
-    """Return `file:line` of the innermost caller outside the package."""
+    """Return `file:line` of the innermost caller outside the package, or the call site that `called_from` has set."""
     caller = _caller.get()
     if caller is not None:
         return caller
@@ -33,7 +31,7 @@ def call_site() -> str:
 
 @contextmanager
 def called_from(site: str) -> Iterator[None]:
-    """Within the context, and in threads that inherit it, report `site` (`file:line`) as the call site."""
+    """Report `site` (`file:line`) as the call site within the `with` block, and in threads that run in its context."""
     token = _caller.set(site)
     try:
         yield
@@ -42,13 +40,12 @@ def called_from(site: str) -> Iterator[None]:
 
 
 def stack_level() -> int:
-    """Return the `stacklevel` with which the calling function's warnings point outside the package."""
+    """Return the `stacklevel` with which a warning of the calling function points outside the package."""
     _, depth = _outside(sys._getframe(1))
     return depth
 
 
 def _outside(frame: FrameType) -> tuple[FrameType, int]:
-    """Return the first frame outside the package, from `frame` outwards, and its depth, starting at 1."""
     depth = 1
     while frame.f_back is not None and is_ours(frame):
         frame, depth = frame.f_back, depth + 1

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The kernel at each level of a compilation, and the decisions taken."""
+    """The record of a compilation."""
 
-    #: the kernel as the frontend built it, its tiles without layouts
+    #: the kernel as the frontend built it, with tiles that have no layouts yet
     open: Kernel
     #: the kernel with layouts, before dispatch
     tile: Kernel
@@ -27,9 +27,8 @@ class Derivation:
     lane: Kernel
     llvm_ir: str
     verdicts: tuple[Verdict[Any], ...]
-    #: names of the buffers in local memory -> the dynamic access that puts them there
+    #: name of a buffer in local memory -> the access at run-time indices that requires it
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
-    #: how the layouts of open tiles were chosen
     layouts: tuple[LayoutChoice, ...] = ()
     #: register pressure of the local tiles, None if all of them fit in registers
     pressure: Pressure | None = None

@@ -50,7 +50,6 @@ class Compiled:
         print(compiled.ptx, compiled.explain())
     """
 
-    #: everything that a launch needs
     executable: Executable
     timings: dict[str, float]
     #: the record of the compilation, or a function that recompiles to obtain it, for a kernel from the cache
@@ -153,7 +152,7 @@ class Compiled:
 
     @property
     def occupancy(self) -> float:
-        """The fraction of a multiprocessor's warps that are resident, as registers, shared memory and threads allow."""
+        """The fraction of a multiprocessor's warps that can be resident, given registers, shared memory and threads."""
         return self.target.multiprocessor.occupancy(self.threads, self.registers, self.shared_bytes)
 
     @property
@@ -182,7 +181,7 @@ class Compiled:
 
     @property
     def decisions(self) -> Decisions:
-        """The compiler's decisions; for a kernel from the cache, read from it if they were stored."""
+        """The compiler's decisions, from the cache if it has them, else from the record of the compilation."""
         if self.decided is None:
             self.decided = None if self.shelf is None else self.shelf.decisions()
         if self.decided is None:
@@ -194,7 +193,7 @@ class Compiled:
         return self.decided
 
     def explain(self) -> Explanation:
-        """Return an explanation: the variant chosen for each tile operation, and why the others declined."""
+        """Return an explanation of the variant chosen for each tile operation, and of why the others declined."""
         from .executable.assembler import ptxas_notes
         from .executable.census import census
         from .explanation import Density, Explanation, map_lines
@@ -234,7 +233,6 @@ class Compiled:
         return tuple([_write(file.with_name(file.name + end), content) for end, content in contents.items()])
 
     def _measured(self, is_assembled: bool) -> Executable:
-        """Return the executable with its usage, and with machine code only if `is_assembled`."""
         code = self.executable.machine_code
         if is_assembled and code is None:
             assert self.assemble is not None, "results of pipeline.compile have no assembler"

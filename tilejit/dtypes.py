@@ -38,7 +38,7 @@ class DType:
     is_fp8: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        # hot in the compiler: reading a field takes 10 ns, a cached property 40
+        # fields, because the compiler reads them often: a field takes 10 ns, a cached property 40
         is_float = self.kind == "float"
         object.__setattr__(self, "bytes", self.bits // 8)
         object.__setattr__(self, "is_float", is_float)
@@ -96,7 +96,7 @@ def _by_name(name: str) -> DType:
 
 
 def as_dtype(value: object) -> DType | None:
-    """Return the type named by a DType, a NumPy dtype or scalar type, or the name of either; else None.
+    """Return the type that a DType, a NumPy dtype or scalar type, or the name of a type denotes, or None if none.
 
     Python's `float` and `int` name no type: they mean 64 bits to NumPy, but 32 in kernels.
     """
@@ -114,7 +114,7 @@ def as_dtype(value: object) -> DType | None:
 
 
 def from_numpy(dtype: object) -> DType | None:
-    """Return the type equivalent to a NumPy dtype, None if tilejit has none."""
+    """Return the type equivalent to a NumPy dtype, or None if tilejit has none."""
     name = np.dtype(dtype).name  # type: ignore[call-overload]
     return DTYPES.get("bool_" if name == "bool" else name)
 
@@ -123,10 +123,10 @@ def from_numpy(dtype: object) -> DType | None:
 def promote(*types: DType) -> DType:
     """Return the type in which an operation on values of these types is computed.
 
-    It is the widest type of the highest kind among them (bool < int < float), except that float16 with bfloat16 gives
-    float32, and signed with unsigned integers give the narrowest signed type that holds both.
+    It is the widest type of the highest kind among them (bool < int < float), except that different floats of the same
+    width give float32, and signed with unsigned integers the narrowest signed type that holds both.
 
-    raises: KernelTypeError for uint64 with a signed type, as no such type exists.
+    raises: KernelTypeError for uint64 with a signed type, as no type holds both.
     """
     rank = max(_RANK[t.kind] for t in types)
     highest = [t for t in types if _RANK[t.kind] == rank]

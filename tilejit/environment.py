@@ -7,7 +7,7 @@ from .dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentVariable:
-    """An environment variable, as the help lists it: its accepted values, its meaning, and the default if unset."""
+    """An environment variable. unset: the behaviour if it isn't set."""
 
     name: str
     values: str

@@ -55,7 +55,7 @@ class TilejitError(Exception):
         return "\n".join(parts)
 
     def _render_traceback_(self) -> list[str]:
-        """Return the traceback that IPython and Jupyter show: user frames only."""
+        """Return the traceback that IPython and Jupyter show: user frames, or all with TILEJIT_FULL_TRACEBACK=1."""
         traceback = self.__traceback__ if _shows_all() else _of_users(self.__traceback__)
         lines: list[str] = running_shell().InteractiveTB.structured_traceback(type(self), self, traceback)
         return lines
@@ -94,7 +94,7 @@ class LayoutError(TilejitError):
 
 
 class DispatchError(TilejitError):
-    """No variant accepts a tile operation.
+    """No variant accepts a tile operation, or the target lacks an instruction.
 
     declines: variant name -> the reasons for which it declined.
 
@@ -116,7 +116,7 @@ class DispatchError(TilejitError):
 
 
 class ResourceError(TilejitError):
-    """A kernel exceeds the target's limit on shared memory, tensor memory, registers or threads.
+    """A kernel exceeds a limit on shared memory, registers or threads, or has clusters on a target without them.
 
     Example:
         @tj.kernel(threads=32)
@@ -129,7 +129,7 @@ class ResourceError(TilejitError):
 
 
 class LaunchError(TilejitError):
-    """A launch has invalid arguments, grid or stream, or CUDA reported an error.
+    """A launch or another call has invalid arguments, or CUDA reported an error.
 
     Example:
         @tj.kernel(threads=32)
@@ -141,7 +141,7 @@ class LaunchError(TilejitError):
 
 
 class DeviceError(TilejitError):
-    """A device does not exist, its driver is too old for the target, or the driver rejected the PTX.
+    """A device or target does not exist, a driver or LLVM can't be used, or the driver rejected the PTX.
 
     Example:
         with tj.use_device("gpu"):
@@ -290,7 +290,7 @@ class DeviceAssertionError(DeviceCheckError, AssertionError):
 
 
 class PrecisionWarning(UserWarning):
-    """A number that float32 can't represent was passed as float32, and the kernel computes with it in float64.
+    """A number that float32 can't represent was passed for a float32 parameter and is used in float64 arithmetic.
 
     Issued once per kernel and parameter.
 
@@ -340,7 +340,7 @@ def shown_file(file: str) -> str:
 
 
 def running_shell() -> Any:
-    """Return IPython's running shell, or None; a program that runs cells has already imported IPython."""
+    """Return IPython's running shell, or None if there is none. A running shell has already imported IPython."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None
 
@@ -350,7 +350,7 @@ def _shows_all() -> bool:
 
 
 def _of_users(traceback: TracebackType | None) -> TracebackType | None:
-    """Return the traceback without the library's own frames."""
+    """Return the traceback without the library's own frames, or None if no others remain."""
     if traceback is None:
         return None
     inner = _of_users(traceback.tb_next)
@@ -365,7 +365,7 @@ def assert_never(node: NoReturn) -> NoReturn:
 
 
 def without(**instead: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator that refuses options of other libraries. instead: option -> hint on its replacement."""
+    """Return a decorator that refuses options of other libraries with a LaunchError. instead: option -> its hint."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @functools.wraps(function)
@@ -383,16 +383,13 @@ def without(**instead: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 TRITON_OPTIONS = {
     "num_warps": "write threads=: 32 for each warp",
     "num_stages": "leave it out: the kernel itself implements the stages of a loop, with copy_async and a ring",
-    "num_ctas": "write cluster= above the kernel",
+    "num_ctas": "pass cluster= to @tj.kernel",
 }
 without_triton_options = without(**TRITON_OPTIONS)
 
 
 def entry_point(function: Callable[P, T]) -> Callable[P, T]:
-    """Mark a function as called by users: its tilejit errors and KeyboardInterrupts omit the library's inner frames.
-
-    `TILEJIT_FULL_TRACEBACK=1` keeps the frames.
-    """
+    """Decorate a function that users call: tilejit errors and interrupts lose their inner frames, see `for_users`."""
 
     @functools.wraps(function)
     def entry(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -405,5 +402,5 @@ def entry_point(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def for_users(error: E) -> E:
-    """Return the error without the frames that it passed through, unless the user wants all frames."""
+    """Return `error` without its traceback, unless TILEJIT_FULL_TRACEBACK is set."""
     return error if _shows_all() else error.with_traceback(None)

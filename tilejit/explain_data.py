@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def decisions(made: Derivation) -> Decisions:
-    """Return the decisions in the record of a compilation."""
+    """Return the compiler's decisions in the record of a compilation."""
     local = [b for b in local_memory(made.lane.body) if b.name in made.addressed]
     return Decisions(
         rows=tuple([row(verdict) for verdict in made.verdicts if not _is_renaming(verdict)]),
@@ -45,7 +45,7 @@ def decisions(made: Derivation) -> Decisions:
 
 
 def _is_renaming(verdict: Verdict[Any]) -> bool:
-    """True if a cast only renames registers, such as where control flow merges the values of a variable."""
+    """True if the operation is a cast that only renames registers, for example where values of a variable join."""
     op = verdict.op
     if op.name != CAST.name:
         return False
@@ -66,7 +66,7 @@ def row(verdict: Verdict[Any]) -> VerdictRow:
 
 
 def _sectors(plan: Plan) -> str | None:
-    """Describe the memory sectors that a warp's first access touches, None if it touches about as few as possible."""
+    """Describe the memory sectors that a warp's first access touches, or return None if they are as few as possible."""
     if not isinstance(plan, VectorPlan):
         return None
     sides = [side for side, region in enumerate(plan.regions) if region.buffer.space == "global"]
@@ -80,7 +80,7 @@ def _sectors(plan: Plan) -> str | None:
         elements = set((first + within * moves.steps[side]).tolist())
         touched = len({element * size // SECTOR_BYTES for element in elements})
         filled = -(-len(elements) * size // SECTOR_BYTES)
-        # an unaligned run of elements touches one more sector
+        # one more for a run of elements that isn't aligned
         if touched > filled + 1:
             root = plan.regions[side].buffer.root
             # strides that are known only at launch are assumed to be minimal
@@ -94,7 +94,7 @@ def _sectors(plan: Plan) -> str | None:
 
 
 def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
-    """Return the accesses to single elements in a kernel at tile level, in program order."""
+    """Return the accesses to single elements outside registers in a kernel at tile level, in program order."""
     times: dict[ElementAccess, int] = {}
     for stmt in walk.statements(kernel.body):
         if isinstance(stmt, Let) and isinstance(stmt.value, Load):
@@ -112,7 +112,7 @@ def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
 
 
 def repetitions(kernel: Kernel) -> tuple[str, ...]:
-    """Return a remark for each atomic addition that several threads perform with the same value and element."""
+    """Return a remark for each atomic addition of the same value to the same element by several threads."""
     return tuple(
         f"{_line(stmt.span)}: each of {counted(times, 'thread')} adds the same value to the same element of "
         f"{stmt.place.buffer.root.name}; to add it once, guard it with `if tj.thread_id() == 0:`"
@@ -121,7 +121,7 @@ def repetitions(kernel: Kernel) -> tuple[str, ...]:
 
 
 def double_precision(kernel: Kernel) -> tuple[str, ...]:
-    """Return a remark for each line that computes in float64; none if an array of the kernel is float64."""
+    """Return a remark for each line that computes in float64; () if an array of the kernel is float64."""
     operations: dict[str, dict[str, None]] = {}
     for stmt, name in float64_arithmetic(kernel):
         operations.setdefault(_line(stmt.span), {})[name] = None
@@ -156,7 +156,6 @@ def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedInstruction, ...]:
 
 
 def _awaited(stmt: Instruction) -> str:
-    """Describe the bytes that a barrier expects."""
     place, size = stmt.inputs[:2]
     assert isinstance(place, Vector)
     count = f"{size.value:,}" if isinstance(size, Const) else "copied"
@@ -164,7 +163,6 @@ def _awaited(stmt: Instruction) -> str:
 
 
 def _reached(stmt: Instruction, lane: Kernel) -> str:
-    """Describe the CTAs in which a release arrives."""
     place = stmt.inputs[0]
     assert isinstance(place, Vector)
     name = place.buffer.root.name

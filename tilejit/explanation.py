@@ -1,7 +1,4 @@
-"""The explanation of a compiled kernel, as text and as a table in Jupyter.
-
-It consists of text and numbers only, so that it can be cached on disk with the kernel.
-"""
+"""The explanation of a compiled kernel, as text and as a table in Jupyter."""
 
 from __future__ import annotations
 
@@ -27,11 +24,9 @@ class VerdictRow:
 
     #: `file.py:7`
     line: str
-    #: text of the source line
     source: str
     operation: str
     variant: str
-    #: width of one transfer
     width: str
     #: transfers or issues per thread
     rounds: str
@@ -50,7 +45,6 @@ class VerdictRow:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The cells of the row, in the order of `_HEADINGS`."""
         instructions = ", ".join(f"{trips} x {name}" for name, trips in self.instructions) or "-"
         return self.line, self.operation, self.variant, self.width, self.rounds, instructions
 
@@ -88,13 +82,12 @@ class ElementAccess:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The cells of the row, in the order of `_ELEMENT_HEADINGS`."""
         return self.line, self.kind, self.place, f"{self.bits} bits", str(self.times)
 
 
 @dataclass(frozen=True, slots=True)
 class InsertedInstruction:
-    """An instruction that the compiler inserted for a copy. times: occurrences in the line."""
+    """An instruction that the compiler inserted for a copy or a barrier. times: occurrences in the line."""
 
     line: str
     instruction: str
@@ -103,7 +96,6 @@ class InsertedInstruction:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The cells of the row, in the order of `_INSERTED_HEADINGS`."""
         return self.line, self.instruction, self.reason, str(self.times)
 
 
@@ -111,8 +103,9 @@ class InsertedInstruction:
 class MapLine:
     """A tensor map, which a launch creates for an argument.
 
-    dimensions: dimensions of the argument, fastest first, as in the tensor map.
-    box: number of elements along each.
+    of: the argument.
+    dimensions: the argument's dimensions in the order of the tensor map, fastest first.
+    box: number of elements along each of these dimensions.
     """
 
     of: str
@@ -123,7 +116,6 @@ class MapLine:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The cells of the row, in the order of `_MAP_HEADINGS`."""
         dimensions, box = ", ".join(map(str, self.dimensions)), " x ".join(map(str, self.box))
         return self.of, str(self.dtype), dimensions, box, self.swizzle
 
@@ -155,12 +147,12 @@ class Density:
 
     @property
     def per_byte(self) -> float | None:
-        """Instructions per byte; None if none accesses global memory, or asynchronous copies of unknown size do."""
+        """Instructions per byte; None if no bytes are counted, or asynchronous copies move an unknown number."""
         return self.census.instructions / self.bytes if self.bytes and not self.census.copies else None
 
     @property
     def per_element(self) -> float | None:
-        """Instructions per element written; None if none is, or asynchronous copies may write more."""
+        """Instructions per element written; None if no element is written, or asynchronous copies may write more."""
         if self.dtype is None or not self.census.stored_bytes or self.census.copies:
             return None
         return self.census.instructions * self.dtype.bytes / self.census.stored_bytes
@@ -180,15 +172,10 @@ class Density:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The compiler's decisions that a kernel's PTX does not show, as text and numbers that can be serialized.
+    """The compiler's decisions that a kernel's PTX does not show, as text and numbers that can be serialized."""
 
-    Estimates, a driver's numbers and tuning results aren't part of it.
-    """
-
-    #: one row per tile operation
     rows: tuple[VerdictRow, ...] = ()
     local: tuple[LocalTile, ...] = ()
-    #: descriptions of the layouts that the compiler chose
     layouts: tuple[str, ...] = ()
     elements: tuple[ElementAccess, ...] = ()
     inserted: tuple[InsertedInstruction, ...] = ()
@@ -203,7 +190,7 @@ class Decisions:
 
     @classmethod
     def from_json(cls, fields: list[Any]) -> Decisions:
-        """Reconstruct the object from the result of `to_json`."""
+        """Return the object for which `to_json` returned `fields`."""
         given = dict(zip(cls.__match_args__, fields, strict=True))
         records = {name: [kind(*map(_tuples, parts)) for parts in given[name]] for name, kind in _RECORDS.items()}
         return cls(**{name: tuple(items) for name, items in (given | records).items()})
@@ -220,17 +207,15 @@ def _parts(record: Any) -> list[Any]:
 
 
 def _tuples(value: Any) -> Any:
-    """Convert lists to tuples, recursively."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The dispatcher's verdicts on a compiled kernel; prints as text, and displays as a table in Jupyter.
+    """The explanation of a compiled kernel, which prints as text and displays as a table in Jupyter.
 
-    decisions: the compiler's decisions.
     maps: the tensor maps that a launch creates.
-    remarks: further remarks, which are not cached.
+    remarks: remarks other than those in `decisions`.
     shows_all: True to include the variants for operands in other memory spaces.
     """
 
@@ -254,7 +239,7 @@ class Explanation:
 
     @property
     def inserted(self) -> tuple[InsertedInstruction, ...]:
-        """The instructions that the compiler inserted for copies."""
+        """The instructions that the compiler inserted for copies and barriers."""
         return self.decisions.inserted
 
     @property
@@ -266,7 +251,6 @@ class Explanation:
 
     @property
     def _tables(self) -> tuple[tuple[tuple[str, ...], list[tuple[str, ...]]], ...]:
-        """Headings and rows of each non-empty table that follows the table of operations."""
         every = (
             (_ELEMENT_HEADINGS, [access.cells for access in self.elements]),
             (_MAP_HEADINGS, [line.cells for line in self.maps]),
@@ -298,11 +282,10 @@ class Explanation:
         return box(title, operations, *others, notes)
 
     def _others(self, r: VerdictRow) -> list[tuple[str, tuple[str, ...]]]:
-        """Return the variants that declined and are to be shown, with their reasons."""
         return [(name, reasons) for name, reasons in r.declines if self.shows_all or name not in r.elsewhere]
 
     def _reasons(self, r: VerdictRow) -> list[str]:
-        """Return the lines that say why the access isn't wider, and why other variants declined."""
+        """Return the lines on the limits of the chosen variant and on the variants that declined, [] if none."""
         shown = [f"  by elements: {r.cuts}"] if r.cuts else []
         shown += [f"  not wider: {r.limit}"] if r.limit else []
         shown += [f"  uncoalesced: {r.sectors}"] if r.sectors else []
@@ -310,7 +293,7 @@ class Explanation:
         return ["", f"{r.line}: {r.source}" if r.source else r.line, *shown] if shown else []
 
     def _html_cells(self, r: VerdictRow) -> tuple[str, ...]:
-        """Return the HTML cells of a row, with the source as tooltip and a last cell for the declines."""
+        """Return the HTML cells of a row: those of `cells`, the first with the source as tooltip, and the reasons."""
         wider = [("wider", (r.limit,))] if r.limit else []
         facts = [("by elements", r.cuts), ("uncoalesced", r.sectors)]
         others = "<br>".join((*(f"{name}: {escaped(fact)}" for name, fact in facts if fact), *(
@@ -322,6 +305,5 @@ class Explanation:
 
 
 def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
-    """Format rows of cells as columns of text."""
     widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
     return ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]

@@ -1,4 +1,4 @@
-"""Locks and cached values that work in a forked process, even if threads of the parent held them."""
+"""Locks and cached properties that work in a forked process, even if a thread of the parent held a lock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def renewed_at_fork(lock: L) -> L:
 
 
 def await_at_fork(lock: Any) -> None:
-    """Make forks wait until no other thread holds the lock, so that its data are consistent in the child."""
+    """Make forks wait, up to `_PATIENCE`, until no thread holds the lock: its data are then consistent in the child."""
     if lock not in _awaited:
         _awaited.append(lock)
 
@@ -65,7 +65,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):
-        """Omits the lock of Python before 3.12, which is shared by all objects of a class and may be held at a fork."""
+        """A cached property without the lock of Python before 3.12, which another thread may hold at a fork."""
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:

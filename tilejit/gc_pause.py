@@ -14,12 +14,12 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: call in progress, in any thread -> whether the collector was enabled before, and the callable to run at the end
+#: token of a call in progress, in any thread -> whether the collector was enabled before, and the call's `last`
 _inside: dict[object, tuple[bool, Callable[[], object] | None]] = {}
 
 
 def stop(token: object, last: Callable[[], object] | None) -> None:
-    """Disable the collector for a call."""
+    """Disable the collector and record the call `token`. last: see `gc_paused_until`."""
     _inside[token] = gc.isenabled() or (True in [was_on for was_on, _ in list(_inside.values())]), last
     gc.disable()
 
@@ -27,7 +27,7 @@ def stop(token: object, last: Callable[[], object] | None) -> None:
 def gc_paused_until(last: Callable[[], object] | None) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator for functions that run with the collector disabled in all threads.
 
-    last: called once no thread is in a function with this `last`, before the collector is enabled again.
+    last: called at the end if no other call with the same `last` is in progress, before the collector is enabled.
 
     An interrupt may arrive when the interpreter enters a Python function or after a call returns. A context manager
     is not safe: an interrupt at the first instruction of its `__exit__` would leave the collector disabled.

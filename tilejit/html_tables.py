@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-#: limits the size of the output; the rest scrolls
+#: style of a box of limited size, with scroll bars if the content is larger
 _BOX = "max-height:32em;max-width:100%;overflow:auto"
 
 _LEFT = "style='text-align:left'"
 
 
 def escaped(content: object) -> str:
-    """Escape text for HTML elements and quoted attributes."""
+    """Return `content` as text, escaped for HTML elements and quoted attributes."""
     # takes 2 ms to import, and most programs show no HTML
     import html
 
@@ -24,12 +24,12 @@ def text_box(content: str) -> str:
 
 
 def box(title: str, *parts: str) -> str:
-    """Return HTML parts below an HTML title, in a scrollable box."""
+    """Return the HTML of a scrollable box with a title above other parts, all of which are HTML already."""
     return f"<div style='{_BOX}'>{title}{''.join(parts)}</div>"
 
 
 def facts_table(named: Mapping[str, object]) -> str:
-    """Return a table with a row per entry: name and value."""
+    """Return a table with a row for each name and its value; only the values are escaped."""
     rows = "".join(f"<tr><th>{what}</th><td>{escaped(fact)}</td></tr>" for what, fact in named.items())
     return f"<table>{rows}</table>"
 

@@ -1,4 +1,4 @@
-"""The `@kernel` decorator, kernels that are compiled once per signature, and `simulate`."""
+"""The `@kernel` decorator, kernels, and `simulate`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,6 @@ class Kernel:
         assert (a == 1).all()
     """
 
-    #: the decorated function
     __wrapped__: Callable[..., Any]
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
@@ -85,7 +84,7 @@ class Kernel:
         self.source = KernelSource.of(fn)
         self.parameters = tuple(parameters(self.source))
         self.parameter_names = tuple(p.name for p in self.parameters)
-        # the parameters for which a launch may pass arguments
+        # the parameters for which a launch may pass arguments: all, unless the kernel is tuned
         self.open_parameters = self.parameters
         self.captured = Captured(self.source)
         self.name: str = fn.__name__
@@ -100,7 +99,7 @@ class Kernel:
 
     @cached_property
     def _launcher_type(self) -> type[Launcher]:
-        """A subclass whose `__call__` is the newest generated function, which saves 0.1 µs of lookup."""
+        """The kernel's own class of launchers. `prefer` sets its `__call__`, which saves 0.1 µs of lookup."""
         return type("Launcher", (Launcher,), {"__slots__": ()})
 
     def __getitem__(self, configuration: Any) -> Launcher:
@@ -114,7 +113,7 @@ class Kernel:
             raise for_users(error) from None
 
     def _launcher(self, configuration: Any) -> Launcher:
-        """Create a launcher, and cache it if the grid consists of plain integers."""
+        """Return a new launcher, and cache it if the grid consists of plain integers."""
         launcher = self._configured(configuration)
         if _is_kept(configuration):
             if len(self._launchers) >= _LAUNCHERS:
@@ -135,7 +134,6 @@ class Kernel:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
 
     def _repr_html_(self) -> str:
-        """Return HTML that shows the parameters, the options and the newest compiled variants."""
         options = [(name, getattr(self.options, name)) for name in ("target", "max_registers", "cluster")]
         named = {"threads": self.options.threads, **{name: value for name, value in options if value is not None}}
         made = [
@@ -155,10 +153,7 @@ class Kernel:
         return self
 
     def __reduce__(self) -> str:
-        """Pickle the kernel by reference, like a function.
-
-        raises: LaunchError if the kernel can't be found by its module and name.
-        """
+        """Pickle the kernel by reference, like a function; LaunchError if its name in its module isn't this kernel."""
         name: str = self.__wrapped__.__qualname__
         holder: Any = sys.modules.get(self.__module__)
         for part in name.split("."):
@@ -193,7 +188,7 @@ class Kernel:
     def compile_named(
         self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
     ) -> tuple[Compiled, tuple[str, ...]]:
-        """Compile for arguments by name; return the result, and remarks on the configuration of a tuned kernel."""
+        """Compile for arguments by name, and return the result and remarks, () unless the kernel is tuned."""
         return self.compile(target=target, threads=threads, **arguments), ()
 
     @entry_point
@@ -216,7 +211,6 @@ class Kernel:
     def request(
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
     ) -> Request:
-        """Return the request to compile for these arguments, which may be specs and dtypes."""
         values = hypothetical_arguments(self.parameters, specified(self.name, self.parameters, args, named))
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
@@ -227,22 +221,22 @@ class Kernel:
     def explain(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
     ) -> Explanation:
-        """Explain the choice of a variant for each tile operation; short for `compile(...).explain()`."""
+        """Return `compile(...).explain()`: an explanation of the variant chosen for each tile operation."""
         return self.compile(*args, target=target, threads=threads, **constexprs).explain()
 
     def compile_signature(self, typed: Signature, target: Target, threads: int) -> Compiled:
-        """Compile for the signature of another target's variant, without caching the result."""
+        """Compile for a signature, such as that of another target's variant, without caching the result."""
         return self.variants.compile_signature(typed, target, threads, self.options.debug)
 
     def launched(
         self, grid: Any, threads: int | None, args: tuple[Any, ...], named: Mapping[str, Any], target: Target
     ) -> tuple[Launcher, list[Any]]:
-        """Return the launcher and the full list of arguments of a launch on a simulator of architecture `target`."""
+        """Return the launcher and the full list of arguments for a launch on the simulator of `target`."""
         launcher = Launcher(self, grid, self.options.threads if threads is None else check_threads(threads), None)
         return launcher, bind(self.name, self.parameters, args, named)
 
     def resolve(self, threads: int, values: Sequence[Any], compiler: Compiler | None = None) -> ResolvedLaunch:
-        """Return the loaded kernel for a launch, from a cache if its quick key is known.
+        """Return the loaded kernel for a launch, compiled and loaded now unless a launch like it has been resolved.
 
         compiler: compiles tile IR, by default `pipeline.compile`.
         """
@@ -254,7 +248,7 @@ class Kernel:
         if function is None:
             variant = self._variant(device, threads, values, call, compiler)
             if variant.captured != captured.number:
-                # another thread has changed a captured value in the meantime
+                # a captured value has changed in the meantime, in another thread
                 return self.resolve(threads, values, compiler)
             function = self._functions.get(quick, lambda: device.load(variant.compiled))
         return ResolvedLaunch(call, function, captured)
@@ -283,18 +277,18 @@ class Kernel:
 def specified(
     name: str, declared: Sequence[Parameter], args: tuple[Any, ...], named: Mapping[str, Any]
 ) -> list[Any]:
-    """Bind arguments that may be specs and dtypes; parameters without an argument take their pinned spec."""
+    """Return the full list of arguments, which may be specs and dtypes; omitted ones are the pinned specs."""
     pinned = {p.name: p.spec for p in declared[len(args) :] if p.spec is not None}
     return bind(name, declared, args, {**pinned, **named})
 
 
 def hypothetical_arguments(declared: Sequence[Parameter], values: Sequence[Any]) -> list[Any]:
-    """Return arguments as a launch would take them: arrays in place of specs, numbers in place of dtypes."""
+    """Return arguments like those of a launch, with hypothetical arrays for specs and numbers for dtypes."""
     return [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(declared, values, strict=True))]
 
 
 def _is_kept(configuration: Any) -> bool:
-    """True if launchers are cached under this configuration; `True` and `1.0` equal `1` but are different grids."""
+    """True for a grid of plain integers, the keys of the launchers' cache. `True` and `1.0` would be equal to `1`."""
     return type(configuration) is int or (
         type(configuration) is tuple and tuple(map(type, configuration)) in _TYPES_OF_GRIDS
     )
@@ -303,7 +297,7 @@ def _is_kept(configuration: Any) -> bool:
 def _tile_ir(
     source: KernelSource, options: Options, typed: Signature, target: Target, threads: int, debug: bool
 ) -> TileKernel:
-    # importing the frontend takes as long as importing everything that a launch needs
+    # imported here, because the frontend takes as long to import as everything that a launch needs
     with importing:
         from .frontend.kernel import build
 
@@ -417,7 +411,7 @@ def simulate(
     schedule: selects a legal order of the threads, on which no result may depend.
     delivery: completion of TMA copies and other asynchronous operations: "late" for as late as possible, "early" for
     immediately, "random:7" for random times with seed 7; no result may depend on it.
-    raises: SimulationError.
+    raises: LaunchError for invalid arguments; SimulationError for an error in the kernel, unless it is collected.
 
     With "collect", accesses that are out of bounds or misaligned are skipped, and loads among them return zeros. A
     thread that fails an assertion or a check of the checked build exits; the others continue, even through barriers

@@ -45,7 +45,7 @@ class Options:
 
 
 class Launchable(Protocol):
-    """The interface of kernels that launchers use, implemented by kernels from source and from files."""
+    """A kernel that launchers accept: one from source, or one loaded from a file."""
 
     name: str
     options: Options
@@ -55,11 +55,9 @@ class Launchable(Protocol):
     memory: LaunchMemory
 
     def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
-        """Return the loaded kernel for a launch."""
         ...
 
     def capture(self) -> CapturedValues:
-        """Return the current values of the variables that the kernel captures."""
         ...
 
     def prefer(self, generated: GeneratedLauncher) -> None:
@@ -71,7 +69,7 @@ def no_grid(name: str) -> LaunchError:
     """Return the error for calling a kernel without a grid."""
     return LaunchError(
         f"{name} is a kernel and needs a grid",
-        hint=f"write {name}[grid](...): an int, a tuple of up to three, or a function that returns one",
+        hint=f"write {name}[grid](...): an int, a tuple of one to three ints, or a function that returns a grid",
     )
 
 
@@ -92,7 +90,6 @@ class LaunchBase(ABC):
         self.states = memory.states
 
     def __copy__(self) -> LaunchBase:
-        """Return the object itself: launches, like functions, are not copied."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LaunchBase:
@@ -106,18 +103,18 @@ class LaunchBase(ABC):
 
     @abstractmethod
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """Launch through the slow path. grid: overrides the launcher's own."""
+        """Launch through the slow path, and return the resolved launch. grid: None for the launcher's own."""
 
     @abstractmethod
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
-        """Return a grid that isn't fixed; a grid function is called with the arguments by name."""
+        """Return the grid of a launch with the arguments `values`."""
 
     def bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
-        """Return the arguments in the order of the parameters; ABSENT for those that the launcher chooses."""
+        """Return the arguments in the order of the parameters; those that the launcher chooses are ABSENT."""
         return bind(self.kernel.name, self.kernel.parameters, args, named)
 
     def start(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Launch through the generated function for the argument types, or through the slow path if none exists."""
+        """Launch through the generated function for the arguments' types, or through the slow path if none exists."""
         kernel = self.kernel
         generated = kernel.generated.find(args, named)
         if generated is not None:
@@ -132,7 +129,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def other(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Launch with arguments that a generated function doesn't accept; omitted ones are ABSENT."""
+        """Launch with arguments that a generated function doesn't accept. ABSENT ones are omitted."""
         self.start(
             tuple(value for value in args if value is not ABSENT),
             {name: value for name, value in named.items() if value is not ABSENT},
@@ -178,7 +175,7 @@ class Launcher(LaunchBase):
 
     @entry_point
     def __call__(self, *args: Any, **constexprs: Any) -> None:
-        """Launch the kernel; returns before it completes if the device works asynchronously."""
+        """Launch the kernel, and return before it completes if the device works asynchronously."""
         self.start(args, constexprs)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -189,10 +186,7 @@ class Launcher(LaunchBase):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the launcher as its kernel, grid and threads.
-
-        raises: LaunchError if it has a stream, or a grid function that can't be pickled.
-        """
+        """Pickle the kernel, grid and threads; LaunchError for a stream, or a grid function that can't be pickled."""
         if self.stream is not None:
             raise LaunchError(
                 f"{self!r} can't be pickled: its stream is in this process", hint="leave the stream out of k[...]"
@@ -220,7 +214,7 @@ class Launcher(LaunchBase):
 
     @entry_point
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
-        """Check and resolve the arguments now, so that calling the result only launches the kernel."""
+        """Return a prepared launch, whose arguments are checked and resolved now: a call of it only launches."""
         return PreparedLaunch(self, bind(self.kernel.name, self.kernel.parameters, args, constexprs))
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
@@ -236,7 +230,7 @@ class Launcher(LaunchBase):
         return self.launch(values).grid
 
     def launch(self, values: Sequence[Any]) -> Launch:
-        """Return the grid, threads and stream; a grid function is called with the arguments by name."""
+        """Return the grid, threads and stream of a launch with the arguments `values`."""
         if self.fixed is not None:
             return Launch(self.fixed, self.threads, self.stream)
         if isinstance(self.grid, GridFunction):
@@ -260,7 +254,7 @@ class Launcher(LaunchBase):
 
 
 class PreparedLaunch(LaunchBase):
-    """A launch whose arguments are resolved: `p()` repeats it, `p(*args)` launches with others of the same signature.
+    """A launch `p` with resolved arguments: `p()` repeats it, `p(*args)` launches with others of the same signature.
 
     Example:
         @tj.kernel(threads=32)
@@ -316,7 +310,7 @@ class PreparedLaunch(LaunchBase):
         self._run()
 
     def _follow(self) -> None:
-        """Resolve the launch again if a captured value has changed."""
+        """Resolve the launch anew if a captured value has changed."""
         captured = self.kernel.capture()
         if captured.number != self._resolved.captured.number:
             self._resolve(self._values)
@@ -325,7 +319,7 @@ class PreparedLaunch(LaunchBase):
             self._hold = captured.watch()
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """Launch with arguments that may differ in properties outside the signature, such as higher alignment."""
+        """Launch with other arguments; LaunchError if they need another compiled kernel than the bound ones."""
         self._follow()
         with without_compiling("by a bound launch"):
             resolved = self.kernel.resolve(self.threads, values)
@@ -351,7 +345,7 @@ class PreparedLaunch(LaunchBase):
         self._generated = generated
 
     def _rebind(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the full list of arguments; compile-time arguments may be omitted from `args`."""
+        """Return the full list of arguments; LaunchError unless `args` has all, or all that aren't compile-time."""
         parameters = self.kernel.parameters
         if len(args) == len(parameters):
             return args

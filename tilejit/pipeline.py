@@ -59,13 +59,12 @@ from .target import MAX_THREADS, Target, entry_registers
 
 @dataclass(slots=True)
 class PassState:
-    """The state that passes transform: the current kernel, and the results that they leave for later passes."""
+    """The state that passes transform: the current kernel and the results of passes."""
 
     kernel: Kernel
     target: Target
     #: the kernel with layouts, before checks are inserted
     tile: Kernel | None = None
-    #: how the layouts were chosen
     layouts: tuple[LayoutChoice, ...] = ()
     verdicts: tuple[Verdict[Any], ...] = ()
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
@@ -85,9 +84,9 @@ class PassState:
 class Pass:
     """A step of the pipeline.
 
-    level: the IR level (see `ir.nodes`) of the resulting kernel; "" if the pass leaves the body unchanged, or only
-    expands verified statements.
-    after: the passes that must precede it, each with the reason.
+    level: the IR level (see `ir.nodes`) of the resulting kernel, which is verified; "" if the pass leaves the body
+    unchanged, or only expands verified statements.
+    after: the passes that must precede this one, each with the reason.
     """
 
     name: str
@@ -97,7 +96,6 @@ class Pass:
 
 
 def _rewriting(function: Callable[[Kernel], Kernel]) -> Callable[[PassState], None]:
-    """Return a pass that only replaces the kernel."""
 
     def run(state: PassState) -> None:
         state.kernel = function(state.kernel)
@@ -109,13 +107,13 @@ def _check_limits(state: PassState) -> None:
     kernel = state.kernel
     if not 1 <= kernel.threads <= MAX_THREADS:
         raise ResourceError(
-            f"{kernel.name} asks for {kernel.threads} threads in a CTA; the limit is {MAX_THREADS}",
+            f"{kernel.name} has {kernel.threads} threads per CTA; the limit is {MAX_THREADS}",
             span=kernel.span,
             hint=f"@tj.kernel(threads=...) takes 1 to {MAX_THREADS}; for more work, launch more CTAs",
         )
     if kernel.cluster is not None and not state.target.has_clusters:
         raise ResourceError(
-            f"{kernel.name} asks for clusters of {kernel.cluster}; they need sm_90 or newer, target is {state.target}",
+            f"{kernel.name} has clusters of {kernel.cluster}, which need sm_90 or newer; the target is {state.target}",
             span=kernel.span,
             hint="leave cluster= out or compile for a newer target",
         )
@@ -127,7 +125,7 @@ def _check_limits(state: PassState) -> None:
 def _lay_out(state: PassState) -> None:
     laid_out = lay_out(state.kernel)
     if laid_out.kernel is not state.kernel:
-        # open tiles have had no size until now
+        # open tiles, which have a size only now, were not checked before
         limits.check_local_memory(state.kernel, tuple(allocations(laid_out.kernel.body)))
     state.kernel = state.tile = laid_out.kernel
     state.layouts = laid_out.choices
@@ -164,7 +162,6 @@ def _count_registers(state: PassState) -> None:
 
 
 def _place(state: PassState) -> None:
-    """Assign buffers to memory, and verify the placements; the rest of the kernel is unchanged."""
     state.kernel = storage.placed(state.kernel)
     buffers = tuple(allocations(state.kernel.body))
     _check_memory(state, buffers, state.kernel.memory)
@@ -178,7 +175,6 @@ def _check_memory(state: PassState, buffers: tuple[Buffer, ...], memory: tuple[M
 
 
 def _users(state: PassState, buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
-    """Return the buffers without those that only checked builds have."""
     return tuple([b for b in buffers if b.name not in state.flags] if state.flags else buffers)
 
 
@@ -190,7 +186,6 @@ def _bind_assertions(state: PassState) -> None:
 
 
 def _prune(state: PassState) -> None:
-    """Remove unused parameters."""
     kernel, used = state.kernel, state.examined
     assert used is not None
     kept = tuple(p for p in kernel.params if _is_used(p, used))
@@ -199,7 +194,6 @@ def _prune(state: PassState) -> None:
 
 
 def _is_used(param: Param, used: Examined) -> bool:
-    """True if the kernel uses the name that a parameter defines, or if the parameter defines none."""
     defined = param.defines
     return defined is None or defined.name in (used.vars if isinstance(defined, Var) else used.buffers)
 
@@ -320,7 +314,7 @@ PASSES: tuple[Pass, ...] = (
 
 
 def check_order(passes: tuple[Pass, ...]) -> None:
-    """Raise ValueError if a pass precedes one that it must follow."""
+    """Raise ValueError if a pass precedes another that it must follow."""
     seen: set[str] = set()
     for step in passes:
         for name, reason in step.after:
@@ -334,7 +328,7 @@ check_order(PASSES)
 
 @lasting
 def last_of_levels(passes: tuple[Pass, ...]) -> frozenset[str]:
-    """Return the names of the passes that produce the last kernel of a level."""
+    """Return the name of the last pass of each level."""
     return frozenset({step.level: step.name for step in passes if step.level}.values())
 
 
@@ -344,7 +338,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
     Only the last kernel of each level is verified; if it is broken, the earlier ones are, too, to find the faulty pass.
 
     sound: `kernel` has been verified already, such as the result of `frontend.build`.
-    raises: DispatchError, KernelTypeError, ResourceError, from the passes.
+    raises: any TilejitError of a pass, such as DispatchError or ResourceError; AssertionError for a broken kernel.
     """
     state = PassState(kernel, target)
     verified: Kernel | None = kernel if sound else None
@@ -375,9 +369,10 @@ def would_check(tile: Kernel) -> bool:
 
 
 def verify(left: Mapping[str, Kernel], level: str, state: PassState) -> None:
-    """Verify the kernel of a state and record the result; AssertionError naming the first pass that broke it.
+    """Verify the kernel of a state and record the result.
 
-    left: the kernels of a level by the pass that produced them; the last one is the state's.
+    left: name of a pass -> the kernel that it produced, for the passes of a level; the last kernel is the state's.
+    raises: AssertionError that names the first pass with a broken kernel.
     """
     state.examined = examine(state.kernel, level)
     if state.examined.violations:

@@ -22,7 +22,7 @@ Job = tuple[Any, ...]
 
 
 def jobs_of(kernel: Kernel, specs: Iterable[Any], target: str | Target | None) -> list[Job]:
-    """Return a job for each of a kernel's specs. target: architecture of the specs without a "target"."""
+    """Return a job for each of the specs, which `Kernel.precompile` describes; LaunchError if one is malformed."""
     if isinstance(specs, (str, Mapping)) or not isinstance(specs, Iterable):
         raise LaunchError(
             f"{kernel.name}.precompile takes a list of specs; got {type(specs).__name__}",
@@ -34,7 +34,7 @@ def jobs_of(kernel: Kernel, specs: Iterable[Any], target: str | Target | None) -
 
 
 def _parts(kernel: Kernel, spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Split a job's arguments into positional and named ones."""
+    """Return the positional and the named arguments in `spec`; LaunchError if it isn't a tuple or a list."""
     if not isinstance(spec, (tuple, list)):
         raise LaunchError(
             f"{kernel.name} can't be compiled for {with_article(type(spec).__name__)}",
@@ -70,14 +70,14 @@ def _launches_checked() -> bool:
 def compile_many(jobs: Iterable[Job], workers: int | None = None) -> tuple[Compiled, ...]:
     """Compile variants of several kernels in parallel, in separate processes, so that launches find them compiled.
 
-    The variants are the builds that launches on the device in use run: checked ones on the simulator, whatever the
-    target. `Kernel.compile` returns the plain build, which is the one to save.
+    If launches on the device in use run checked builds, as on the simulator, these are compiled, whatever the target.
+    `Kernel.compile` returns the plain build, which is the one to save.
 
     jobs: tuples of a kernel and arguments of its `compile`, with named ones in a mapping at the end, such as
     `(softmax, tj.spec((64, 1000), tj.float32), {"N": 1000, "threads": 128})`.
     workers: number of processes; 0 to compile in this process, None for one per processor if that saves time.
     returns: the compiled variants, in the order of the jobs.
-    raises: the error of the first job that fails, after all others are done.
+    raises: the error of the first job in `jobs` that fails, after all others are done.
 
     Example:
         @tj.kernel(threads=32)

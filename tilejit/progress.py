@@ -1,6 +1,6 @@
 """A progress line for long work, on a terminal or in a notebook.
 
-If work is nested, only the outermost shows a line. On a terminal, tqdm draws a bar if it is installed and the number of
+Only the outermost of nested work shows a line. On a terminal, tqdm draws a bar if it is installed and the number of
 steps is known.
 """
 
@@ -127,7 +127,7 @@ def _is_notebook() -> bool:
 
 
 def _line_of(work: Progress, stream: TextIO) -> _Cell | _Tqdm | _Plain:
-    """Return the best available display."""
+    """Return a bar if the number of steps is known and tqdm is installed, else a line."""
     if _is_notebook():
         return _Cell()
     if work.total > 1:

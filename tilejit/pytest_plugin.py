@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _open(name: str) -> None:
-    """Open a device; UsageError if it does not exist."""
+    """Open a device; UsageError if it isn't available."""
     from .errors import DeviceError
     from .runtime import devices
 
@@ -79,7 +79,7 @@ def _open(name: str) -> None:
 
 
 def _why_not(name: str | None) -> str | None:
-    """Return why tests can't run on a GPU, None if they can. name: the device requested by option."""
+    """Return why tests can't run on a GPU, or None if they can. name: the device requested by option."""
     from .runtime import devices
 
     if name is not None and devices.is_simulator(name):

@@ -6,21 +6,18 @@ import re
 
 from .dataclass import dataclass
 
-# codes of ptxas's advisories on lost performance: waits and copies that it added, or instructions that it ignored
+# codes of ptxas's advisories on performance: waits and copies that it added, or instructions that it ignored
 _IS_NOTE = re.compile(r"\(C75\d\d\)")
 
 
 def notes_in(output: str) -> tuple[str, ...]:
-    """Return the distinct lines of ptxas's output that report lost performance."""
+    """Return the distinct lines of ptxas's output that contain an advisory on performance."""
     return tuple(dict.fromkeys(line.strip() for line in output.splitlines() if _IS_NOTE.search(line)))
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """32-bit registers per thread, and bytes of local memory per thread for spills.
-
-    is_estimate: the numbers are computed from the tiles alone, as no driver has compiled the kernel yet.
-    """
+    """32-bit registers and bytes of spills per thread. is_estimate: no driver has compiled the kernel yet."""
 
     registers: int
     spill_bytes: int

@@ -19,7 +19,7 @@ from .target import WARPGROUP as WARPGROUP_THREADS
 
 @dataclass(frozen=True, slots=True)
 class ThreadId:
-    """An id of the threads of a CTA: index in the CTA // divisor % modulus (None for no remainder)."""
+    """An id of threads: the index in the CTA, divided by `divisor`, modulo `modulus` unless that is None."""
 
     name: str
     divisor: int = 1
@@ -32,7 +32,6 @@ class ThreadId:
 
     @property
     def greatest(self) -> int:
-        """The maximum value in the largest CTA."""
         return self.greatest_of(MAX_THREADS)
 
     def greatest_of(self, threads: int) -> int:
@@ -43,7 +42,7 @@ class ThreadId:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scope:
-    """A group of threads."""
+    """A scope. Each of its instances in a launch is a group of threads."""
 
     name: str
     #: threads per instance, None if the launch determines it
@@ -54,7 +53,7 @@ class Scope:
     aliases: tuple[str, ...] = ()
     #: id of a thread in its instance, None if an instance has one thread or no such id exists
     thread_id: ThreadId | None = None
-    #: id of an instance in its CTA, None if a CTA has a single one or is part of one
+    #: id of an instance in its CTA, None if a CTA has a single instance or is part of one
     number_id: ThreadId | None = None
     #: tile operations can be called on it
     operates: bool = True
@@ -72,7 +71,7 @@ class Scope:
 
     @cached_property
     def steps(self) -> dict[str, int]:
-        """Thread axis -> threads per step along it, for all axes within the scope."""
+        """Thread axis -> threads per step along the axis, for the axes of this scope and of narrower ones."""
         steps: dict[str, int] = {}
         for scope in tuple(LEVELS.values())[: self.level + 1]:
             for axis, unit in scope.axes.items():
@@ -83,7 +82,7 @@ class Scope:
 
     @property
     def axis(self) -> str | None:
-        """The axis that counts single threads; None for a scope of one thread."""
+        """The axis that counts single threads, or None if the scope has none."""
         return next((axis for axis, unit in self.axes.items() if unit == "thread"), None)
 
     def threads(self, cta: int) -> int:
@@ -91,7 +90,7 @@ class Scope:
         return cta if self.size is None else self.size
 
     def left_over(self, cta: int) -> int:
-        """Return the number of threads of the last instance if it is partial, else 0, in a CTA of `cta` threads."""
+        """Return the number of threads in the partial last instance in a CTA of `cta` threads, 0 if it is whole."""
         return cta % self.threads(cta)
 
 

@@ -27,7 +27,7 @@ class Span:
     caller: Span | None = None
 
     def render(self) -> str:
-        """Return `file:line:column`, the line, and carets below the range; then the same for each caller."""
+        """Return `file:line:column`, the source line, and carets below the range; then the same for each caller."""
         shown = [f"  at {shown_file(self.file)}:{self.line}:{self.column + 1}"]
         if self.text:
             stripped = self.text.lstrip()
@@ -52,7 +52,7 @@ class Span:
 
     @property
     def called(self) -> Span:
-        """The location in the kernel itself: the outermost call site through which this one was inlined."""
+        """The location in the kernel itself: the outermost call site, or this location if it wasn't inlined."""
         return self if self.caller is None else self.caller.called
 
 

@@ -1,7 +1,6 @@
-"""Pictures as SVG text: boxes, lines of text and tables of cells, in fixed hexadecimal colours.
+"""Pictures as SVG text: boxes, lines of text and tables of cells.
 
-Shapes have their own colours and a picture its own background, so it looks the same on light and on dark pages, and in
-programs that don't support style sheets.
+Colours, including the background's, are fixed: a picture looks the same on all pages, and without style sheets.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from .dataclass import dataclass, field
 from .files import write_whole
 
-#: background, text, secondary text, borders of cells, and cells without content
+#: colours of the background, text, secondary text, borders of cells, and empty cells
 PAGE, INK, QUIET, EDGE, ABSENT = "#ffffff", "#1b1f24", "#57606a", "#ffffff", "#eaeef2"
 
 _FONT_SIZE = 10
@@ -26,7 +25,7 @@ _GOLDEN_ANGLE, _SATURATION, _LIGHTNESS = 137.508, 0.65, (0.82, 0.74, 0.88)
 
 
 def colour_of(number: int) -> str:
-    """Return a light colour for an owner; the first 256 are distinct.
+    """Return a light colour for a number; those of 0 to 255 are distinct.
 
         colour_of(0)     '#efb3b3'
     """
@@ -58,7 +57,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line of text. y: its baseline. anchor: the part of the text at x: "start", "middle" or "end"."""
+    """A line of text. y: of the baseline. anchor: the part of the text at `x`, "start", "middle" or "end"."""
 
     x: float
     y: float
@@ -108,7 +107,6 @@ class Picture:
         return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>{body}</svg>'
 
     def _repr_svg_(self) -> str:
-        """Return the SVG text, for Jupyter."""
         return self.svg
 
     def save(self, path: str) -> None:
@@ -118,7 +116,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table. stripes: colours below the label. marked: draw a dark border."""
+    """A cell of a table. title: the tooltip. stripes: colours below the label. marked: draw a dark border."""
 
     label: str
     fill: str
@@ -140,9 +138,9 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class CellTable:
-    """Rows and columns of cells, some of which may be left out."""
+    """A table of cells that may omit rows and columns, with "…" in their place."""
 
-    #: the numbers of the rows and columns shown; "…" marks gaps between them and after the last
+    #: the numbers of the rows and columns shown
     rows: Sequence[int]
     columns: Sequence[int]
     #: the total number of rows and columns
@@ -154,18 +152,16 @@ class CellTable:
 
     @property
     def side(self) -> float:
-        """Width of the row names."""
         return _width(max(map(len, (*self.row_names, "…")))) + 6
 
     @property
     def column(self) -> float:
-        """Width of a column."""
         labels = (*(cell.label for cell in self.cells), *map(str, self.columns))
         return max(_LEAST_COLUMN, round(_width(max(map(len, labels)))) + 8)
 
     @property
     def left_out(self) -> str:
-        """A note on the rows and columns left out, "" if none are."""
+        """A note on the omitted rows and columns, "" if there are none."""
         shown = len(self.rows), len(self.columns)
         if shown == self.of:
             return ""
@@ -181,17 +177,14 @@ class CellTable:
 
     @property
     def more_rows(self) -> bool:
-        """True if rows after the last one shown are left out."""
         return self.rows[-1] + 1 < self.of[0]
 
     @property
     def more_columns(self) -> bool:
-        """True if columns after the last one shown are left out."""
         return self.columns[-1] + 1 < self.of[1]
 
     @property
     def top(self) -> float:
-        """Height of the heading and the column numbers."""
         return _LINE * (2 if self.heading else 1)
 
     def shapes(self, x: float, y: float) -> Iterator[Shape]:
@@ -217,7 +210,7 @@ class CellTable:
 
 
 def side_by_side(tables: Sequence[CellTable], captions: Iterable[str]) -> Picture:
-    """Draw tables side by side, with captions and notes on omissions below."""
+    """Return a picture of tables side by side, with captions and notes on omissions below."""
     captions = (*captions, *(table.left_out for table in tables if table.left_out))
     shapes: list[Shape] = []
     x: float = _MARGIN
@@ -237,7 +230,7 @@ def _width(letters: int) -> float:
 
 
 def _places(numbers: Sequence[int], size: float) -> list[float]:
-    """Return the position of each row or column, leaving gaps for omitted numbers."""
+    """Return the positions of rows or columns of size `size`, with gaps for omitted numbers."""
     places: list[float] = []
     at: float = 0
     for k, number in enumerate(numbers):

@@ -11,7 +11,7 @@ WARP = 32
 WARPGROUP = 128
 MAX_THREADS = 1024
 
-#: the units in which a GPU transfers global memory, and in which it caches it
+#: the units in which a GPU transfers and in which it caches global memory
 SECTOR_BYTES, LINE_BYTES = 32, 128
 
 #: maximum number of CTAs of a grid along each axis
@@ -35,7 +35,6 @@ TMEM_LANE = 1 << 16
 #: source: PTX ISA, "TensorCore 5th Generation Instructions"
 TENSOR_MEMORY_TARGETS = ("sm_100a", "sm_103a", "sm_110a")
 
-
 #: 32-bit registers of a multiprocessor, and the maximum per thread
 REGISTERS = 64 * 1024
 MAX_REGISTERS = 255
@@ -43,25 +42,24 @@ MAX_REGISTERS = 255
 #: granularity of registers per thread
 THREAD_UNIT = 8
 
-#: number of schedulers of a multiprocessor, over which warps are distributed, and the unit of registers in which a
-#: scheduler allocates its own to a warp
+#: schedulers of a multiprocessor, among which warps and registers are divided, and granularity of a warp's registers
 _SCHEDULERS = 4
 _REGISTER_UNIT = 256
 
 
 def most_registers(threads: int, limit: int | None) -> int:
-    """Return the maximum number of registers per thread for a CTA of `threads` threads. limit: the kernel's own."""
+    """Return the maximum number of registers per thread in a CTA of `threads` threads. limit: `max_registers`."""
     return min(MAX_REGISTERS, limit or MAX_REGISTERS, REGISTERS // threads // THREAD_UNIT * THREAD_UNIT)
 
 
 def entry_registers(threads: int, limit: int | None) -> int:
-    """Return the registers per thread at kernel entry if warpgroups set theirs later: ptxas then uses the maximum."""
+    """Return the registers per thread at entry to a kernel with `tj.set_registers`, where ptxas uses the maximum."""
     return most_registers(threads, limit) // THREAD_UNIT * THREAD_UNIT
 
 
 @dataclass(frozen=True, slots=True)
 class Multiprocessor:
-    """The resources of a multiprocessor for resident CTAs. reserved_bytes: shared memory per CTA for the system.
+    """The resources of a multiprocessor for resident CTAs. reserved_bytes: shared memory per CTA that CUDA reserves.
 
     source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; cuda_occupancy.h.
     """
@@ -111,7 +109,7 @@ class Target:
 
     @property
     def is_arch_specific(self) -> bool:
-        """True if code for it runs only on this exact architecture (the `a` in sm_90a)."""
+        """True if code for this target runs only on this architecture (the `a` in sm_90a)."""
         return self.name.endswith("a")
 
     @property
@@ -184,7 +182,7 @@ TARGETS: dict[str, Target] = {
 
 
 def target(name: str | Target) -> Target:
-    """Return the target called `name`; DeviceError that lists the known ones if it is unknown."""
+    """Return the target named `name`, or `name` if it is a Target; DeviceError that lists the names if unknown."""
     if isinstance(name, Target):
         return name
     if name not in TARGETS:
@@ -193,7 +191,7 @@ def target(name: str | Target) -> Target:
 
 
 def for_capability(major: int, minor: int) -> Target:
-    """Return the most specific target that a device of this compute capability runs."""
+    """Return the most specific target that runs on a device; DeviceError if its compute capability is too old."""
     for name in (f"sm_{major}{minor}a", f"sm_{major}{minor}"):
         if name in TARGETS:
             return TARGETS[name]

@@ -43,14 +43,14 @@ def guessed(name: str, names: Iterable[str], otherwise: str) -> str:
 
 
 def is_array(value: Any) -> bool:
-    """True for an array of any library, but not for a NumPy scalar."""
-    # tests the class: an interface may be a property that computes, and may raise
+    """True for an array of any library that has dimensions; a NumPy scalar has none."""
+    # tests the class: on the object, an attribute may be a property that computes, and may raise
     has_protocol = any(hasattr(type(value), protocol) for protocol in _PROTOCOLS)
     return has_protocol and getattr(value, "shape", None) != ()
 
 
 def shown(value: object) -> str:
-    """Format a value for a message: arrays by type, shape and dtype, even in tuples; long texts are truncated."""
+    """Format a value for a message: arrays by type, shape and dtype, also in tuples and lists; truncated if long."""
     if isinstance(value, (tuple, list)) and any(map(is_array, value)):
         inside = ", ".join(map(shown, value))
         return _cut(f"({inside}{',' * (len(value) == 1)})" if isinstance(value, tuple) else f"[{inside}]")

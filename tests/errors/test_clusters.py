@@ -70,7 +70,7 @@ MISTAKES = (
             "move it out of the branch"),
     Mistake("tj.cta.commit(ring[0])", KernelTypeError, "4 CTAs release it, and only such a copy keeps more than two",
             "tj.cta.commit", "copy with multicast= before it", (4, 1)),
-    Mistake("tj.cluster_sync()", ResourceError, "needs sm_90|they need sm_90|no barriers in shared memory",
+    Mistake("tj.cluster_sync()", ResourceError, "needs sm_90|which need sm_90|no barriers in shared memory",
             "", "sm_90", (2, 1), "sm_80"),
 )
 

@@ -1,7 +1,7 @@
 """Atomic updates of one element: one instruction, or a compare-and-swap loop.
 
-Instructions are emitted as inline assembly, because LLVM never selects `red` for `atomicrmw`. Constants are immediates:
-only for `red.shared.add.u32 [a], 1` does ptxas emit ATOMS.POPC.INC, which merges updates of equal addresses.
+Instructions are emitted as inline assembly, because LLVM never selects `red` for `atomicrmw`. Constants become
+immediates: ptxas emits ATOMS.POPC.INC, which merges updates of equal addresses, only for `red.shared.add.u32 [a], 1`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ def atomic(emission: Emission, stmt: Atomic) -> None:
 def _instruction(
     emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector, values: list[LLVMValue]
 ) -> str:
-    """Emit the instruction and return its result, or "" if the statement has no variable."""
     row = row_of(form, stmt.order, returns=stmt.var is not None)
     sources = [o for o in row.operands if o.name in OPERATIONS[form.op].operands]
     operands = [converted(emission, value, source) for value, source in zip(values, sources, strict=True)]
@@ -53,7 +52,7 @@ def _instruction(
 
 
 def _address(emission: Emission, place: Vector) -> tuple[str, Mapping[int, int]]:
-    """Return the address, and the byte offset that the instruction adds to its first operand."""
+    """Return the run-time part of an address, and its constant part as the argument `past` of `Emission.machine`."""
     if place.buffer.space == "global":
         address, past = memory.global_address(emission, place.buffer, offset_of(emission, place.offset))
     else:
@@ -62,9 +61,9 @@ def _address(emission: Emission, place: Vector) -> tuple[str, Mapping[int, int]]
 
 
 def _by_swaps(emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector, value: LLVMValue) -> str:
-    """Emit a compare-and-swap loop, for sums of 16-bit floats that the target has no instruction for.
+    """Emit a compare-and-swap loop that adds a 16-bit float, and return the previous value.
 
-    The loop compares bits, so that a NaN can't make it endless.
+    The loop compares bits: as a float, a NaN would never equal itself, and the loop would never end.
     """
     w, dtype, kind = emission.writer, place.buffer.dtype, register_type(place.buffer.dtype)
     swap = swap_of(form, stmt.order)

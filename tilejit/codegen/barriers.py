@@ -19,7 +19,7 @@ from .tensor_memory import cta_barrier
 
 
 def set_up(emission: Emission) -> None:
-    """Emit the initialization of all mbarriers by one thread, and the CTA barrier that publishes them."""
+    """Emit the initialization of the kernel's mbarriers, if it has any, by one thread, and then a CTA barrier."""
     allocs = [s for s in walk.statements(emission.kernel.body) if isinstance(s, Alloc) and s.arrivals]
     if not allocs:
         return
@@ -40,7 +40,7 @@ def set_up(emission: Emission) -> None:
 
 
 def sync(emission: Emission, stmt: Sync) -> None:
-    """Emit a barrier among the threads of a scope."""
+    """Emit a barrier among the threads of the statement's scope."""
     scope = SCOPES[stmt.scope]
     if scope is CTA:
         cta_barrier(emission, stmt.span)
@@ -58,11 +58,11 @@ def _first_barrier(emission: Emission, scope: Scope) -> int:
 
 
 def wait(emission: Emission, stmt: WaitPhase) -> None:
-    """Emit a loop that waits until the phase is complete, or a single test if a variable takes the result.
+    """Emit a loop that waits until a phase is complete, or a single test if the statement has a variable.
 
-    If assertions are compiled in, a failed thread never arrives, so its waiters must end as well. A waiter tests the
-    phase once more after it has read the failure flag: the phase may have completed in the meantime, and then all of
-    its waiters should continue rather than some of them.
+    A negative phase is complete. If assertions are compiled in, a thread whose assertion failed never arrives, so the
+    waiting threads must end as well. They test the phase once more after they have read the failure flag: it may have
+    completed in the meantime, and then all of them should continue rather than some.
     """
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     w = emission.writer

@@ -1,4 +1,4 @@
-"""Builders that turn scalar formulas into LLVM text, out of line or inline."""
+"""Builders that emit scalar formulas as LLVM text, inline or as functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .emission import Emission
 from .types import register_type
 from .writer import called
 
-#: Builder types -> LLVM types.
+#: type of a builder's number, such as f32 or u8 -> LLVM type
 _LLVM_TYPES = {scalar_type(d): register_type(d) for d in DTYPES.values()} | {"i128": "i128"}
 
 _FLOAT_OPCODES = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -37,21 +37,19 @@ _ORDERS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
 def llvm_type(type: str) -> str:
-    """Return the LLVM name of a builder's type."""
+    """Return the LLVM type for the type of a builder's number, for example float for f32."""
     return _LLVM_TYPES[type]
 
 
 @cache
 def _predicate(comparison: Comparison, letter: str) -> str:
-    """Return the LLVM predicate of a comparison of floats ("f"), signed ("i") or unsigned integers."""
+    """Return the predicate of `fcmp` (`letter` is "f") or `icmp` ("i" for signed integers, else unsigned)."""
     if letter == "f":
         return {"==": "oeq", "!=": "une"}.get(comparison) or "o" + _ORDERS[comparison]
     return {"==": "eq", "!=": "ne"}.get(comparison) or ("s" if letter == "i" else "u") + _ORDERS[comparison]
 
 
 class _TextBuilder(ScalarBuilder):
-    """Base class of the builders. Subclasses decide where `write` and `call` put an instruction."""
-
     def __init__(self, number_format: Format | None) -> None:
         self._format = number_format
 
@@ -62,11 +60,11 @@ class _TextBuilder(ScalarBuilder):
 
     @abstractmethod
     def write(self, type: str, text: str) -> Number:
-        """Emit an instruction with a result of `type`."""
+        """Emit the instruction `text` and return its result, of type `type`."""
 
     @abstractmethod
     def call(self, type: str, name: str, *operands: tuple[str, str]) -> Number:
-        """Emit a call of an intrinsic; operands are (LLVM type, text) pairs."""
+        """Emit a call of an intrinsic or function and return its result. operands: (LLVM type, text) pairs."""
 
     def constant(self, type: str, number: float) -> Number:
         if type[0] != "f":
@@ -117,7 +115,7 @@ class _TextBuilder(ScalarBuilder):
         for operand in others:
             arguments.append((kind, self.operand(first.type, operand).text))
         if name in ("abs", "ctlz"):
-            # abs of the least integer is itself, and ctlz of 0 is the width: neither is poison
+            # with `false`, abs of the least integer and ctlz of 0 are not poison
             arguments.append(("i1", "false"))
         return self.call(first.type, f"llvm.{name}.{first.type if first.is_float else kind}", *arguments)
 
@@ -149,7 +147,7 @@ class _TextBuilder(ScalarBuilder):
 
 
 class FunctionBuilder(_TextBuilder, BlockBuilder):
-    """Builder of a whole function."""
+    """Builder of the body of an LLVM function."""
 
     def __init__(self, number_format: Format | None = None) -> None:
         super().__init__(number_format)
@@ -198,7 +196,7 @@ class FunctionBuilder(_TextBuilder, BlockBuilder):
 
 
 class InlineBuilder(_TextBuilder):
-    """Builder that emits an operation inline, within one block."""
+    """Builder that emits an operation inline, at the writer's position, without new blocks."""
 
     def __init__(self, emission: Emission, dtype: DType, proved: bool = False) -> None:
         super().__init__(FORMATS.get(dtype.name))
@@ -217,12 +215,12 @@ class InlineBuilder(_TextBuilder):
 
 
 class FormBuilder(InlineBuilder):
-    """Builder that detects operations that are a single instruction for all arguments."""
+    """Builder that records an operation, to detect whether it is a single instruction for all arguments."""
 
     def __init__(self, dtype: DType, proved: bool) -> None:
         _TextBuilder.__init__(self, FORMATS.get(dtype.name))
         self.proved = proved
-        #: declaration of the intrinsic that is called
+        #: declaration of the intrinsic that is called, "" if none is
         self.declaration = ""
         self._written: list[tuple[Number, str]] = []
         self._is_form = True
@@ -234,13 +232,13 @@ class FormBuilder(InlineBuilder):
 
     def call(self, type: str, name: str, *operands: tuple[str, str]) -> Number:
         if not name.startswith("llvm."):
-            # a function of the module may have effects
+            # only intrinsics are known to be pure
             self._is_form = False
         text, self.declaration = called(llvm_type(type), name, operands)
         return self.write(type, text)
 
     def machine(self, row: Row, *operands: Number) -> Number:
-        # availability depends on the target
+        # not every target has the instruction
         self._is_form = False
         return operands[0]
 
@@ -250,6 +248,6 @@ class FormBuilder(InlineBuilder):
         return None
 
     def form(self, result: Number) -> str | None:
-        """Return the single instruction that computes `result`, or None if the operation may need others."""
+        """Return the single instruction that computes `result`, or None if the operation may need others as well."""
         is_one = self._is_form and len(self._written) == 1 and self._written[0][0] is result
         return self._written[0][1] if is_one else None

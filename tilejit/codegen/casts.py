@@ -13,9 +13,9 @@ from .types import register_type
 def cast(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool = True) -> LLVMValue:
     """Return `x` converted to `dtype`.
 
-    Conversion to a float rounds once, to nearest even. Conversion to an integer rounds toward zero and saturates; NaN
-    becomes 0.
-    saturate: for fp8 only; infinities and finite values that overflow become the greatest finite value.
+    To a float: rounded to nearest even, once, except that an integer becomes bfloat16 by way of float32. From a float
+    to an integer: truncated and saturated, and NaN becomes 0. Between integers: wrapped. To bool_: x != 0.
+    saturate: for fp8 only; infinities and finite values that overflow become the greatest finite value of their sign.
     """
     source = x.dtype
     if source == dtype:
@@ -58,17 +58,13 @@ def _from_integer(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool
     opcode = "sitofp" if x.dtype.kind == "int" else "uitofp"
     if dtype == float64:
         return LLVMValue(w.value(f"{opcode} i{bits} {x.text} to double"), dtype)
-    # This rounds only once for float16, too: integers that float32 can't represent exactly exceed float16's range.
+    # float16 and fp8 are rounded only once: integers that float32 can't represent exactly exceed their ranges
     single = LLVMValue(w.value(f"{opcode} i{bits} {x.text} to float"), float32)
     return cast(emission, single, dtype, saturate)
 
 
 def _float_to_integer(emission: Emission, x: LLVMValue, dtype: DType) -> str:
-    """Convert toward zero, clamped to the type's range, with NaN giving 0.
-
-    source: PTX ISA, "Data Movement and Conversion Instructions: cvt": float to integer clamps, and NaN in float32 gives
-    0 in 32 bits.
-    """
+    """Truncate a float and clamp it to the integer type `dtype`; NaN becomes 0. source: PTX ISA, "cvt"."""
     w = emission.writer
     wide = _widened(emission, x)
     signed = dtype.kind == "int"
@@ -89,7 +85,7 @@ def _float_to_integer(emission: Emission, x: LLVMValue, dtype: DType) -> str:
 
 
 def _widened(emission: Emission, x: LLVMValue) -> LLVMValue:
-    """Widen `x` to float32, unless it is a float64."""
+    """Return the float `x` as a float32, or unchanged if it is a float64."""
     w = emission.writer
     if x.dtype in (float32, float64):
         return x
@@ -119,9 +115,9 @@ def _between_floats(emission: Emission, x: LLVMValue, dtype: DType, saturate: bo
 
 
 def round_to_odd(emission: Emission, x: str) -> str:
-    """Convert float64 to float32 so that rounding the result again, to a narrower type, is correct.
+    """Convert a float64 to float32 such that rounding the result to a narrower type is correct.
 
-    An inexact value becomes the neighbour whose last bit is 1.
+    An inexact value becomes the neighbouring float32 whose last bit is 1.
     source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd",
     IEEE Transactions on Computers 57(4), 2008.
     """
@@ -142,7 +138,7 @@ def round_to_odd(emission: Emission, x: str) -> str:
 
 
 def _to_bfloat16(emission: Emission, x: str) -> str:
-    """Convert float32 to bfloat16's bits, to nearest even; NaN becomes a quiet NaN."""
+    """Return the bits (i16) of a float32 rounded to bfloat16, to nearest even; NaN becomes a quiet NaN."""
     if emission.has(convert.BF16):
         return emission.machine(convert.BF16, x)[0]
     w = emission.writer

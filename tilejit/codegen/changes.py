@@ -1,4 +1,4 @@
-"""The register state that statements may change: variables and local buffers."""
+"""Analysis of the variables and local buffers that statements may change."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ..remember import remembered
 
 
 class Changes(NamedTuple):
-    """Names of the variables assigned and of the local buffers written, in order."""
+    """The names of the assigned variables and of the written local buffers, as ordered sets."""
 
     variables: dict[str, None]
     buffers: dict[str, None]
 
 
-# cached, because enclosing loops ask for the same body again
+# cached: the result for a loop is part of the result for each loop that encloses it
 @remembered
 def changed(body: Block) -> Changes:
-    """Return the variables and local buffers that the statements change, including nested statements."""
+    """Return the variables and local buffers that the statements of `body` and those nested in them may change."""
     variables: dict[str, None] = {}
     buffers: dict[str, None] = {}
     places: list[Place] = []
     for stmt in body:
-        # inlined `walk.writes`, which would dominate the cost here
+        # `walk.writes`, inlined: the calls would dominate the cost here
         if isinstance(stmt, Store):
             places.append(stmt.place)
         elif isinstance(stmt, Move):

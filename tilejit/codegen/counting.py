@@ -13,28 +13,27 @@ from .writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """The iterations of a loop, as LLVM values of type `kind`."""
+    """The control of a counted loop: LLVM values of type `kind`."""
 
     kind: str
     #: the test that there is a first iteration, "" if there always is
     has_one: str
     step: str
-    #: if the step's sign is known, the index to compare with; else the stride, which is compared with the distance left
+    #: the index to compare with, if the step's sign is known; else |step|, to compare with the distance left
     limit: str
-    #: the comparison, "" if the step's sign is unknown
+    #: the predicate of the comparison, "" if the step's sign is unknown
     before: str = ""
     #: the index one step past the end fits its type, so the test can use the next index instead of the current one
     stays_inside: bool = False
     #: LLVM flags of the addition that increments the index
     flags: str = ""
-    #: the distance left, which is a loop-carried value like the index; empty if the step's sign is known
+    #: the word that holds the distance left to the end, loop-carried like the index; () if the step's sign is known
     words: tuple[Word, ...] = ()
 
     def goes_on(self, w: Writer, index: str) -> str:
         return w.value(f"icmp {self.before} {self.kind} {index}, {self.limit}")
 
     def advance(self, w: Writer, index: str) -> tuple[str, str]:
-        """Emit the next index, and the test for another iteration."""
         more = ""
         for word in self.words:
             left = w.read(word, self.kind)
@@ -47,7 +46,7 @@ class Counting:
 
 
 def _stays_inside(stmt: For, dtype: DType) -> bool:
-    """True if the step's sign is known and the index one step past the end fits the type."""
+    """True if the step can't be zero and the index one step past the end fits the type."""
     if step_may_be_zero(stmt):
         return False
     low, high = facts.full_range(dtype)
@@ -58,10 +57,11 @@ def _stays_inside(stmt: For, dtype: DType) -> bool:
 
 
 def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str, threads: int) -> Counting:
-    """Emit the loop control of a `for` in a CTA of `threads` threads.
+    """Emit the values that control a `for` in a CTA of `threads` threads, and return them.
 
-    If the next index might overflow, the test precedes the increment and uses the distance left, which fits an unsigned
-    integer of the same width. Otherwise the next index is compared with the end, which LLVM and ptxas optimize better.
+    If the next index can't overflow, it is compared with `stop`, which LLVM and ptxas optimize best. Otherwise the
+    current index is compared with `stop - step`. If the step's sign is unknown, the distance left, which fits an
+    unsigned integer of the same width, is compared with |step|.
     """
     kind, sign = f"i{dtype.bits}", "u" if dtype.kind == "uint" else "s"
 
@@ -84,8 +84,7 @@ def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str
         has_one = select(up, "i1", below, w.value(f"and i1 {down}, {above}"))
         return Counting(kind, has_one, step, stride, words=(left,))
     before = f"{sign}gt" if is_falling else f"{sign}lt"
-    # fresh, even if another loop has the same test: a shared one would occupy one of seven predicate registers until
-    # here
+    # not shared with another loop's equal test, which would occupy one of the seven predicate registers until here
     has_one = "" if surely_iterates(stmt, threads) else w.fresh(f"icmp {before} {kind} {start}, {stop}")
     if _stays_inside(stmt, dtype):
         return Counting(kind, has_one, step, stop, before, True, "" if is_falling and sign == "u" else f"n{sign}w ")

@@ -11,18 +11,18 @@ MAX_COLUMN = 65535
 
 
 class LineTable:
-    """The debug metadata of one kernel, which numbers its spans.
+    """The debug metadata of one kernel.
 
-    A location's line is the span's; its column is the span's 1-based index in `spans`. The PTX that LLVM prints has no
-    `inlined_at`, so this is how an inlined helper keeps its whole chain of call sites.
+    The line of a location is that of its span; the column is the span's 1-based index in `spans`. LLVM's PTX has no
+    `inlined_at`, so only the span holds the chain of call sites of an inlined helper.
     """
 
     def __init__(self, kernel_name: str, span: Span | None) -> None:
         self.spans: list[Span] = []
         self._lines: list[str] = []
         self._locations: dict[Span, str] = {}
-        # keyed by identity, with the span kept alive: most instructions share their statement's span, and hashing takes
-        # 1 µs
+        # keyed by identity, with the span kept alive: most instructions have their statement's span, and hashing a span
+        # takes 1 µs
         self._attachments: dict[int, tuple[Span, str]] = {}
         self._scopes: dict[str, str] = {}
         self.enabled = span is not None
@@ -42,11 +42,11 @@ class LineTable:
 
     @property
     def function_attachment(self) -> str:
-        """The suffix of the function's attributes: ` !dbg !n`, or empty."""
+        """The suffix of the function's attributes: ` !dbg !n`, or "" if the kernel has no span."""
         return f" !dbg {self._subprogram}" if self.enabled else ""
 
     def attachment(self, span: Span | None) -> str:
-        """Return the suffix of an instruction that comes from `span`: `, !dbg !n`, or empty."""
+        """Return the suffix of an instruction at `span`: `, !dbg !n`, or "" without a span or debug information."""
         if span is None or not self.enabled:
             return ""
         attachment = self._attachments.get(id(span))

@@ -1,4 +1,4 @@
-"""The state of emitting one kernel, with the values and offsets it works on."""
+"""The state of emitting one kernel, and the emission of machine instructions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .writer import Join, Writer
 
 
 class LLVMValue(NamedTuple):
-    """A scalar in registers: LLVM text, type, and the constant that it equals, if any."""
+    """A scalar value: its LLVM text, its type, and the constant that it equals, if any."""
 
     text: str
     dtype: DType
@@ -34,7 +34,7 @@ class LLVMValue(NamedTuple):
 
 
 class OffsetParts(NamedTuple):
-    """An element offset, part + past. part: the run-time part, None if the offset is constant."""
+    """An element offset, part + past. part: the run-time part, None if there is none. past: the constant part."""
 
     part: LLVMValue | None
     past: int
@@ -49,19 +49,19 @@ class Emission:
     writer: Writer
     #: values of the immutable variables in scope
     scalars: dict[str, LLVMValue] = field(default_factory=dict)
-    #: the current expression loads or reads a mutable variable, so it must not be cached
+    #: the current expression contains a load or a mutable variable, so its value must not be cached
     is_impure: bool = False
-    #: mutable variables
+    #: words of the mutable variables, by name
     slots: dict[str, Word] = field(default_factory=dict)
-    #: local buffers that live in registers
+    #: words of the local buffers that live in registers, by name
     registers: dict[str, Registers] = field(default_factory=dict)
-    #: local buffers that some move copies to memory
+    #: names of the local buffers that some move copies to memory
     moved_on: set[str] = field(default_factory=set)
     #: cache of `memory.run_of`, by buffer name, first element and width
     runs: dict[tuple[str, int, int], WordRun | None] = field(default_factory=dict)
-    #: addresses of the other buffers, and of the views that start at an offset in their base
+    #: addresses of the buffers in memory, and of the views that start at an offset in their base
     bases: dict[str, str] = field(default_factory=dict)
-    #: 32-bit addresses of the shared views that instructions use
+    #: 32-bit addresses of the shared views whose addresses instructions take
     numbers: dict[str, str] = field(default_factory=dict)
     view_uses: ViewUses = ViewUses()
     #: the statement being emitted is the last of the kernel
@@ -69,22 +69,20 @@ class Emission:
     #: the targets of `continue` and `break`, innermost last
     continues: list[Join] = field(default_factory=list)
     breaks: list[Join] = field(default_factory=list)
-    #: mathematical functions called, as (operation, name of the type)
+    #: functions of the module that are called, as (operation, name of the type)
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
-    #: machine instructions used
+    #: machine instructions and other features of the target that are used
     used: dict[Capability, None] = field(default_factory=dict)
-    #: text constants, by symbol
     strings: dict[str, str] = field(default_factory=dict)
     #: assertions, in the order of their codes
     assertions: list[Assert] = field(default_factory=list)
-    #: address of the assertion record, if assertions are compiled in
+    #: address of the assertion record, None if assertions are not compiled in
     record: str | None = None
     has_tensor_memory: bool = False
     #: some loop may exit at the start of an iteration
     tests_first: bool = False
-    #: specials that the kernel reads
     specials: set[str] = field(default_factory=set)
-    #: buffers with a load that is ordered with other threads' stores
+    #: names of the buffers that some load reads as volatile or with a memory order
     ordered: set[str] = field(default_factory=set)
 
     def base(self, buffer: Buffer) -> str:
@@ -93,8 +91,8 @@ class Emission:
     def number(self, buffer: Buffer) -> str:
         """Return the address of a shared buffer as a 32-bit number.
 
-        For a buffer that isn't a view this is a constant expression at each use; a named value would hold a register
-        from its first use on.
+        Except for views, it is a constant expression at each use: a named value would occupy a register from its first
+        use on.
         """
         start = buffer.start
         if start.offset is not None:
@@ -102,7 +100,7 @@ class Emission:
         return f"ptrtoint (ptr addrspace(3) {self.bases[start.name]} to i32)"
 
     def changed(self, body: Block) -> list[Word]:
-        """Return the words that the statements may change, of variables and buffers that already exist."""
+        """Return the words, except PTX registers, of existing variables and buffers that the statements may change."""
         changes = changed(body)
         words = [self.slots[name] for name in changes.variables if name in self.slots]
         for name in changes.buffers:
@@ -119,9 +117,9 @@ class Emission:
     ) -> list[str]:
         """Emit one instruction of the instruction table and return its results.
 
-        operands: LLVM values, one per register that it reads. past: byte offsets added to address operands, by operand
-        number. carried: the leading operands of a row that takes a variable number. named: PTX names of the registers
-        that the row accumulates into, () if these are operands.
+        operands: LLVM values, one per register that the instruction reads. past: operand number -> byte offset to add
+        to that address. carried: descriptions of the leading operands, for a row that passes on a variable number of
+        registers. named: PTX names of the registers that the row accumulates into, () if these are operands.
         raises: DispatchError if the target doesn't have the instruction.
         """
         if row not in self.used:
@@ -144,10 +142,10 @@ TYPES = {"r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "n": "
 
 
 class _AsmCall(NamedTuple):
-    """A row as a call of inline assembly, without its operands.
+    """A call of a row's inline assembly: the text before and after the operands.
 
-    kinds: the operands' types. results: the number of result registers. result: the LLVM type of all results.
-    definition: the definition of that type, "" if it isn't named.
+    kinds: the operands' types. results: the number of result registers. result: the LLVM type of all results together.
+    definition: the definition of that type, "" if it has no name.
     """
 
     before: str
@@ -174,7 +172,7 @@ def _is_integer(operand: str) -> bool:
 def _call(
     row: Row, carried: tuple[Operand, ...], named: tuple[str, ...], number: int, literals: frozenset[int]
 ) -> _AsmCall:
-    """Return the call of a row with `number` operands. literals: the indices of those that are integer literals."""
+    """Return the call of a row; TypeError unless it takes `number` operands. literals: indices of integer literals."""
     results, arguments = (*carried, *row.results), (*carried, *row.arguments)
     if named:
         results, arguments = row.results_without_sums, row.arguments_without_sums
@@ -199,11 +197,9 @@ def _call(
 
 
 def _result_type(types: list[str]) -> tuple[str, str]:
-    """Return the LLVM type of several results, and its definition if it is named.
-
-    Every `extractvalue` repeats the type: LLVM parses a name twice as fast as a struct of 128 results.
-    """
+    """Return the LLVM type of an instruction's results, and its definition, or "" if the type has no name."""
     if len(types) < 2:
         return (types[0] if types else "void"), ""
+    # every `extractvalue` repeats the type: LLVM parses a name twice as fast as a struct of 128 results
     name = "%" + ".".join(f"{kind}.{len(list(group))}" for kind, group in groupby(types))
     return name, f"{name} = type {{ {', '.join(types)} }}"

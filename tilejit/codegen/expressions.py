@@ -19,7 +19,7 @@ from .operations import one_instruction, operation
 
 
 def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
-    """Return the value of `expr` at the writer's current position."""
+    """Return the value of `expr`, emitted at the writer's position unless it is available there."""
     if isinstance(expr, Const):
         return integer(int(expr.value), expr.dtype) if expr.dtype.is_integer else constant(expr)
     if isinstance(expr, Var):
@@ -46,7 +46,7 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
 
 
 def offset_of(emission: Emission, expr: Expr) -> OffsetParts:
-    """Split an index into a run-time part and a constant that the access adds."""
+    """Emit the run-time part of an element offset, and return it with the constant that the access adds."""
     if type(expr) is Const:
         return _constant_offset(int(expr.value))
     if not isinstance(expr, Op) or expr.name != "add" or not isinstance(expr.args[1], Const):
@@ -66,7 +66,7 @@ def _loaded(emission: Emission, load: Load) -> LLVMValue:
     assert not isinstance(load.place, Element), "lowering leaves no Element"
     emission.is_impure = True
     place, at = load.place, load.place.offset
-    # most places are in registers
+    # most places are in registers, at constant offsets
     offset = _constant_offset(int(at.value)) if type(at) is Const else offset_of(emission, at)
     return memory.load(emission, place.buffer, offset, load.order)
 
@@ -89,7 +89,7 @@ def _operation(emission: Emission, op: Op) -> LLVMValue:
             return compared
     texts: list[str] = []
     for arg in op.args:
-        # not a comprehension, which costs another Python call
+        # a comprehension would cost another call before Python 3.12; `value` is also used below
         value = evaluate(emission, arg)
         texts.append(value.text)
     proved, computed = op.dtype.is_integer and _proved(op), value.dtype
@@ -103,18 +103,19 @@ def _operation(emission: Emission, op: Op) -> LLVMValue:
     return result if result.dtype is op.dtype else cast(emission, result, op.dtype)
 
 
-#: predicates of `sum op number`, and of `number op sum`
+#: comparison -> its predicate, and the predicate if the operands are exchanged
 _ORDERS = {
     "less": ("slt", "sgt"), "less_equal": ("sle", "sge"), "greater": ("sgt", "slt"), "greater_equal": ("sge", "sle"),
 }
 
 
 def _compared(emission: Emission, op: Op, order: tuple[str, str]) -> LLVMValue | None:
-    """Compare a sum with a constant term by moving that term to the other side, or return None.
+    """Emit the comparison of a sum `x + constant` with a limit, with the constant moved to the limit's side.
 
-    Unrolled iterations then compare one shared value with different constants. Returns None if a difference might wrap.
-    A 64-bit limit that isn't constant is the end of a window. Each window has few tests, but several arrays test the
-    same sum, so that a difference per limit would cost more.
+    Unrolled iterations then compare one shared value with different constants.
+    returns: the result; None if the left side is no such signed sum, a difference might wrap, or the limit has 64 bits
+    and isn't constant. Such a limit is the end of a window: a window has few tests, but several arrays test the same
+    sum, so that a difference per limit would cost more.
     """
     left, right = op.args
     if left.dtype.kind != "int" or not _is_near(left) or not _is_near(right):
@@ -135,7 +136,6 @@ def _compared(emission: Emission, op: Op, order: tuple[str, str]) -> LLVMValue |
 
 @remembered
 def _is_near(expr: Expr) -> bool:
-    """True if the difference between `expr` and another near expression can't wrap."""
     far, (low, high) = _far(expr.dtype), facts.bounds(expr)
     return low is not None and high is not None and -far <= low and high <= far
 
@@ -151,10 +151,7 @@ _COMPUTED: dict[type, Callable[[Emission, Any], LLVMValue]] = {Op: _operation, C
 
 @lasting
 def constant(const: Const) -> LLVMValue:
-    """Return a non-integer constant as an LLVM value.
-
-    Cached: unrolled loops repeat constants, and formatting the bits of a float takes 8 µs.
-    """
+    """Return a non-integer constant as an LLVM value. Cached: unrolled loops repeat it, and formatting takes 8 µs."""
     return LLVMValue.of(const)
 
 
@@ -170,7 +167,8 @@ def integer(value: int, dtype: DType) -> LLVMValue:
 def _proved(op: Op) -> bool:
     """True if known bounds allow a cheaper integer operation.
 
-    A sum or product must not overflow. A division needs a dividend that isn't negative and a positive divisor.
+    A signed sum, difference or product must not overflow. `floordiv` and `mod` need a dividend that isn't negative and
+    a positive divisor.
     """
     if not op.dtype.is_integer or len(op.args) != 2:
         return False
@@ -187,7 +185,10 @@ def _proved(op: Op) -> bool:
 
 @lru_cache(64)
 def specials_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
-    """Return the specials that hold a CTA's position along a grid axis, or the number of CTAs along it."""
+    """Return the names of the specials for a CTA's position along a grid axis and the number of CTAs along it.
+
+    They include the rank in a cluster that has more than one CTA along the axis.
+    """
     of_cluster = () if cluster is None or cluster[axis] == 1 else (rank_name(cluster),)
     return frozenset((*(name for name in SPECIALS if name.endswith(f".{axis}")), *of_cluster))
 
@@ -198,7 +199,7 @@ def _read_special(emission: Emission, name: str) -> LLVMValue:
 
 
 def special(emission: Emission, name: str) -> LLVMValue:
-    """Return the value of a special: a special register, or an id derived from one."""
+    """Return the value of a special: a special register, or an id computed from the thread index."""
     known = SPECIALS[name]
     if known.register:
         number = _special_register(emission, known.register, known.least, known.greatest + 1)

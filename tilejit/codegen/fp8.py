@@ -1,4 +1,4 @@
-"""Conversion of the two fp8 types: by instructions from sm_89 on, otherwise by code that gives the same bits.
+"""Conversion of the two fp8 types: by instructions from sm_89 on, otherwise by code that returns the same bits.
 
 e4m3fn: sign, 4 exponent bits of bias 7, 3 mantissa bits; no infinity; NaN is 0x7f; greatest 448.
 e5m2: sign, 5 exponent bits of bias 15, 2 mantissa bits; like float16's upper byte; greatest 57344.
@@ -21,7 +21,7 @@ class _FP8Format:
     bias: int
     #: the pattern of the greatest finite value
     greatest: int
-    #: the pattern of an overflow that doesn't saturate: NaN or infinity
+    #: the pattern of a value that overflows without saturation: NaN or infinity
     overflow: int
     nan: int
 
@@ -33,7 +33,7 @@ _FORMATS = {
 
 
 def from_fp8(emission: Emission, x: str, dtype: DType) -> str:
-    """Return the float32 that equals an fp8 pattern (i8)."""
+    """Return the float32 value of an fp8 pattern (i8)."""
     form = _FORMATS[dtype.name]
     w = emission.writer
     convert = FROM_FP8.row(dtype)
@@ -47,7 +47,7 @@ def from_fp8(emission: Emission, x: str, dtype: DType) -> str:
     size = w.value(f"and i32 {bits}, 127")
     placed = w.value(f"shl i32 {size}, {23 - form.mantissa}")
     tiny = from_bits(w, placed)
-    # This multiplication corrects the exponent bias, exactly for subnormal numbers as well.
+    # This multiplication corrects the exponent bias; it is exact for subnormal numbers as well.
     number = w.value(f"fmul float {tiny}, 0x{1023 + 127 - form.bias << 52:016X}")
     special = form.greatest + 1
     infinite = "0x7FF0000000000000" if form.overflow != form.nan else "0x7FF8000000000000"
@@ -61,9 +61,9 @@ def from_fp8(emission: Emission, x: str, dtype: DType) -> str:
 
 
 def to_fp8(emission: Emission, x: str, dtype: DType, saturate: bool) -> str:
-    """Convert a float32 to an fp8 pattern (i8), to nearest even.
+    """Return the fp8 pattern (i8) of a float32, rounded to nearest even.
 
-    saturate: overflow gives the greatest finite value, as in cvt.satfinite; otherwise NaN or infinity.
+    saturate: overflow becomes the greatest finite value, as in cvt.satfinite; else NaN (e4m3fn) or infinity (e5m2).
     """
     form = _FORMATS[dtype.name]
     convert = TO_FP8.row(dtype)
@@ -84,7 +84,7 @@ def to_fp8(emission: Emission, x: str, dtype: DType, saturate: bool) -> str:
 
 
 def _with_sign(emission: Emission, bits: str, value: str, is_nan: str | None) -> str:
-    """Add the source's sign to a pattern. The NaN of cvt.satfinite is positive."""
+    """Return a pattern (as i8) with the sign of the float32 `bits`, but positive where `is_nan`, if given, holds."""
     w = emission.writer
     sign_bit = field(w, bits, 24, 128)
     if is_nan is not None:
@@ -94,12 +94,13 @@ def _with_sign(emission: Emission, bits: str, value: str, is_nan: str | None) ->
 
 
 def _rounded(emission: Emission, form: _FP8Format, size: str) -> str:
-    """Return the fp8 pattern (i32) of a magnitude, as if the exponent had no upper bound."""
+    """Return the fp8 pattern (i32) of the float32 magnitude `size` (i32), as if the exponent had no upper bound."""
     w = emission.writer
     # Normal numbers: round to even at the last bit kept, then adjust the exponent bias.
     kept = rounded_off(w, size, 23 - form.mantissa)
     normal = w.value(f"sub i32 {kept}, {(127 - form.bias) << form.mantissa}")
-    # Below the least normal number a float32 addition rounds: the last bit of the sum is fp8's smallest step.
+    # Subnormal numbers: the float32 addition of a power of two rounds, as the last bit of the sum is fp8's smallest
+    # step.
     step = 1 - form.bias - form.mantissa
     magic = 127 + step + 23 << 23
     number = from_bits(w, size)

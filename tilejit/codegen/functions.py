@@ -1,4 +1,4 @@
-"""Operations as LLVM functions. They use IEEE operations only, so all targets give the same bits."""
+"""Elementwise operations as LLVM functions. They use IEEE operations only, so the bits are the same on all targets."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from .builders import FunctionBuilder, llvm_type
 
 
 def has(op: str, dtype: str) -> bool:
-    """True if kernels call a function for `op` in `dtype` (the name of a type, like "float32")."""
+    """True if `op` is a function for `dtype`, a name like "float32", rather than inline code."""
     code, _ = _code(op, DTYPES[dtype])
     return code is not None and code.called
 
 
 def _code(op: str, dtype: DType) -> tuple[Code | None, DType]:
-    """Return the formula of `op` in a type, and the type of the function's operands."""
     record = ELEMENTWISE[op]
     if dtype.is_half and record.halves is not None:
         return record.halves, float32
@@ -31,7 +30,7 @@ def symbol(op: str, dtype: str) -> str:
 
 @cache
 def definition(op: str, dtype: str) -> str:
-    """Return the function as LLVM text; LLVM's parser declares the intrinsics that it calls."""
+    """Return the function's LLVM text, without declarations of intrinsics, which LLVM's parser adds."""
     operands = ELEMENTWISE[op].operands
     code, computed = _code(op, DTYPES[dtype])
     assert code is not None, f"{op} doesn't compute in {dtype}"

@@ -16,7 +16,7 @@ from .storage import allocations, most_at_once
 #: bytes of local memory that this compiler allows per thread
 _LOCAL_LIMIT = 16 * 1024
 
-#: bytes of local memory per thread in hardware, which spilled registers share.
+#: bytes of local memory per thread in hardware, including spilled registers
 #: source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 _THREAD_LIMIT = 512 * 1024
 
@@ -32,7 +32,7 @@ _NAMED = 5
 def check_shared_memory(
     kernel: Kernel, target: Target, memory: Sequence[MemoryPlacement], buffers: Sequence[Buffer]
 ) -> None:
-    """Raise an error if the buffers need more shared memory than a CTA has. memory: their placements."""
+    """Raise ResourceError if the buffers need more shared memory than a CTA has. memory: their placements."""
     wanted, limit = total(memory, *SHARED), target.shared_bytes
     if wanted <= limit:
         return
@@ -47,7 +47,7 @@ def check_shared_memory(
 
 
 def check_tensor_memory(kernel: Kernel, memory: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -> None:
-    """Raise an error if the buffers need more columns than a CTA has. memory: their placements."""
+    """Raise ResourceError if the buffers need more columns than a CTA has. memory: their placements."""
     columns = total(memory, TMEM)
     if columns <= TMEM_COLUMNS:
         return
@@ -62,16 +62,17 @@ def check_tensor_memory(kernel: Kernel, memory: Sequence[MemoryPlacement], buffe
 
 
 def _largest(placements: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -> list[tuple[Buffer, int]]:
-    """Return the buffers that have these placements with their sizes, the largest first."""
+    """Return the buffers that `placements` names, each with the size of its placement, the largest first."""
     counts = {p.name: p.count for p in placements}
     placed = [(b, counts[b.name]) for b in buffers if b.name in counts]
     return sorted(placed, key=lambda pair: pair[1], reverse=True)
 
 
 def check_local_memory(kernel: Kernel, buffers: Sequence[Buffer], addressed: Collection[str] = ()) -> None:
-    """Raise an error if the local buffers exceed a thread's memory. addressed: those in local memory, by name.
+    """Raise ResourceError if the local buffers need more local memory, or memory and registers, than a thread may have.
 
-    A buffer larger than the limit on local memory counts too, because ptxas would spill it.
+    addressed: names of the buffers in local memory. Buffers larger than `_LOCAL_LIMIT` count as well, because ptxas
+    would spill them.
     """
     local = [(b, b.size_bytes) for b in buffers if b.space == "local"]
     spilled = [b for b, size in local if b.name in addressed or size > _LOCAL_LIMIT]
@@ -97,20 +98,20 @@ def _limit_local(kernel: Kernel, buffers: list[Buffer], memory: str, limit: int)
 
 
 def most_words(kernel: Kernel) -> int:
-    """Return the number of registers that live tiles may take: slightly more than a thread has."""
+    """Return the number of registers that live tiles may take: an eighth more than a thread of the kernel may use."""
     limit = most_of_a_thread(kernel)
     return limit + limit // _TOLERATED
 
 
 def check_registers(kernel: Kernel, addressed: Collection[str]) -> Pressure | None:
-    """Raise an error if the tiles that are live at once need too many registers.
+    """Raise ResourceError if the tiles that are live at once need too many registers.
 
-    kernel: at tile level. addressed: the buffers that live in local memory, by name.
+    kernel: at tile level. addressed: names of the buffers in local memory.
     returns: the point of maximum pressure, or None if all tiles of the kernel fit together.
     """
     limit = most_of_a_thread(kernel)
     local = [b for b in allocations(kernel.body) if b.space == "local" and b.name not in addressed]
-    # a cheap upper bound
+    # a cheap upper bound: as if all tiles were live at once
     if sum(map(words, local)) + OTHER_REGISTERS <= limit:
         return None
     pressure = most_live(kernel.body, addressed)
@@ -130,7 +131,6 @@ def _line(buffer: Buffer) -> str:
 
 
 def _cause(kernel: Kernel, limit: int) -> str:
-    """Return the reason for a limit below the hardware maximum."""
     if limit == MAX_REGISTERS:
         return ""
     if limit > most_registers(kernel.threads, kernel.max_registers):
@@ -141,7 +141,7 @@ def _cause(kernel: Kernel, limit: int) -> str:
 
 
 def _more(kernel: Kernel, pressure: Pressure) -> str:
-    """Return the parts of the hint that would give the tiles more registers."""
+    """Return the part of the hint that lists the changes that would give the tiles more registers, "" if none would."""
     is_for_threads = kernel.threads < MAX_THREADS and pressure.words * kernel.threads <= REGISTERS
     is_asked = most_registers(kernel.threads, None) > most_registers(kernel.threads, kernel.max_registers)
     return ("use more threads, " if is_for_threads else "") + ("raise max_registers, " if is_asked else "")

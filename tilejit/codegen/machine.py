@@ -17,12 +17,12 @@ from .emission import TYPES, Emission, LLVMValue
 from .expressions import evaluate, offset_of
 from .types import pointer_type, register_type
 
-#: the bits of a shared address that are the same in every CTA of a cluster
+#: the bits of a shared address that a matrix descriptor encodes; the others select a CTA of the cluster
 _WITHIN_CTA = 0x3FFFF
 
 
 def instruction(emission: Emission, stmt: Instruction) -> None:
-    """Emit one instruction of the table and store its results to the statement's outputs."""
+    """Emit an instruction, store its results to the statement's outputs, and bind the statement's variable, if any."""
     row = ROWS[stmt.name]
     operands: list[str] = []
     past: dict[int, int] = {}
@@ -66,9 +66,9 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
 def _values(
     emission: Emission, row: Row, stmt: Instruction
 ) -> tuple[tuple[Input, ...], tuple[Vector, ...], list[str]]:
-    """Return an instruction's inputs and outputs that are values, and PTX names of its accumulators.
+    """Return the inputs and outputs that are LLVM values, and the PTX names of accumulators that are named registers.
 
-    A wait doesn't carry named registers: moves from and to them stay after it anyway.
+    An instruction that carries registers, like a wait, omits named ones: moves from and to them stay after it anyway.
     """
     inputs, outputs = stmt.inputs, stmt.outputs
     if row.accumulates:
@@ -83,7 +83,7 @@ def _values(
 
 
 def _carried(operand: Operand, vector: Vector) -> Operand:
-    """Return the operand for a vector's registers in an instruction that carries them: floats stay floats."""
+    """Return the operand for a vector's registers in a row that carries registers: `operand`, as float for float32."""
     return _as_floats(operand) if vector.buffer.dtype == float32 else operand
 
 
@@ -93,11 +93,11 @@ def _as_floats(operand: Operand) -> Operand:
 
 
 def _descriptor(emission: Emission, descriptor: Descriptor, starts: dict[str, str]) -> str:
-    """Return a descriptor as a shared base plus a constant.
+    """Return a matrix descriptor: the encoded start address plus a constant.
 
-    starts: the bases of this instruction's descriptors. Each is copied opaquely, or LLVM would keep the sums live
-    across iterations. wgmma takes descriptors from uniform registers, where an addition is free; a sum kept in ordinary
-    registers takes two of them, and moves. The loop of attention needs 16 fewer registers.
+    starts: encoded start address -> its opaque copy, for the descriptors of one instruction. Without the copies LLVM
+    would keep the sums live across iterations, each in two registers, and ptxas would move them to the uniform
+    registers that wgmma reads; computing a sum there is free. The copies save 16 registers in the loop of attention.
     """
     w = emission.writer
     address, past = shared_address(emission, descriptor.place)
@@ -115,16 +115,14 @@ def _signed(bits: int) -> int:
 
 
 def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> list[str]:
-    """Return a local vector's registers, or the address of another vector.
-
-    In tensor memory an offset counts 32-bit columns, and 65536 per lane.
-    """
+    """Return the registers of a local vector, or the address of a vector in another memory space, as LLVM values."""
     w = emission.writer
     run = memory.run_of(emission, vector)
     if run is not None:
         held = [w.read(word, run.kind) for word in run.words]
         return memory.regrouped(emission, held, (run.kind, run.bits), _type_and_bits(operand.register))
     if vector.buffer.space == "tmem":
+        # the unit of the offset is a 32-bit column; 65536 is the next lane
         column = cast(emission, evaluate(emission, vector.offset), int32)
         return [w.value(f"add i32 {emission.base(vector.buffer)}, {column.text}")]
     offset = offset_of(emission, vector.offset)
@@ -138,15 +136,15 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
 
 @cache
 def _type_and_bits(register: Register) -> tuple[str, int]:
-    """Return the LLVM type of registers, and their size in a tile in bits: a predicate is a byte there."""
+    """Return the LLVM type of a register, and the bits that it takes in a tile, where a predicate is a byte."""
     return TYPES[register.constraint], register.bits
 
 
 def shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:
-    """Return a 32-bit shared address, and a byte offset to add to it.
+    """Return the run-time part of a vector's 32-bit shared address, and the byte offset to add to it.
 
-    The iterations of an unrolled loop share the address. It is computed in 32 bits; a 64-bit pointer would cost two
-    additions and a truncation.
+    The iterations of an unrolled loop share the run-time part. It is computed in 32 bits; a 64-bit pointer would cost
+    two additions and a truncation.
     """
     offset, base = offset_of(emission, vector.offset), emission.number(vector.buffer)
     if offset.part is not None:
@@ -161,7 +159,7 @@ def _add_offset(emission: Emission, buffer: Buffer, base: str, offset: LLVMValue
 
 
 def view(emission: Emission, stmt: BufferView) -> None:
-    """Emit the start address of a view, unless it equals that of its base."""
+    """Emit the start address of a view, in the forms that are used, unless the view starts where its base does."""
     buffer, base = stmt.buffer, stmt.buffer.base
     if buffer.offset is None or base is None:
         return
@@ -174,7 +172,7 @@ def view(emission: Emission, stmt: BufferView) -> None:
 
 
 def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
-    """Convert a scalar to the type of an operand's register: its bits, zero-extended."""
+    """Return a scalar in the type of an operand's register: its bits, zero-extended if the register is wider."""
     kind, width = _type_and_bits(operand.register)
     if register_type(value.dtype) == kind:
         return value.text
@@ -187,7 +185,6 @@ def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
 def _store_results(
     emission: Emission, outputs: Sequence[Vector], registers: tuple[Operand, ...], results: list[str]
 ) -> int:
-    """Store results, which the operands `registers` describe, to the outputs and return how many were consumed."""
     w = emission.writer
     at = 0
     for vector in outputs:
@@ -209,7 +206,7 @@ def _store_results(
 
 
 def _words(emission: Emission, value: LLVMValue, operand: Operand) -> list[str]:
-    """Split the bits of a scalar into registers, or zero-extend them if they don't fill one."""
+    """Return the bits of a scalar in registers of an operand: split over several, or zero-extended to fill one."""
     kind, width = _type_and_bits(operand.register)
     bits = value.dtype.bits
     if bits <= width:
@@ -219,7 +216,7 @@ def _words(emission: Emission, value: LLVMValue, operand: Operand) -> list[str]:
 
 
 def _joined(emission: Emission, words: list[str], operand: Operand, dtype: DType) -> str:
-    """Combine registers into a value: the inverse of `_words`, or a predicate."""
+    """Return the value of type `dtype` that registers hold: the inverse of `_words`, or a predicate unchanged."""
     w, (kind, width) = emission.writer, _type_and_bits(operand.register)
     if operand.kind is Kind.PREDICATE:
         return words[0]

@@ -7,7 +7,7 @@ words, whose size depends on the sizes of the elements and of the vector:
     smaller, 4 bytes or more     words of 32 bits     16 bytes are ld.global.v4.b32
     2 bytes or 1 in all          one word of 16 or 8 bits
 
-A local buffer lives in a thread's registers, if `emission.registers` has it, or in addressable local memory.
+A local buffer lives in a thread's registers if `emission.registers` contains it, otherwise in local memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .emission import Emission, LLVMValue, OffsetParts
 from .registers import Registers, Word, WordRun
 from .types import bits_of, memory_type, pointer_type, register_type
 
-#: the widest access of local memory, which is the alignment of its buffers
+#: size of the widest access to local memory, and alignment of the buffers in it
 WIDEST_BYTES = WIDEST_BITS // 8
 
 
@@ -44,7 +44,7 @@ class WordFormat(NamedTuple):
 
 @cache
 def words_of(dtype: DType, width: int) -> WordFormat:
-    """Return the words that a vector of `width` elements is moved as."""
+    """Return the words that a vector of `width` elements is moved as. raises: ValueError if it doesn't fill them."""
     total = width * dtype.bits
     bits = 64 if dtype.bits == 64 else min(total, 32)
     if total % bits:
@@ -60,26 +60,26 @@ def address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[st
     pointer = pointer_type(buffer.space)
     place, past = _place(emission, buffer, offset, pointer, emission.base(buffer))
     if buffer.space == "local" and past:
-        # LLVM folds the constant into an access of the same block; shared between blocks it would remain an addition
+        # not shared: LLVM folds the constant into an access of the same block; between blocks it would remain an
+        # addition
         return pointer, emission.writer.fresh(f"getelementptr i8, {pointer} {place}, i64 {past}")
     return pointer, _past(emission, pointer, place, past)
 
 
 def locate(emission: Emission, buffer: Buffer, offset: OffsetParts) -> None:
-    """Emit the run-time part of an address, so that later blocks can share it."""
+    """Emit the run-time part of an address that isn't in local memory, so that later blocks can share it."""
     if buffer.space != "local":
         _place(emission, buffer, offset, pointer_type(buffer.space), emission.base(buffer))
 
 
 def _place(emission: Emission, buffer: Buffer, offset: OffsetParts, pointer: str, base: str) -> tuple[str, int]:
-    """Return the run-time part of an address, and the bytes from there to the element."""
     if offset.part is not None:
         base = element_address(emission, buffer, pointer, base, offset.part)
     return base, offset.past * buffer.dtype.bytes
 
 
 def element_address(emission: Emission, buffer: Buffer, pointer: str, base: str, offset: LLVMValue) -> str:
-    """Return the address `offset` elements past a base."""
+    """Return the address of the element at `offset` from the address `base`."""
     index = f"i{offset.dtype.bits} {offset.text}"
     return emission.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")
 
@@ -88,14 +88,14 @@ def _past(emission: Emission, pointer: str, place: str, count: int) -> str:
     return emission.writer.value(f"getelementptr i8, {pointer} {place}, i64 {count}") if count else place
 
 
-#: memory model scopes -> LLVM
+#: scope of the memory model -> `syncscope` of LLVM, whose default is the system
 _SCOPES = {
     "cta": 'syncscope("block") ', "cluster": 'syncscope("cluster") ', "gpu": 'syncscope("device") ', "sys": "",
 }
 
 
 def _ordered(order: str) -> tuple[str, str]:
-    """Return the qualifiers of `load` or `store`: after the opcode, and after the pointer."""
+    """Return the text that a memory order adds to `load` or `store`: after the opcode, and after the pointer."""
     if order in ("", "volatile"):
         return (" volatile" if order else ""), ""
     kind, scope = order.split(".")
@@ -104,7 +104,7 @@ def _ordered(order: str) -> tuple[str, str]:
 
 
 def load(emission: Emission, buffer: Buffer, offset: OffsetParts, order: str = "") -> LLVMValue:
-    """Load the element at `offset`. order: one of `ORDERS["load"]`."""
+    """Return the element at `offset`. order: one of `ORDERS["load"]`."""
     kind = memory_type(buffer.dtype)
     registers = emission.registers.get(buffer.root.name)
     if registers is not None:
@@ -165,7 +165,6 @@ def _write_registers(
 
 
 def _registers(buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat) -> list[Word] | None:
-    """Return the registers that hold a vector's words, or None if a word isn't a whole register."""
     assert offset.part is None, "verified: offsets in registers are constants"
     if words.bits != registers.bits:
         return None
@@ -174,10 +173,7 @@ def _registers(buffer: Buffer, registers: Registers, offset: OffsetParts, words:
 
 
 def run_of(emission: Emission, vector: Vector) -> WordRun | None:
-    """Return the registers of a vector, or None if it is in memory or a word of it isn't a whole register.
-
-    Cached, because unrolled iterations repeat the same vectors.
-    """
+    """Return the registers of a vector, or None if it is in memory or a word of it isn't a whole register. Cached."""
     at = vector.offset
     if not isinstance(at, Const):
         return None
@@ -198,7 +194,7 @@ def _run(emission: Emission, buffer: Buffer, first: int, width: int) -> WordRun 
 
 
 def names_of(emission: Emission, vectors: Sequence[Vector]) -> list[str]:
-    """Return the PTX names of the registers of some vectors of one buffer; empty if they have no names."""
+    """Return the PTX names of the registers of `vectors`, all of one buffer, or [] if these have no names."""
     names: list[str] = []
     for vector in vectors:
         run = run_of(emission, vector)
@@ -212,7 +208,7 @@ def names_of(emission: Emission, vectors: Sequence[Vector]) -> list[str]:
 def _parts(
     buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat
 ) -> tuple[int, WordFormat]:
-    """Return the register parts of a vector: the index of the first one, and their format."""
+    """Return the index, in the buffer, of the first of the register parts that make up a vector, and their format."""
     begin = offset.past * buffer.dtype.bits
     bits = gcd(begin, words.bits, registers.bits)
     kind = words.word if bits == words.bits else f"i{bits}"
@@ -220,7 +216,7 @@ def _parts(
 
 
 def _read_part(emission: Emission, registers: Registers, number: int, part: WordFormat) -> str:
-    """Read a whole register or a part of one, as a component of a vector, which becomes one `mov`.
+    """Return part `number` of a buffer: a register, or a component of a register as a vector, which becomes one `mov`.
 
         32-bit register, float16 as <2 x half>:   | component 1 | component 0 |
                                                   31           16             0
@@ -244,17 +240,17 @@ def _write_part(emission: Emission, registers: Registers, number: int, part: Wor
 
 
 class Guard(NamedTuple):
-    """The predicate of a global access, an LLVM value. otherwise: each loaded word if the predicate is false."""
+    """The predicate of a global access, an LLVM value. otherwise: the value of a loaded word if it is false."""
 
     predicate: str
     otherwise: str = ""
 
 
 def takes_guard(emission: Emission, move: Move) -> bool:
-    """True if a predicated move between registers and global memory should be a predicated access, not a branch.
+    """True if a predicated move should be a predicated access to global memory, from or to registers, not a branch.
 
-    A load qualifies only if its registers are later copied to memory: ptxas would delay a load whose values are used in
-    computations, which makes `examples/bias_gelu.py` 3 % slower.
+    A load must have a value for a false predicate, and a move must copy its registers to memory: ptxas would delay
+    a load whose values are used in computations, which makes `examples/bias_gelu.py` 3 % slower.
     """
     place = move.memory
     if place.buffer.space != "global" or move.order:
@@ -269,7 +265,7 @@ def read(
     emission: Emission, vector: Vector, offset: OffsetParts, words: WordFormat, order: str = "", cache: str = "",
     guard: Guard | None = None,
 ) -> list[str]:
-    """Return the words of a vector at `offset`, read by one memory access or from registers.
+    """Return the words of a vector at `offset`, from registers or loaded by as few accesses as its alignment allows.
 
     order: one of `ORDERS["move"]`. cache: the cache policy of a global access; ordered accesses ignore it. guard: only
     for moves for which `takes_guard` is true.
@@ -300,7 +296,7 @@ def write(
     emission: Emission, vector: Vector, offset: OffsetParts, words: WordFormat, values: list[str], order: str = "",
     cache: str = "", guard: Guard | None = None,
 ) -> None:
-    """Write the words of a vector at `offset` by one memory access, or to registers; see `read`."""
+    """Write the words of a vector at `offset` to registers or memory; the inverse of `read`, with its parameters."""
     w, buffer = emission.writer, vector.buffer
     registers = emission.registers.get(buffer.root.name)
     if registers is not None:
@@ -324,7 +320,7 @@ def write(
 def _read_by_row(
     emission: Emission, buffer: Buffer, offset: OffsetParts, words: WordFormat, cache: str, guard: Guard | None
 ) -> list[str]:
-    """Read a vector in global memory by an instruction that LLVM doesn't generate."""
+    """Return the words of a vector in global memory, loaded by instructions that LLVM doesn't select."""
     form = _form(emission, words, cache, guard)
     row, values = LOAD.row(form), list[str]()
     guarded = () if guard is None else (guard.predicate,)
@@ -350,21 +346,20 @@ def _write_by_row(
 
 
 def _form(emission: Emission, words: WordFormat, cache: str, guard: Guard | None) -> GlobalAccess:
-    """Return the format of one access: all of the words, or as many as the widest access takes."""
+    """Return the form of one access: to all of the words, or to as many as the widest access moves."""
     widest = 2 * WIDEST_BITS if not cache and emission.has(GLOBAL_256) else WIDEST_BITS
     number = min(words.number, widest // words.bits)
     return GlobalAccess(words.bits, number, not words.word.startswith("i"), cache, guarded=guard is not None)
 
 
 def _as_registers(emission: Emission, words: WordFormat, values: list[str]) -> list[str]:
-    """Extend words to registers, which have at least 16 bits."""
     if words.bits > 8:
         return values
     return [emission.writer.value(f"zext {words.word} {value} to i16") for value in values]
 
 
 def global_address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[str, int]:
-    """Return a global address as a number, and the bytes from there to the element, as `machine` takes them."""
+    """Return the run-time part of an element's global address as an i64, and the byte offset to add to it."""
     pointer = pointer_type(buffer.space)
     place, past = _place(emission, buffer, offset, pointer, emission.base(buffer))
     return emission.writer.value(f"ptrtoint {pointer} {place} to i64"), past
@@ -377,8 +372,7 @@ def _further(buffer: Buffer, offset: OffsetParts, bits: int) -> OffsetParts:
 def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[WordFormat, int]:
     """Return the words that one access moves, and its alignment in bytes.
 
-    An access moves the whole vector, except in local memory: a vector that was planned for registers may begin at any
-    of them, so it may not be aligned to its size.
+    It moves the whole vector, except in local memory, where vectors may not be aligned to their size.
     """
     if vector.buffer.space != "local":
         return words, _access_bytes(emission, vector.buffer, words)
@@ -389,7 +383,10 @@ def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[Word
 
 
 def _access_bytes(emission: Emission, buffer: Buffer, words: WordFormat) -> int:
-    """Return the size of an access in bytes, which is its alignment too; record its PTX version."""
+    """Return the size of an access in bytes, which is also its alignment, and record the use of 32-byte accesses.
+
+    raises: ValueError if the size isn't a power of two.
+    """
     size = words.bits * words.number // 8
     if size & (size - 1):
         raise ValueError(f"no access of {buffer.name} moves {size} bytes at once")
@@ -403,7 +400,7 @@ def splat(emission: Emission, value: LLVMValue, words: WordFormat) -> str:
     dtype = value.dtype
     if dtype.bits == words.bits and register_type(dtype) == words.word:
         return value.text
-    # bit 0 of each element
+    # has bit 0 of each element set
     ones = ((1 << words.bits) - 1) // ((1 << dtype.bits) - 1)
     if value.const is not None:
         return str(bits_of(value.const) * ones)
@@ -425,7 +422,7 @@ def as_bits(emission: Emission, value: LLVMValue) -> str:
 
 
 def regrouped(emission: Emission, values: list[str], source: tuple[str, int], target: tuple[str, int]) -> list[str]:
-    """Return the same bits in registers of another type and size. source, target: (LLVM type, bits)."""
+    """Return the bits of `values` in registers of another type and size. source, target: (LLVM type, bits)."""
     w = emission.writer
     (kind, bits), (to, to_bits) = source, target
     if kind == to:

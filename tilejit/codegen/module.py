@@ -45,13 +45,10 @@ class Generated:
     entry: str
     #: column c of a `.loc` (1-based) refers to spans[c - 1]
     spans: tuple[Span, ...]
-    #: the layout of shared memory
     shared_map: tuple[SharedPlace, ...]
     #: code c of an assertion record refers to assertions[c - 1]
     assertions: tuple[Assert, ...]
-    #: specials that the kernel reads
     specials: frozenset[str]
-    #: milliseconds by stage
     timings: dict[str, float]
 
 
@@ -59,7 +56,7 @@ def generate(kernel: Kernel, target: Target) -> Generated:
     """Compile a kernel at lane level whose buffers have been placed.
 
     raises: KernelTypeError for an operation without an implementation, DispatchError for an instruction that the target
-    doesn't have.
+    doesn't have, DeviceError if LLVM can't be used.
     """
     began = time.perf_counter()
     buffers = tuple(storage.allocations(kernel.body))
@@ -90,7 +87,7 @@ def _shared_map(kernel: Kernel, buffers: tuple[Buffer, ...]) -> tuple[SharedPlac
 
 
 def version(emission: Emission) -> tuple[int, int]:
-    """Return the lowest PTX version that the target and the instructions used allow."""
+    """Return the lowest PTX version, at least 6.3, that has the target and all instructions used."""
     return max(emission.target.ptx, *(instruction.ptx for instruction in emission.used), (6, 3))
 
 
@@ -129,15 +126,12 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], entry: str) -> str:
 
 
 def _passes(emission: Emission) -> FrontPasses:
-    """Return the passes that might change the module.
-
-    Of the examples' 69 kernels, 39 need no pass and 18 only the inliner; their SASS is as long as with all passes.
-    """
+    """Return the passes that may improve the module: none for 39 of the examples' 69 kernels, the inliner for 18."""
     return FrontPasses(bool(emission.functions), emission.writer.foldable or emission.tests_first)
 
 
 def _body(emission: Emission) -> list[str]:
-    """Emit the statements and return the definitions of shared memory that they need."""
+    """Emit the kernel's body and return the definitions of shared variables that it needs for tensor memory."""
     barriers.set_up(emission)
     if not within(emission.kernel.memory, TMEM):
         block(emission, emission.kernel.body, is_last=True)
@@ -182,7 +176,7 @@ def _bind_parameters(emission: Emission) -> None:
 
 
 def _parameters(emission: Emission) -> str:
-    """Return the parameter list. It depends on the body, which must have been emitted."""
+    """Return the parameter list. The body must have been emitted: its loads determine the attributes of pointers."""
     texts: list[str] = []
     for number, param in enumerate(emission.kernel.params):
         match param:
@@ -201,39 +195,33 @@ def _parameters(emission: Emission) -> str:
     return ", ".join(texts)
 
 
-
-
-
 def _pointer_attributes(buffer: Buffer, constant: bool) -> str:
     """Return the attributes of a pointer: its alignment, and `noalias` if no thread writes the array.
 
-    `readonly` is omitted on purpose. With it LLVM emits `ld.global.nc`, and ptxas moves those loads past barriers to
-    their uses. A row that layernorm's backward pass prefetches before its sums then arrived too late: with 8,192
-    columns it reached 0.87 of a copy's speed, and 0.94 with plain loads. `readonly` made no kernel faster.
-    constant: the array doesn't change while the kernel runs, because the kernel never writes it, no other argument
-    overlaps it, and no load of it is ordered. On a written array `noalias` would be wrong even without overlap: LLVM
-    assumes that no other thread writes it, and reuses values that were loaded before a barrier.
+    On a written array `noalias` would be wrong even without overlap: LLVM assumes that no other thread writes it, and
+    reuses values that were loaded before a barrier. `readonly` is omitted because LLVM would emit `ld.global.nc`, and
+    ptxas moves such loads past barriers to their uses. That slows down layernorm's backward pass, which prefetches
+    a row: at 8,192 columns, to 0.87 of a copy's speed from 0.94. `readonly` made no kernel faster.
     """
     align = f"align {buffer.align} "
     return f"noalias {align}" if constant else align
 
 
 def _registers(buffer: Buffer) -> Registers:
-    """Return the registers that hold a thread's part of a local buffer."""
     size = buffer.size_bytes
     # a lone 16-bit value gets a 16-bit register, which needs no packing
     bits = 16 if size == 2 else max(buffer.dtype.bits, 32)
     narrow = buffer.dtype.bits < bits
     words, kind = -(-size * 8 // bits), f"i{bits}" if narrow else register_type(buffer.dtype)
-    # padding may never be written, but computations include it like the other elements
+    # elements of padding may never be written, but computations read them like the others
     return Registers(words, bits, kind, zeroed=bool(buffer.slots))
 
 
 def _name_sums(emission: Emission) -> None:
-    """Name the registers that instructions accumulate into, if each word is a whole register.
+    """Give PTX names to the registers of the buffers that instructions accumulate into.
 
-    Buffers that an asynchronous instruction also fills stay unnamed: a move before the wait would read a stale
-    register.
+    Buffers of which a word isn't a whole register stay unnamed, as do those that asynchronous instructions also fill:
+    a move before the wait would read a stale register.
     """
     sums = storage.sums(emission.kernel.body)
     others = {vector.buffer.root.name for vector in sums if memory.run_of(emission, vector) is None}

@@ -24,7 +24,7 @@ from .types import register_type
 def operation(
     emission: Emission, name: str, dtype: DType, args: Sequence[str], proved: bool = False, span: Span | None = None
 ) -> LLVMValue:
-    """Emit the operation `name` on values of type `dtype`, which is also the type it computes in.
+    """Emit the operation `name` on values of type `dtype` and return the result.
 
     args: LLVM values, conditions first. proved: see `ScalarBuilder`.
     raises: KernelTypeError if the operation isn't defined for the type.
@@ -65,11 +65,10 @@ def _computed(
 
 
 class OneInstruction(NamedTuple):
-    """An operation that is a single instruction for all arguments."""
+    """The instruction of an operation that is a single instruction for all arguments."""
 
-    #: the instruction, with `{0}` and `{1}` for the arguments
+    #: the text of the instruction, with `{0}`, `{1}`, … for the arguments
     form: str
-    #: the type of the result
     dtype: DType
     #: the declaration of the intrinsic that it calls, or ""
     declaration: str
@@ -84,7 +83,6 @@ def one_instruction(name: str, dtype: DType, proved: bool) -> OneInstruction | N
 
 @cache
 def _one_instruction(record: Elementwise, dtype: DType, proved: bool) -> OneInstruction | None:
-    """Cached, because most operations are index arithmetic, which then needs no builder."""
     code = record.code(dtype)
     if code is None or code.called or code.shortcut is not None:
         return None
@@ -95,17 +93,14 @@ def _one_instruction(record: Elementwise, dtype: DType, proved: bool) -> OneInst
 
 
 def _call(emission: Emission, name: str, dtype: DType, computed: DType, args: Sequence[str]) -> LLVMValue:
-    """Call the function of the operation `name` for `dtype`, on values of the type in which it computes."""
+    """Emit a call of the function of operation `name` for `dtype`. computed: the type of its arguments and result."""
     emission.functions[name, dtype.name] = None
     kind = register_type(computed)
     return LLVMValue(emission.writer.call(kind, symbol(name, dtype.name), *((kind, a) for a in args)), computed)
 
 
 def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str]) -> LLVMValue:
-    """Emit an operation on float16 or bfloat16 in float32.
-
-    An exact operation returns one of its operands, so its result needs no rounding.
-    """
+    """Emit an operation on float16 or bfloat16 that computes in float32, and return the rounded result."""
     wide = [cast(emission, LLVMValue(a, dtype), float32).text for a in args]
     if record.halves is not None:
         return cast(emission, _call(emission, record.name, dtype, float32, wide), dtype)
@@ -113,6 +108,7 @@ def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType
     if result.dtype == bool_:
         return result
     if dtype.name == "bfloat16" and record.kind == "exact":
+        # the lower half is zero
         bits = emission.writer.value(f"bitcast float {result.text} to i32")
         high = emission.writer.value(f"lshr i32 {bits}, 16")
         return LLVMValue(emission.writer.value(f"trunc i32 {high} to i16"), dtype)

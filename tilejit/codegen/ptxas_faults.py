@@ -1,6 +1,6 @@
 """Faults of ptxas, and PTX that avoids them.
 
-A driver contains its own version of ptxas, and any version may compile saved PTX. So emission always avoids all faults.
+A driver contains its own version of ptxas, and any version may compile saved PTX. So generated PTX avoids all faults.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..dataclass import dataclass
 class PtxasFault:
     """A fault of ptxas.
 
-    provoked_by: the PTX that shows it. versions: the affected ones among those that were tried. evidence: machine code
-    that proves it. avoided_by: what emission does instead, and where. cost: in machine instructions.
+    provoked_by: the PTX that shows it. versions: those that were tried, wrong or right. evidence: machine code that
+    proves it. avoided_by: the code that is generated instead, and where. cost: in machine instructions.
     """
 
     name: str
@@ -34,10 +34,10 @@ FAULTS = (
         name="three_way_maximum",
         provoked_by=(
             "max(max(a, -b), c) of s32 or s16, or the same with min, where nothing else uses the inner result. ptxas "
-            "drops the negation of the operand that it makes the inner one's second: a uniform register, if there is "
-            "one. -b may be a neg, a difference from zero or a product with -1. The zero, or the inner maximum, may "
-            "come from an earlier iteration of a loop that ptxas unrolls. Not affected: unsigned types, a maximum of a "
-            "minimum, and operands such as a - b, ~b, |b| and int32(-b)."
+            "drops the negation of the operand that becomes the second of the inner maximum: a uniform register, if "
+            "there is one. -b may be a neg, a difference from zero or a product with -1. The zero, or the inner "
+            "maximum, may come from an earlier iteration of a loop that ptxas unrolls. Not affected: unsigned types, a "
+            "maximum of a minimum, and operands such as a - b, ~b, |b| and int32(-b)."
         ),
         versions="wrong: 12.6 to 13.3; right: 13.4, 13.5",
         evidence="sm_90 and sm_100: VIMNMX3 R5, R5, R4, R6, !PT without the IADD3 R4, -R4, RZ, RZ before it",
@@ -84,12 +84,12 @@ _INSTRUCTION = re.compile(
     r"\s+(%\w+|\{[^}\n]*\}), ([^;\n]+);"
 )
 _NEGATION = re.compile(r"\b(?:neg|abs)\.s16\s")
-#: instructions that depend on the sign of operands of 16 bits
+#: instructions that read 16-bit operands as signed numbers
 _SIGNED_USE = re.compile(
     r"\b(?:cvt\.s(?:32|64)|setp\.\w+|shr|div|rem|max|min|abs|(?:mul|mad)\.(?:wide|hi))\.s16\s+([^;{\n]+);"
 )
 _HALVES = re.compile(r"\bmov\.b32\s+\{(%?\w+), (%?\w+)\}, (%r\d+);")
-#: arithmetic on integers of 16 bits
+#: arithmetic on 16-bit integers
 _INTEGER = re.compile(r"(?:\.[su]16|\b(?:shl|and|or|xor|not|setp\.\w+)\.b16)\s+%\w+, ([^;\n]+);")
 _RESULTS = re.compile(r"\b[a-z][\w.:]*\s+(\{[^}\n]*\}|%\w+)[,|]")
 _PREDICATE = re.compile(r"@!?%\w+\s+$")
@@ -105,20 +105,19 @@ class _Instruction(NamedTuple):
     span: tuple[int, int]
 
     def is_copy(self) -> bool:
-        """True also if the instruction packs or unpacks a register."""
+        """True for mov, including one that packs or unpacks a register, and for selp."""
         return self.operation in ("mov", "selp")
 
     def keeps_halves(self) -> bool:
-        """True for copies, and for conversions of registers of 32 bits to fewer."""
         return self.is_copy() or (self.operation, self.kind) == ("cvt", "u32")
 
     def keeps_constant(self) -> bool:
-        """True if ptxas knows the result wherever it knows the registers among the operands."""
+        """True if ptxas may know the result because it knows a register operand."""
         return self.operation in ("mov", "cvt") or any(not operand.startswith("%") for operand in self.operands)
 
 
 class _Program:
-    """A kernel's instructions, for tracing values to their sources. by_result: those that may define a register."""
+    """A kernel's instructions. by_result: register -> the instructions that may define it."""
 
     def __init__(self, ptx: str) -> None:
         self.by_result: dict[str, list[_Instruction]] = defaultdict(list)
@@ -128,7 +127,7 @@ class _Program:
                 self.by_result[result].append(_Instruction(found[1], found[2], result, operands, found.span()))
 
     def inner_extrema(self) -> Iterator[_Instruction]:
-        """Yield each signed maximum that is an operand of another one, or of itself in a loop; minima likewise."""
+        """Yield the signed maxima that are operands of a maximum, in a loop even of themselves, and likewise minima."""
         for outer in [i for instructions in self.by_result.values() for i in instructions]:
             if outer[:2] in {("max", "s32"), ("max", "s16"), ("min", "s32"), ("min", "s16")}:
                 yield from (i for i in self.sources(outer.operands, _Instruction.is_copy) if i[:2] == outer[:2])
@@ -138,12 +137,11 @@ class _Program:
         return any(self._negates(i) for i in self.sources([operand], self._keeps_negation))
 
     def sources(self, registers: Iterable[str], passes: Callable[[_Instruction], bool]) -> Iterator[_Instruction]:
-        """Yield the instructions that may define registers, directly or through those that `passes` accepts."""
         for register in self.origins(registers, passes):
             yield from self.by_result.get(register, ())
 
     def origins(self, registers: Iterable[str], passes: Callable[[_Instruction], bool]) -> list[str]:
-        """Return registers, and those from which they get their values through instructions that `passes` accepts."""
+        """Return `registers` and, transitively, the operands of instructions that define them and `passes` accepts."""
         reached = list(registers)
         seen = set(reached)
         for register in reached:
@@ -171,7 +169,7 @@ class _Program:
                 return False
 
     def _may_be_constant(self, operand: str, number: str) -> bool:
-        """True if an operand is `number`, or a register that ptxas may know in some iteration of a loop."""
+        """True if an operand is the literal `number`, or a register that ptxas may know in some iteration of a loop."""
         if not operand.startswith("%"):
             return operand == number
         sources = self.sources([operand], _Instruction.keeps_constant)
@@ -179,7 +177,7 @@ class _Program:
 
 
 def without_faults(ptx: str) -> str:
-    """Return equivalent PTX of one kernel that provokes none of the faults that can be recognized in its text."""
+    """Return the PTX of one kernel, rewritten so that it provokes none of the faults that its text can show."""
     if _NEGATION.search(ptx) is not None:
         ptx = _with_extensions(ptx)
     if _EXTREMUM.search(ptx) is not None:
@@ -240,10 +238,7 @@ def _with_shifted_halves(ptx: str) -> str:
 
 
 def _rewritten(ptx: str, changes: dict[tuple[int, int], list[str]], registers: dict[str, str]) -> str:
-    """Return PTX in which other lines replace the instructions at some spans, under the same predicates.
-
-    registers: the new registers that these lines may use, and their types.
-    """
+    """Return PTX with the instructions at spans replaced by other lines. registers: new register -> type."""
     used = {register for lines in changes.values() for line in lines for register in registers if register in line}
     # from the last to the first, so that positions in the text remain valid
     for start, end in sorted(changes, reverse=True):

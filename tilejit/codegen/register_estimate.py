@@ -14,11 +14,11 @@ OTHER_REGISTERS = 16
 
 
 def estimate(kernel: Kernel, pressure: Pressure | None) -> Usage:
-    """Estimate the register usage from the local tiles. pressure: None if all tiles fit.
+    """Return an estimate of the register usage. pressure: the result of `check_registers`.
 
-    Registers: the peak of the tiles' live ranges at lane level, each from its first to its last use. This tends to
-    overestimate; ptxas uses about as many if available, to keep loads in flight. Spills: the excess at the point of
-    maximum pressure.
+    Registers: the tiles that are live at once at lane level, each from its first to its last use. These are more than
+    the kernel needs, but ptxas uses about as many if available, to keep loads in flight. Spills: the excess over the
+    limit at the point of maximum pressure.
     """
     limit = most_of_a_thread(kernel)
     tiles = most_at_once(kernel.body)

@@ -18,8 +18,6 @@ _RECORDED = {"thread": "thread_id", "cta_x": "cta_id.0", "cta_y": "cta_id.1", "c
 
 
 class _PrintfArgument(NamedTuple):
-    """A variadic argument: its conversion specifier, LLVM type, value, and size in bytes."""
-
     conversion: str
     kind: str
     text: str
@@ -56,7 +54,7 @@ def _argument(emission: Emission, value: LLVMValue) -> _PrintfArgument:
 
 
 def _argument_block(emission: Emission, arguments: list[_PrintfArgument]) -> str:
-    """Store the arguments for `vprintf`, each aligned to its size, and return their address."""
+    """Store the arguments for `vprintf`, each aligned to its size, and return their address, null if there are none."""
     if not arguments:
         return "null"
     w = emission.writer
@@ -79,21 +77,19 @@ def _string(emission: Emission, text: str) -> str:
 
 
 def some_thread_failed(emission: Emission) -> str:
-    """Emit a test for a failed assertion, in this launch or in one whose failure is still unreported.
-
-    The record begins with the assertion's code, which is 0 until one fails.
-    """
+    """Return an i1 that is true if an assertion has failed, in this launch or in one whose failure is unreported."""
     w = emission.writer
     code = w.value(f"load volatile i32, ptr addrspace(1) {emission.record}, align 4")
     return w.value(f"icmp ne i32 {code}, 0")
 
 
 def assertion(emission: Emission, stmt: Assert) -> None:
-    """Emit an assertion that ends the thread on failure; the first such thread of a launch writes the record.
+    """Emit an assertion that ends the thread on failure; the first thread to fail writes the record.
 
-    A trap would instead destroy the CUDA context. Barriers of a CTA, warp or cluster don't wait for threads that have
-    ended, and waiters at an mbarrier read the record (`barriers.wait`). But waiters at barriers of warpgroups or of the
-    grid, at named barriers and for flags don't read it: such a launch may never end, and then no record is read.
+    Nothing is emitted if assertions are not compiled in. A trap would destroy the CUDA context. Barriers of a CTA, warp
+    or cluster don't wait for threads that have ended, and threads that wait at an mbarrier read the record
+    (`barriers.wait`). But those that wait at a barrier of a warpgroup or of the grid, at a named barrier or for a flag
+    don't: such a launch may never end, and then the host never reads the record.
     """
     if emission.record is None:
         return

@@ -45,10 +45,7 @@ from .writer import Join
 
 
 def block(emission: Emission, body: Sequence[Stmt], is_last: bool = False) -> None:
-    """Emit statements up to the first that ends the block; the rest is unreachable.
-
-    is_last: these are the last statements of the kernel.
-    """
+    """Emit statements up to the first that ends the block. is_last: they are the last statements of the kernel."""
     w = emission.writer
     before, span = w.at(None), None
     last = len(body) if is_last else 0
@@ -57,7 +54,7 @@ def block(emission: Emission, body: Sequence[Stmt], is_last: bool = False) -> No
             break
         emission.is_last = number == last
         if stmt.span is not span:
-            # unrolled iterations share the span of one statement
+            # tested by identity, because the statements of unrolled iterations share spans
             span = stmt.span
             if span is None:
                 w.restore(before)
@@ -106,14 +103,17 @@ def _if(emission: Emission, stmt: If) -> None:
 
 
 def _for(emission: Emission, stmt: For) -> None:
-    """Emit a counted loop. The test follows each iteration; another precedes the loop if there may be no iteration."""
+    """Emit a counted loop, with a test before the loop if there may be no iteration, and one after each iteration.
+
+    If the body begins with another test for the end, a single test precedes each iteration instead.
+    """
     assert not stmt.unrolled, "unrolled loops have been expanded"
     w = emission.writer
-    # PTX computes in at least 32 bits
+    # arithmetic of fewer bits takes more instructions
     dtype = stmt.var.dtype if stmt.var.dtype.bits >= 32 else int32
     start, stop, step = [cast(emission, evaluate(emission, e), dtype).text for e in (stmt.start, stmt.stop, stmt.step)]
     control = counted(w, stmt, dtype, start, stop, step, emission.kernel.threads)
-    # LLVM merges two tests that follow each other and rotates the loop
+    # LLVM merges the test with the one at the start of the body, and rotates the loop
     tests_first = control.stays_inside and _tests_first(stmt.body)
     index, after = Word(control.kind), w.join("endfor", emission.is_last)
     if control.has_one and not tests_first:
@@ -143,7 +143,6 @@ def _for(emission: Emission, stmt: For) -> None:
 
 
 def _loop_body(emission: Emission, body: Sequence[Stmt], again: Join, after: Join) -> None:
-    """Emit a loop body and open the block where the next iteration is decided."""
     emission.continues.append(again)
     emission.breaks.append(after)
     block(emission, body)
@@ -165,7 +164,7 @@ def _loop(emission: Emission, stmt: Loop) -> None:
 
 
 def _tests_first(body: Sequence[Stmt]) -> bool:
-    """True if the first branch of the body decides whether the loop ends."""
+    """True if the first compound statement of a loop's body is an `if` of which one branch only breaks."""
     first = next((each for each in body if isinstance(each, walk.COMPOUND)), None)
     return isinstance(first, If) and any(len(b) == 1 and isinstance(b[0], Break) for b in walk.blocks(first))
 
@@ -211,7 +210,7 @@ def _otherwise(emission: Emission, value: Expr, words: memory.WordFormat) -> str
 
 
 def _branched(emission: Emission, stmt: Move, words: memory.WordFormat, predicate: LLVMValue) -> None:
-    """Emit a predicated move as a branch; registers get the alternative first."""
+    """Emit a predicated move as a branch. If it has a value for a false predicate, the destination gets that first."""
     w = emission.writer
     if stmt.otherwise is not None:
         otherwise = [_otherwise(emission, stmt.otherwise, words)] * words.number

@@ -73,7 +73,7 @@ def most_at_once(body: Block) -> tuple[Buffer, ...]:
 
 
 def shared_variables(memory: Iterable[MemoryPlacement]) -> Iterator[tuple[MemoryPlacement, str, int]]:
-    """Yield each shared placement with its symbol and its first byte there."""
+    """Yield each placement in shared memory with the symbol of its variable and its byte offset there."""
     for number, placement in enumerate(within(memory, *SHARED)):
         if placement.where == DYNAMIC:
             yield placement, BLOCK, placement.first
@@ -82,7 +82,7 @@ def shared_variables(memory: Iterable[MemoryPlacement]) -> Iterator[tuple[Memory
 
 
 def shared_globals(memory: Iterable[MemoryPlacement]) -> tuple[list[str], dict[str, str]]:
-    """Return the module's definitions of shared memory, and the address of each buffer."""
+    """Return the module's definitions of shared variables, and the address of each shared buffer by name."""
     lines: list[str] = []
     bases: dict[str, str] = {}
     aligns = [1]
@@ -100,9 +100,10 @@ def shared_globals(memory: Iterable[MemoryPlacement]) -> tuple[list[str], dict[s
 
 
 def legal(name: str) -> str:
-    """Escape a name as an identifier of both LLVM and PTX, injectively.
+    """Return a name escaped, injectively, as an identifier of both LLVM and PTX.
 
-    Other characters become `$` and their code points: two hexadecimal digits, or any number between underscores.
+    A character that isn't a letter, digit or underscore becomes `$` and its code point in hexadecimal: two digits, or,
+    from 256 on, any number of digits between underscores.
     """
     return re.sub(r"[^0-9A-Za-z_]", lambda found: _escaped(ord(found[0])), name)
 

@@ -16,16 +16,14 @@ TRIPLE = "nvptx64-nvidia-cuda"
 #: the LLVM version that the text, the options and the instructions are written for, and the package that provides it
 _LLVM, _PACKAGE = 22, "llvmlite>=0.50,<0.51"
 
-#: Options that turn off back-end passes which cost more than they gain. Their work on addresses is already done: passes
-#: on lane IR hoist them out of loops, and the writer shares equal values. LLVM silently ignores unknown options.
-#: Together these passes took half of the 52 ms that emission of the matmul kernel took. Without them the SASS of 316
-#: kernels is 1.4 % longer in all (for 33 kernels over 5 %), and that of all their loops 7 % shorter; rolled
-#: loops of copies have 22 instructions instead of 18. The attribute `optnone` instead made 40 of 159 kernels over 5 %
-#: longer.
+#: Options that turn off back-end passes which cost more than they gain: passes on lane IR hoist addresses out of loops,
+#: and the writer shares equal values. These passes took half of the 52 ms of emission of the matmul kernel. Without
+#: them the SASS of 316 kernels is 1.4 % longer in all, but their loops are 7 % shorter; rolled loops of copies have 22
+#: instructions instead of 18. LLVM silently ignores unknown options.
 _OPTIONS = (
     "-opt-disable-enable-verbosity=0",
-    # Instructions that this pass moves lose their source lines. ptxas schedules anyway: of seven kernels, all need as
-    # many registers with as without it, and six have as many instructions (one has 58 instead of 57).
+    # Instructions that this pass moves lose their source lines. ptxas schedules anyway: without the pass, seven kernels
+    # need the same number of registers, and six of them the same number of instructions (one differs: 57 or 58).
     "-disable-machine-sink",
     # Straight-line strength reduction took 11 of the 52 ms, and loop strength reduction 8.
     "-opt-disable=slsr",
@@ -35,9 +33,7 @@ _OPTIONS = (
     # This pass ran three times and took 8 % to 14 % of the instructions that LLVM executes. The writer has already
     # shared equal values.
     "-opt-disable=early-cse",
-    # These passes do nothing: PTX is unchanged without them, and emission is 4 % faster. Passes with an option of
-    # their own aren't even constructed; constructing all passes took 1.7 of the 7.7 million instructions executed to
-    # emit vector_add.
+    # Without these passes PTX is unchanged, and emission is 4 % faster.
     "-disable-constant-hoisting",
     "-disable-early-taildup",
     "-disable-expand-reductions",
@@ -47,29 +43,26 @@ _OPTIONS = (
     "-disable-partial-libcall-inlining",
     "-disable-ssc",
     "-opt-disable=opt-phis",
-    # Without these two passes, some operands are swapped and some blocks numbered differently. The SASS of the
-    # examples' 68 kernels has the same number of instructions (except for 2 kernels, which differ by one) and of
-    # registers; emission of attention takes 3 % less time.
+    # Without these two passes, the SASS of the examples' 68 kernels has the same number of registers and, except for
+    # 2 kernels, of instructions; emission of attention takes 3 % less time.
     "-disable-branch-fold",
     "-disable-peephole",
-    # The parser would verify each module with debug information, which took a fifth of its time; `compile_text`
-    # verifies modules explicitly.
+    # The parser would spend a fifth of its time on verifying modules with debug information. `compile_text` verifies
+    # all modules.
     "-disable-auto-upgrade-debug-info",
-    # `-opt-disable` doesn't affect speculative execution. That pass hoists addresses of masked accesses above the
-    # branch with their constants, which become additions instead of offsets of the accesses. Without it, and with
-    # addresses that the writer hoists without their constants, the PTX of the examples' 65 kernels is 1.8 % shorter,
-    # and their SASS 0.3 %.
+    # Turns off speculative execution, which hoists addresses of masked accesses above the branch with their constants;
+    # these become additions instead of offsets of the accesses. The writer hoists addresses without their constants:
+    # the PTX of the examples' 65 kernels is 1.8 % shorter, and their SASS 0.3 %.
     "-spec-exec-max-not-hoisted=0",
 )
 
-
-#: The optimization level. Level 3 would run another GVN pass, which costs 5 % of emission. At level 2, 1,037 of 1,300
-#: kernels come out the same. Of 97 others, 88 need as many registers, 5 more and 4 fewer, with 0.2 % more SASS in all.
+#: The optimization level. Level 3 would run another GVN pass, which costs 5 % of emission and doesn't change 1,037 of
+#: 1,300 kernels. Of 97 others, 88 need as many registers at level 2, 5 more and 4 fewer; their SASS is 0.2 % longer.
 _LEVEL = 2
 
 
 def llvm_problem() -> str | None:
-    """Return the reason why the installed LLVM can't compile anything, or None if it can."""
+    """Return the reason why the installed LLVM can't be used, or None if it can."""
     try:
         import llvmlite.binding as llvm
     except (ImportError, OSError) as error:
@@ -81,7 +74,7 @@ def llvm_problem() -> str | None:
 
 
 def _c(name: str, *args: Any) -> Any:
-    """Call a function of llvmlite's C interface; the caller holds the lock that `_prepare` returns.
+    """Call a function of llvmlite's C interface. The caller must hold the lock that `_prepare` returns.
 
     llvmlite's Python objects aren't safe against interrupts: one that arrives while their lock is acquired or released
     leaves it locked, and one that arrives while a string is freed causes a double free. Here each resource is freed in
@@ -93,7 +86,6 @@ def _c(name: str, *args: Any) -> Any:
 
 
 def _taken(text: c_char_p) -> str:
-    """Return a string that LLVM allocated, and free it."""
     value = (text.value or b"").decode(errors="replace")
     _c("LLVMPY_DisposeString", text)
     return value
@@ -101,9 +93,9 @@ def _taken(text: c_char_p) -> str:
 
 @cache
 def _prepare() -> Any:
-    """Initialize LLVM, whose options are global to the process, and return llvmlite's lock.
+    """Initialize LLVM and return llvmlite's lock, for which forks wait. raises: DeviceError if LLVM can't be used.
 
-    It is a plain lock, which `with` acquires and releases atomically in the interpreter. A fork waits for it.
+    It is a plain lock, which `with` acquires and releases atomically in the interpreter.
     """
     with importing:
         problem = llvm_problem()
@@ -122,7 +114,6 @@ def _prepare() -> Any:
 
 @cache
 def _machine(cpu: str, ptx: tuple[int, int]) -> Any:
-    """Return the target machine for an architecture and a PTX version; it is never freed."""
     message = c_char_p()
     target = _c("LLVMPY_GetTargetFromTriple", TRIPLE.encode(), byref(message))
     if not target:
@@ -144,11 +135,10 @@ NO_PASSES = FrontPasses(inlines=False, folds=False)
 
 @cache
 def _manager(passes: FrontPasses) -> Any:
-    """Return the manager of the passes that the back end doesn't run.
+    """Return the pass manager for the passes before the back end.
 
-    Measured on a copy loop: O3's pipeline takes 4 ms for 51 instructions of PTX, these passes 0.4 ms for 53. Its
-    instruction combiner also splits vector loads, which the back end then reassembles: 45 ms of emission instead of 10
-    for sixteen exponentials. Loops stay rolled; unrolling is left to ptxas.
+    For a copy loop, O3's pipeline takes 4 ms instead of 0.4, and its PTX has 51 instructions instead of 53. O3 also
+    splits vector loads, which the back end reassembles in 45 ms instead of 10 for sixteen exponentials.
     """
     manager = _c("LLVMPY_CreateNewModulePassManager")
     if passes.inlines:
@@ -161,10 +151,7 @@ def _manager(passes: FrontPasses) -> Any:
 
 
 def _optimise(module: Any, machine: Any, passes: FrontPasses) -> None:
-    """Run passes on a module.
-
-    Without passes no pass builder is created: it and its objects took a tenth of vector_add's time in LLVM.
-    """
+    """Run passes on a module. Without passes no builder is created, which saves 10 % of vector_add's time in LLVM."""
     if not any(passes):
         return
     tuning = _c("LLVMPY_CreatePipelineTuningOptions")
@@ -209,9 +196,8 @@ def compile_text(
 ) -> tuple[str, dict[str, float]]:
     """Compile an LLVM module to PTX.
 
-    passes: those to run before the back end.
     returns: the PTX, and the milliseconds that parsing, passes and emission took.
-    raises: RuntimeError from LLVM's parser and verifier, which means a bug in the code that wrote the text.
+    raises: DeviceError if LLVM can't be used; RuntimeError if LLVM rejects the text, which is a bug in its emission.
     """
     with _prepare():
         machine = _machine(target.name, ptx)

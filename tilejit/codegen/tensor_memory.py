@@ -5,7 +5,7 @@ An address consists of a lane and a column; a column is 32 bits wide in each lan
     |     lane     |    column    |
     31           16 15            0
 
-source: PTX ISA, "Tensor Memory Addressing" and "Tensor Memory Allocation and Management Instructions".
+source: PTX ISA, "Tensor Memory Addressing", "Tensor Memory Allocation and Management Instructions" and "tcgen05.ld".
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def reserve(emission: Emission) -> tuple[str, str]:
 
 
 def release(emission: Emission, address: str) -> None:
-    """Emit the kernel's end, where the first warp frees the columns once all threads have arrived."""
+    """Emit the kernel's end, unless no thread reaches it: the first warp frees the columns once all have arrived."""
     w, span = emission.writer, emission.kernel.span
     assert w.exit is not None
     w.start(w.exit)
@@ -80,9 +80,9 @@ def release(emission: Emission, address: str) -> None:
 
 
 def cta_barrier(emission: Emission, span: Span | None) -> None:
-    """Emit a CTA barrier that also orders accesses to tensor memory.
+    """Emit a CTA barrier that also orders accesses to tensor memory, if the kernel has any.
 
-    Only warps of different warpgroups access the same lanes, so a single warpgroup needs no fences.
+    Different warps of one warpgroup access different lanes, so a single warpgroup needs no fences.
     source: PTX ISA, "tcgen05.fence".
     """
     shared = emission.has_tensor_memory and emission.kernel.threads > WARPGROUP
@@ -94,10 +94,7 @@ def cta_barrier(emission: Emission, span: Span | None) -> None:
 
 
 def _lanes_of_warp(emission: Emission, address: str) -> str:
-    """Return the address of the first lane that the calling warp can access: 32 times its index in its warpgroup.
-
-    source: PTX ISA, "tcgen05.ld": the address is the base of the warp's access; "Access restrictions".
-    """
+    """Return the address of the first lane that the calling warp can access: 32 times its index in its warpgroup."""
     w = emission.writer
     warp = w.value(f"and i32 {special(emission, 'warp_id').text}, {WARPGROUP // WARP - 1}")
     return w.value(f"add i32 {address}, {w.value(f'shl i32 {warp}, {_LANES_SHIFT}')}")

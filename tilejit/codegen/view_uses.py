@@ -23,19 +23,19 @@ from ..ir.nodes import (
 
 
 class ViewUses(NamedTuple):
-    """Names of the views whose addresses instructions take as numbers, and of those accessed through pointers."""
+    """Names of the shared buffers whose addresses instructions take as numbers, and of those accessed by pointers."""
 
     taken: frozenset[str] = frozenset()
     accessed: frozenset[str] = frozenset()
 
 
 def uses_of_views(kernel: Kernel) -> ViewUses:
-    """Return the uses of the views of a kernel at lane level. A use of a view is a use of its bases, too."""
+    """Return the uses of shared memory in a kernel at lane level, none without views. A view uses its bases, too."""
     body = kernel.body
     views = [stmt.buffer for stmt in walk.each(body, BufferView) if stmt.buffer.offset is not None]
     if "shared" not in [view.space for view in views]:
         return ViewUses()
-    # an update that the target has no instruction for begins with a load
+    # counted as both: without an instruction of the target, an update begins with a load
     updated = [stmt.place.buffer for stmt in walk.each(body, Atomic)]
     taken = [*updated, *[stmt.place.buffer for stmt in walk.each(body, WaitPhase)]]
     for stmt in walk.each(body, Instruction):

@@ -1,4 +1,4 @@
-"""A writer of the body of one LLVM function as text."""
+"""A writer of the text of one LLVM function's body."""
 
 from __future__ import annotations
 
@@ -37,10 +37,7 @@ def called(result: str, name: str, arguments: Iterable[tuple[str, str]]) -> tupl
 
 
 class Table(dict[K, V]):
-    """A scoped table: entries are added in dominance order and removed in reverse.
-
-    This avoids a copy per block, which would be quadratic in the number of branches.
-    """
+    """A scoped table: `cut` removes the newest entries. A copy per block would take time quadratic in the branches."""
 
     __slots__ = ()
 
@@ -88,10 +85,7 @@ class Join:
 
 
 class Writer:
-    """The instructions of an LLVM function, with fresh names, basic blocks and the current source location.
-
-    A terminator closes the current block; `start` opens the next one.
-    """
+    """A writer of an LLVM function's instructions. A terminator ends the current block; `start` opens the next one."""
 
     def __init__(self, lines: LineTable) -> None:
         self.line_table = lines
@@ -100,8 +94,8 @@ class Writer:
         self.declarations: dict[str, None] = {}
         self.block = "entry"
         self.open = True
-        #: LLVM could fold something: a branch on a constant or on another branch's condition, or a block that only
-        #: computes words which are read later. Valid after `lines`.
+        #: LLVM could fold a branch on a constant or on another branch's condition, or a block that only computes words
+        #: which are read later. Valid after `lines`.
         self.foldable = False
         #: no instruction of the current block has side effects or reads memory
         self._computes = True
@@ -116,17 +110,16 @@ class Writer:
         #: the contents of words, and the log of writes with the previous contents
         self._held: dict[Word, Held] = {}
         self._writes: list[tuple[Word, Held | None]] = []
-        #: the block's first line, and the number of writes before it
+        #: the number of the block's first line, and the number of writes before the block
         self._begin = self._writes_before = 0
         #: pending phis by name (% and the number of the reserved line); the names of the phis that are read
         self._phis: dict[str, _Phi] = {}
         self._read: dict[str, None] = {}
         self._conditions: set[str] = set()
-        #: the last line that clears named registers: the number of the line after it, its location, and its PTX
+        #: of the last line that clears named registers: the number of the next line, the location, and the PTX
         self._zeros = -1, "", ""
 
     def lines(self) -> list[str]:
-        """Return the lines of the finished function."""
         self._write_phis()
         # empty lines were reserved for phis that are never read
         return list(filter(None, self.body))
@@ -156,7 +149,6 @@ class Writer:
             self.body[int(name[1:])] = f"  {name} = phi {to} {', '.join(parts)}{location}"
 
     def _cast_at_end(self, path: Path, kind: str, value: str, to: str) -> str:
-        """Emit a bitcast at the end of a path."""
         name = "%" + self.label("c")
         self.body[path.line] = f"  {name} = bitcast {kind} {value} to {to}\n{self.body[path.line]}"
         return name
@@ -172,15 +164,14 @@ class Writer:
         self._location = location
 
     def value(self, text: str, pure: bool = False) -> str:
-        """Emit an instruction, unless an equal one is available, and return the name of its result.
+        """Emit an instruction, unless an equal one is available, and return its result.
 
-        LLVM would share such values as well, but only after it has parsed each copy and tried to simplify it.
-        pure: whatever its opcode, the instruction has no side effects and its text determines its value.
+        pure: the instruction has no side effects and its text determines its value, as for the opcodes in `_PURE`.
         """
         name = self._values.get(text)
         if name is not None:
             return name
-        # inlined `fresh`, which would double the number of calls
+        # `fresh`, inlined, which halves the number of calls
         name = f"%{len(self.body)}"
         self.body.append(f"  {name} = {text}{self._location}")
         if pure or text[: text.find(" ")] in _PURE:
@@ -190,10 +181,7 @@ class Writer:
         return name
 
     def fresh(self, text: str) -> str:
-        """Emit an instruction without reuse and return the name of its result.
-
-        The name is a number: LLVM stores no text for it, and parses attention's module in four fifths of the time.
-        """
+        """Emit an instruction and return its result, a number: with names, parsing takes LLVM a quarter longer."""
         self._computes = False
         name = f"%{len(self.body)}"
         self.body.append(f"  {name} = {text}{self._location}")
@@ -204,13 +192,13 @@ class Writer:
         self.body.append(f"  {text}{self._location}")
 
     def intrinsic(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
-        """Call an LLVM intrinsic or a function of the module; arguments are (type, value) pairs."""
+        """Emit a call of an LLVM intrinsic or external function and declare it; arguments are (type, value) pairs."""
         text, declaration = called(result, name, arguments)
         self.declarations[declaration] = None
         return self.value(text, pure=name.startswith("llvm."))
 
     def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
-        """Call a function that the module defines, which is pure, unless an equal call is available."""
+        """Emit a call of a pure function that the module defines, unless an equal call is available."""
         text, _ = called(result, name, arguments)
         value = self._values.get(text)
         if value is None:
@@ -218,11 +206,11 @@ class Writer:
         return value
 
     def set_result(self, text: str, value: str) -> None:
-        """Record `value` as the result of an instruction that would recover it, so that it isn't emitted."""
+        """Record `value` as the result of the instruction `text`, which later calls of `self.value` then don't emit."""
         self._values.setdefault(text, value)
 
     def bitcast(self, kind: str, value: str, to: str) -> str:
-        """Emit a bitcast. One that undoes an earlier bitcast returns the original value."""
+        """Emit a bitcast and return its result. A later bitcast back to `kind` returns `value`."""
         if kind == to:
             return value
         result = self.value(f"bitcast {kind} {value} to {to}")
@@ -230,13 +218,13 @@ class Writer:
         return result
 
     def extended(self, opcode: str, kind: str, value: str, to: str) -> str:
-        """Extend an integer. A truncation that undoes this returns the original value."""
+        """Emit the extension of an integer and return its result. A later truncation back to `kind` returns `value`."""
         result = self.value(f"{opcode} {kind} {value} to {to}")
         self._values.setdefault(f"trunc {to} {result} to {kind}", value)
         return result
 
     def inserted(self, parts: str, vector: str, count: int, element: tuple[str, str], at: int) -> str:
-        """Insert a (type, value) pair into a vector of `count` elements. Later extractions return inserted values."""
+        """Return a vector of `count` elements with a (type, value) pair inserted, which later extractions return."""
         kind, value = element
         result = self.value(f"insertelement {parts} {vector}, {kind} {value}, i32 {at}")
         for place in range(count):
@@ -265,7 +253,6 @@ class Writer:
         held[word] = kind, value, self._location
 
     def write_all(self, words: Sequence[Word], kind: str, values: Sequence[str]) -> None:
-        """Set several words of one buffer, like `write`, in one Python call."""
         if words[0].name:
             cast = kind != words[0].kind
             for word, value in zip(words, values, strict=True):
@@ -277,7 +264,7 @@ class Writer:
             held[word] = kind, value, location
 
     def _move(self, word: Word, value: str) -> None:
-        """Write a named register. Consecutive writes of zero, which initialize tiles, become one call."""
+        """Write a named register. Consecutive writes of zero, which initialize tiles, become one inline assembly."""
         if value not in ZEROS:
             self.effect(word.moved_to(value))
             return
@@ -300,11 +287,10 @@ class Writer:
         return f"{hint}{self._names}"
 
     def join(self, hint: str, is_last: bool = False) -> Join:
-        """Return a later block that the current point dominates."""
+        """Return a new block that starts later and that the current point dominates."""
         return Join(self.label(hint), Available(len(self._values), len(self.results), len(self._writes)), is_last)
 
     def jump(self, target: Join) -> None:
-        """End the block with a jump, unless it has already ended."""
         if self.open:
             self._add_path(target, self._computes and len(self._writes) > self._writes_before)
             self.effect(f"br label %{target.label}")
@@ -332,7 +318,6 @@ class Writer:
         self.open = False
 
     def _add_path(self, target: Join, computes: bool = False) -> None:
-        """Add an edge from the block that the next line ends."""
         now, held = self._held, dict[Word, Held]()
         if not target.is_last:
             for word, _ in self._writes[target.available.writes :]:
@@ -342,8 +327,8 @@ class Writer:
     def start(self, join: Join, changing: Sequence[Word] = ()) -> None:
         """Open a block whose incoming edges are all known, unless it has none; the previous block must have ended.
 
-        changing: words that a later jump back to this block may have written; apart from such jumps it has one incoming
-        edge.
+        changing: the words that are written before later jumps back to this block. Apart from these jumps, the block
+        has one incoming edge.
         """
         if not join.paths:
             return
@@ -361,7 +346,7 @@ class Writer:
         self._writes_before = len(self._writes)
 
     def continue_at(self, join: Join) -> None:
-        """Continue at a block that is emitted here, or in the current one if no branch targets it."""
+        """Jump to a block and open it here, or stay in the current block if no branch targets `join`."""
         if join.paths:
             self.jump(join)
             self.start(join)
@@ -410,7 +395,6 @@ class Writer:
         return phis
 
     def _hold(self, phis: list[_Phi]) -> None:
-        """Set words to phis and reserve their lines."""
         held, first = self._held, len(self.body)
         self.body += [""] * len(phis)
         for number, phi in enumerate(phis, first):
