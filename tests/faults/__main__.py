@@ -2,8 +2,8 @@
 
     python -m tests.faults --tier default --date 2026-11-30 -n 2
 
-Each fault is planted in a copy of the project's tracked files, and pytest stops at the first failure there. The tests of
-the faulty folder run first, then all of the tier. A test that doesn't end within --timeout seconds counts as failed.
+Each fault is planted in a copy of the project's tracked files, and pytest stops at the first failure there. The tests
+of the faulty folder run first, then all of the tier. A test that doesn't end within --timeout seconds counts as failed.
 """
 
 from __future__ import annotations
