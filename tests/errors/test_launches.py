@@ -516,8 +516,8 @@ def test_only_kernels_are_simulated():
         ((32, 8), "write threads=256, and in the kernel t = tj.thread_id(); x = t % 32; y = t // 32"),
         ([64], "write 64"),
         ((8, 4, 2), "write threads=64, and in the kernel t = tj.thread_id(); x = t % 8; y = t // 8 % 4; z = t // 32"),
-        ((1, 2, 3, 4), "from 1 to 1024"),
-        ("many", "from 1 to 1024"),
+        ((1, 2, 3, 4), "write a number from 1 to 1024"),
+        ("many", "write a number from 1 to 1024"),
     ],
 )
 def test_threads_of_several_dimensions_are_made_of_one_index(threads, hint):

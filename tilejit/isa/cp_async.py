@@ -20,10 +20,7 @@ _CACHES = {4: "ca", 8: "ca", 16: "cg"}
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy of `size` bytes.
-
-    edge: "zfill": copy a run-time number of bytes and fill with zeros; "ignore": write zeros if a predicate is true.
-    """
+    """A copy of `size` bytes. edge: "zfill" pads a run-time size with zeros; "ignore" writes zeros if predicated."""
 
     size: int
     edge: Literal["", "zfill", "ignore"] = ""

@@ -24,7 +24,7 @@ _row = partial(
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """`.shape.xN` of tcgen05.ld and tcgen05.st. shape: one of `TCGEN05_SHAPES`."""
+    """The form `.shape.xnum` of tcgen05.ld and tcgen05.st. shape: a key of `TCGEN05_SHAPES`."""
 
     shape: str
     num: int

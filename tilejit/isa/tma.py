@@ -28,7 +28,7 @@ _BYTES = register("bytes", B32)
 
 @dataclass(frozen=True, slots=True)
 class BoxForm:
-    """A box of `rank` dimensions. multicast: write it to several CTAs of a cluster."""
+    """A copy of a box of `rank` dimensions. multicast: write it to several CTAs of a cluster."""
 
     rank: int
     multicast: bool = False

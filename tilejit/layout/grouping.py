@@ -20,6 +20,7 @@ def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...],
 
     The boundary of a dimension is the product of the extents to its right. The boundaries of all shapes are merged, and
     each must be a multiple of the next. A boundary that a shape repeats becomes an extent of 1.
+    raises: LayoutError if the sizes differ, or there is no common refinement.
     """
     listed = items(shapes, "the shapes", "give a tuple of shapes, such as ((8, 4), (32,))")
     return _common_refinement(tuple(map(extents, listed)))
@@ -61,7 +62,7 @@ def _positions(own: Sequence[int], common: Sequence[int]) -> tuple[int, ...]:
 def group_many(
     layout: TileLayout, shapes: Sequence[Sequence[int]]
 ) -> tuple[TileLayout, tuple[tuple[int, ...], ...]]:
-    """Return `layout` refined for all of `shapes`, and the separators of each shape."""
+    """Return `layout` split at the dimensions of all `shapes`, and the positions in it of each shape's dimensions."""
     refinement, positions = common_refinement(shapes)
     grouped, separators = layout.group(refinement)
     return grouped, tuple(tuple(separators[k] for k in at) for at in positions)

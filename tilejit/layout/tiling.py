@@ -18,13 +18,13 @@ Shape = Sequence[int]
 
 
 def tile(inner: TileLayout, outer: TileLayout, outer_shape: Shape, inner_shape: Shape) -> TileLayout:
-    """Return inner(i) + outer(o), outer's strides scaled by inner's span on their axis; outer's digits are slower."""
+    """Return the layout inner(i) + outer(o); outer's digits are slower, and its strides are scaled by inner's spans."""
     outer_shape, inner_shape = extents(outer_shape), extents(inner_shape)
     return _combined(outer, inner, outer_shape, inner_shape, _spans(inner.adapted(inner_shape)))
 
 
 def direct_sum(right: TileLayout, left: TileLayout, left_shape: Shape, right_shape: Shape) -> TileLayout:
-    """Return direct_sum(l, r) = left(l) + right(r); left's digits are the slower ones of each dimension."""
+    """Return the layout left(l) + right(r); in each dimension, left's digits are slower."""
     left_shape, right_shape = extents(left_shape), extents(right_shape)
     return _combined(left, right, left_shape, right_shape, {})
 
@@ -62,7 +62,7 @@ def _scaled(iters: Sequence[Iter], scale: dict[Axis, int]) -> list[Iter]:
 
 
 def _divided(iters: Sequence[Iter], scale: dict[Axis, int]) -> list[Iter] | None:
-    """Return the inverse of `_scaled`; None if a stride isn't a multiple, except for extents of 1."""
+    """Invert `_scaled`; return None if the stride of an extent above 1 isn't a multiple."""
     result = []
     for it in iters:
         by = scale.get(it.axis, 1)
@@ -121,7 +121,7 @@ def is_tile_outer(
 def is_direct_sum_left(
     left: TileLayout, total: TileLayout, interleaved_shape: Shape, left_shape: Shape
 ) -> TileLayout | None:
-    """Return the right layout with which `left` sums to `total`, or None; left and right extents alternate."""
+    """Return the layout `right` for which left(l) + right(r) is `total`, or None. Extents of both alternate."""
     interleaved_shape, left_shape = extents(interleaved_shape), extents(left_shape)
     parts, own = _groups(total, interleaved_shape), _groups(left, left_shape)
     if left.swizzle is not None or parts is None or own is None:
@@ -143,7 +143,6 @@ def _interleaved(slow: Shape, fast: Shape) -> list[int]:
 
 
 def _groups(layout: TileLayout | None, shape: Shape) -> tuple[tuple[Iter, ...], ...] | None:
-    """Return the iterators of each dimension; None if the layout can't be grouped to `shape`."""
     if layout is None:
         return None
     try:

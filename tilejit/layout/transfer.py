@@ -77,8 +77,7 @@ def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
 
 
 def _renamed(to: Array, source: Array) -> tuple[tuple[int, int], ...] | str:
-    """Return the pairs of registers of `renaming`, given the registers of each value."""
-    # the source of each register, by the last value that it gets
+    # destination register -> source register, of the last thread if they differ
     becomes = np.full(int(to.max(initial=-1)) + 1, -1, np.int64)
     becomes[to] = source
     if np.any(becomes[to] != source):

@@ -52,7 +52,7 @@ _HINTS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FailedAssertion:
-    """A decoded record. thread: its index in its CTA. values: all values that the record has room for."""
+    """A decoded record. thread: the index of the failing thread in its CTA. values: all slots, used or not."""
 
     assertion: Assertion
     thread: int

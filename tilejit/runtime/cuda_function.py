@@ -180,7 +180,6 @@ class CudaFunction:
         )
 
     def _encode(self, spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
-        """Encode a tensor map, for which the driver needs a context."""
         with cuda_driver.current(self.device.context):
             return cuda_tensor_map.encode(spec, address, array)
 
@@ -290,7 +289,7 @@ def _same_stream(stream: int) -> set[int]:
 
 
 def _streams_of(arguments: Sequence[arrays.Argument]) -> set[int]:
-    """Return the streams that need no wait: those on which all producers run, if they are the same stream."""
+    """Return the handles of the stream of all producers, which needs no wait; empty if their streams differ."""
     producers = _producers(arguments)
     same = _same_stream(min(producers))
     return same if producers <= same else set()

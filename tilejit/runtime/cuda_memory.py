@@ -53,7 +53,7 @@ def _allocated(size: int, context: Any) -> int:
 
 
 def _free(allocator: Any, pointer: int, context: Any) -> None:
-    """Free memory. allocator: the driver that allocated it."""
+    """Free memory. allocator: the driver's bindings, which finalizers keep alive."""
     if not pointer:
         return
     # finalizers can't raise; if the context is broken, the next call reports it
@@ -77,7 +77,7 @@ class StagedRange:
 
 @contextmanager
 def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -> Iterator[list[Argument]]:
-    """Copy host arrays to the current device; at the end wait for the stream and copy the written ones back.
+    """Copy host arrays to the current device; at the end, copy the written arrays back and wait for the stream.
 
     Overlapping host arrays share one copy. Nothing is copied back after a failed launch.
     written: positions of arrays that the kernel writes.

@@ -10,8 +10,8 @@ source:      sizes and times of the compiler's files ─▶ the digest of their 
 The global and closure names that a kernel reads are known when its decorator runs, so the key contains their values.
 
 Machine code is cached by the driver. Code from its linker (`cuLink`) is relocatable and slower: the matmul example uses
-254 registers instead of 240, and takes 45.7 µs instead of 38.5 (H100, 2048³). With both caches
-its first launch takes 22 to 33 ms.
+254 registers instead of 240, and takes 45.7 µs instead of 38.5 (H100, 2048³). With both caches, the first launch of
+the example takes 22 to 33 ms.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class KernelCache:
         values = [kind.value for _, kind in typed.arguments if isinstance(kind, ConstexprType)]
         sources = functions(self._source, values)
         files = [source.file for source in sources]
-        # PTX contains their line numbers; file names are replaced when it is read
+        # PTX contains the line numbers of functions; file names in it are replaced when it is read
         places = tuple([(source.function.__code__.co_firstlineno, files.index(source.file)) for source in sources])
         try:
             arguments = tuple([(name, _argument(kind)) for name, kind in typed.arguments])
@@ -125,12 +125,10 @@ class CacheEntry:
 
     @property
     def _decisions(self) -> str:
-        """The key, which contains the file names that the decisions mention."""
         names = [os.path.basename(shown_file(file)) for file in self.files]
         return EntryKind.DECISIONS.key(f"{self.digest} {json.dumps(names)}")
 
     def written(self) -> frozenset[str] | None:
-        """Return the stored names of the arguments that the kernel writes, or None."""
         payload = self.store.get(EntryKind.WRITTEN.key(self.digest))
         return None if payload is None else frozenset(json.loads(payload))
 
@@ -146,7 +144,6 @@ def _argument(kind: ArgumentType) -> Hashable:
 
 @lru_cache(maxsize=256)
 def _text(kind: ArgumentType) -> str:
-    """Return the type's `repr`, cached because arguments of a kernel have few types."""
     return repr(kind)
 
 
@@ -167,7 +164,7 @@ def _is_importable(cls: type) -> bool:
 
 
 def _written(part: Hashable) -> Any:
-    """Encode a part of a key as JSON; parts of different types have different encodings."""
+    """Return a part of a key as a JSON value that also encodes its type; raise _NoKey if that is impossible."""
     if part is None or type(part) in (bool, int, str):
         return part
     if type(part) is float:

@@ -53,7 +53,7 @@ class Field(NamedTuple):
 class Packing:
     """The layout of a kernel's parameter block.
 
-    offsets: of the parameters, in bytes. align_bytes: of the block. pack_into: writes all values.
+    offsets: the parameters' offsets in bytes. align_bytes: the block's alignment. pack_into: writes all values.
     """
 
     def __init__(self, fields: Sequence[Field]) -> None:
@@ -89,10 +89,7 @@ def field_of_scalar(dtype: DType) -> Field:
 
 
 def argument_of(param: Param) -> str | None:
-    """Return the argument whose address or value determines the parameter, or None if shapes and strides do.
-
-    A generated launcher packs the former at each launch, and the latter once.
-    """
+    """Return the argument whose address or value determines the parameter, or None if it is packed once."""
     match param:
         case PointerParam() | AddressParam() | ScalarParam() | TensorMapParam():
             return param.of

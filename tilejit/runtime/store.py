@@ -73,7 +73,7 @@ class Unsound(NamedTuple):
 
 
 class _Foreign(Exception):
-    """A file or folder that other users may have written."""
+    """A file or folder is of the wrong kind, or other users may have written it."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path} {problem}")
@@ -151,7 +151,7 @@ class DiskStore:
         return sum(entry.path.suffix != _TEMPORARY for entry in removed)
 
     def verify(self) -> list[Unsound]:
-        """Return the entries that can't be used; those of this user are removed."""
+        """Return the entries that can't be used, and remove this user's."""
         found = []
         for entry in self.entries():
             try:
@@ -253,7 +253,7 @@ class DiskStore:
             # not a folder, which the caller reports
             return
         except FileNotFoundError as error:
-            # /proc, for example, reports that it can't contain folders
+            # raised by /proc, for example, in which no folder can be created
             self._give_up(error)
 
     def _cannot_write(self, error: OSError) -> None:
@@ -268,7 +268,6 @@ class DiskStore:
         self.warn(f"{self.folder} can't be written ({error.strerror}): compiled kernels are not kept on disk")
 
     def warn(self, message: str, hint: str = _HINT) -> None:
-        """Warn, once, that something isn't stored or read."""
         if not self._is_quiet:
             self._is_quiet = True
             _warn(f"{message}\nhelp: {hint}")
@@ -337,16 +336,13 @@ def _warn(message: str) -> None:
 
 
 def _read(path: Path) -> tuple[bytes, float]:
-    """Return a file's contents and time of use.
-
-    raises: _Foreign if other users may have written it.
-    """
+    """Return a file's contents and time of use; raise _Foreign if other users may have written it."""
     opened = os.open(path, _READING)
     try:
         facts = os.fstat(opened)
         _check(facts, path, stat.S_ISREG)
     except BaseException:
-        # also after an interrupt; `os.fdopen`, which would close the file, refuses folders
+        # closed here, also after an interrupt, because `os.fdopen` refuses folders
         os.close(opened)
         raise
     with os.fdopen(opened, "rb") as file:
@@ -366,7 +362,7 @@ def _check(facts: os.stat_result, path: Path, is_right_kind: Callable[[int], boo
 
 
 def _is_own(path: Path) -> bool:
-    """True if a file belongs to this user; on Windows, for all files."""
+    """True if a file belongs to this user; always True on Windows."""
     if not hasattr(os, "geteuid"):
         return True
     try:
@@ -386,7 +382,6 @@ def _payload(content: bytes, key: str) -> bytes | None:
 
 
 def _key(content: bytes) -> str | None:
-    """Return the key of an entry; None if it is damaged."""
     length, _, rest = content[len(_MARK) + _DIGEST_BYTES :].partition(b"\n")
     if not length.isdigit():
         return None
@@ -398,7 +393,6 @@ def _key(content: bytes) -> str | None:
 
 
 def _head(key: str) -> bytes:
-    """Return the key as entries store it, with its length first."""
     name = key.encode("utf-8", _SURROGATES)
     return b"%d\n%b" % (len(name), name)
 

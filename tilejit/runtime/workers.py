@@ -3,9 +3,8 @@
 Threads don't run in parallel: Python code holds the GIL, and llvmlite lets one thread into LLVM at a time; two threads
 took as long as one after the other. A worker receives tile IR and returns the compiled kernel. It imports no user
 modules, so that kernels of notebooks and of programs without `if __name__ == "__main__"` can be compiled. If LLVM
-crashes, only one kernel is lost. Kernels that can't be sent, or fail there, are compiled in this process, which
-reports their errors. So are all kernels if no worker starts, because the executable may be another program that embeds
-Python.
+crashes, only one kernel is lost. Kernels that can't be sent, or that fail in a worker, are compiled in this process,
+which reports their errors. If no worker starts, as in another program that embeds Python, this process compiles all.
 """
 
 from __future__ import annotations
@@ -108,7 +107,6 @@ class Outcome(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The result; raises the error if there is one."""
         if self.error is not None:
             raise self.error
         assert self.result is not None
@@ -151,7 +149,7 @@ def _here(number: int, task: Task[T]) -> Outcome[T]:
     try:
         return Outcome(number, task(None), None)
     except Exception as error:
-        # an error is a task's outcome
+        # an error is an outcome, too
         return Outcome(number, None, error)
 
 
@@ -169,7 +167,6 @@ class Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill the workers; unfinished work is lost."""
         with self._lock:
             self._is_over = True
             processes, self._processes = self._processes, []
@@ -245,13 +242,10 @@ class Workers:
 
 
 class WorkerProcess:
-    """A worker process, which compiles kernels one by one.
-
-    raises: OSError if it can't be started.
-    """
+    """A worker process, which compiles kernels one by one. Starting it may raise OSError."""
 
     def __init__(self) -> None:
-        # Python ignores entries that aren't strings
+        # Python ignores path entries that aren't strings
         paths, folder = [path for path in sys.path if isinstance(path, str)], str(Path(__file__).parents[2])
         if folder not in paths:
             paths.insert(0, folder)
@@ -280,10 +274,7 @@ class WorkerProcess:
         return self._output.endswith(_READY)
 
     def ask(self, question: bytes, name: str) -> Answer:
-        """Send a kernel and return the answer. name: the kernel's.
-
-        raises: WorkerError if the worker ends.
-        """
+        """Send a kernel and return the answer; raise WorkerError if the worker ends. name: the kernel's name."""
         assert self._process.stdin is not None and self._process.stdout is not None
         broken: Exception | None = None
         try:
@@ -329,7 +320,6 @@ def _ending(status: int | None) -> str:
 
 
 def _question(kernel: TileKernel, target: Target) -> bytes | None:
-    """Pickle a kernel for a worker; None if it can't be pickled."""
     try:
         return pickle.dumps((kernel, target.name), pickle.HIGHEST_PROTOCOL)
     except Exception:
@@ -350,7 +340,7 @@ def serve(questions: IO[bytes], answers: IO[bytes], imported: float) -> None:
         try:
             _send(answers, answer)
         except BrokenPipeError:
-            # the parent has closed the pipe; a normal exit would flush it again and complain
+            # the parent has closed the pipe; a normal exit would flush it again and report an error
             os._exit(1)
         forget()
         # collect the kernel's cycles only; older objects were examined before
@@ -365,7 +355,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if module.partition(".")[0] != __package__.partition(".")[0]:
-            raise pickle.UnpicklingError(f"{module}.{name} is not of this package")
+            raise pickle.UnpicklingError(f"{module}.{name} is not part of this package")
         return super().find_class(module, name)
 
 
