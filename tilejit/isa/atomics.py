@@ -88,7 +88,7 @@ def _row(form: AtomicForm, *, returns: bool) -> Row:
     name = f"{'atom' if returns else 'red'}.{form.modifiers}"
     listed = ", ".join(["[$place]", *(f"${name}" for name in operation.operands)])
     previous = "; $before is the previous one" if returns else ""
-    # the "current implementation" of float32 `add` in global memory flushes subnormals to zero, says the PTX ISA
+    # PTX ISA: the "current implementation" of float32 `add` in global memory flushes subnormals to zero
     return Row(
         name=name,
         text=f"{name} {'$before, ' if returns else ''}{listed};",

@@ -17,7 +17,6 @@ OF_A_CTA = 16
 USERS = range(1, 8)
 OF_WARPGROUPS = 8
 
-
 _sync = partial(
     Row, since=75, ptx=(6, 0), memory=True, convergent=True,
     source='PTX ISA, "Parallel Synchronization and Communication Instructions: bar, bar.warp.sync"',

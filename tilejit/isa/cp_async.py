@@ -20,7 +20,10 @@ _CACHES = {4: "ca", 8: "ca", 16: "cg"}
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy of `size` bytes. edge: "zfill" pads a run-time size with zeros; "ignore" writes zeros if predicated."""
+    """A copy of `size` bytes.
+
+    edge: "zfill" copies a run-time number of bytes, then zeros; "ignore" writes only zeros if a predicate is true.
+    """
 
     size: int
     edge: Literal["", "zfill", "ignore"] = ""

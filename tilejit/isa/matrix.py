@@ -25,7 +25,6 @@ class MatrixForm:
 
 _FORMS = tuple(MatrixForm(num, trans) for num in (1, 2, 4) for trans in (False, True))
 
-
 _row = partial(Row, scope=WARP, memory=True, convergent=True)
 
 

@@ -159,7 +159,11 @@ class AsyncWork:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Capability:
-    """A feature of targets from `since` (90 for sm_90) and PTX `ptx` on. only: the targets that have it; () for all."""
+    """A feature of targets.
+
+    since: the oldest target, such as 90 for sm_90. ptx: the oldest PTX version, as (major, minor).
+    only: the targets that have it, if not all from `since` on.
+    """
 
     name: str
     since: int

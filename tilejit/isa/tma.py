@@ -38,7 +38,6 @@ class BoxForm:
 _FORMS = tuple(BoxForm(rank) for rank in range(2, 6))
 _MULTICAST = tuple(BoxForm(form.rank, multicast=True) for form in _FORMS)
 
-
 _row = partial(
     Row, since=90, ptx=(8, 0), memory=True, convergent=True, elides_sync=True,
     source='PTX ISA, "Data Movement and Conversion Instructions: Bulk copy" and "... Tensor copy"',

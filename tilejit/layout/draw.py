@@ -161,7 +161,10 @@ def _unit(axis: Axis) -> str:
 
 
 def _bits(layout: TileLayout, dtype: object) -> tuple[int, bool]:
-    """Return (bits of an element, is `dtype` given). By default, a swizzle's chunk has 16 bytes, an element 32 bits."""
+    """Return the width of an element in bits, and True if `dtype` states it.
+
+    By default, it is the width for which the swizzle's chunk has 16 bytes, or else 32.
+    """
     if dtype is not None:
         element = as_dtype(dtype)
         if element is None:

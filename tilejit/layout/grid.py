@@ -62,10 +62,7 @@ class Projection:
         return self.slots or tuple(shape)
 
     def along(self, shape: Sequence[int], dims: Sequence[int | None]) -> Projection:
-        """Return the layout of a tile whose dimension k is `dims[k]` of this tile, or has extent 1 if that is None.
-
-        shape: the shape of this tile. The result has slots even without padding; `concise` removes them.
-        """
+        """Return the layout of a tile whose dimension k is `dims[k]` of this tile, or has extent 1 if that is None."""
         slots = self.slots or tuple(shape)
         made = _projected(self.layout, slots, tuple(dims))
         return Projection(made, tuple([1 if d is None else slots[d] for d in dims]))
@@ -152,7 +149,7 @@ class Grid:
         return Projection(layout, slots).concise(shape)
 
     def _register_strides(self, axes: Sequence[int | None], shape: Sequence[int]) -> dict[int, tuple[int, int]]:
-        """Return axis -> strides of its vector and its blocks. Vectors are innermost, and the fast column comes first."""
+        """Return axis -> strides of its vector and its blocks. Vectors are innermost; the fast column comes first."""
         extents = {axis: n for axis, n in zip(axes, shape, strict=True) if axis is not None}
         first = self.columns[self.fast] if self.columns else 0
         order = sorted(extents, key=lambda axis: (self.columns[axis] != first, -axis))
@@ -233,7 +230,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def units(threads: int) -> tuple[int, int]:
-    """Return (lanes, warps). A warp has 32 threads, all threads if a power of two below 32, else one thread."""
+    """Return (lanes, warps): warps of 32, one warp of a power of two below 32, or else one lane in each warp."""
     if threads % WARP == 0:
         return WARP, threads // WARP
     return (threads, 1) if threads < WARP and threads & (threads - 1) == 0 else (1, threads)
@@ -249,7 +246,7 @@ def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[i
         ends = sorted(set(columns), key=lambda column: (column == columns[fast], column)) if warps > 1 else columns[:1]
         for vectors in _vectors(axes, fast):
             block = math.prod(dict(sorted(zip(columns, vectors, strict=True))).values())
-            # most vectors would hold only padding
+            # one block would exceed the tile, rounded up to a power of two
             if block > 1 and block * threads > most:
                 continue
             for by_column in _lanes(axes, fast, vectors[fast], lanes):
@@ -283,7 +280,7 @@ def _lanes(axes: Sequence[GridAxis], fast: int, vector: int, lanes: int) -> Iter
         yield {first: lanes}
         return
     for count in _divisors(lanes):
-        # half of the lanes would hold only padding
+        # at least half of the lanes would hold only padding
         if count > 1 and count >= 2 * -(-extent // vector):
             continue
         left = lanes // count

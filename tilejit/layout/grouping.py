@@ -50,7 +50,6 @@ def _common_refinement(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, 
 
 
 def _positions(own: Sequence[int], common: Sequence[int]) -> tuple[int, ...]:
-    """Return the positions of a shape's marks among the common ones; the first and last marks map to the ends."""
     seen: Counter[int] = Counter()
     at = []
     for mark in own:

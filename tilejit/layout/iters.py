@@ -97,7 +97,6 @@ def groups_to(iters: Sequence[Iter], shape: Sequence[int]) -> bool:
 
 
 def _take(stack: list[Iter], extent: int, what: str) -> list[Iter]:
-    """Pop iterators whose extents multiply to `extent`, splitting the last one if necessary."""
     if extent == 1:
         return [stack.pop() if stack and stack[-1].extent == 1 else Iter(1, 1, m)]
     group: list[Iter] = []

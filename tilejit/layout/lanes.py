@@ -83,7 +83,6 @@ class LaneSwap:
 
 
 def _spread(value: int, masks: Sequence[int]) -> int:
-    """Return the sum of the masks that the set bits of `value` select."""
     return sum(mask for bit, mask in enumerate(masks) if value >> bit & 1)
 
 

@@ -158,7 +158,6 @@ def equivalent(one: TileLayout, other: TileLayout) -> bool:
 
 
 def _sets(table: Table, names: Sequence[str], size: int) -> list[frozenset[tuple[int, ...]]]:
-    """Return the set of places of each element; a missing axis counts as 0."""
     rows = max((np.atleast_2d(t).shape[0] for t in table.values()), default=1)
     zero = np.zeros((rows, size), np.int64)
     stacked = np.stack([np.atleast_2d(table.get(name, zero)) for name in names], axis=-1)

@@ -114,11 +114,7 @@ TCGEN05_SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Atom:
-    """The instructions that move a tile between tensor memory and registers.
-
-    num: repetitions per instruction. slabs: the number of instructions, whose TMEM lanes are 16 apart.
-    registers: 32-bit registers per thread and slab.
-    """
+    """The instructions that move a tile between tensor memory and registers: `slabs` of them, with `num` repetitions each."""
 
     num: int
     slabs: int

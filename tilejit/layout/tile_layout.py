@@ -458,7 +458,6 @@ class TileLayout:
         return draw(self).svg
 
     def _fitted(self, shape: Sequence[int] | None) -> TileLayout:
-        """Return the layout, adapted to `shape` if it is a bare swizzle; raise LayoutError if sizes differ."""
         if shape is None:
             return self
         shape = arguments.extents(shape)

@@ -22,10 +22,7 @@ Array = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holding:
-    """The thread of a scope and the register that hold each element of a box, in row-major order.
-
-    thread, register: of shape (replicas, elements).
-    """
+    """The thread and the register of each element of a box, in row-major order: arrays of (replicas, elements)."""
 
     thread: Array
     register: Array

@@ -74,11 +74,7 @@ class ArrayFacts:
 
 
 class ArrayView(NamedTuple):
-    """An array argument: its address, facts and owner.
-
-    host: a NumPy view of it, if it is in host memory.
-    producer: handle of the stream that may still write the array, if its owner reports one.
-    """
+    """An array argument. host: its NumPy view in host memory, or None. producer: the stream that may still write it."""
 
     pointer: int
     facts: ArrayFacts
@@ -487,7 +483,7 @@ class DeviceArray(ArrayProtocols):
         _ = self.memory
 
     def view(self) -> ArrayView:
-        # reads the slot first, because a property is too slow for each array of each launch
+        # try the slot first, because a property is too slow for each array of each launch
         memory = self._memory or self.memory
         host = memory.host
         shaped = None if host is None else host.view(self.dtype.numpy).reshape(self.shape)

@@ -33,7 +33,10 @@ class CapturedPlaces(NamedTuple):
 
 
 class CapturedValues(NamedTuple):
-    """The captured values at one moment. number: equal for equal values. is_fixed: same objects imply equal values."""
+    """The captured values at one moment, with their places.
+
+    number: equal for equal values. is_fixed: True if the values are equal while each place holds the same object.
+    """
 
     number: int
     names: tuple[tuple[dict[str, Any], str, Any], ...]

@@ -16,10 +16,7 @@ from .cuda_driver import SUCCESS, call, current
 
 
 class CudaMemory:
-    """Device memory that is released when it is freed or garbage-collected.
-
-    synchronize: called before copies, to wait for work on all streams; None if the caller orders them.
-    """
+    """Device memory. synchronize: waits for work on all streams before a copy; None if the caller orders copies."""
 
     def __init__(self, size: int, device: int, context: Any, synchronize: Callable[[], None] | None = None) -> None:
         self.device = device
@@ -64,10 +61,7 @@ def _free(allocator: Any, pointer: int, context: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StagedRange:
-    """A range of host memory and its copy on the device.
-
-    low, high: host addresses. base: device address of the allocation. at: device address of the byte at `low`.
-    """
+    """Host memory from `low` to `high` and its copy on the device. base: the allocation. at: the copy of byte `low`."""
 
     low: int
     high: int

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..compiled import Compiled
     from ..executable import Executable
 
-
 #: the reason if the driver's library can't be loaded
 NO_DRIVER = "no CUDA driver was found"
 
@@ -155,7 +154,7 @@ _CHECKS: dict[str, bool | Literal["strict"]] = {"0": False, "1": True, "strict":
 
 
 def checks_wanted() -> bool | Literal["strict"]:
-    """Return the checks that `TILEJIT_SIM_CHECKS` enables, or raise LaunchError; none while costs are counted."""
+    """Return the checks that `TILEJIT_SIM_CHECKS` enables, none while costs are counted; raise LaunchError if it is invalid."""
     if counting.ledger.get() is not None:
         return False
     wanted = os.environ.get("TILEJIT_SIM_CHECKS") or "1"

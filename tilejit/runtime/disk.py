@@ -156,7 +156,6 @@ def _constexpr(value: Any) -> Hashable:
 
 
 def _is_importable(cls: type) -> bool:
-    """True if the class can be found by its module and qualified name, even in another process."""
     found: Any = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
         found = getattr(found, name, None)

@@ -96,7 +96,6 @@ def read(value: Any) -> DLPackTensor:
 
 
 def _export(value: Any, stream: int | None) -> object:
-    """Request DLPack 1, and fall back to the unversioned protocol of older exporters."""
     try:
         return value.__dlpack__(stream=stream, max_version=(1, 0))
     except TypeError:

@@ -120,7 +120,6 @@ def _kept_digest(package: Path, store: DiskStore) -> str | None:
 
 
 def _state(package: Path) -> tuple[str, float]:
-    """Return a digest of the sizes and times of all Python files, and the latest change, in seconds."""
     lines, latest = [], 0.0
     for name, entry in _sources(package):
         facts = entry.stat()
@@ -131,7 +130,6 @@ def _state(package: Path) -> tuple[str, float]:
 
 
 def _sources(folder: str | Path, prefix: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield all Python files below a folder in a fixed order, with their paths relative to it, separated by `/`."""
     with os.scandir(folder) as listed:
         entries = sorted(listed, key=lambda entry: entry.name)
     for entry in entries:

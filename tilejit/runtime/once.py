@@ -26,10 +26,7 @@ class _Computation:
 
 
 class Once(Generic[K, V]):
-    """Values by key. Values of different keys are computed concurrently; all threads get the same value for a key.
-
-    peek: returns the value of a key, or None if it isn't computed yet.
-    """
+    """Values by key, each computed by one thread and shared by all. peek: returns the value of a key, or None."""
 
     __slots__ = ("_running", "_values", "peek")
 

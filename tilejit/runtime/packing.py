@@ -51,10 +51,7 @@ class Field(NamedTuple):
 
 
 class Packing:
-    """The layout of a kernel's parameter block.
-
-    offsets: the parameters' offsets in bytes. align_bytes: the block's alignment. pack_into: writes all values.
-    """
+    """A kernel's parameter block. offsets: the parameters' offsets in bytes. pack_into: writes all values."""
 
     def __init__(self, fields: Sequence[Field]) -> None:
         code, offsets, end = "<", [], 0

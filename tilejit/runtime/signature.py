@@ -165,7 +165,7 @@ def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def freeze(value: Any, name: str) -> Any:
-    """Return a hashable key for a constexpr in which `1`, `1.0` and `True` differ; raise LaunchError if it has none."""
+    """Return a hashable key for a constexpr, or raise LaunchError; `1`, `1.0` and `True` have different keys."""
     try:
         return _frozen(value, name)
     except RecursionError:
@@ -375,5 +375,3 @@ def describe_one(name: str, kind: ArgumentType) -> str:
     if kind.extent_align != 1:
         text += f" extent {kind.extent_align}"
     return text + (" overlaps" if kind.overlaps else "")
-
-

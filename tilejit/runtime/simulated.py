@@ -73,7 +73,6 @@ class SimulatedMemory:
         self.host = np.empty(0, np.uint8)
 
 
-
 class SimulatedDevice:
     """The simulator. chosen: the architecture that the user selected; None for any that a kernel needs."""
 

@@ -81,10 +81,7 @@ class _Foreign(Exception):
 
 
 class DiskStore:
-    """Bytes by key in one folder, which is created by the first write.
-
-    Keys are strings, `kind:anything`. limit_bytes: above it, the least recently used entries are removed.
-    """
+    """Payloads by key (`kind:anything`) in a folder. Above `limit_bytes`, the least recently used entries are removed."""
 
     def __init__(self, folder: Path, limit_bytes: int = DEFAULT_LIMIT) -> None:
         self.folder = folder
@@ -372,7 +369,6 @@ def _is_own(path: Path) -> bool:
 
 
 def _payload(content: bytes, key: str) -> bytes | None:
-    """Return the payload of an entry; None if it is damaged or belongs to another key."""
     head = _head(key)
     start = len(_MARK) + _DIGEST_BYTES
     if content[: len(_MARK)] != _MARK or content[start : start + len(head)] != head:

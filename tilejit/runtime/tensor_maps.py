@@ -21,7 +21,7 @@ _MOST = 256
 
 
 class MappedArray(NamedTuple):
-    """An array in the hardware's order, the dimension with stride 1 first. strides: of the others, in bytes."""
+    """An array in the hardware's order, the dimension with stride 1 first. strides: of the other dimensions, in bytes."""
 
     dims: tuple[int, ...]
     strides: tuple[int, ...]
@@ -32,11 +32,7 @@ Encode = Callable[[TensorMapSpec, int, MappedArray], bytes]
 
 
 def mapped(spec: TensorMapSpec, facts: ArrayFacts) -> MappedArray | None:
-    """Return the description of an array for its map; None for an empty array, which has no map.
-
-    The stride of a dimension of extent 1 is never used and is replaced by the packed stride.
-    raises: LaunchError for an extent or a stride that a map can't represent.
-    """
+    """Return the description of an array for its map, None if it is empty; raise LaunchError if no map can represent it."""
     if 0 in facts.shape:
         return None
     dims: list[int] = []

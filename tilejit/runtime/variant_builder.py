@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 #: translates a kernel's source to tile IR: build(signature, target, threads, debug)
 Build = Callable[[Signature, Target, int, bool], "TileKernel"]
 
-
 #: compiles verified tile IR
 Compiler = Callable[["TileKernel", Signature, Target], "Compiled"]
 
@@ -57,10 +56,7 @@ class TileDraft(NamedTuple):
 
 
 class VariantBuilder:
-    """Builds the variants of one kernel; caches nothing in memory.
-
-    build: translates its source to tile IR. options: arguments of its decorator that aren't in a request.
-    """
+    """Builds variants of a kernel. build: translates its source to tile IR. options: further decorator arguments."""
 
     def __init__(self, source: KernelSource, captured: Captured, build: Build, options: Hashable) -> None:
         self._source = source

@@ -28,7 +28,6 @@ from .variant_builder import BuildRequest, Compiler, TileDraft, VariantBuilder
 if TYPE_CHECKING:
     from ..compiled import Compiled
 
-
 #: a description of the code in which nothing may be compiled now, or None
 _frozen: ContextVar[str | None] = ContextVar("tilejit_frozen", default=None)
 
@@ -61,10 +60,7 @@ class Request(NamedTuple):
 
 
 class Key(NamedTuple):
-    """Cache key: launches with equal keys share a compiled variant.
-
-    constexprs: frozen compile-time values, in which -0.0 and 0.0 differ. captured: the number of the captured values.
-    """
+    """The cache key of a compiled variant. constexprs: frozen values. captured: the number of the captured values."""
 
     signature: Signature
     constexprs: tuple[Hashable, ...]

@@ -218,7 +218,6 @@ class Workers:
         return answer
 
     def _take(self) -> WorkerProcess | None:
-        """Return an idle worker, or a new one; None if no worker starts."""
         with contextlib.suppress(queue.Empty):
             return self._free.get_nowait()
         if sys.executable in _unable:
@@ -348,10 +347,7 @@ def serve(questions: IO[bytes], answers: IO[bytes], imported: float) -> None:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads instances of this package's classes only.
-
-    User-defined classes, such as an IntEnum that is an extent of a shape, would import the user's modules.
-    """
+    """Reads instances of this package's classes only: user-defined classes would import the user's modules."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.partition(".")[0] != __package__.partition(".")[0]:
@@ -386,7 +382,6 @@ def _send(stream: IO[bytes], message: bytes) -> None:
 
 
 def _received(stream: IO[bytes]) -> bytes | None:
-    """Return the next message; None if the stream ends first."""
     head = stream.read(_HEAD_BYTES)
     if len(head) < _HEAD_BYTES:
         return None

@@ -68,7 +68,7 @@ def special_entry(text: LauncherText, bounds: Bounds, check: Any) -> tuple[Any, 
 def entry_of(
     text: LauncherText, layout: SlotLayout, direct: DirectLaunch, bounds: Bounds, resolved: ResolvedLaunch, check: Any
 ) -> tuple[Any, ...]:
-    """Return the entry that launches the kernel, in the text's order. check: compares tensors with this launch's."""
+    """Return the entry that launches the kernel. check: compares tensors with those of this launch."""
     call = resolved.call
     assert call.first is not None
     pool: list[Slot] = []
@@ -94,7 +94,6 @@ def _limits(text: LauncherText, bounds: Bounds) -> Iterator[int]:
     bounds_by_number = dict(zip((i for i, _ in text.arrays), bounds, strict=True))
     for a, b in text.pairs:
         (low_a, high_a), (low_b, high_b) = bounds_by_number[a], bounds_by_number[b]
-        # empty arrays overlap nothing
         yield from (low_a - high_b, high_a - low_b) if high_a and high_b else (0, 0)
 
 

@@ -84,7 +84,6 @@ class GeneratedLaunchers:
         """Record a launch; generate a launcher at the second launch of a variant, and return it, else None.
 
         Many variants are launched once, and the first launch, which compiles, should not take longer.
-        values: of all parameters; ABSENT for those that the launcher chooses.
         """
         given = _given(args, named)
         if not _is_direct(resolved) or given in self._without_parts:
@@ -101,7 +100,7 @@ class GeneratedLaunchers:
         return self._of_places(given, parts, resolved.captured) if can_be_direct(parts, resolved) else None
 
     def again(self, number: int, captured: CapturedValues) -> GeneratedLauncher | None:
-        """Return launcher `number`, or the one for the same arguments and the places of `captured`, or None."""
+        """Return launcher `number`, or another one for the same arguments if `captured` has other places, or None."""
         if self._fitting.get(number) is captured:
             return self._all[number][1]
         given, generated = self._all[number]

@@ -144,7 +144,6 @@ def _are_unchanged(arrays: Sequence[Any], views: Sequence[ArrayView]) -> bool:
 
 
 def _matches(key: tuple[Any, ...], text: LauncherText, views: Sequence[ArrayView]) -> bool:
-    """True if the key was computed from arrays with the facts of `views`."""
     items = iter(key)
     return all(
         part.matches(view.facts, *(next(items) for _ in part.key))

@@ -32,11 +32,7 @@ _KEYS = (int, str, bool)
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """The lookup of the stream in the framework of the first array, for launches without a stream.
-
-    handle: an expression; `@device` is the ordinal. unless: the condition for the slow path. names: their
-    values in the function's namespace.
-    """
+    """The lookup of the first array's stream. handle: an expression. unless: the condition for the slow path."""
 
     handle: str
     unless: str = ""
@@ -91,7 +87,7 @@ _LEGACY_STREAM = StreamPart("0")
 def part_of(parameter: Parameter, number: int, value: Any, is_keyed: bool = False) -> Part | None:
     """Return the code for arguments of the value's type; None if launches with them need the slow path.
 
-    number: the parameter's index. is_keyed: a number's value, not only its type, is part of the key.
+    number: the parameter's index. is_keyed: True if a number's value, not only its type, is part of the key.
     """
     if value is ABSENT:
         return ChosenPart()
@@ -123,7 +119,7 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
             key=(f"{name}.dtype", f"{name}.shape", f"{name}.stride()", f"{name}.get_device()"),
             matches=_is_tensor,
             stream=_torch_stream(torch),
-            # takes 0.1 us; skipped if torch's guards pass, which check it. Host memory is device -1, which no entry has;
+            # takes 0.1 us; skipped if torch's guards pass, which check it. Host memory is device -1, without entries;
             # checking `is_cuda` too would take another 0.05 us
             unless=f"{name}.is_neg()",
             is_guarded=True,

@@ -30,7 +30,6 @@ class LauncherText(NamedTuple):
     number: int
     parameters: Sequence[Parameter]
     parts: Sequence[Part]
-    #: the number of positional arguments
     positional: int
     named: frozenset[str]
     #: names that are looked up in namespaces
