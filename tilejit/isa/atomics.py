@@ -159,7 +159,7 @@ RED_VECTOR = Family.of(
 
 
 def vectors_of(op: str, dtype: DType, space: str) -> tuple[VectorForm, ...]:
-    """Return the forms that apply `op` to several elements of `dtype` at once, widest first; empty without any."""
+    """Return the forms that apply `op` to several elements of `dtype` at once, widest first; () if there are none."""
     if op != "add" or not dtype.is_float or dtype.bits not in (16, 32):
         return ()
     (scalar,) = list(_types_of(op, dtype))

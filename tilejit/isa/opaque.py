@@ -1,4 +1,4 @@
-"""Instructions that hide constants from LLVM and ptxas, which can't fold their results."""
+"""Instructions that hide constants from LLVM and ptxas, so that their results aren't folded."""
 
 from __future__ import annotations
 

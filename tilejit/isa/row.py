@@ -209,8 +209,8 @@ class Row(Capability):
     accumulates: bool = False
     #: True if its result is uniform over the threads that execute it together
     agrees: bool = False
-    #: True if it waits, or issues work that belongs to no thread, such as a copy or a product that completes later:
-    #: threads that did nothing else needn't synchronize before one thread arrives at a barrier for all of them
+    #: True if it only waits, or starts work that completes later, such as a copy or a product: if threads did nothing
+    #: else, one thread may arrive at an mbarrier for all of them without synchronizing them first
     elides_sync: bool = False
     #: True if it accesses memory by the asynchronous proxy, which needs a fence to be ordered with ordinary accesses
     asynchronous: bool = False

@@ -50,7 +50,7 @@ class Axis:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
-            raise LayoutError(f"an axis name is an identifier; got {shown(self.name)}", hint="such as laneid, tx or m")
+            raise LayoutError(f"an axis name is an identifier; got {shown(self.name)}", hint="write laneid, tx or m")
         unit, within = _THREAD_AXES.get(self.name, ("", ""))
         object.__setattr__(self, "is_thread", self.name in _THREAD_AXES)
         object.__setattr__(self, "unit", unit)

@@ -33,7 +33,7 @@ WIDEST_BYTES, LINE_BYTES = 16, 128
 
 
 class Spread(NamedTuple):
-    """The split of one axis: lanes and warps along it, and consecutive elements of a thread. Tuples compare fast."""
+    """The split of one axis: lanes and warps along it, and consecutive elements of a thread."""
 
     lanes: int
     warps: int

@@ -31,7 +31,7 @@ class Iter:
             object.__setattr__(self, "stride", integer(self.stride, "a stride", hint))
         if not isinstance(self.axis, Axis):
             got = shown(self.axis)
-            raise LayoutError(f"an iterator moves along an axis; got {got}", hint="such as laneid, tx or m")
+            raise LayoutError(f"an iterator moves along an axis; got {got}", hint="give laneid, tx or m")
         if self.extent < 1:
             raise LayoutError(
                 f"an extent is at least 1; got {self.extent} with stride {self.stride} on {self.axis}",

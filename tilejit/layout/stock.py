@@ -114,7 +114,7 @@ TCGEN05_SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Atom:
-    """The instructions that move a tile between tensor memory and registers: `slabs` of them, with `num` repetitions each."""
+    """The instructions that move a tile between tensor memory and registers: `slabs` of `num` repetitions each."""
 
     num: int
     slabs: int

@@ -59,7 +59,7 @@ class ArrayFacts:
     #: bytes, up to `MAX_ALIGN`; see `ArrayType`
     stride_align: int
     extent_align: int
-    #: offset in bytes of the lowest byte from the first element, and of the end of the highest one
+    #: offsets from the first element to the lowest byte, and to the end of the highest byte
     low_bytes: int
     high_bytes: int
     #: unique for each combination of the fields above

@@ -49,7 +49,7 @@ _HINTS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FailedAssertion:
-    """A decoded record. thread: the index of the failing thread in its CTA. values: all slots, used or not."""
+    """A decoded record. thread: the failing thread's index in its CTA. values: all value slots, used or not."""
 
     assertion: Assertion
     thread: int

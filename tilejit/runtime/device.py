@@ -154,7 +154,7 @@ _CHECKS: dict[str, bool | Literal["strict"]] = {"0": False, "1": True, "strict":
 
 
 def checks_wanted() -> bool | Literal["strict"]:
-    """Return the checks that `TILEJIT_SIM_CHECKS` enables, none while costs are counted; raise LaunchError if it is invalid."""
+    """Return the checks of `TILEJIT_SIM_CHECKS`, none while costs are counted; raise LaunchError if it is invalid."""
     if counting.ledger.get() is not None:
         return False
     wanted = os.environ.get("TILEJIT_SIM_CHECKS") or "1"

@@ -166,7 +166,7 @@ def is_simulator(name: str) -> bool:
     return name.partition(":")[0] == "sim"
 
 
-#: the name that `use_device` set, or None
+#: returns the name that `use_device` set, or None
 chosen = _chosen.get
 
 

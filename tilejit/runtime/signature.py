@@ -49,7 +49,7 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
         return list(args)
     if len(args) > len(parameters):
         raise LaunchError(
-            f"{name} takes {counted(len(parameters), 'argument')}; {len(args)} positional ones were given",
+            f"{name} takes {counted(len(parameters), 'argument')}; {len(args)} positional arguments were given",
             hint=f"its parameters: {', '.join(p.name for p in parameters)}",
         )
     values = list(args) + [_NO_ARGUMENT] * (len(parameters) - len(args))
@@ -197,7 +197,7 @@ def _frozen(value: Any, name: str) -> Any:
         hash(value)
     except TypeError:
         raise LaunchError(
-            f"{name} is a constexpr; {with_article(kind.__name__)} can't be one because it can change",
+            f"{name} is a constexpr; {with_article(kind.__name__)} can't be one because it is mutable",
             hint="pass numbers, strings, dtypes, layouts or tuples of these",
         ) from None
     return (kind, value)

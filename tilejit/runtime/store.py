@@ -81,7 +81,7 @@ class _Foreign(Exception):
 
 
 class DiskStore:
-    """Payloads by key (`kind:anything`) in a folder. Above `limit_bytes`, the least recently used entries are removed."""
+    """Payloads by key, `kind:anything`, in a folder. Above `limit_bytes`, least recently used entries are removed."""
 
     def __init__(self, folder: Path, limit_bytes: int = DEFAULT_LIMIT) -> None:
         self.folder = folder

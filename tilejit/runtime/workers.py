@@ -113,7 +113,7 @@ class Outcome(Generic[T]):
         return self.result
 
 
-#: a function of a compiler, which is None for `pipeline.compile`
+#: a function that takes a compiler, or None for `pipeline.compile`
 Task = Callable[[Compiler | None], T]
 
 
@@ -121,7 +121,7 @@ def run_all(tasks: Sequence[Task[T]], workers: int | None = None) -> Generator[O
     """Run the tasks and yield the outcome of each as soon as it is known.
 
     workers: the number of worker processes; None for one per processor, up to `_MOST`, but only if the remaining work,
-    estimated from the last successful task, takes longer than starting them.
+    estimated from the last successful task, takes over twice as long as starting a worker.
     """
     remaining = deque(enumerate(tasks))
     most, pays = _most(workers), workers is not None

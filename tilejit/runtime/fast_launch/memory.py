@@ -23,7 +23,7 @@ _FIRST_KEYS = 32
 #: maximum numbers of entries per table, of hashes of seen keys, and of tables (one per state of the captured values)
 _ENTRIES, _SEEN, _TABLES = 4096, 65536, 64
 
-#: a last launch that equals no launch: check, the key's items that aren't arrays, key, entry
+#: placeholder for a last launch, equal to no launch: check, the key's items that aren't arrays, key, entry
 _NOTHING = (guards.never, None, None, None)
 
 Table = dict[Any, tuple[Any, ...]]
@@ -62,7 +62,7 @@ class LaunchMemory:
     def remember(
         self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
     ) -> None:
-        """Record a launch of the slow path, so that the next one finds it in the function's state.
+        """Record a launch of the slow path, so that the next launch finds its entry in the function's state.
 
         key: as the function computed it; None if the function returned before that.
         """
