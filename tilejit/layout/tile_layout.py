@@ -132,7 +132,7 @@ class TileLayout:
 
     @property
     def is_bare(self) -> bool:
-        """True for only a swizzle of contiguous memory; `adapted` gives it the shape of a tile."""
+        """True if the layout is only a swizzle of contiguous memory; `adapted` gives it a tile's shape."""
         plain = not self.replica and not self.offset and len(self.shard) == 1
         return self.swizzle is not None and plain and self.shard[0].stride == 1 and self.shard[0].axis == m
 
@@ -246,7 +246,7 @@ class TileLayout:
         return fitted.replace(shard=shard if shard or fitted.replica else fitted.shard[:1]), tuple(ends)
 
     def group_many(self, shapes: Sequence[Sequence[int]]) -> tuple[TileLayout, tuple[tuple[int, ...], ...]]:
-        """Return the layout split just enough to be grouped to every shape, and the separators of each shape."""
+        """Return the layout split just enough for all `shapes`, and the separators of each shape."""
         return group_many(self, shapes)
 
     def permute_groups(self, separators: Sequence[int], perm: Sequence[int]) -> TileLayout:

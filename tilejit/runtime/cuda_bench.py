@@ -83,9 +83,9 @@ class CudaBench:
 
 @contextmanager
 def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequence[int]) -> Iterator[CudaBench]:
-    """Yield a bench on a stream. launched: a call whose host arrays are copied to the device
-    while the bench exists.
+    """Yield a bench on a stream.
 
+    launched: a call; copies of its host arrays are on the device while the bench exists.
     kept: positions of arrays to restore before each timing and at the end.
     raises: LaunchError if the stream is being captured.
     """

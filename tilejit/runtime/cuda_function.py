@@ -44,7 +44,7 @@ def _check_registers(executable: Executable, registers: int) -> None:
         return
     raise ResourceError(
         f"{executable.name} sets the registers of warpgroups, and assumes {wanted} per thread at its entry; the "
-        f"driver's compiler allocates {registers}, so the pool's size differs and threads may wait for registers forever",
+        f"driver's compiler allocates {registers}, so the register pool differs in size and threads may wait forever",
         hint=f"write max_registers={wanted}, or leave tj.set_registers out",
     )
 

@@ -31,7 +31,7 @@ class Launch(NamedTuple):
 
 
 class DirectLaunch(NamedTuple):
-    """The functions and data that launch a loaded kernel which needs nothing but packed parameters.
+    """The functions and data that launch a loaded kernel that needs only packed parameters.
 
     launch: takes the handle, grid x, y, z, CTA x, y, z, dynamic_bytes, a stream, the address of the array of parameter
     addresses, and 0. Returns a tuple of one status, which is falsy on success. It uses the calling thread's context.

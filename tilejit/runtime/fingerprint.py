@@ -34,7 +34,7 @@ _COMPILED = (".so", ".pyd", ".dll", ".dylib")
 
 @lru_cache(maxsize=8)
 def fingerprint(store: DiskStore) -> str | None:
-    """Return a text that identifies the compiler: if it is equal, equal kernels compile to equal PTX.
+    """Return a text that identifies the compiler: with equal texts, equal kernels compile to equal PTX.
 
     store: caches the digest of the sources.
     returns: None if files have changed since they were imported, or the package is in a zip file.
