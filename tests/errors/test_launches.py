@@ -167,7 +167,7 @@ PINNED = [
     (lambda: pinned[1](np.zeros((8, 4), np.float32).T), "row-major, strides (8, 1) (elements); got (1, 4)"),
     (lambda: pinned[1](np.zeros((4, 16), np.float32)[:, ::2]), "row-major, strides (8, 1) (elements); got (16, 2)"),
 ]
-ARGUMENTS += [(launch, LAUNCH, words, "pass an array like that") for launch, words in PINNED]
+ARGUMENTS += [(launch, LAUNCH, words, "pass a matching array") for launch, words in PINNED]
 
 GRIDS = [
     (lambda: add[1, 128, 1, 0](A, B), LAUNCH, "(1, 128, 1, 0) is not a grid", "k[(4,), 128, stream]"),

@@ -301,7 +301,6 @@ def varied(grid: Grid) -> Iterator[Grid]:
 
 
 def _splits(number: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """Yield the factorizations of a number into `parts` factors, the largest last factor first."""
     if parts == 1:
         yield (number,)
         return

@@ -160,7 +160,6 @@ def sliced(group: Sequence[Iter], start: int, extent: int) -> tuple[tuple[Iter, 
 
 
 def _jump(outer: Sequence[Iter], at: int, half: int) -> Iter | None:
-    """Return the iterator over the two halves of a window; None if they differ along several axes."""
     extents = [it.extent for it in outer]
     here, there = steps(outer, digits(at, extents)), steps(outer, digits(at + half, extents))
     moved = [a for a in here if here[a] != there[a]]

@@ -62,7 +62,6 @@ def _scaled(iters: Sequence[Iter], scale: dict[Axis, int]) -> list[Iter]:
 
 
 def _divided(iters: Sequence[Iter], scale: dict[Axis, int]) -> list[Iter] | None:
-    """Invert `_scaled`; return None if the stride of an extent above 1 isn't a multiple."""
     result = []
     for it in iters:
         by = scale.get(it.axis, 1)

@@ -130,7 +130,7 @@ def usage(function: Any, local_bytes: int) -> Usage:
 
 
 def refusal(error: Any, log: bytearray, ptx: str) -> DeviceError | LaunchError:
-    """Return the error for PTX that the driver rejects."""
+    """Return the error for a failed compilation of PTX."""
     if error not in _INVALID_PTX:
         return failure(error, "the compilation of PTX")
     text = _text_of(log)

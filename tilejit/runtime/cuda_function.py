@@ -146,7 +146,6 @@ class CudaFunction:
     def _quick(
         self, launch: Launch, call: Call, packed: Packed, owned: Sequence[arrays.DeviceArray]
     ) -> Callable[[], bool]:
-        """Return a function that launches in the thread's current context and returns False if it can't."""
         if call.first is None or launch.stream is not None:
             return lambda: False
         waited = None if not call.waits else _streams_of(call.arguments)

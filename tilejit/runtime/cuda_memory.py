@@ -50,7 +50,6 @@ def _allocated(size: int, context: Any) -> int:
 
 
 def _free(allocator: Any, pointer: int, context: Any) -> None:
-    """Free memory. allocator: the driver's bindings, which finalizers keep alive."""
     if not pointer:
         return
     # finalizers can't raise; if the context is broken, the next call reports it

@@ -51,7 +51,7 @@ _SYNTAX = "write cuda, cuda:1, sim or sim:sm_100a"
 
 @contextmanager
 def use_device(name: str) -> Iterator[None]:
-    """Run launches inside on this device: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
+    """Run launches inside the context on this device: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
 
     raises: DeviceError if the device does not exist.
 

@@ -54,7 +54,7 @@ class KernelCache:
         self._options = options
 
     def entry(self, typed: Signature, target: Target, threads: int, debug: bool) -> CacheEntry | None:
-        """Return the entry of one variant; None if the cache is off or a part of the key can't be encoded."""
+        """Return the entry of one variant; None if the cache can't be used or the key can't be encoded."""
         store = current()
         if store is None:
             return None
@@ -88,7 +88,6 @@ class CacheEntry:
     files: tuple[str, ...]
 
     def put(self, key: str, payload: bytes) -> None:
-        """Store a result, unless the compiler's files have changed since it was imported."""
         if still_holds(self.store):
             self.store.put(key, payload)
 

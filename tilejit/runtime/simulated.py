@@ -286,7 +286,6 @@ def parameter_value(
 
 
 def _tensor_map(view: Argument, param: TensorMapParam, profile: bool) -> TensorMap | bytes:
-    """Return the tensor map of an array; zeros for an empty array, as on a GPU."""
     assert isinstance(view, ArrayView)
     spec, array = param.map, tensor_maps.mapped(param.map, view.facts)
     if array is None:

@@ -224,7 +224,6 @@ class DiskStore:
         return self.folder / f"{_PREFIX}{name}.{key.partition(':')[0]}"
 
     def _trusts_folder(self, make: bool = False) -> bool:
-        """True if the folder exists and no other user can write to it."""
         if self._is_trusted is None:
             try:
                 if make:
@@ -359,7 +358,6 @@ def _check(facts: os.stat_result, path: Path, is_right_kind: Callable[[int], boo
 
 
 def _is_own(path: Path) -> bool:
-    """True if a file belongs to this user; always True on Windows."""
     if not hasattr(os, "geteuid"):
         return True
     try:

@@ -64,7 +64,6 @@ serve(sys.stdin.buffer, answers, float(sys.argv[1]))
 #: the worker's first line; output of its startup, such as a `sitecustomize`, may precede it
 _READY = b"this is tilejit, which compiles\n"
 
-#: seconds to wait for that line
 _READY_SECONDS = 30.0
 
 #: set in the environment of workers, which never start workers themselves

@@ -37,5 +37,5 @@ def check_of(tensors: Sequence[Any]) -> Callable[..., bool]:
 
 
 def never(*tensors: Any) -> bool:
-    """Return False; a check that all tensors fail."""
+    """Return False: no tensors pass this check."""
     return False

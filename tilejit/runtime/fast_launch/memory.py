@@ -135,7 +135,6 @@ def _state(text: LauncherText, values: tuple[Any, ...], table: Table, last: list
 
 
 def _are_unchanged(arrays: Sequence[Any], views: Sequence[ArrayView]) -> bool:
-    """True unless another thread has changed or freed an array since it was launched."""
     try:
         return [view_of(array).facts for array in arrays] == [view.facts for view in views]
     except Exception:
