@@ -31,7 +31,7 @@ def _common_refinement(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, 
     if not shapes or len({math.prod(shape) for shape in shapes}) != 1:
         sizes = ", ".join(f"{s} has {math.prod(s)}" for s in shapes)
         raise LayoutError(
-            f"shapes to refine need one size; {sizes or 'none given'}", hint="give shapes of equal size"
+            f"shapes to refine must have the same size; {sizes or 'none given'}", hint="give shapes of equal size"
         )
     marks = [[math.prod(shape[k:]) for k in range(len(shape) + 1)] for shape in shapes]
     repeats: Counter[int] = Counter()
@@ -43,7 +43,7 @@ def _common_refinement(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, 
             listed = " and ".join(map(str, shapes))
             raise LayoutError(
                 f"shapes {listed} have no common refinement: {right} doesn't divide {left}",
-                hint="give shapes that split the elements at multiples of each other",
+                hint="give shapes whose products of trailing extents divide each other",
             )
     refinement = tuple(left // right for left, right in zip(common, common[1:], strict=False))
     return refinement, tuple(_positions(own, common) for own in marks)

@@ -50,7 +50,8 @@ def map_at(layout: TileLayout, flat: NDArray[np.int64]) -> Table:
 def _every(size: int) -> NDArray[np.int64]:
     if size > _MOST_PLACES:
         raise LayoutError(
-            f"a table of {size:,} places; the limit is {_MOST_PLACES:,}", hint="use apply(...) for single elements"
+            f"a table of {size:,} places is too large; the limit is {_MOST_PLACES:,}",
+            hint="use apply(...) for single elements",
         )
     return np.arange(size, dtype=np.int64)
 
@@ -71,7 +72,7 @@ def owners(layout: TileLayout, coord: Sequence[int], shape: Sequence[int] | None
     axis = thread_axis(fused)
     if axis is not None and not 0 <= index < layout.size():
         raise LayoutError(
-            f"index {index} of {layout!r}: it has {layout.size()} elements", hint="count its elements from 0"
+            f"index {index} is outside {layout!r}, which has {layout.size()} elements", hint="count its elements from 0"
         )
     found = fused.apply(*digits(index, fused.shape))
     found = found if isinstance(found, list) else [found]

@@ -145,7 +145,7 @@ def tcgen05_atom(shape: str, rows: int, columns: int, bits: int) -> Tcgen05Atom:
         raise LayoutError(
             f"{shown(columns)} columns of {bits} bits aren't {shape}.xN: columns are {step} * N, "
             f"N a power of two up to {form.max_num}",
-            hint="use such a number of columns, or another shape",
+            hint="change the number of columns, or use another shape",
         )
     slabs = rows // 64 if shape != "32x32b" else 1
     return Tcgen05Atom(num, slabs, num * form.registers)

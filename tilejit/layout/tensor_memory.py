@@ -50,7 +50,7 @@ def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayo
     if not isinstance(num, int) or not 1 <= num <= form.max_num or num & (num - 1):
         raise LayoutError(
             f"{shape}.x{shown(num)} doesn't exist: N is a power of two up to {form.max_num}",
-            hint=f"write {form.max_num} or half of it, or a quarter, ...",
+            hint=f"write a power of two from 1 to {form.max_num}",
         )
     rows = integer(rows, "a number of rows", "write 64 or 128")
     if rows not in (64, 128):

@@ -506,7 +506,7 @@ def _axes(layout: TileLayout) -> tuple[Axis, ...]:
 def _check_coord(coord: Sequence[int], shape: Sequence[int]) -> None:
     if len(coord) != len(shape):
         raise LayoutError(
-            f"{counted(len(coord), 'coordinate')} {shown(coord)} for shape {tuple(shape)}",
+            f"{counted(len(coord), 'coordinate')} {shown(coord)} can't index shape {tuple(shape)}",
             hint="give one for each dimension",
         )
     for dim, (x, extent) in enumerate(zip(coord, shape, strict=True)):

@@ -225,7 +225,7 @@ def pack(layout: TileLayout, count: int) -> TileLayout:
     if inner.axis.is_thread or inner.stride != 1 or inner.extent % count != 0:
         raise LayoutError(
             f"can't pack {count} elements into one: the innermost iterator of {layout!r} is {inner!r}",
-            hint="it needs stride 1 in memory and an extent that is a multiple",
+            hint="use stride 1 in memory and an extent that is a multiple of the count",
         )
     scale = {inner.axis: count}
     before = _divided(layout.shard[:last], scale)
@@ -234,7 +234,7 @@ def pack(layout: TileLayout, count: int) -> TileLayout:
     if before is None or replica is None or bad_offset:
         raise LayoutError(
             f"can't pack {count} elements into one: strides and offsets of {layout!r} aren't multiples",
-            hint=f"they have to be multiples of {count}",
+            hint=f"make them multiples of {count}",
         )
     coarse = layout.replace(
         shard=(*before, Iter(inner.extent // count, 1, inner.axis), *layout.shard[last + 1 :]),

@@ -50,7 +50,7 @@ class CudaDevice:
 
     def __init__(self, ordinal: int) -> None:
         if not 0 <= ordinal < device_count():
-            raise DeviceError(f"no device cuda:{ordinal}", hint=f"there are {device_count()}, from cuda:0")
+            raise DeviceError(f"no device cuda:{ordinal}", hint=f"there are {device_count()} devices, from cuda:0 on")
         self.number = ordinal
         self.name = f"cuda:{ordinal}"
         self.checks = False

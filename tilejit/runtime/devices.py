@@ -225,7 +225,7 @@ def _has_driver() -> bool:
 def _cuda(ordinal: int) -> Device:
     problem = cuda_problem()
     if problem is not None:
-        raise DeviceError(f"no device cuda:{ordinal}: {problem}", hint="TILEJIT_DEVICE=sim runs on the simulator")
+        raise DeviceError(f"no device cuda:{ordinal}: {problem}", hint="set TILEJIT_DEVICE=sim to run on the simulator")
     from . import cuda
 
     opened = cuda.CudaDevice(ordinal)

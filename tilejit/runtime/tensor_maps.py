@@ -57,7 +57,7 @@ def _unmappable(spec: TensorMapSpec, axis: int | None, extent: int, stride: int)
     if stride < 0:
         return LaunchError(f"{what} has a stride of {stride:,} bytes; TMA supports no negative strides", hint=hint)
     return LaunchError(
-        f"{what} has a stride of {stride:,} bytes; TMA supports less than {spec.STRIDE_END_BYTES:,}", hint=hint
+        f"{what} has a stride of {stride:,} bytes; TMA supports strides below {spec.STRIDE_END_BYTES:,}", hint=hint
     )
 
 

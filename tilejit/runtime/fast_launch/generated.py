@@ -60,7 +60,7 @@ class GeneratedLauncher(NamedTuple):
 
 
 class GeneratedLaunchers:
-    """The generated launchers of one kernel. choosing: for a kernel whose launchers choose parameters."""
+    """The generated launchers of one kernel. choosing: None if its launchers choose no parameters."""
 
     def __init__(self, name: str, parameters: Sequence[Parameter], choosing: Choosing | None = None) -> None:
         self._name = name
