@@ -59,7 +59,7 @@ class ArrayPart:
 
 @dataclass(frozen=True, slots=True)
 class ScalarPart:
-    """The code for a number. packed: the value to pack. key: items of the lookup key. names: values of names in the code."""
+    """The code for a number. packed: the value to pack. key: items of the lookup key. names: values of names in it."""
 
     packed: str
     key: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class ScalarPart:
 
 @dataclass(frozen=True, slots=True)
 class ConstexprPart:
-    """The code for a compile-time value. key: items of the lookup key. names: values of names in the code."""
+    """The code for a compile-time value. key: items of the lookup key. names: values of names in it."""
 
     key: tuple[str, ...] = ()
     names: Mapping[str, Any] = field(default_factory=dict)
