@@ -126,7 +126,7 @@ ARGUMENTS = [
     (lambda: add(A, B), LAUNCH, "add is a kernel and needs a grid", "write add[grid](...)"),
     (lambda: add[1](A), LAUNCH, "add is missing B", "pass every parameter that has no default"),
     (lambda: add[1](), LAUNCH, "add is missing A, B", "pass every parameter that has no default"),
-    (lambda: add[1](A, B, 1, 2), LAUNCH, "add takes 3 arguments; 4 positional ones were given", "A, B, n"),
+    (lambda: add[1](A, B, 1, 2), LAUNCH, "add takes 3 arguments; 4 positional arguments were given", "A, B, n"),
     (lambda: add[1](A, B, m=1), LAUNCH, "add has no parameter 'm'", "its parameters: A, B, n"),
     (lambda: add[1](A, B, A=A), LAUNCH, "add got 'A' twice", "by position or by keyword"),
     (lambda: add[1]([1, 2], B), LAUNCH, "A: list is not an array", "a NumPy array"),
@@ -167,7 +167,7 @@ PINNED = [
     (lambda: pinned[1](np.zeros((8, 4), np.float32).T), "row-major, strides (8, 1) (elements); got (1, 4)"),
     (lambda: pinned[1](np.zeros((4, 16), np.float32)[:, ::2]), "row-major, strides (8, 1) (elements); got (16, 2)"),
 ]
-ARGUMENTS += [(launch, LAUNCH, words, "pass an array like that") for launch, words in PINNED]
+ARGUMENTS += [(launch, LAUNCH, words, "pass a matching array") for launch, words in PINNED]
 
 GRIDS = [
     (lambda: add[1, 128, 1, 0](A, B), LAUNCH, "(1, 128, 1, 0) is not a grid", "k[(4,), 128, stream]"),
@@ -516,8 +516,8 @@ def test_only_kernels_are_simulated():
         ((32, 8), "write threads=256, and in the kernel t = tj.thread_id(); x = t % 32; y = t // 32"),
         ([64], "write 64"),
         ((8, 4, 2), "write threads=64, and in the kernel t = tj.thread_id(); x = t % 8; y = t // 8 % 4; z = t // 32"),
-        ((1, 2, 3, 4), "from 1 to 1024"),
-        ("many", "from 1 to 1024"),
+        ((1, 2, 3, 4), "write a number from 1 to 1024"),
+        ("many", "write a number from 1 to 1024"),
     ],
 )
 def test_threads_of_several_dimensions_are_made_of_one_index(threads, hint):

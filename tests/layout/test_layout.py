@@ -205,7 +205,7 @@ def test_grouping_splits_iterators_at_the_shapes_boundaries() -> None:
 def test_shapes_without_a_common_refinement_are_refused() -> None:
     with refuses("shapes (3, 4) and (2, 6) have no common refinement: 4 doesn't divide 6"):
         group_many(S[12], [(3, 4), (2, 6)])
-    with refuses("shapes to refine need one size; (3, 4) has 12, (2, 5) has 10"):
+    with refuses("shapes to refine must have the same size; (3, 4) has 12, (2, 5) has 10"):
         common_refinement([(3, 4), (2, 5)])
 
 
@@ -259,7 +259,7 @@ def test_coordinates_that_dont_fit_are_refused() -> None:
         S[(2, 3, 4)](1, 2, 4)
     with refuses("coordinate -1 leaves dimension 0 of extent 24"):
         S[(2, 3, 4)](-1)
-    with refuses("1 coordinate (3,) for shape (4, 6)"):
+    with refuses("1 coordinate (3,) can't index shape (4, 6)"):
         S[(2, 3, 4)].apply(3, shape=(4, 6))
 
 
@@ -380,7 +380,7 @@ def test_a_shared_place_has_no_inverse() -> None:
 def test_owners_refuse_several_ctas_and_indices_outside() -> None:
     with refuses("spans bx, tx; owners are threads of one CTA"):
         TileLayout.from_iters([(4, 1, "bx"), (32, 1, "tx")]).owners(0)
-    with refuses("index 256 of S[(32, 8) : (1 @ laneid, 1)]: it has 256 elements"):
+    with refuses("index 256 is outside S[(32, 8) : (1 @ laneid, 1)], which has 256 elements"):
         S[(32, 8) : (1 @ laneid, 1)].owners(256)
 
 

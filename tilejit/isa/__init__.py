@@ -2,8 +2,7 @@
 
 LLVM generates scalar arithmetic, addresses, plain loads and stores, and control flow. Every other instruction has a
 row here with its text, its operands, the oldest target and PTX version, the threads that execute it together, the work
-that it starts or completes, and its meaning. Operations and the IR refer to this table: for example, the forms of `mma`
-determine the products that tensor cores can compute.
+that it starts or completes, and its meaning. Operations and the IR refer to instructions by the names of their rows.
 """
 
 from __future__ import annotations
@@ -23,17 +22,16 @@ __all__ = [
 
 _MODULES = tuple(import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
 
-#: the modules with rows
 TOPICS: tuple[ModuleType, ...] = tuple(module for module in _MODULES if hasattr(module, "ROWS"))
 
-#: the families whose rows are created at first use
+#: all families whose rows are created at first use
 OPEN_FAMILIES: tuple[OpenFamily[Any], ...] = tuple(
     each for topic in TOPICS for each in vars(topic).values() if isinstance(each, OpenFamily)
 )
 
 
 class _Table(dict[str, Row]):
-    """Rows by name; rows of open families are created on lookup and aren't listed."""
+    """Rows by name. Iteration omits the rows of open families, which are created on lookup."""
 
     def __missing__(self, name: str) -> Row:
         for family in OPEN_FAMILIES:
@@ -43,7 +41,6 @@ class _Table(dict[str, Row]):
         raise KeyError(name)
 
 
-#: name -> row
 ROWS: dict[str, Row] = _Table({row.name: row for topic in TOPICS for row in topic.ROWS})
 
 
@@ -55,17 +52,17 @@ def row_called(name: str) -> Row | None:
         return None
 
 
-#: asynchronous work -> the instruction that waits for all of it
+#: asynchronous work -> the instruction that waits for its completion
 WAITS: dict[AsyncWork, Row] = {
     row.completes: row for row in ROWS.values() if row.completes is not None and not row.called
 }
 
-#: name after `tj.` -> the commit of asynchronous work or the wait for it
+#: name after `tj.` -> the instruction that commits asynchronous work or waits for it
 ASYNC_CALLS: dict[str, Row] = {
     row.spelling: row for row in ROWS.values() if row.completes or (row.commits and row.commits.commit)
 }
 
 
 def nearest(name: str) -> list[str]:
-    """Return names in the table that are similar to `name`, the most similar first."""
+    """Return up to three names in the table that are similar to `name`, the most similar first."""
     return get_close_matches(name, ROWS, 3)

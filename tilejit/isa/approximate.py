@@ -19,7 +19,7 @@ def _fast(name: str, meaning: str, ptx: tuple[int, int] = (6, 0), arguments: tup
     )
 
 
-#: one PTX instruction each; all but tanh flush subnormals to zero
+#: each is one PTX instruction; all but TANH flush subnormals to zero
 EX2 = _fast("ex2.approx.ftz.f32", "2 to the power $x")
 LG2 = _fast("lg2.approx.ftz.f32", "logarithm to base 2")
 SIN = _fast("sin.approx.ftz.f32", "sine")

@@ -1,6 +1,6 @@
 """Atomic operations on memory.
 
-Rows have PTX's defaults, relaxed order and GPU scope. `qualified` derives the rows of other orders and scopes, so the
+Rows have PTX's default order and scope: relaxed, GPU. `qualified` derives the rows of other orders and scopes, so the
 table needn't list all 1,400.
 """
 
@@ -16,7 +16,7 @@ from .row import B16, B32, B64, F32, F64, Direction, Family, Operand, Register, 
 
 @dataclass(frozen=True, slots=True)
 class _Atomic:
-    """An atomic operation. types: its PTX types. meaning: the change of the element."""
+    """An atomic operation. types: its PTX types. meaning: completes the sentence "the element ..."."""
 
     types: tuple[str, ...]
     meaning: str
@@ -26,7 +26,6 @@ class _Atomic:
 _MINMAX = ("u32", "s32", "u64", "s64")
 _BITS = ("b32", "b64")
 
-#: by PTX name
 OPERATIONS: dict[str, _Atomic] = {
     "add": _Atomic(("u32", "u64", "f16", "bf16", "f32", "f64"), "has $value added"),
     "min": _Atomic(_MINMAX, "becomes $value if that is less"),
@@ -38,7 +37,7 @@ OPERATIONS: dict[str, _Atomic] = {
     "cas": _Atomic(("b16", *_BITS), "becomes $desired if it was $expected", ("expected", "desired")),
 }
 
-#: PTX type -> register; floats of 16 bits are in untyped registers
+#: PTX type -> register; 16-bit floats use untyped registers
 _REGISTERS: dict[str, Register] = {
     "u32": B32, "s32": B32, "b32": B32, "u64": B64, "s64": B64, "b64": B64, "b16": B16, "f16": B16, "bf16": B16,
     "f32": F32, "f64": F64,
@@ -47,7 +46,7 @@ _REGISTERS: dict[str, Register] = {
 
 @dataclass(frozen=True, slots=True)
 class AtomicForm:
-    """An operation on one PTX type in one state space."""
+    """An atomic operation on one PTX type in one state space."""
 
     op: str
     type: str
@@ -60,7 +59,7 @@ class AtomicForm:
 
 
 def form_of(op: str, dtype: DType, space: str) -> AtomicForm | None:
-    """Return the form of an operation on elements of `dtype`; None if PTX has none."""
+    """Return the form of `op` on elements of `dtype` in state space `space`; None if PTX has none."""
     return next((AtomicForm(op, t, space) for t in _types_of(op, dtype) if t in OPERATIONS[op].types), None)
 
 
@@ -82,14 +81,14 @@ def _types_of(op: str, dtype: DType) -> Iterator[str]:
 
 def _row(form: AtomicForm, *, returns: bool) -> Row:
     operation, bank = OPERATIONS[form.op], _REGISTERS[form.type]
-    # ptxas accepts no literals for floats of 16 bits
+    # ptxas accepts no literals for 16-bit floats
     literals = not form.type.endswith("f16")
     sources: tuple[Operand, ...] = tuple(register(name, bank, is_immediate=literals) for name in operation.operands)
     before = (register("before", bank, Direction.OUT),) if returns else ()
     name = f"{'atom' if returns else 'red'}.{form.modifiers}"
     listed = ", ".join(["[$place]", *(f"${name}" for name in operation.operands)])
     previous = "; $before is the previous one" if returns else ""
-    # PTX ISA: the "current implementation" of float32 in global memory flushes subnormal operands and results to zero
+    # PTX ISA: the "current implementation" of float32 `add` in global memory flushes subnormals to zero
     return Row(
         name=name,
         text=f"{name} {'$before, ' if returns else ''}{listed};",
@@ -104,10 +103,8 @@ _FORMS = tuple(
     AtomicForm(op, t, space) for op, what in OPERATIONS.items() for t in what.types for space in ("global", "shared")
 )
 
-#: atomics that return the previous element
 ATOM = Family.of("atom", _FORMS, lambda form: _row(form, returns=True))
 
-#: atomics that return nothing
 RED = Family.of(
     "red", tuple(f for f in _FORMS if f.op not in ("exch", "cas")), lambda form: _row(form, returns=False)
 )
@@ -115,7 +112,7 @@ RED = Family.of(
 
 @dataclass(frozen=True, slots=True)
 class VectorForm:
-    """An addition of `count` consecutive registers, each with one element or two elements of 16 bits."""
+    """An atomic addition of `count` registers, each with one or two elements, to consecutive elements in memory."""
 
     type: str
     count: int
@@ -149,7 +146,7 @@ def _vector_row(form: VectorForm) -> Row:
     )
 
 
-#: additions of several elements that return nothing, widest first
+#: additions of several elements that return nothing; for each type, the widest comes first
 RED_VECTOR = Family.of(
     "red of vectors",
     (
@@ -162,7 +159,7 @@ RED_VECTOR = Family.of(
 
 
 def vectors_of(op: str, dtype: DType, space: str) -> tuple[VectorForm, ...]:
-    """Return the forms that update several elements of `dtype` at once, widest first."""
+    """Return the forms that apply `op` to several elements of `dtype` at once, widest first; () if there are none."""
     if op != "add" or not dtype.is_float or dtype.bits not in (16, 32):
         return ()
     (scalar,) = list(_types_of(op, dtype))
@@ -177,7 +174,7 @@ ROWS = (*ATOM.rows(), *RED.rows(), *RED_VECTOR.rows())
 
 @cache
 def qualified(row: Row, order: str) -> Row:
-    """Return the row with an order of `ir.values.ORDERS["atomic"]`, such as "acquire.cta"."""
+    """Return `row` with another memory order and scope: one of `ir.values.ORDERS["atomic"]`, such as "acquire.cta"."""
     kind, scope = order.split(".")
     if order == "relaxed.gpu":
         return row
@@ -194,12 +191,12 @@ def qualified(row: Row, order: str) -> Row:
 
 
 def row_of(form: AtomicForm, order: str, *, returns: bool) -> Row:
-    """Return the instruction with an order. returns: whether the previous element is used."""
+    """Return the row of `form` with an order: a `red` if it exists and `returns` is false, else an `atom`."""
     # acquire needs a read, so `red` doesn't support it
     is_reduction = not returns and form in RED.made and not order.startswith(("acquire", "acq_rel"))
     return qualified((RED if is_reduction else ATOM).row(form), order)
 
 
 def swap_of(form: AtomicForm, order: str) -> Row:
-    """Return the compare-and-swap for a loop that adds floats of 16 bits on targets without such an addition."""
+    """Return the 16-bit compare-and-swap for loops that replace additions of 16-bit floats on older targets."""
     return qualified(ATOM.row(AtomicForm("cas", "b16", form.space)), order)

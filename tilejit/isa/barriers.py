@@ -11,13 +11,11 @@ from ..scopes import CTA, THREAD, WARP, WARPGROUP, Scope
 from .row import B32, Direction, Row, predicate, register
 from .warp import VOTE
 
-#: number of numbered barriers per CTA
 OF_A_CTA = 16
 
-#: the numbers for users, and the number of the first warpgroup's barrier
+#: numbers for users, and the number of the first warpgroup's barrier
 USERS = range(1, 8)
 OF_WARPGROUPS = 8
-
 
 _sync = partial(
     Row, since=75, ptx=(6, 0), memory=True, convergent=True,
@@ -78,12 +76,11 @@ BARRIERS: dict[Scope, Row] = {row.scope: row for row in (BAR_SYNC, BAR_WARP_SYNC
 
 
 def _vote(vote: str, scope: Scope) -> Row:
-    """Return a barrier that also combines a predicate of all threads."""
     how, of_warp = {"any": "or", "all": "and"}[vote], VOTE[vote]
     barrier = BARRIERS[scope]
     at, name = ("$barrier, 128", f"bar.{vote}.named") if barrier.arguments else ("0", f"bar.{vote}")
-    # ptxas doesn't know that the result is uniform. The warp's additional vote shows that, so that values after a
-    # branch on the result stay in uniform registers.
+    # ptxas doesn't infer that the barrier's result is uniform. An additional vote of each warp makes it uniform for
+    # ptxas, so that values after a branch on the result stay in uniform registers.
     text = f"bar.red.{how}.pred $result, {at}, $predicate; vote.sync.{vote}.pred $result, $result, -1;"
     return Row(
         name=name, text=text, scope=scope, since=75, ptx=(6, 0), memory=True, convergent=True, agrees=True,
@@ -93,7 +90,7 @@ def _vote(vote: str, scope: Scope) -> Row:
     )
 
 
-#: (vote, scope) -> the instruction; scopes larger than a warp vote at their barrier
+#: (vote, scope) -> the instruction; in scopes larger than a warp, it includes a barrier
 VOTES: dict[tuple[str, Scope], Row] = {
     (vote, scope): VOTE[vote] if scope is WARP else _vote(vote, scope)
     for vote in ("any", "all")
@@ -102,7 +99,7 @@ VOTES: dict[tuple[str, Scope], Row] = {
 
 _VOTING = tuple(row for (_, scope), row in VOTES.items() if scope is not WARP)
 
-#: barriers at which all threads of the row's scope wait for each other
+#: barriers at which threads wait for each other and that order all their memory accesses
 SYNCHRONIZING = frozenset((*BARRIERS.values(), BAR_SYNC_NUMBERED, CLUSTER_SYNC, *_VOTING))
 
 ROWS = (

@@ -1,4 +1,4 @@
-"""Conversions, and packed arithmetic."""
+"""Conversions between element types, and packed arithmetic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BF16 = _cvt(
     operands=(register("result", B16, Direction.OUT, element=bfloat16), _VALUE),
 )
 
-#: needed, because unconverted float32 bits are undefined as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
+#: needed because unconverted float32 bits are undefined as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
 TF32 = _cvt(
     name="cvt.rna.tf32.f32", text="cvt.rna.tf32.f32 $result, $value;", since=80, ptx=(7, 0),
     meaning="to the 10 bits of fraction of tf32, to nearest, ties away from zero",
@@ -46,7 +46,6 @@ def _from_fp8(dtype: DType) -> Row:
     )
 
 
-#: by fp8 type
 TO_FP8 = Family.of("cvt to fp8", tuple(_FP8), _to_fp8)
 FROM_FP8 = Family.of("cvt from fp8", tuple(_FP8), _from_fp8)
 
@@ -62,13 +61,13 @@ def _narrow_pair(dtype: DType) -> Row:
     )
 
 
-#: two float32 to one register, by the resulting type
+#: conversions of two float32 to one register, by the resulting type
 NARROW_PAIR = Family.of("cvt to pairs", tuple(_HALVES), _narrow_pair)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A packed operation on two adjacent elements, each with the same result as the scalar operation."""
+    """A packed operation on two adjacent elements, with the results of two scalar operations."""
 
     operation: str
     dtype: DType
@@ -102,7 +101,6 @@ def _pair(pair: Pair) -> Row:
     )
 
 
-#: packed operations
 PAIRS = Family.of(
     "arithmetic on pairs",
     (

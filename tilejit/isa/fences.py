@@ -20,7 +20,6 @@ def _fence(scope: str) -> Row:
     )
 
 
-#: by scope of the memory model
 FENCE = Family.of("fence.acq_rel", ("cta", "cluster", "gpu", "sys"), _fence)
 
 PROXY_ASYNC = _row(
@@ -36,7 +35,6 @@ def _of_space(space: str, state_space: str) -> Row:
     )
 
 
-#: by memory space
 PROXY_ASYNC_OF = {"shared": _of_space("shared", "shared::cta"), "global": _of_space("global", "global")}
 
 ROWS = (*FENCE.rows(), PROXY_ASYNC, *PROXY_ASYNC_OF.values())

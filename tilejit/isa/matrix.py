@@ -8,13 +8,12 @@ from ..dataclass import dataclass
 from ..scopes import WARP
 from .row import B32, Direction, Family, Row, address, register
 
-#: bytes of a row of 8 elements
 _ROW_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixForm:
-    """`num` tiles. trans: columns are contiguous in memory, not rows."""
+    """A form for `num` tiles. trans: columns rather than rows of a tile are contiguous in memory."""
 
     num: int
     trans: bool = False
@@ -25,7 +24,6 @@ class MatrixForm:
 
 
 _FORMS = tuple(MatrixForm(num, trans) for num in (1, 2, 4) for trans in (False, True))
-
 
 _row = partial(Row, scope=WARP, memory=True, convergent=True)
 

@@ -7,7 +7,7 @@ from ..dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float
 from ..scopes import WARP
 from .row import B32, F32, Direction, Family, Row, register
 
-#: rows of A, columns of B and bits of a register in every form
+#: rows of A, columns of B, and bits of a register, in every form
 MMA_M, MMA_N, WORD_BITS = 16, 8, 32
 
 #: PTX name of a factor's type; a float32 factor is rounded to tf32
@@ -30,7 +30,6 @@ class Mma:
 
     @property
     def name(self) -> str:
-        """The mnemonic, which is the name of the row."""
         acc = _PTX_SUMS[self.acc]
         return f"mma.sync.aligned.m16n8k{self.k}.row.col.{acc}.{_PTX[self.a]}.{_PTX[self.b]}.{acc}"
 
@@ -41,7 +40,7 @@ class Mma:
 
     @property
     def halves(self) -> int:
-        """Registers of a lane along k; each register of 4 lanes covers 4 * pack."""
+        """Registers per lane along k; one register of each of 4 lanes covers 4 * pack elements."""
         return self.k // (4 * self.pack)
 
     @property
@@ -90,7 +89,7 @@ MMA = Family.of("mma", tuple(_FORMS), _mma)
 
 
 def products(a: DType, b: DType, acc: DType) -> Family[Mma]:
-    """Return the forms for these types, the one with the largest k first."""
+    """Return the forms that multiply `a` by `b` into `acc`, the one with the largest k first."""
     return MMA.among(f"mma of {a} by {b} into {acc}", lambda form: (form.a, form.b, form.acc) == (a, b, acc))
 
 

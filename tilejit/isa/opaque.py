@@ -1,10 +1,10 @@
-"""Instructions that hide values from optimizers: a constant that LLVM and ptxas can't prove, and operations on it."""
+"""Instructions that hide constants from LLVM and ptxas, so that their results aren't folded."""
 
 from __future__ import annotations
 
 from .row import B32, B64, Direction, Row, register
 
-#: always 1, because CTAs have one dimension, but neither LLVM nor ptxas knows that
+#: always 1, because CTAs have one dimension, but neither LLVM nor ptxas can infer that
 CTA_DEPTH = Row(
     name="mov.u32.ntid.z", text="mov.u32 $result, %ntid.z;", meaning="threads of a CTA along the third axis",
     operands=(register("result", B32, Direction.OUT),), since=75, ptx=(6, 0),
@@ -20,13 +20,13 @@ def _bitwise(opcode: str, meaning: str) -> Row:
     )
 
 
-#: unlike LLVM's xor, isn't moved, and treats a pair of 16-bit values as one number
+#: unlike LLVM's xor, is opaque to its optimizations, and treats a pair of 16-bit values as one number
 XOR = _bitwise("xor", "the bits in which $value and $mask differ")
 
-#: applied to a number and an opaque zero, gives a zero that depends on the number
+#: with an opaque zero as the mask, returns a zero that depends on $value
 AND = _bitwise("and", "the bits of $value that $mask has too")
 
-#: keeps LLVM from hoisting computations with the result out of loops
+#: keeps LLVM from hoisting uses of the result out of loops
 COPY = Row(
     name="mov.b64", text="mov.b64 $result, $value;", meaning="$value", since=75, ptx=(6, 0),
     operands=(register("result", B64, Direction.OUT), register("value", B64)),

@@ -27,7 +27,7 @@ def _set(action: str, meaning: str) -> Row:
 _INC = _set("inc", "waits until each thread of the warpgroup can get $registers registers, and takes them")
 _DEC = _set("dec", "reduces each thread of the warpgroup to $registers registers, and releases the others to the pool")
 
-#: True to raise the number of registers above that at the kernel's entry -> the instruction
+#: True for more registers than at the kernel's entry, False for fewer -> the instruction
 SET_REGISTERS = {True: _INC, False: _DEC}
 
 ROWS = (_INC, _DEC)

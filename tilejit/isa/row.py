@@ -17,7 +17,6 @@ from ..scopes import THREAD, Scope
 from ..source import Span
 from ..target import Target
 
-#: hint for instructions that the target doesn't have
 ANOTHER_TARGET = "compile for a target that has it"
 
 
@@ -32,7 +31,7 @@ class Kind(Enum):
 
 
 class Direction(Enum):
-    """The access to a register, or to the memory at an address."""
+    """The access of an instruction to a register, or to the memory at an address: a read, a write, or both."""
 
     IN = "in"
     OUT = "out"
@@ -51,7 +50,7 @@ B16, B32, B64 = Register("h", 16), Register("r", 32), Register("l", 64)
 F32 = Register("f", 32, is_float=True)
 F64 = Register("d", 64, is_float=True)
 
-#: a predicate is a bool_ in the registers of tiles
+#: tiles store predicates as `bool_`
 _PREDICATE = Register("b", bool_.bits)
 _CONSTANT = Register("n", 32)
 
@@ -63,7 +62,7 @@ class Operand:
     #: the operand is `$name` in the row's text
     name: str
     kind: Kind
-    #: the kind of register, also of an address
+    #: the kind of register; for an address, the register that holds it
     register: Register
     direction: Direction = Direction.IN
     #: number of registers; None for any number
@@ -73,11 +72,11 @@ class Operand:
     space: str = ""
     #: bytes at the address that one thread accesses; 0 if that isn't a fixed number
     access_bytes: int = 0
-    #: True if other operands may exclude some or all of these bytes
+    #: True if other operands may exclude some or all of the bytes at the address
     is_cut: bool = False
     #: True if an integer constant may be an immediate in place of a register
     is_immediate: bool = False
-    #: True if this and other `is_bits` operands hold the bits of a value of any type, zero-extended
+    #: True if the register holds bits of a value of any type, zero-extended; two hold the halves of a 64-bit value
     is_bits: bool = False
     #: True if all threads that execute the instruction together must pass the same value
     is_common: bool = False
@@ -85,12 +84,12 @@ class Operand:
     among: range | None = None
 
     def __hash__(self) -> int:
-        # names are nearly unique, and code generation looks up each product's accumulators
+        # hashing only the name is fast and nearly unique; code generation often uses operands as keys
         return hash(self.name)
 
     @property
     def is_result(self) -> bool:
-        """True if the instruction writes the registers, which it never does for an address."""
+        """True if the instruction writes the operand's registers; always False for an address, which is only read."""
         return self.kind is not Kind.ADDRESS and self.direction is not Direction.IN
 
     @property
@@ -110,7 +109,7 @@ def register(
 
 
 def carried(name: str) -> Operand:
-    """Return an operand of any number of 32-bit registers, read and written so that their uses stay after the row."""
+    """Return a read-write operand of any number of 32-bit registers, which keeps their later uses after the row."""
     return Operand(name, Kind.REGISTER, B32, Direction.INOUT, None)
 
 
@@ -119,7 +118,7 @@ def constant(name: str, among: range | None = None) -> Operand:
 
 
 def descriptor(name: str) -> Operand:
-    """Return a descriptor of a tile in shared memory that the instruction reads."""
+    """Return an operand that is a descriptor of a tile in shared memory, which the instruction reads."""
     return Operand(name, Kind.DESCRIPTOR, B64, space="shared")
 
 
@@ -130,7 +129,7 @@ def predicate(name: str, direction: Direction = Direction.IN) -> Operand:
 def address(
     name: str, space: str, direction: Direction, access_bytes: int = 0, *, is_cut: bool = False
 ) -> Operand:
-    """Return an address; `direction` is the access to its memory. Only global addresses have 64 bits."""
+    """Return an address operand; `direction` is the access to its memory. Only global addresses have 64 bits."""
     kind = B64 if space == "global" else B32
     return Operand(name, Kind.ADDRESS, kind, direction, space=space, access_bytes=access_bytes, is_cut=is_cut)
 
@@ -141,12 +140,12 @@ class AsyncWork:
 
     name: str
     started_by: str
-    #: the user's name, after `tj.`, of the wait for it, and of the commit of a group, if any
+    #: user-visible names after `tj.` of the wait, and of the commit of a group; "" for no commit
     wait: str
     commit: str = ""
-    #: True if it writes result registers after the instruction
+    #: True if it writes result registers after the instruction that starts it
     fills: bool = False
-    #: True if it reads argument registers after the instruction
+    #: True if it reads argument registers after the instruction that starts it
     reads: bool = False
     #: True if it must be complete where control flow joins, because LLVM may copy the registers there
     settles_at_joins: bool = False
@@ -155,7 +154,6 @@ class AsyncWork:
 
     @property
     def holds_registers(self) -> bool:
-        """True if it accesses registers after the instruction that starts it."""
         return self.fills or self.reads
 
 
@@ -173,7 +171,7 @@ class Capability:
     only: tuple[str, ...] = ()
 
     def missing(self, target: Target) -> str | None:
-        """Return why `target` doesn't have it, or None."""
+        """Return why `target` lacks the capability, or None if it has it."""
         if self.only and target.name not in self.only:
             return f"needs {' or '.join(self.only)}; target is {target}"
         if target.number < self.since:
@@ -202,7 +200,7 @@ class Row(Capability):
     #: the work that it commits: instances since the last commit become a group
     commits: AsyncWork | None = None
     #: The work that it waits for. The operand `carries` has registers of that work; a constant operand is the number of
-    #: latest groups that it leaves unfinished.
+    #: most recent groups that it leaves unfinished.
     completes: AsyncWork | None = None
     memory: bool = False
     #: True if it must not be moved into or out of divergent code
@@ -211,25 +209,25 @@ class Row(Capability):
     accumulates: bool = False
     #: True if its result is uniform over the threads that execute it together
     agrees: bool = False
-    #: True if it waits, or issues work that belongs to no thread, such as a copy or a product that completes later:
-    #: threads that did nothing else needn't synchronize before one thread arrives at a barrier for all of them
+    #: True if it only waits, or starts work that completes later, such as a copy or a product: if threads did nothing
+    #: else, one thread may arrive at an mbarrier for all of them without synchronizing them first
     elides_sync: bool = False
     #: True if it accesses memory by the asynchronous proxy, which needs a fence to be ordered with ordinary accesses
     asynchronous: bool = False
-    #: the user's name, if it isn't the row's
+    #: the user-visible name, if it differs from `name`
     called: str = ""
     source: str = ""
 
     @cached_property
     def mnemonic(self) -> str:
-        """The PTX opcode with its modifiers, for a block in braces of the last instruction."""
+        """The PTX opcode with its modifiers; the last instruction's if the text is a block in braces."""
         text = re.sub(r"^@\$\w+ ", "", self.text)
         instructions = text.strip("{ };").split("; ") if text.startswith("{") else [text]
         return re.split("[ ;]", instructions[-1], maxsplit=1)[0]
 
     @property
     def spelling(self) -> str:
-        """The user's name: for a wait or a commit, the call."""
+        """The user-visible name: `called`, or the name of the wait or commit, or else the row's name."""
         if self.called:
             return self.called
         if self.completes is not None:
@@ -244,7 +242,7 @@ class Row(Capability):
 
     @cached_property
     def carries(self) -> Operand | None:
-        """The operand of any number of registers, or None."""
+        """The operand with any number of registers, or None."""
         return next((o for o in self.operands if o.count is None), None)
 
     @cached_property
@@ -263,17 +261,16 @@ class Row(Capability):
 
     @cached_property
     def cuts(self) -> bool:
-        """True if operands may exclude some of the bytes at an address."""
         return any(o.is_cut for o in self.operands)
 
     @cached_property
     def results(self) -> tuple[Operand, ...]:
-        """The operand of each register that the instruction writes, without the registers of `carries`."""
+        """The operand of each register that the instruction writes, except the registers of `carries`."""
         return tuple(o for o in self.operands if o.is_result for _ in range(o.count or 0))
 
     @cached_property
     def arguments(self) -> tuple[Operand, ...]:
-        """The operand of each register that the instruction reads, without the registers of `carries`."""
+        """The operand of each register that the instruction reads, except the registers of `carries`."""
         return tuple(o for o in self.operands if o.is_argument for _ in range(o.count or 0))
 
     @cached_property
@@ -288,7 +285,8 @@ class Row(Capability):
         """Return the text with operands numbered as in inline assembly, results first.
 
         A read-write register has the number of its result; its tied argument takes a further number.
-        named: the accumulators, if the text references them by name.
+        number_carried: the number of registers of `carries`.
+        named: the PTX names of the accumulators, which get no numbers; empty to number them.
         """
         names, after = iter(named), 0
         texts: dict[str, list[str]] = {}
@@ -316,10 +314,7 @@ Form = TypeVar("Form", bound=Hashable)
 
 
 class OpenFamily(Generic[Form]):
-    """Instructions with too many forms to list; rows are created at first use.
-
-    target: the required capability. make: creates the row of a form. called: parses a row's name, or returns None.
-    """
+    """Instructions with too many forms to list. make: creates a form's row. called: parses a name, or returns None."""
 
     def __init__(
         self, name: str, target: Capability, make: Callable[[Form], Row], called: Callable[[str], Form | None]
@@ -343,7 +338,6 @@ class Family(Generic[Form]):
 
     @staticmethod
     def of(name: str, forms: tuple[Form, ...], make: Callable[[Form], Row]) -> Family[Form]:
-        """Return the family with the rows that `make` creates for the forms."""
         return Family(name, {form: make(form) for form in forms})
 
     def forms(self) -> tuple[Form, ...]:
@@ -363,6 +357,6 @@ class Family(Generic[Form]):
         return (form for form, row in self.made.items() if row.missing(target) is None)
 
     def missing(self, target: Target) -> str | None:
-        """Return why `target` has none of the forms, or None."""
+        """Return why `target` has none of the forms; None if it has one, or the family is empty."""
         reasons = [row.missing(target) for row in sorted(self.made.values(), key=lambda row: row.since)]
         return None if None in reasons or not reasons else reasons[0]

@@ -15,7 +15,6 @@ TMEM_LOAD = AsyncWork(
 )
 TMEM_STORE = AsyncWork("stores to tensor memory", "copy_async", wait="tcgen05.wait_st", reads=True)
 
-
 _row = partial(
     Row, since=100, ptx=(8, 6), only=TENSOR_MEMORY_TARGETS, memory=True, convergent=True,
     source='PTX ISA, "TensorCore 5th Generation Instructions"',
@@ -24,7 +23,7 @@ _row = partial(
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """`.shape.xN` of tcgen05.ld and tcgen05.st. shape: one of `TCGEN05_SHAPES`."""
+    """The form `.shape.xnum` of tcgen05.ld and tcgen05.st. shape: a key of `TCGEN05_SHAPES`."""
 
     shape: str
     num: int

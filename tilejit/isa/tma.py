@@ -28,7 +28,7 @@ _BYTES = register("bytes", B32)
 
 @dataclass(frozen=True, slots=True)
 class BoxForm:
-    """A box of `rank` dimensions. multicast: write it to several CTAs of a cluster."""
+    """A copy of a box of `rank` dimensions. multicast: write it to several CTAs of a cluster."""
 
     rank: int
     multicast: bool = False
@@ -37,7 +37,6 @@ class BoxForm:
 #: maps of one-dimensional tensors get a second dimension
 _FORMS = tuple(BoxForm(rank) for rank in range(2, 6))
 _MULTICAST = tuple(BoxForm(form.rank, multicast=True) for form in _FORMS)
-
 
 _row = partial(
     Row, since=90, ptx=(8, 0), memory=True, convergent=True, elides_sync=True,

@@ -22,7 +22,7 @@ _MODES = {
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
-    """A shuffle of `words` registers. mode: PTX's, one of idx, bfly, up and down."""
+    """A shuffle of `words` registers. mode: "idx", "bfly", "up" or "down", as in PTX."""
 
     mode: str
     words: int = 1
@@ -61,7 +61,6 @@ _VOTES = (
     _vote("ballot", "b32", register("result", B32, Direction.OUT), "bit i is lane i's predicate"),
 )
 
-#: by name of the vote
 VOTE = {row.name.removeprefix("vote."): row for row in _VOTES}
 
 ELECT = Row(
@@ -73,7 +72,7 @@ ELECT = Row(
 
 @dataclass(frozen=True, slots=True)
 class Redux:
-    """A reduction over a warp by an elementwise operation."""
+    """A reduction of one value per lane of a warp."""
 
     operation: str
     dtype: DType

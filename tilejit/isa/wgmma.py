@@ -1,4 +1,4 @@
-"""wgmma: asynchronous products of a warpgroup, of B in shared memory and A in shared memory or registers.
+"""wgmma: asynchronous products of a warpgroup. A is in shared memory or registers, B in shared memory.
 
 One row is a whole `gemm_async`: a fence, its products, and the commit of the group.
 """
@@ -30,7 +30,7 @@ from .row import (
     register,
 )
 
-#: rows of A in every product, bytes of A's rows, and bits of a register
+#: rows of A in every product, bytes of a row of A, and bits of a register
 WGMMA_M, K_BYTES, _WORD_BITS = 64, 32, 32
 
 #: maximum columns of B in a product
@@ -52,7 +52,7 @@ _SOURCE = 'PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Ins
 
 
 class FactorPlace(Enum):
-    """The place of a factor: memory with a contiguous k or a contiguous other dimension, or registers."""
+    """The place of a factor: shared memory in which k (K-major) or the other dimension is contiguous, or registers."""
 
     K_MAJOR = "k"
     MN_MAJOR = "mn"
@@ -81,12 +81,12 @@ class Product:
 
     @property
     def sums(self) -> int:
-        """The registers per thread for D."""
+        """Registers per thread that hold D."""
         return WGMMA_M * self.n // THREADS * self.acc.bits // _WORD_BITS
 
     @property
     def flags(self) -> tuple[int, ...]:
-        """The immediate operands: the sign of each factor, and whether each factor in memory is MN-major."""
+        """Immediates: the factors' signs, and for 16-bit factors in memory if they are MN-major; () for integers."""
         if not self.a.is_float:
             return ()
         places = (self.a_place, self.b_place)
@@ -95,14 +95,14 @@ class Product:
 
 
 def is_column_count(n: int, a: DType) -> bool:
-    """Return whether products of this type may have `n` columns."""
+    """True if products with a factor A of type `a` may have `n` columns."""
     if not 8 <= n <= _MOST_COLUMNS or n % 8:
         return False
     return a.is_float or n in (8, 24) or n % 16 == 0
 
 
 def sums_of(a: DType, b: DType) -> tuple[DType, ...]:
-    """Return the types of accumulators for these factors; none if there is no such product."""
+    """Return the accumulator types of products of `a` and `b`; empty if wgmma has no such product."""
     is_fp8 = a.is_fp8 and b.is_fp8
     if is_fp8 or (a, b) == (float16, float16):
         return float32, float16
@@ -122,7 +122,7 @@ def products() -> Iterator[Product]:
 
 @dataclass(frozen=True, slots=True)
 class WgmmaForm:
-    """All products of one gemm_async: their numbers along m, n and k, k slowest."""
+    """All products of one gemm_async. m, n, k: the number of products along each dimension; k varies slowest."""
 
     product: Product
     m: int = 1

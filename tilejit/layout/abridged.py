@@ -1,7 +1,7 @@
 """Selection of the rows and columns of a large tile that a picture shows.
 
 An index is decomposed into the layout's digits. The first values and the last value of each digit are shown, and all
-values of the innermost digits if there is room. Rows of (16, 8), of which 24 to 32 may be shown:
+values of the innermost digits if there is room. Rows with digits (16, 8), of which at most 32 are shown:
 
     0 1 2 3 4 5 6 7 | 8 ... 15 | 16 ... 23 | … | 120 ... 127
 """
@@ -30,7 +30,7 @@ def parts(layout: TileLayout, shape: Sequence[int]) -> list[tuple[int, ...]]:
     try:
         groups = iters.refined(layout.shard, shape)
     except LayoutError:
-        # digits cross the boundaries of dimensions, so they show no pattern
+        # digits cross dimensions and show no pattern
         return [(extent,) for extent in shape]
     return [tuple(e for it in iters.merged(group) for e in _cut(it, layout)) or (1,) for group in groups]
 
@@ -51,7 +51,7 @@ def _cut(it: Iter, layout: TileLayout) -> tuple[int, ...]:
 
 
 def kept(extents: Sequence[int], most: int) -> list[int]:
-    """Return the values that are shown of an index with these digits, at most `most` of them.
+    """Return at most `most` values of an index, whose digits have these extents, for a picture.
 
         kept((16, 2), 8)     [0, 1, 2, 3, 4, 5, 30, 31]
     """
@@ -76,10 +76,7 @@ def _ends(extent: int, count: int) -> list[int]:
 
 
 def around(wanted: Sequence[int], extent: int, most: int) -> list[int]:
-    """Return at most `most` numbers below `extent`: the wanted ones, then others.
-
-        around([9], 12, 3)     [0, 1, 9]
-    """
+    """Return at most `most` numbers below `extent`, sorted: those in `wanted`, then the smallest others."""
     first = list(wanted)[:most]
     others = (number for number in range(extent) if number not in set(first))
     return sorted([*first, *(number for number, _ in zip(others, range(most - len(first)), strict=False))])

@@ -50,7 +50,7 @@ class Axis:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
-            raise LayoutError(f"an axis name is an identifier; got {shown(self.name)}", hint="such as laneid, tx or m")
+            raise LayoutError(f"an axis name is an identifier; got {shown(self.name)}", hint="write laneid, tx or m")
         unit, within = _THREAD_AXES.get(self.name, ("", ""))
         object.__setattr__(self, "is_thread", self.name in _THREAD_AXES)
         object.__setattr__(self, "unit", unit)
@@ -58,7 +58,7 @@ class Axis:
 
     @property
     def limit(self) -> int | None:
-        """The number of values of this axis in hardware; None if it depends on the launch."""
+        """The number of values of a thread axis, such as 32 lanes; None if the launch determines it, or for memory."""
         fixed = self.unit in _THREADS and self.within in _THREADS
         return _THREADS[self.within] // _THREADS[self.unit] if fixed else None
 
@@ -99,7 +99,7 @@ def threads_in(level: str) -> int:
 
 
 def axis_between(unit: str, within: str) -> Axis:
-    """Return the axis that counts one level within another, up to a CTA."""
+    """Return the axis that counts a unit within a larger one, such as `warpid` for warps within a CTA."""
     return next(Axis(name) for name, pair in _THREAD_AXES.items() if pair == (unit, within))
 
 
@@ -140,9 +140,9 @@ def scope_of(axes: Iterable[Axis]) -> tuple[str, str] | None:
 
 
 def fusion(axes: Iterable[Axis]) -> dict[Axis, tuple[Axis, int]]:
-    """Return how thread axes up to a CTA fuse into one: axis -> (fused axis, factor of its strides).
+    """Return how thread axes up to a CTA fuse into one: axis -> (fused axis, factor for its strides).
 
-    For laneid and warpid that is {laneid: (tx, 1), warpid: (tx, 32)}. Levels without an axis remain 0.
+    For laneid and warpid, it is {laneid: (tx, 1), warpid: (tx, 32)}; without thread axes, it is empty.
     """
     inside = {a: (a.unit, a.within) for a in axes if a.unit in _THREADS and _rank(a.within) <= CTA.level}
     if not inside:

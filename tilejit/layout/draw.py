@@ -36,9 +36,10 @@ Coordinates = tuple[int, ...]
 
 
 def draw(layout: TileLayout, shape: Sequence[int] | None = None, dtype: object = None) -> Picture:
-    """Draw a tile as a table of at most 32 rows by 32 columns, or 16 if labels are long, coloured by owner.
+    """Draw a tile as a table of at most 32 rows by 32 columns (16 if labels are long), coloured by owner or bank.
 
-    shape: the shape of the tile; dimensions before the last are folded into rows. dtype: the element type, for banks.
+    shape: the shape of the tile, by default two dimensions; all but the last are folded into rows.
+    dtype: the element type, which determines banks.
 
         S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].draw((8, 8))
         S[(64, 64) : (64, 1)].swizzled(Swizzle(3, 3, 3)).draw(dtype=tj.float16)
@@ -47,7 +48,7 @@ def draw(layout: TileLayout, shape: Sequence[int] | None = None, dtype: object =
     dims = _shape(layout, shape)
     fused = layout.adapted(dims).canonical()
     if fused.size() != math.prod(dims):
-        layout.group(dims)  # raises an error with the details
+        layout.group(dims)  # raises a detailed error
     table = _table(fused, dims, labels, _MOST_COLUMNS)
     if table.width() > _WIDE:
         table = _table(fused, dims, labels, _MOST_COLUMNS // 2)
@@ -69,7 +70,7 @@ def _table(fused: TileLayout, dims: tuple[int, ...], labels: Labels, most_column
 class Labels:
     """The labels and colours of places.
 
-    owners: the axes that come first in a label and determine the colour; empty if the bank does.
+    owners: the axes that come first in a label and determine the colour; empty if the bank does both.
     memory: the axes that come second. bits: the width of an element, and whether the caller stated it.
     """
 
@@ -94,7 +95,7 @@ class Labels:
         return not self.owners
 
     def places(self, layout: TileLayout, flat: np.ndarray) -> list[list[Coordinates]]:
-        """Return for each flat index the distinct places of the element, as coordinates along each axis."""
+        """Return the distinct places of each flat index, as coordinates along `owners` and `memory`."""
         table = map_at(layout, flat)
         shape = (math.prod(it.extent for it in layout.replica), flat.size)
         none = np.zeros(shape, np.int64)
@@ -103,7 +104,6 @@ class Labels:
         return [list(dict.fromkeys(map(tuple, columns[:, k].tolist()))) for k in range(flat.size)]
 
     def cell(self, index: Coordinates, places: Sequence[Coordinates]) -> Cell:
-        """Return the cell of an element, labelled with its first place and a + if it has more."""
         first, *others = places
         more = f"; {len(others) - _MOST_COPIES + 1} more" if len(others) >= _MOST_COPIES else ""
         title = "; ".join(map(self.describe, places[:_MOST_COPIES])) + more
@@ -161,7 +161,10 @@ def _unit(axis: Axis) -> str:
 
 
 def _bits(layout: TileLayout, dtype: object) -> tuple[int, bool]:
-    """Return the width of an element: the type's, the width for which the swizzle's chunk has 16 bytes, or 32."""
+    """Return the width of an element in bits, and True if `dtype` states it.
+
+    By default, it is the width for which the swizzle's chunk has 16 bytes, or else 32.
+    """
     if dtype is not None:
         element = as_dtype(dtype)
         if element is None:
@@ -174,7 +177,7 @@ def _bits(layout: TileLayout, dtype: object) -> tuple[int, bool]:
 
 
 def _shape(layout: TileLayout, shape: Sequence[int] | None) -> tuple[int, ...]:
-    """Return the given shape, or the two dimensions closest to a square that split the layout's extents."""
+    """Return `shape` if given, else two dimensions: extents split closest to a square, or an extent in swizzle rows."""
     if shape is not None:
         return extents(shape) or (1,)
     radices, swizzle = layout.shape, layout.swizzle

@@ -1,12 +1,12 @@
 """`tj.mma`: the layouts of the operands of warp-level tensor core products.
 
-In a fragment, each 32-bit register of lane 4g + t holds neighbours along one dimension:
+In a fragment, lane 4g + t holds these elements in 32-bit registers:
 
     A (16 x k)     row g + 8i        columns pack*t + p + 4*pack*h      register i + 2h
     B (k x 8)      rows pack*t + p + 4*pack*h       column g            register h
-    C, D (16 x 8)  row g + 8i        columns 2t + j                     register 2i + j
+    C, D (16 x 8)  row g + 8i        columns 2t + j                     register 2i + j (float16: half j of register i)
 
-with i, j, h in {0, 1} and pack elements p per register: 1 of float32 (as tf32), 2 of 16 bits, 4 of 8 bits.
+with i, j, h in {0, 1} and p < pack. A register has pack elements: 1 float32 (as tf32), 2 of 16 bits, or 4 of 8 bits.
 source: PTX ISA, "Matrix Fragments for mma.m16n8k8", "... mma.m16n8k16 with floating point type", "... mma.m16n8k32".
 """
 
@@ -43,9 +43,9 @@ def layout_a(
     """Return the layout of A for `s.gemm`, of shape (M, K).
 
     dtype: the type of A's elements; float32 is used as tf32.
-    warps: (wm, wn): warp wn*y + x owns the rows of block y of wm; the warps of all x hold replicas.
+    warps: (wm, wn): warp wn*y + x holds block y of wm blocks of rows, so wn warps hold each block.
     scope: the scope that counts the warps, "cta" or "warpgroup".
-    raises: LayoutError if the shape isn't a multiple of the fragment's.
+    raises: LayoutError for a shape that isn't a multiple of the fragment's, and for invalid arguments.
 
     Example:
         a = tj.mma.layout_a((16, 16), tj.float16)
@@ -70,7 +70,7 @@ def layout_b(
 ) -> TileLayout:
     """Return the layout of B for `s.gemm`, of shape (K, N).
 
-    As `layout_a`, but warp wn*y + x owns the columns of block x of wn. dtype: the type of B's elements.
+    Like `layout_a`, except that warp wn*y + x holds block x of wn blocks of columns. dtype: the type of B's elements.
 
     Example:
         b = tj.mma.layout_b((16, 8), tj.float16)
@@ -91,9 +91,9 @@ def _b(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis)
 def layout_c(
     shape: Sequence[int], dtype: DType = float32, warps: tuple[int, int] = (1, 1), scope: str = "cta"
 ) -> TileLayout:
-    """Return the layout of the accumulator for `s.gemm`, of shape (M, N): warp wn*y + x owns block (y, x) of (wm, wn).
+    """Return the layout of the accumulator for `s.gemm`, of shape (M, N): warp wn*y + x holds block (y, x) of (wm, wn).
 
-    dtype: float32, float16 or int32.
+    dtype: float32, float16 or int32. raises: LayoutError like `layout_a`.
 
     Example:
         c = tj.mma.layout_c((16, 8), tj.float32)
@@ -125,8 +125,8 @@ def fragment_layout(
 
     A dimension of extent 1 isn't padded; its lanes and warps hold replicas.
     operand: "acc", "a" or "b". warps: as in `layout_a`. copies: number of groups of warps that hold replicas.
-    step: K is padded to a multiple of it.
-    raises: LayoutError if tensor cores don't multiply the type.
+    step: the divisor of the padded K.
+    raises: LayoutError if tensor cores don't support the type.
     """
     make, tiles = {
         "acc": (_c, (_ROWS * warps[0], _COLUMNS * warps[1])),
@@ -151,7 +151,7 @@ def _layout(shard: Sequence[Iter], replica: Iter) -> TileLayout:
 
 
 def matrix_shape(shape: Sequence[int], operand: str, wanted: str) -> tuple[int, int]:
-    """Return the two extents of a matrix. operand, wanted: its name and its expected shape in messages."""
+    """Return `shape` as two ints, or raise LayoutError. operand, wanted: the name and expected shape in messages."""
     if not isinstance(shape, Sequence) or len(shape) != 2 or not all(isinstance(n, int) for n in shape):
         raise LayoutError(f"{operand} has shape {wanted}; got {shown(shape)}", hint="give a tuple of two ints")
     return shape[0], shape[1]
@@ -184,7 +184,7 @@ def _need_multiple(name: str, extent: int, tile: int, warps: int) -> None:
 
 
 def registers_of(depth: int, dtype: DType) -> tuple[int, int]:
-    """Return (elements per register, registers along K)."""
+    """Return (elements per register, registers per lane along K); raise LayoutError for a wrong type or depth."""
     element = as_dtype(dtype)
     if element is None or element.name not in _K:
         names = ", ".join(name for name in DTYPES if name in _K)

@@ -6,8 +6,8 @@ An axis is split into digits, over registers (blocks r and vectors v) and over t
     thread = sum of l * (running product of lanes) + 32 * sum of w * (running product of warps)
 
 A tile's layout is the grid's *projection* to the tile's axes: it has all digits of these axes, and is replicated over
-the thread digits of the others. So tiles of one grid always match. Any shape works with any number of threads: an axis
-has as many blocks as needed, and indices past its extent are padding.
+the thread digits of the other axes. So equal indices in tiles of one grid have the same owners. Any shape works with
+any number of threads: an axis has as many blocks as needed, and indices past its extent are padding.
 
     axes (rows, columns), a tile of 32 x 48, lanes 4 x 8, warps 2 x 1, vectors of 8 columns
     the tile      S[(4, 64, 8) : (8, 1 @ tx, 1)] in slots [32, 64]
@@ -33,10 +33,7 @@ WIDEST_BYTES, LINE_BYTES = 16, 128
 
 
 class Spread(NamedTuple):
-    """The split of one axis: lanes and warps along it, and the neighbours in one thread.
-
-    A tuple, because hundreds of grids are compared and hashed.
-    """
+    """The split of one axis: lanes and warps along it, and consecutive elements of a thread."""
 
     lanes: int
     warps: int
@@ -65,22 +62,19 @@ class Projection:
         return self.slots or tuple(shape)
 
     def along(self, shape: Sequence[int], dims: Sequence[int | None]) -> Projection:
-        """Return the layout of a tile whose dimension k is this one's `dims[k]`, or has extent 1 if that is None.
-
-        shape: the shape of this tile. The result has slots even without padding; `concise` removes them.
-        """
+        """Return the layout of a tile whose dimension k is `dims[k]` of this tile, or has extent 1 if that is None."""
         slots = self.slots or tuple(shape)
         made = _projected(self.layout, slots, tuple(dims))
         return Projection(made, tuple([1 if d is None else slots[d] for d in dims]))
 
     def concise(self, shape: Sequence[int]) -> Projection:
-        """Return the projection without slots if a tile of this shape has no padding."""
+        """Return the projection without slots if a tile of this shape has no padding, else the projection itself."""
         return Projection(self.layout) if self.slots == tuple(shape) else self
 
 
 @dataclass(frozen=True, slots=True)
 class GridAxis:
-    """An axis of a grid to be chosen.
+    """An axis of a grid that a search chooses.
 
     column: axes of the same column share thread digits, so no tile may have two of them.
     vectors: the vector widths to try, largest first; the last is 1.
@@ -96,7 +90,7 @@ class Grid:
     """A distribution of a scope's threads over axes."""
 
     scope: str
-    #: threads per warp, and warps; if the threads aren't whole warps, each counts as a warp
+    #: threads per warp, and warps; see `units`
     lanes: int
     warps: int
     spreads: tuple[Spread, ...]
@@ -155,7 +149,7 @@ class Grid:
         return Projection(layout, slots).concise(shape)
 
     def _register_strides(self, axes: Sequence[int | None], shape: Sequence[int]) -> dict[int, tuple[int, int]]:
-        """Return axis -> strides of vectors and blocks: vectors inside, the fast axis first, then from the last."""
+        """Return axis -> strides of its vector and its blocks. Vectors are innermost; the fast column comes first."""
         extents = {axis: n for axis, n in zip(axes, shape, strict=True) if axis is not None}
         first = self.columns[self.fast] if self.columns else 0
         order = sorted(extents, key=lambda axis: (self.columns[axis] != first, -axis))
@@ -177,7 +171,7 @@ def _joined(replica: Sequence[Iter]) -> tuple[Iter, ...]:
 
 
 def same_owners(one: TileLayout, one_shape: Sequence[int], other: TileLayout, other_shape: Sequence[int]) -> bool:
-    """Return whether two layouts give each element to the same threads. Shapes include padding but no extents of 1."""
+    """True if two layouts give each element to the same threads. Shapes include padding but no extents of 1."""
     return _owners(one, tuple(one_shape)) == _owners(other, tuple(other_shape))
 
 
@@ -191,19 +185,19 @@ def _owners(layout: TileLayout, shape: tuple[int, ...]) -> object:
         run: list[tuple[int, int, str]] = []
         for it in merged(group):
             if not it.axis.is_thread:
+                # register strides may differ
                 inner = run.pop()[0] if run and run[-1][2] == "m" else 1
                 run.append((inner * it.extent, 0, "m"))
             else:
                 run.append((it.extent, it.stride, it.axis.name))
         digits.append(tuple(run))
-    # the extents of leading register digits are ignored, because padding may differ
     return tuple(digits), _joined(fused.replica), fused.offset
 
 
 def projected(layout: TileLayout, shape: Sequence[int], dims: Sequence[int | None]) -> TileLayout:
-    """Return the layout of a tile whose dimension k is another's `dims[k]`, or has extent 1 if that is None.
+    """Return the layout of a tile whose dimension k is `dims[k]` of another tile, or has extent 1 if `dims[k]` is None.
 
-    shape: the padded extents of the other tile. Threads along the dropped dimensions hold replicas.
+    layout, shape: the layout and the padded extents of the other tile. Threads along dropped dimensions hold replicas.
     raises: LayoutError if the layout doesn't split into dimensions.
     """
     return _projected(layout, tuple(shape), tuple(dims))
@@ -223,7 +217,7 @@ def _projected(layout: TileLayout, shape: tuple[int, ...], dims: tuple[int | Non
 
 
 def packed(iters: Sequence[Iter]) -> list[Iter]:
-    """Return the iterators with their register strides compacted, in the same order; threads don't change."""
+    """Return the iterators, in the same order, with register strides compacted; thread strides don't change."""
     strides, at = {}, 1
     moving = [it for it in iters if not it.axis.is_thread and it.extent > 1]
     for it in sorted(moving, key=lambda it: it.stride):
@@ -236,18 +230,14 @@ def _divisors(number: int) -> list[int]:
 
 
 def units(threads: int) -> tuple[int, int]:
-    """Return (lanes, warps); if the threads aren't whole warps, each counts as a warp."""
+    """Return (lanes, warps): warps of 32, one warp of a power of two below 32, or else one lane in each warp."""
     if threads % WARP == 0:
         return WARP, threads // WARP
     return (threads, 1) if threads < WARP and threads & (threads - 1) == 0 else (1, threads)
 
 
 def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[int]) -> Iterator[Grid]:
-    """Yield the initial grids of a search: all warps are along one column.
-
-    Vectors are limited so that every thread has elements.
-    fasts: the axes along which threads may be neighbours.
-    """
+    """Yield the initial grids of a search, all warps along one column. fasts: axes along which threads are adjacent."""
     columns = tuple(axis.column for axis in axes)
     lanes, warps = units(threads)
     extents = [max(axis.extent for axis in axes if axis.column == column) for column in set(columns)]
@@ -256,6 +246,7 @@ def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[i
         ends = sorted(set(columns), key=lambda column: (column == columns[fast], column)) if warps > 1 else columns[:1]
         for vectors in _vectors(axes, fast):
             block = math.prod(dict(sorted(zip(columns, vectors, strict=True))).values())
+            # one block would exceed the tile, rounded up to a power of two
             if block > 1 and block * threads > most:
                 continue
             for by_column in _lanes(axes, fast, vectors[fast], lanes):
@@ -266,7 +257,7 @@ def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[i
 
 
 def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
-    """Yield vector widths for all axes: on the fast axis, the axes that share its column, and one more axis."""
+    """Yield vector widths of all axes: above 1 on the fast axis, on axes of its column, and on at most one more."""
     others = [a for a, axis in enumerate(axes) if axis.column != axes[fast].column and len(axis.vectors) > 1]
     for width in axes[fast].vectors:
         chosen = [
@@ -281,7 +272,7 @@ def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
 
 
 def _lanes(axes: Sequence[GridAxis], fast: int, vector: int, lanes: int) -> Iterator[dict[int, int]]:
-    """Yield the lanes of each column: any divisors for the fast one and the next; a third one gets the rest."""
+    """Yield column -> lanes: any divisors for the fast column and the next one; a third column gets the rest."""
     first = axes[fast].column
     extent = max(axis.extent for axis in axes if axis.column == first)
     others = sorted({axis.column for axis in axes} - {first}, reverse=True)
@@ -289,7 +280,7 @@ def _lanes(axes: Sequence[GridAxis], fast: int, vector: int, lanes: int) -> Iter
         yield {first: lanes}
         return
     for count in _divisors(lanes):
-        # twice as many lanes as vectors are never better than fewer lanes
+        # at least half of the lanes would hold only padding
         if count > 1 and count >= 2 * -(-extent // vector):
             continue
         left = lanes // count
@@ -310,7 +301,6 @@ def varied(grid: Grid) -> Iterator[Grid]:
 
 
 def _splits(number: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """Yield the factorizations of a number into `parts` factors, the largest last factor first."""
     if parts == 1:
         yield (number,)
         return
@@ -320,7 +310,7 @@ def _splits(number: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def alone(shape: Sequence[int], scope: str, threads: int, bits: int) -> Projection:
-    """Return the layout of a tile without constraints: fewest registers, longest runs per warp, widest vectors.
+    """Return the best layout of a tile without constraints: fewest registers, longest runs per warp, widest vectors.
 
     Threads are in row-major order of the elements if the extents allow it without padding.
     threads: of the scope. bits: of an element.
@@ -355,7 +345,6 @@ def everywhere(scope: str, threads: int) -> Grid:
 
 
 def _in_order(shape: Sequence[int], scope: str, threads: int, widths: Sequence[int]) -> Projection | None:
-    """Return the layout with threads in row-major order of the elements; None if the shape doesn't admit it."""
     count = math.prod(shape)
     vector = min(widths, key=lambda width: -(-count // (threads * width)) * width)
     lanes, warps = units(threads)

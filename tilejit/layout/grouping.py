@@ -20,6 +20,7 @@ def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...],
 
     The boundary of a dimension is the product of the extents to its right. The boundaries of all shapes are merged, and
     each must be a multiple of the next. A boundary that a shape repeats becomes an extent of 1.
+    raises: LayoutError if the sizes differ, or there is no common refinement.
     """
     listed = items(shapes, "the shapes", "give a tuple of shapes, such as ((8, 4), (32,))")
     return _common_refinement(tuple(map(extents, listed)))
@@ -30,7 +31,7 @@ def _common_refinement(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, 
     if not shapes or len({math.prod(shape) for shape in shapes}) != 1:
         sizes = ", ".join(f"{s} has {math.prod(s)}" for s in shapes)
         raise LayoutError(
-            f"shapes to refine need one size; {sizes or 'none given'}", hint="give shapes of equal size"
+            f"shapes to refine must have the same size; {sizes or 'none given'}", hint="give shapes of equal size"
         )
     marks = [[math.prod(shape[k:]) for k in range(len(shape) + 1)] for shape in shapes]
     repeats: Counter[int] = Counter()
@@ -42,14 +43,13 @@ def _common_refinement(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, 
             listed = " and ".join(map(str, shapes))
             raise LayoutError(
                 f"shapes {listed} have no common refinement: {right} doesn't divide {left}",
-                hint="give shapes that split the elements at multiples of each other",
+                hint="give shapes whose products of trailing extents divide each other",
             )
     refinement = tuple(left // right for left, right in zip(common, common[1:], strict=False))
     return refinement, tuple(_positions(own, common) for own in marks)
 
 
 def _positions(own: Sequence[int], common: Sequence[int]) -> tuple[int, ...]:
-    """Return the positions of a shape's marks among the common ones; the first and last marks map to the ends."""
     seen: Counter[int] = Counter()
     at = []
     for mark in own:
@@ -61,7 +61,7 @@ def _positions(own: Sequence[int], common: Sequence[int]) -> tuple[int, ...]:
 def group_many(
     layout: TileLayout, shapes: Sequence[Sequence[int]]
 ) -> tuple[TileLayout, tuple[tuple[int, ...], ...]]:
-    """Return `layout` refined for all of `shapes`, and the separators of each shape."""
+    """Return `layout` split at the dimensions of all `shapes`, and the positions in it of each shape's dimensions."""
     refinement, positions = common_refinement(shapes)
     grouped, separators = layout.group(refinement)
     return grouped, tuple(tuple(separators[k] for k in at) for at in positions)

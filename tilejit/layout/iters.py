@@ -12,7 +12,6 @@ from ..wording import shown
 from .arguments import integer, integers, items
 from .axes import Axis, Term, m
 
-#: hints
 TRIPLES = "give (extent, stride, axis name) triples, such as [(32, 1, 'laneid')]"
 _PAIRS = "give (start, extent) for each dimension"
 
@@ -32,7 +31,7 @@ class Iter:
             object.__setattr__(self, "stride", integer(self.stride, "a stride", hint))
         if not isinstance(self.axis, Axis):
             got = shown(self.axis)
-            raise LayoutError(f"an iterator moves along an axis; got {got}", hint="such as laneid, tx or m")
+            raise LayoutError(f"an iterator moves along an axis; got {got}", hint="give laneid, tx or m")
         if self.extent < 1:
             raise LayoutError(
                 f"an extent is at least 1; got {self.extent} with stride {self.stride} on {self.axis}",
@@ -49,7 +48,7 @@ def weights(extents: Sequence[int]) -> tuple[int, ...]:
 
 
 def digits(index: int, extents: Sequence[int]) -> tuple[int, ...]:
-    """Return the mixed-radix digits of `index`; the first one is not reduced."""
+    """Return the mixed-radix digits of `index`; the first isn't reduced modulo its extent."""
     worth = weights(extents)
     return tuple(index // w if k == 0 else index // w % extents[k] for k, w in enumerate(worth))
 
@@ -75,7 +74,7 @@ def merged(iters: Iterable[Iter]) -> tuple[Iter, ...]:
 
 
 def refined(iters: Sequence[Iter], shape: Sequence[int]) -> tuple[tuple[Iter, ...], ...]:
-    """Split iterators so that the extents of consecutive ones multiply to each extent of `shape`.
+    """Split `iters` into consecutive groups whose extents multiply to the extents of `shape`.
 
     returns: one nonempty group of iterators per dimension.
     raises: LayoutError with the iterator and the extent that don't divide.
@@ -98,7 +97,6 @@ def groups_to(iters: Sequence[Iter], shape: Sequence[int]) -> bool:
 
 
 def _take(stack: list[Iter], extent: int, what: str) -> list[Iter]:
-    """Pop iterators whose extents multiply to `extent`, splitting the last one if necessary."""
     if extent == 1:
         return [stack.pop() if stack and stack[-1].extent == 1 else Iter(1, 1, m)]
     group: list[Iter] = []
@@ -157,12 +155,11 @@ def sliced(group: Sequence[Iter], start: int, extent: int) -> tuple[tuple[Iter, 
     raise LayoutError(
         f"[{start}, {start + extent}) isn't a layout: it crosses the end of iterator {pivot!r} "
         f"after {pivot.extent - digit} of {rest} steps",
-        hint="start at a multiple of that extent, or take a window that ends with it",
+        hint="start the window at a multiple of the iterator's extent, or end it where the iterator ends",
     )
 
 
 def _jump(outer: Sequence[Iter], at: int, half: int) -> Iter | None:
-    """Return the iterator over the two halves of a window; None if they differ along two axes."""
     extents = [it.extent for it in outer]
     here, there = steps(outer, digits(at, extents)), steps(outer, digits(at + half, extents))
     moved = [a for a in here if here[a] != there[a]]
@@ -173,7 +170,7 @@ def _jump(outer: Sequence[Iter], at: int, half: int) -> Iter | None:
 
 
 def iter_of(triple: object) -> Iter:
-    """Parse an (extent, stride, axis name) triple."""
+    """Parse an (extent, stride, axis name) triple; raise LayoutError if it isn't one."""
     parts = items(triple, "an iterator", TRIPLES)
     if len(parts) != 3:
         raise LayoutError(f"an iterator is (extent, stride, axis name); got {shown(triple)}", hint=TRIPLES)
@@ -196,7 +193,7 @@ def _window(pair: object) -> tuple[int, int]:
 
 
 def summed(offset: Iterable[tuple[Axis, int]]) -> tuple[tuple[Axis, int], ...]:
-    """Return the sum of the offsets of each axis, without zeros."""
+    """Return the sum of the offsets along each axis, sorted by name and without zeros."""
     total: dict[Axis, int] = {}
     for pair in items(offset, "a layout's offset", "give (axis, number) pairs"):
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Axis):
@@ -206,7 +203,7 @@ def summed(offset: Iterable[tuple[Axis, int]]) -> tuple[tuple[Axis, int], ...]:
 
 
 def moved_along(group: Sequence[Iter], multiple: int, dim: int) -> Iter:
-    """Return the single iterator along which a window of one dimension moves in steps of `multiple`."""
+    """Return the iterator along which a window moves in steps of `multiple`; raise LayoutError if there are several."""
     run = merged(group)
     if len(run) <= 1:
         it = run[0] if run else group[0]

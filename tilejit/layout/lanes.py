@@ -3,8 +3,8 @@
     from    lane 0: 0 1    lane 1: 2 3       to    lane 0: 0 2    lane 1: 1 3       two words per lane, k = 1
 
 A word has a lane and a register in the source, and in the destination. If k bits of the lane are exchanged with k bits
-of the register, 2**k steps move a group of 2**k words: in step j lane s sends register a ^ j, where a are the k bits
-of s, and lane l receives the word of its register j ^ b, where b are the k bits of l.
+of the register, 2**k steps move a group of 2**k words: in step j, lane s sends register a ^ j, where a is the value of
+its k bits, and lane l receives the word for register j ^ b, where b is the value of its k bits.
 
     step 0    lane 0 keeps 0, lane 1 keeps 3
     step 1    lane 0 sends 1 and receives 2, lane 1 sends 2 and receives 1
@@ -53,7 +53,7 @@ class LaneSwap:
 
     @staticmethod
     def of(src: Holding, dst: Holding, per_word: int) -> LaneSwap | str:
-        """Return the exchange, or why there is none. per_word: elements of a word, contiguous on both sides."""
+        """Return the exchange, or why there is none. per_word: elements of a 32-bit word, contiguous on both sides."""
         table = _senders(src, dst, per_word)
         return table if isinstance(table, str) else _fitted(*table)
 
@@ -66,7 +66,7 @@ class LaneSwap:
 
     @property
     def is_straight(self) -> bool:
-        """True if each lane receives from the lane at an xor distance."""
+        """True if all lanes receive from lanes at the same xor distance."""
         return self.lanes == tuple(1 << bit for bit in range(_LANE_BITS))
 
     def is_shuffled(self, group: Group, step: int) -> bool:
@@ -83,12 +83,11 @@ class LaneSwap:
 
 
 def _spread(value: int, masks: Sequence[int]) -> int:
-    """Deposit the bits of a number at the masks."""
     return sum(mask for bit, mask in enumerate(masks) if value >> bit & 1)
 
 
 def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, Array] | str:
-    """Return the (lane, word) that is the source of each lane's destination words, and the numbers of these words."""
+    """Return each lane's source lanes, source words and destination words, or why lanes can't exchange whole words."""
     thread, register = dst.thread.ravel(), dst.register.ravel()
     element = np.tile(np.arange(dst.elements), len(dst.thread))
     holders = src.thread[:, element]
@@ -120,7 +119,7 @@ _IRREGULAR = "the exchange isn't a permutation of the bits of lanes and register
 
 
 def _fitted(lane: Array, word: Array, results: Array) -> LaneSwap | str:
-    """Return the bit permutation that produces the table of sending lanes and words."""
+    """Return the bit permutation that produces the tables of `_senders`, or a reason if there is none."""
     bits = np.arange(WARP)[:, None] >> np.arange(_LANE_BITS) & 1
     ones = 1 << np.arange(_LANE_BITS)
     strides, adds = word[ones, 0] - word[0, 0], lane[ones, 0] ^ lane[0, 0]
@@ -152,7 +151,7 @@ def _fitted(lane: Array, word: Array, results: Array) -> LaneSwap | str:
 
 
 def _paired(receiving: Sequence[int], bits: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the bits in the order of their partners in `receiving`; a bit is paired with itself if possible."""
+    """Return `bits` in the order of their partners in `receiving`, themselves if possible; None if counts differ."""
     if len(receiving) != len(bits):
         return None
     others = iter([bit for bit in bits if bit not in receiving])

@@ -18,20 +18,20 @@ from .iters import Iter, digits
 if TYPE_CHECKING:
     from .tile_layout import TileLayout
 
-#: maximum size of a table; one of this size takes half a GiB and some seconds
+#: maximum size of a table; such a table takes half a GiB and some seconds
 _MOST_PLACES = 2**26
 
 Table = dict[str, NDArray[np.int64]]
 
 
 def map_all(layout: TileLayout) -> Table:
-    """Return axis name -> coordinate of every flat index, with a leading dimension for replicas, if any."""
+    """Return axis name -> coordinates of all flat indices, with a leading dimension for replicas if there are any."""
     whole = map_at(layout, _every(layout.size()))
     return whole if layout.replica else {name: table[0] for name, table in whole.items()}
 
 
 def map_at(layout: TileLayout, flat: NDArray[np.int64]) -> Table:
-    """Return axis name -> coordinate of each flat index, of shape (replicas, indices)."""
+    """Return axis name -> coordinates of the flat indices `flat`, of shape (replicas, indices)."""
     here = _table(layout.shard, flat)
     for axis, value in layout.offset:
         here[axis] = here.get(axis, np.zeros(1, np.int64)) + value
@@ -50,7 +50,8 @@ def map_at(layout: TileLayout, flat: NDArray[np.int64]) -> Table:
 def _every(size: int) -> NDArray[np.int64]:
     if size > _MOST_PLACES:
         raise LayoutError(
-            f"a table of {size:,} places; the limit is {_MOST_PLACES:,}", hint="use apply(...) for single elements"
+            f"a table of {size:,} places is too large; the limit is {_MOST_PLACES:,}",
+            hint="use apply(...) for single elements",
         )
     return np.arange(size, dtype=np.int64)
 
@@ -71,7 +72,7 @@ def owners(layout: TileLayout, coord: Sequence[int], shape: Sequence[int] | None
     axis = thread_axis(fused)
     if axis is not None and not 0 <= index < layout.size():
         raise LayoutError(
-            f"index {index} of {layout!r}: it has {layout.size()} elements", hint="count its elements from 0"
+            f"index {index} is outside {layout!r}, which has {layout.size()} elements", hint="count its elements from 0"
         )
     found = fused.apply(*digits(index, fused.shape))
     found = found if isinstance(found, list) else [found]
@@ -79,7 +80,7 @@ def owners(layout: TileLayout, coord: Sequence[int], shape: Sequence[int] | None
 
 
 def thread_axis(fused: TileLayout) -> Axis | None:
-    """Return the single thread axis of a canonical layout, or None."""
+    """Return the thread axis of a canonical layout, or None; raise LayoutError if it has several."""
     axes = [a for a in fused.axes() if a.is_thread]
     if len(axes) > 1:
         raise LayoutError(
@@ -121,7 +122,7 @@ def _keys(layout: TileLayout) -> tuple[NDArray[np.int64], int]:
 
 
 def is_injective(layout: TileLayout) -> bool:
-    """Return whether no two elements share a place; replicas of one element may."""
+    """True if no two elements share a place; replicas of one element may share one."""
     if _is_nested(layout.canonical()):
         return True
     keys, _ = _keys(layout)
@@ -130,7 +131,7 @@ def is_injective(layout: TileLayout) -> bool:
 
 
 def _is_nested(layout: TileLayout) -> bool:
-    """Return whether each stride exceeds the reach of all smaller ones on its axis, which makes places distinct."""
+    """True if each stride exceeds the reach of all smaller strides on its axis, which makes places distinct."""
     reach: dict[Axis, int] = {}
     moving = [i for i in (*layout.shard, *layout.replica) if i.extent > 1]
     for it in sorted(moving, key=lambda i: abs(i.stride)):
@@ -141,7 +142,7 @@ def _is_nested(layout: TileLayout) -> bool:
 
 
 def is_bijective(layout: TileLayout) -> bool:
-    """Return whether elements and the places of their bounding box correspond one to one."""
+    """True if elements and the places of their bounding box correspond one to one."""
     keys, box = _keys(layout)
     return keys.shape[0] == 1 and keys.size == box and fast_unique(keys).size == box
 
@@ -158,7 +159,6 @@ def equivalent(one: TileLayout, other: TileLayout) -> bool:
 
 
 def _sets(table: Table, names: Sequence[str], size: int) -> list[frozenset[tuple[int, ...]]]:
-    """Return the set of places of each element; a missing axis counts as 0."""
     rows = max((np.atleast_2d(t).shape[0] for t in table.values()), default=1)
     zero = np.zeros((rows, size), np.int64)
     stacked = np.stack([np.atleast_2d(table.get(name, zero)) for name in names], axis=-1)

@@ -17,12 +17,12 @@ _ATOM_ROWS = 8
 
 
 def wg_local(columns: int, rows: int = 128) -> TileLayout:
-    """Return the layout in which thread i of the warpgroup holds row i, one register per column."""
+    """Return the register layout in which thread i of a warpgroup holds row i."""
     return TileLayout((Iter(rows, 1, tid_in_wg), Iter(columns, 1, m)))
 
 
 def swizzled_atom_layout(shape: Sequence[int], bits: int, mode: str) -> TileLayout:
-    """Return the shared layout that ldmatrix, TMA and wgmma read: atoms of 8 rows by 16, 32, 64 or 128 bytes.
+    """Return the shared memory layout that ldmatrix, TMA and wgmma read: atoms of 8 rows by 16, 32, 64 or 128 bytes.
 
     The last two dimensions are tiled by the atom; row blocks are innermost, then column blocks, then leading
     dimensions.
@@ -87,9 +87,10 @@ def tmem_datapath_layout(path: str, rows: int, columns: int, sub_slab: int = 0) 
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Shape:
-    """A shape of tcgen05.ld and tcgen05.st, per repetition.
+    """One repetition of a shape of tcgen05.ld and tcgen05.st.
 
     lanes, columns: lanes of tensor memory per warp, and 32-bit columns. registers: 32-bit registers per thread.
+    max_num: the largest number of repetitions per instruction.
     """
 
     name: str
@@ -113,11 +114,7 @@ TCGEN05_SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Atom:
-    """The instructions that move a tile between tensor memory and registers.
-
-    num: repetitions per instruction. slabs: instructions, 16 TMEM lanes apart.
-    registers: 32-bit registers per thread and slab.
-    """
+    """The instructions that move a tile between tensor memory and registers: `slabs` of `num` repetitions each."""
 
     num: int
     slabs: int
@@ -148,7 +145,7 @@ def tcgen05_atom(shape: str, rows: int, columns: int, bits: int) -> Tcgen05Atom:
         raise LayoutError(
             f"{shown(columns)} columns of {bits} bits aren't {shape}.xN: columns are {step} * N, "
             f"N a power of two up to {form.max_num}",
-            hint="use such a number of columns, or another shape",
+            hint="change the number of columns, or use another shape",
         )
     slabs = rows // 64 if shape != "32x32b" else 1
     return Tcgen05Atom(num, slabs, num * form.registers)

@@ -16,7 +16,7 @@ from .arguments import instance, integer
 #: mode -> number of row bits that are xored into the number of the 16-byte chunk
 SWIZZLE_BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
-#: address bits that an int64 can hold
+#: limit of the address bits of a swizzle, so that addresses fit an int64
 _ADDRESS_BITS = 62
 
 
@@ -94,12 +94,12 @@ class Swizzle:
 
     @property
     def chunk(self) -> int:
-        """Elements that stay contiguous and in order: the longest vector across this swizzle."""
+        """The number of elements that stay contiguous and in order: the longest vector across this swizzle."""
         return 1 << self.base
 
     @property
     def period(self) -> int:
-        """Elements after which the permutation repeats."""
+        """The number of elements after which the permutation repeats."""
         return 1 << (self.base + self.shift + self.bits)
 
     @property
@@ -123,9 +123,9 @@ class Swizzle:
         return address ^ (((address >> self.base) & mask) << (self.base + self.shift))
 
     def xor_separable(self, base_bits: int, offset: int) -> bool:
-        """Return whether apply(a + offset) == apply(a) ^ apply(offset) for every a with bits in `base_bits`.
+        """True if `base_bits` and `offset` share no bits, and `offset` isn't negative.
 
-        The swizzle is linear over bits, so this holds if a and `offset` share no bits.
+        Then apply(a + offset) == apply(a) ^ apply(offset) for every a with bits in `base_bits`.
         """
         bits = integer(base_bits, "base_bits", "give a mask of bits")
         return integer(offset, "an offset", "give an integer") >= 0 and bits & offset == 0

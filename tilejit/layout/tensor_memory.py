@@ -11,7 +11,7 @@ from .iters import Iter
 from .stock import TCGEN05_SHAPES, tcgen05_atom_layout, tmem_datapath_layout
 from .tile_layout import TileLayout
 
-#: rows of a CTA's tensor memory, each of 512 columns of 32 bits
+#: lanes (rows) of a CTA's tensor memory, each of 512 columns of 32 bits
 TMEM_LANES = 128
 
 _WORD = 32
@@ -45,12 +45,12 @@ def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayo
         assert row.apply(1, 2, shape=(128, 8)) == {"tid_in_wg": 1, "m": 2}
     """
     if not isinstance(shape, str) or shape not in TCGEN05_SHAPES:
-        raise LayoutError(f"no tcgen05 shape {shown(shape)}", hint=f"one of {', '.join(TCGEN05_SHAPES)}")
+        raise LayoutError(f"no tcgen05 shape {shown(shape)}", hint=f"write one of {', '.join(TCGEN05_SHAPES)}")
     form = TCGEN05_SHAPES[shape]
     if not isinstance(num, int) or not 1 <= num <= form.max_num or num & (num - 1):
         raise LayoutError(
             f"{shape}.x{shown(num)} doesn't exist: N is a power of two up to {form.max_num}",
-            hint=f"write {form.max_num} or half of it, or a quarter, ...",
+            hint=f"write a power of two from 1 to {form.max_num}",
         )
     rows = integer(rows, "a number of rows", "write 64 or 128")
     if rows not in (64, 128):

@@ -132,7 +132,7 @@ class TileLayout:
 
     @property
     def is_bare(self) -> bool:
-        """True for a swizzle without a shape, which adapts to the shape of a tile."""
+        """True if the layout is only a swizzle of contiguous memory; `adapted` gives it a tile's shape."""
         plain = not self.replica and not self.offset and len(self.shard) == 1
         return self.swizzle is not None and plain and self.shard[0].stride == 1 and self.shard[0].axis == m
 
@@ -210,7 +210,7 @@ class TileLayout:
         return places.map_all(self._fitted(shape))
 
     def canonical(self, fuse: bool = True) -> TileLayout:
-        """Return the same function with the fewest iterators; the order of the shard is kept, that of replicas is not.
+        """Return the same function with the fewest iterators; the shard keeps its order, and replicas are sorted.
 
         fuse: also fuse thread axes, such as laneid and warpid into tx.
         raises: LayoutError if thread axes to fuse don't nest.
@@ -230,10 +230,11 @@ class TileLayout:
         return TileLayout(shard, replica, offset, self.swizzle)
 
     def group(self, shape: Sequence[int]) -> tuple[TileLayout, tuple[int, ...]]:
-        """Split iterators so that the extents of consecutive ones multiply to each extent of `shape`.
+        """Split iterators into consecutive groups whose extents multiply to the extents of `shape`.
 
         returns: the layout, and separators: the iterators of dimension k are shard[separators[k] : separators[k + 1]].
             If `shape` is empty, a layout without replicas keeps an iterator of extent 1.
+        raises: LayoutError if an iterator doesn't split, or the sizes differ.
         """
         shape = arguments.extents(shape)
         fitted = self._fitted(shape)
@@ -245,7 +246,7 @@ class TileLayout:
         return fitted.replace(shard=shard if shard or fitted.replica else fitted.shard[:1]), tuple(ends)
 
     def group_many(self, shapes: Sequence[Sequence[int]]) -> tuple[TileLayout, tuple[tuple[int, ...], ...]]:
-        """Split iterators just enough for several shapes at once; return also the separators of each shape."""
+        """Return the layout split just enough for all `shapes`, and the separators of each shape."""
         return group_many(self, shapes)
 
     def permute_groups(self, separators: Sequence[int], perm: Sequence[int]) -> TileLayout:
@@ -342,19 +343,19 @@ class TileLayout:
     def is_tile_inner(
         self, tiled: TileLayout, tiled_shape: Sequence[int], inner_shape: Sequence[int]
     ) -> TileLayout | None:
-        """Return the outer layout with which this one tiles to `tiled`, or None."""
+        """Return the layout `outer` for which `self.tile(outer, ...)` is `tiled`, or None."""
         return tiling.is_tile_inner(self, _layout(tiled), tiled_shape, inner_shape)
 
     def is_tile_outer(
         self, tiled: TileLayout, tiled_shape: Sequence[int], outer_shape: Sequence[int]
     ) -> TileLayout | None:
-        """Return the inner layout that this one tiles to `tiled`, or None."""
+        """Return the layout `inner` for which `inner.tile(self, ...)` is `tiled`, or None."""
         return tiling.is_tile_outer(self, _layout(tiled), tiled_shape, outer_shape)
 
     def is_direct_sum_left(
         self, total: TileLayout, interleaved_shape: Sequence[int], left_shape: Sequence[int]
     ) -> TileLayout | None:
-        """Return the right layout with which this one sums to `total`, or None."""
+        """Return the layout `right` for which `right.direct_sum(self, ...)` is `total`, or None."""
         return tiling.is_direct_sum_left(self, _layout(total), interleaved_shape, left_shape)
 
     def owners(self, *coord: int, shape: Sequence[int] | None = None) -> list[tuple[int, int]]:
@@ -373,15 +374,15 @@ class TileLayout:
         return places.inverse(self, thread, register, shape)
 
     def is_injective(self) -> bool:
-        """Return whether no two elements share a place."""
+        """True if no two elements share a place."""
         return places.is_injective(self)
 
     def is_bijective(self) -> bool:
-        """Return whether elements correspond one to one to the places of their bounding box."""
+        """True if elements correspond one to one to the places of their bounding box."""
         return places.is_bijective(self)
 
     def equivalent(self, other: TileLayout) -> bool:
-        """Return whether both are the same function of the flat index, with thread axes fused."""
+        """True if both layouts are the same function of the flat index after thread axes are fused."""
         return places.equivalent(self, _layout(other))
 
     def verify_well_formed(self) -> None:
@@ -457,7 +458,6 @@ class TileLayout:
         return draw(self).svg
 
     def _fitted(self, shape: Sequence[int] | None) -> TileLayout:
-        """Return the layout, adapted to `shape` if it is a bare swizzle; raise LayoutError if sizes differ."""
         if shape is None:
             return self
         shape = arguments.extents(shape)
@@ -477,7 +477,7 @@ class TileLayout:
         return place
 
 
-# cached, because passes need it for each tile, and most tiles of a kernel share their layout
+# cached, because passes need the footprint of each tile, and most tiles of a kernel share their layout
 @lasting
 def _footprint(layout: TileLayout) -> int:
     span = layout.span()
@@ -506,7 +506,7 @@ def _axes(layout: TileLayout) -> tuple[Axis, ...]:
 def _check_coord(coord: Sequence[int], shape: Sequence[int]) -> None:
     if len(coord) != len(shape):
         raise LayoutError(
-            f"{counted(len(coord), 'coordinate')} {shown(coord)} for shape {tuple(shape)}",
+            f"{counted(len(coord), 'coordinate')} {shown(coord)} can't index shape {tuple(shape)}",
             hint="give one for each dimension",
         )
     for dim, (x, extent) in enumerate(zip(coord, shape, strict=True)):

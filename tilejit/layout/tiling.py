@@ -18,13 +18,13 @@ Shape = Sequence[int]
 
 
 def tile(inner: TileLayout, outer: TileLayout, outer_shape: Shape, inner_shape: Shape) -> TileLayout:
-    """Return inner(i) + outer(o), outer's strides scaled by inner's span on their axis; outer's digits are slower."""
+    """Return the layout inner(i) + outer(o); outer's digits are slower, and its strides are scaled by inner's spans."""
     outer_shape, inner_shape = extents(outer_shape), extents(inner_shape)
     return _combined(outer, inner, outer_shape, inner_shape, _spans(inner.adapted(inner_shape)))
 
 
 def direct_sum(right: TileLayout, left: TileLayout, left_shape: Shape, right_shape: Shape) -> TileLayout:
-    """Return direct_sum(l, r) = left(l) + right(r); left's digits are the slower ones of each dimension."""
+    """Return the layout left(l) + right(r); in each dimension, left's digits are slower."""
     left_shape, right_shape = extents(left_shape), extents(right_shape)
     return _combined(left, right, left_shape, right_shape, {})
 
@@ -62,7 +62,6 @@ def _scaled(iters: Sequence[Iter], scale: dict[Axis, int]) -> list[Iter]:
 
 
 def _divided(iters: Sequence[Iter], scale: dict[Axis, int]) -> list[Iter] | None:
-    """Return the inverse of `_scaled`; None if a stride isn't a multiple, except for extents of 1."""
     result = []
     for it in iters:
         by = scale.get(it.axis, 1)
@@ -121,7 +120,7 @@ def is_tile_outer(
 def is_direct_sum_left(
     left: TileLayout, total: TileLayout, interleaved_shape: Shape, left_shape: Shape
 ) -> TileLayout | None:
-    """Return the right layout with which `left` sums to `total`, or None; left and right extents alternate."""
+    """Return the layout `right` for which left(l) + right(r) is `total`, or None; left and right extents alternate."""
     interleaved_shape, left_shape = extents(interleaved_shape), extents(left_shape)
     parts, own = _groups(total, interleaved_shape), _groups(left, left_shape)
     if left.swizzle is not None or parts is None or own is None:
@@ -143,7 +142,6 @@ def _interleaved(slow: Shape, fast: Shape) -> list[int]:
 
 
 def _groups(layout: TileLayout | None, shape: Shape) -> tuple[tuple[Iter, ...], ...] | None:
-    """Return the iterators of each dimension; None if the layout can't be grouped to `shape`."""
     if layout is None:
         return None
     try:
@@ -227,7 +225,7 @@ def pack(layout: TileLayout, count: int) -> TileLayout:
     if inner.axis.is_thread or inner.stride != 1 or inner.extent % count != 0:
         raise LayoutError(
             f"can't pack {count} elements into one: the innermost iterator of {layout!r} is {inner!r}",
-            hint="it needs stride 1 in memory and an extent that is a multiple",
+            hint="use stride 1 in memory and an extent that is a multiple of the count",
         )
     scale = {inner.axis: count}
     before = _divided(layout.shard[:last], scale)
@@ -236,7 +234,7 @@ def pack(layout: TileLayout, count: int) -> TileLayout:
     if before is None or replica is None or bad_offset:
         raise LayoutError(
             f"can't pack {count} elements into one: strides and offsets of {layout!r} aren't multiples",
-            hint=f"they have to be multiples of {count}",
+            hint=f"make them multiples of {count}",
         )
     coarse = layout.replace(
         shard=(*before, Iter(inner.extent // count, 1, inner.axis), *layout.shard[last + 1 :]),

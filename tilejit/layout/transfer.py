@@ -22,10 +22,7 @@ Array = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holding:
-    """The thread of a scope and the register that hold each element of a box, in row-major order.
-
-    thread, register: of shape (replicas, elements).
-    """
+    """The thread and the register of each element of a box, in row-major order: arrays of (replicas, elements)."""
 
     thread: Array
     register: Array
@@ -77,8 +74,7 @@ def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
 
 
 def _renamed(to: Array, source: Array) -> tuple[tuple[int, int], ...] | str:
-    """Return the pairs of registers of `renaming`, given the registers of each value."""
-    # the source of each register, by the last value that it gets
+    # destination register -> source register, of the last thread if they differ
     becomes = np.full(int(to.max(initial=-1)) + 1, -1, np.int64)
     becomes[to] = source
     if np.any(becomes[to] != source):

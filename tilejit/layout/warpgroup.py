@@ -16,7 +16,7 @@ from .fragments import matrix_shape, registers_of
 from .iters import Iter
 from .tile_layout import TileLayout
 
-#: rows and warps of a product, and the bytes of A's rows
+#: rows and warps of a product, and bytes of a row of A
 _ROWS, _WARPS, _DEPTH_BYTES = 64, 4, 32
 
 
@@ -48,7 +48,6 @@ def layout_a(shape: Sequence[int], dtype: DType) -> TileLayout:
 
 
 def _layout(rows: int, width: tuple[Iter, ...], pack: int) -> TileLayout:
-    """Return the layout. pack: elements of a row in consecutive registers."""
     block = 2 * pack * width[0].extent
     height = (Iter(rows // _ROWS, block, m), Iter(_WARPS, 1, wid_in_wg), Iter(2, pack, m), Iter(8, 4, laneid))
     return TileLayout(tuple(it for it in (*height, *width) if it.extent > 1))

@@ -39,7 +39,7 @@ _INSTEAD = {
 
 
 class _Listing(type):
-    """Hides names that only raise from `dir` and `help`."""
+    """Hides names whose access raises AttributeError from `dir` and `help`."""
 
     def __dir__(cls) -> Iterable[str]:
         return [name for name in super().__dir__() if hasattr(cls, name)]
@@ -57,10 +57,7 @@ class ArrayProtocols(metaclass=_Listing):
         """Return a copy in host memory."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """Return a copy of the values as a NumPy array.
-
-        raises: ValueError for copy=False.
-        """
+        """Return a copy of the values as a NumPy array; raise ValueError for copy=False."""
         if copy is False:
             raise ValueError("the values of a DeviceArray must be copied from its device: leave copy=False out")
         values = self.numpy()
@@ -90,10 +87,7 @@ class ArrayProtocols(metaclass=_Listing):
 
 
 class _Missing:
-    """A descriptor that raises an AttributeError with a hint.
-
-    A `__getattr__` would slow down every attribute access, and each launch accesses attributes.
-    """
+    """A descriptor that raises an AttributeError with a hint. `__getattr__` would slow down every attribute access."""
 
     def __init__(self, name: str, instead: str) -> None:
         self._text = f"a DeviceArray has no {name!r}: write {instead}"

@@ -27,11 +27,11 @@ from .array_protocols import ArrayProtocols
 #: the device number of arrays in the simulator's memory; CUDA devices are 0, 1, …; None is host memory
 SIMULATOR = -1
 
-#: a notebook shows values of device arrays up to this many bytes; above this many values only the outermost
+#: a notebook shows the values of a device array up to `_SHOWN_BYTES`, and only the outermost above `_SHOWN_VALUES`
 _SHOWN_BYTES = 1 << 20
 _SHOWN_VALUES = 64
 
-#: bytes: the largest alignment that a signature states
+#: the largest alignment, in bytes, that a signature states
 MAX_ALIGN = 32
 
 
@@ -59,7 +59,7 @@ class ArrayFacts:
     #: bytes, up to `MAX_ALIGN`; see `ArrayType`
     stride_align: int
     extent_align: int
-    #: offset in bytes of the lowest byte from the first element, and of the end of the highest one
+    #: offsets from the first element to the lowest byte, and to the end of the highest byte
     low_bytes: int
     high_bytes: int
     #: unique for each combination of the fields above
@@ -74,11 +74,7 @@ class ArrayFacts:
 
 
 class ArrayView(NamedTuple):
-    """An array argument: its address, facts and owner.
-
-    host: a NumPy view of it, if it is in host memory.
-    producer: handle of the stream that may still write the array, if its owner reports one.
-    """
+    """An array argument. host: its NumPy view in host memory, or None. producer: the stream that may still write it."""
 
     pointer: int
     facts: ArrayFacts
@@ -89,7 +85,7 @@ class ArrayView(NamedTuple):
 
     @property
     def align(self) -> int:
-        """The largest power of two up to `MAX_ALIGN` that divides the address and the strides, in bytes."""
+        """The largest power of two up to `MAX_ALIGN` that divides the address and all strides except unit_dim's."""
         together = self.pointer | self.facts.stride_align
         return together & -together
 
@@ -103,7 +99,7 @@ class ArrayView(NamedTuple):
 #: makes a view from a tuple of its fields in 0.1 us; calling the class takes 0.3 us
 _quick_view: Callable[[tuple[Any, ...]], ArrayView] = partial(tuple.__new__, ArrayView)
 
-#: an argument as the devices see it; constexprs are None
+#: an argument in the form that devices take; None for a constexpr
 Argument = ArrayView | bool | int | float | None
 
 
@@ -115,13 +111,13 @@ def is_host(argument: Argument) -> bool:
 _FACTS_LIMIT = 8192
 _facts: dict[tuple[Any, ...], ArrayFacts] = {}
 _kinds: dict[tuple[Any, ...], int] = {}
-#: reader for each type of array that has been passed
+#: type of array -> the function that returns its view; only types that have been passed
 readers: dict[type, Callable[[Any], ArrayView]] = {}
 _numbers = itertools.count()
 
 
 def facts_of(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], device: int | None) -> ArrayFacts:
-    """Return the facts of an array, cached; strides in elements."""
+    """Return the cached facts of an array. strides: in elements."""
     key = (dtype.name, shape, strides, device)
     found = _facts.get(key)
     return found if found is not None else _remember(key, _new_facts(dtype, shape, strides, device))
@@ -138,7 +134,7 @@ def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], d
     shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
     item = dtype.bytes
     if 0 in shape and 1 not in strides:
-        # NumPy's strides are 0 here; no element uses them, so choose those that kernels are specialized for
+        # an empty array's strides are never used, so choose the ones that kernels are specialized for
         strides = (*[MAX_ALIGN] * (len(shape) - 1), 1)
     units = [d for d, s in enumerate(strides) if s == 1]
     unit_dim = units[-1] if units else None
@@ -240,7 +236,7 @@ def _view_of_numpy(array: np.ndarray[Any, Any]) -> ArrayView:
 def numpy_facts(
     dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: tuple[int, ...], device: int | None
 ) -> ArrayFacts:
-    """Return the facts of an array from its NumPy attributes."""
+    """Return the facts of an array from its NumPy attributes; raise LaunchError for unsupported dtypes and strides."""
     if not dtype.isnative and dtype.isbuiltin == 0 and from_numpy(dtype.newbyteorder("=")) is not None:
         native = dtype.newbyteorder("=").name
         raise LaunchError(
@@ -249,7 +245,9 @@ def numpy_facts(
         )
     found = from_numpy(dtype) if dtype.isnative else None
     if found is None:
-        raise LaunchError(f"an array of dtype {dtype!r} can't be passed", hint=f"one of {', '.join(DTYPES)}")
+        raise LaunchError(
+            f"an array of dtype {dtype!r} can't be passed", hint=f"convert it to one of {', '.join(DTYPES)}"
+        )
     if any(s % found.bytes for s in strides_bytes):
         raise LaunchError(
             f"an array has strides of {strides_bytes} bytes, not multiples of its {found.bytes}-byte elements",
@@ -300,7 +298,7 @@ def _view_of_tensor(tensor: Any) -> ArrayView:
 
 
 def tensor_facts(dtype: Any, shape: Any, strides: Any, device: Any) -> ArrayFacts:
-    """Return the facts of an array from its torch attributes; strides in elements."""
+    """Return the facts of an array from its torch attributes; raise LaunchError if dtype or device is unsupported."""
     return facts_of(_dtype_of_name(str(dtype)), tuple(shape), tuple(strides), _ordinal(device))
 
 
@@ -308,7 +306,9 @@ def _dtype_of_name(text: str) -> DType:
     name = text.rsplit(".", 1)[-1]
     found = DTYPES.get("bool_" if name == "bool" else name)
     if found is None:
-        raise LaunchError(f"an array of dtype {text} can't be passed", hint=f"one of {', '.join(DTYPES)}")
+        raise LaunchError(
+            f"an array of dtype {text} can't be passed", hint=f"convert it to one of {', '.join(DTYPES)}"
+        )
     return found
 
 
@@ -338,7 +338,6 @@ def _view_of_interface(value: Any, found: Any) -> ArrayView:
 
 
 def _ordinal_at(pointer: int) -> int:
-    """Return the ordinal of the GPU that owns an address, as the driver reports it; 0 if unknown."""
     try:
         # cuda-python may be missing if no GPU is used
         from .cuda_driver import ordinal_at
@@ -354,7 +353,7 @@ def _is_immutable(value: Any) -> bool:
 
 
 def interface_facts(dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: Any, ordinal: int) -> ArrayFacts:
-    """Return the facts of an array from its interface; strides_bytes: None for row-major."""
+    """Return the facts of an array from its `__cuda_array_interface__`. strides_bytes: None for row-major."""
     dense = [stride * dtype.itemsize for stride in row_major(shape)]
     return numpy_facts(dtype, shape, tuple(strides_bytes or dense), ordinal)
 
@@ -386,7 +385,7 @@ class _HostMemory:
 
 
 def offset_in_base(view: ArrayView) -> int:
-    """Return the offset in bytes of an array's lowest byte in its host allocation; 0 if NumPy doesn't know it."""
+    """Return the offset in bytes of an array's lowest byte in its host allocation; 0 for device arrays."""
     root = view.host
     while root is not None and isinstance(root.base, np.ndarray):
         root = root.base
@@ -395,7 +394,7 @@ def offset_in_base(view: ArrayView) -> int:
 
 
 def host_bytes(pointer: int, size: int, owner: object) -> np.ndarray[Any, Any]:
-    """Return an array of the bytes of host memory that belongs to `owner`."""
+    """Return a uint8 array of `size` bytes of host memory at `pointer`, which keeps `owner` alive."""
     found: np.ndarray[Any, Any] = np.asarray(_HostMemory(pointer, size, owner))
     return found
 
@@ -474,7 +473,7 @@ class DeviceArray(ArrayProtocols):
 
     @property
     def memory(self) -> DeviceMemory:
-        """The memory; raises LaunchError if it was freed."""
+        """The array's memory; raises LaunchError if it was freed."""
         if self._memory is None:
             raise LaunchError(f"{self!r} was freed", hint="make another with tj.to_device or tj.empty")
         return self._memory
@@ -484,20 +483,20 @@ class DeviceArray(ArrayProtocols):
         _ = self.memory
 
     def view(self) -> ArrayView:
-        # not `self.memory`: a property is too slow for each array of each launch
+        # try the slot first, because a property is too slow for each array of each launch
         memory = self._memory or self.memory
         host = memory.host
         shaped = None if host is None else host.view(self.dtype.numpy).reshape(self.shape)
         return _quick_view((memory.pointer, self._facts, True, self, shaped, None))
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Return a copy in host memory, after waiting for the device; raises the errors that it reports."""
+        """Return a copy in host memory, after waiting for the device; raises errors that the device reports."""
         out = np.empty(self.shape, self.dtype.numpy)
         self.memory.copy_out(out)
         return out
 
     def copy_from(self, array: Any) -> None:
-        """Overwrite the contents with a NumPy array of the same shape and dtype."""
+        """Overwrite the contents with a NumPy array; raise LaunchError if its shape or dtype differs."""
         source = np.asarray(array)
         if source.shape != self.shape or from_numpy(source.dtype) != self.dtype:
             raise LaunchError(

@@ -27,7 +27,6 @@ from .device import Launch
 if TYPE_CHECKING:
     from ..executable import Assertion, Executable
 
-
 _SIMULATED: dict[str, type[SimulationError]] = {
     "assert": SimulatedAssertionError,
     "bounds": OutOfBoundsError,
@@ -38,8 +37,6 @@ _SIMULATED: dict[str, type[SimulationError]] = {
     "division": DivisionByZeroError,
 }
 
-
-#: hints by rule
 _HINTS: dict[str, str] = {
     "bounds": "test the index before it is used; only regions of whole global tensors may pass the edge",
     "front": "store only the part inside, or use tj.cta.copy, which masks it; on a GPU the kernel fails there",
@@ -52,7 +49,7 @@ _HINTS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FailedAssertion:
-    """A decoded record. thread: its index in its CTA. values: all values that the record has room for."""
+    """A decoded record. thread: the failing thread's index in its CTA. values: all value slots, used or not."""
 
     assertion: Assertion
     thread: int

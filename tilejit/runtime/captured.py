@@ -35,7 +35,7 @@ class CapturedPlaces(NamedTuple):
 class CapturedValues(NamedTuple):
     """The captured values at one moment, with their places.
 
-    number: equal for equal values. is_fixed: while each place holds the same object, the values are equal.
+    number: equal for equal values. is_fixed: True if the values are equal while each place holds the same object.
     """
 
     number: int
@@ -51,7 +51,6 @@ class CapturedValues(NamedTuple):
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The values in the order of the places, names first."""
         return *(value for _, _, value in self.names), *(value for _, value in self.cells)
 
     def hold(self) -> bool:
@@ -78,7 +77,7 @@ class CapturedValues(NamedTuple):
 
 
 class Captured:
-    """The captured values of a kernel, identified by a number that changes whenever one of them does."""
+    """The captured values of a kernel, identified by a number that changes whenever a value changes."""
 
     def __init__(self, source: KernelSource) -> None:
         self._source = source
@@ -87,7 +86,6 @@ class Captured:
         self._lock = renewed_at_fork(threading.RLock())
 
     def number(self) -> int:
-        """Return the number of the current values; equal values have equal numbers."""
         return self.current().number
 
     def current(self) -> CapturedValues:
@@ -116,10 +114,7 @@ class Captured:
 
 
 class _Watched:
-    """Collects the places of a kernel's captured values, with their contents.
-
-    is_fixed: comparing the objects by identity detects every change.
-    """
+    """Collects captured values and their places. is_fixed: True if comparison by identity detects all changes."""
 
     def __init__(self) -> None:
         self.places: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
@@ -127,7 +122,6 @@ class _Watched:
         self.is_fixed = True
 
     def source(self, source: KernelSource, inside: list[KernelSource]) -> None:
-        """Collect everything that a function reads, including through the functions that it calls."""
         if source in inside:
             return
         for chain in source.references:
@@ -164,7 +158,7 @@ class _Watched:
         elif isinstance(value, Function):
             self.source(value.source, inside)
         elif isinstance(value, ModuleType):
-            # accessing attributes of tilejit would import the whole language
+            # not inspected, because accessing attributes of tilejit would import the whole language
             return
         elif getattr(value, "shape", None) == () and hasattr(value, "__setitem__"):
             # a zero-dimensional array can change in place

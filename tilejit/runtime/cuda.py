@@ -50,7 +50,7 @@ class CudaDevice:
 
     def __init__(self, ordinal: int) -> None:
         if not 0 <= ordinal < device_count():
-            raise DeviceError(f"no device cuda:{ordinal}", hint=f"there are {device_count()}, from cuda:0")
+            raise DeviceError(f"no device cuda:{ordinal}", hint=f"there are {device_count()} devices, from cuda:0 on")
         self.number = ordinal
         self.name = f"cuda:{ordinal}"
         self.checks = False
@@ -65,7 +65,7 @@ class CudaDevice:
 
     @cached_property
     def context(self) -> Any:
-        """The primary context. Creating it takes 0.25 s, unless a framework already has."""
+        """The primary context. Creating it takes 0.25 s, unless a framework has already created it."""
         if self._preparation is not None:
             self._preparation.wait()
         return call(driver.cuDevicePrimaryCtxRetain, self._device)
@@ -109,7 +109,6 @@ class CudaDevice:
         return function
 
     def machine_code(self, executable: Executable) -> MachineCode:
-        """Compile a kernel's PTX for this GPU with the driver's linker."""
         self.check(executable.target)
         with cuda_driver.current(self.context):
             return cuda_code.link(executable, self.capability)
@@ -122,7 +121,10 @@ class CudaDevice:
         return f"{self.product} {self.capability} driver {cuda_driver.driver_version()}"
 
     def stream(self, stream: Any, call: Call | None) -> int:
-        """Return the handle of a launch's stream: the given one, else that of the first device array's framework."""
+        """Return the handle of `stream`, or else of the current stream of the first device array's framework.
+
+        Without a device array, return 0; without a call, use the framework in use.
+        """
         if stream is not None:
             return stream_handle(stream)
         if call is not None:
@@ -144,7 +146,7 @@ class CudaDevice:
             function.check_assertions()
 
     def is_current(self) -> bool:
-        """True if the calling thread's context is this device's. A thread without a context gets this one."""
+        """True if the calling thread's context is this device's, which becomes current if the thread has none."""
         error, context = driver.cuCtxGetCurrent()
         if error != cuda_driver.SUCCESS:
             raise cuda_driver.failure(error, "cuCtxGetCurrent")

@@ -73,7 +73,6 @@ class CudaBench:
             call(driver.cuMemcpyDtoDAsync, at, saved.pointer, size, self._stream)
 
     def close(self) -> None:
-        """Restore the kept arrays, wait for the stream, and release the events."""
         try:
             self.restore()
             call(driver.cuStreamSynchronize, self._stream)
@@ -84,8 +83,9 @@ class CudaBench:
 
 @contextmanager
 def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequence[int]) -> Iterator[CudaBench]:
-    """Yield a bench on a stream. launched: a call whose host arrays are copied to the device for the duration.
+    """Yield a bench on a stream.
 
+    launched: a call; copies of its host arrays are on the device while the bench exists.
     kept: positions of arrays to restore before each timing and at the end.
     raises: LaunchError if the stream is being captured.
     """
@@ -93,7 +93,7 @@ def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequenc
         if is_capturing(stream):
             raise LaunchError(
                 "nothing can be timed while a graph is being captured",
-                hint="launch the kernel with such arguments before the capture",
+                hint="launch the kernel with these arguments before the capture",
             )
         with staged(launched.arguments if launched else (), (), stream) as arguments:
             bench = CudaBench(device, stream, arguments, kept)
@@ -104,7 +104,7 @@ def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequenc
 
 
 def _flush_memory(device: CudaDevice) -> tuple[CudaMemory, int]:
-    """Allocate memory that fills the L2 cache, or less if memory is short; return it with its size in bytes."""
+    """Return memory that fills the L2 cache, or at least `_LEAST_BYTES` if memory is short, and its size in bytes."""
     size = _FLUSH_BYTES
     while True:
         try:

@@ -12,10 +12,7 @@ from .cuda_driver import Loaded, call
 
 
 def load(executable: Executable, capability: int) -> Loaded:
-    """Load a kernel in the current context, which belongs to a GPU of this compute capability.
-
-    raises: DeviceError with the driver's log if it rejects the PTX.
-    """
+    """Load a kernel on the current context's GPU; raise DeviceError with the driver's log if it rejects the PTX."""
     code = executable.machine_code
     loaded = None if code is None or code.capability != capability else _loaded(code, executable.entry)
     # the driver caches the code that it compiles from PTX
@@ -23,10 +20,9 @@ def load(executable: Executable, capability: int) -> Loaded:
 
 
 def link(executable: Executable, capability: int) -> MachineCode:
-    """Compile PTX for the GPU of the current context, which has this compute capability, with the driver's linker.
+    """Compile PTX with the driver's linker for the current context's GPU; raise DeviceError if the driver rejects it.
 
     The code is relocatable, which makes it slower: see `runtime/disk.py`.
-    raises: DeviceError if the driver rejects the PTX.
     """
     log = bytearray(cuda_driver.LOG_BYTES)
     options, values = cuda_driver.error_log(log)
@@ -46,6 +42,5 @@ def link(executable: Executable, capability: int) -> MachineCode:
 
 
 def _loaded(code: MachineCode, entry: str) -> Loaded | None:
-    """Load a cubin; None if the driver rejects it."""
     error, module = driver.cuModuleLoadData(code.image)
     return Loaded(module, cuda_driver.function_of(module, entry)) if error == cuda_driver.SUCCESS else None

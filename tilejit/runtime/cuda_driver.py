@@ -39,10 +39,7 @@ _INVALID_PTX = (
 
 
 def call(function: Callable[..., tuple[Any, ...]], *args: Any) -> Any:
-    """Call the driver and return its result: None, a value or a tuple of values.
-
-    raises: LaunchError with CUDA's name of the error; DeviceError if the driver lacks the function.
-    """
+    """Call the driver and return its result; raise LaunchError for its errors, DeviceError if it lacks the function."""
     try:
         error, *values = function(*args)
     except RuntimeError as missing:
@@ -94,10 +91,7 @@ class Loaded(NamedTuple):
 
 
 def load(ptx: str, entry: str) -> Loaded:
-    """Compile PTX with the driver and load it in the current context.
-
-    raises: DeviceError with the driver's log if it rejects the PTX.
-    """
+    """Compile PTX with the driver and load it in the current context; raise DeviceError if the driver rejects it."""
     log, info = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
     options, values = error_log(log)
     kinds = driver.CUjit_option
@@ -128,7 +122,7 @@ def function_of(module: Any, entry: str) -> Any:
 
 
 def usage(function: Any, local_bytes: int) -> Usage:
-    """Return the register usage of a loaded kernel. local_bytes: of buffers that live in local memory."""
+    """Return the register usage of a loaded kernel. local_bytes: size of its buffers in local memory."""
     attributes = driver.CUfunction_attribute
     registers = call(driver.cuFuncGetAttribute, attributes.CU_FUNC_ATTRIBUTE_NUM_REGS, function)
     local = call(driver.cuFuncGetAttribute, attributes.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function)
@@ -136,7 +130,7 @@ def usage(function: Any, local_bytes: int) -> Usage:
 
 
 def refusal(error: Any, log: bytearray, ptx: str) -> DeviceError | LaunchError:
-    """Return the error for PTX that the driver rejects."""
+    """Return the error for a failed compilation of PTX."""
     if error not in _INVALID_PTX:
         return failure(error, "the compilation of PTX")
     text = _text_of(log)
@@ -194,7 +188,7 @@ class LaunchConfigs(dict[int, Any]):
 
 
 def stream_of_framework(owner: Any) -> Callable[[int], int]:
-    """Return the function that returns a device's current stream in `owner`'s framework; 0 is the legacy stream."""
+    """Return the function that returns a device's current stream in `owner`'s framework, or 0, the legacy stream."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(owner, torch.Tensor):
         # the function that torch.compile's kernels use: it takes 0.1 us, and current_stream() 1.5

@@ -44,7 +44,7 @@ def _check_registers(executable: Executable, registers: int) -> None:
         return
     raise ResourceError(
         f"{executable.name} sets the registers of warpgroups, and assumes {wanted} per thread at its entry; the "
-        f"driver's compiler allocates {registers}, so the pool has another size and threads may wait for it forever",
+        f"driver's compiler allocates {registers}, so the register pool differs in size and threads may wait forever",
         hint=f"write max_registers={wanted}, or leave tj.set_registers out",
     )
 
@@ -146,7 +146,6 @@ class CudaFunction:
     def _quick(
         self, launch: Launch, call: Call, packed: Packed, owned: Sequence[arrays.DeviceArray]
     ) -> Callable[[], bool]:
-        """Return a function that launches in the thread's current context and returns False if it can't."""
         if call.first is None or launch.stream is not None:
             return lambda: False
         waited = None if not call.waits else _streams_of(call.arguments)
@@ -180,7 +179,6 @@ class CudaFunction:
         )
 
     def _encode(self, spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
-        """Encode a tensor map, for which the driver needs a context."""
         with cuda_driver.current(self.device.context):
             return cuda_tensor_map.encode(spec, address, array)
 
@@ -290,7 +288,7 @@ def _same_stream(stream: int) -> set[int]:
 
 
 def _streams_of(arguments: Sequence[arrays.Argument]) -> set[int]:
-    """Return the streams that need no wait: those on which all producers run, if they are the same stream."""
+    """Return the handles of the stream of all producers, which needs no wait; empty if their streams differ."""
     producers = _producers(arguments)
     same = _same_stream(min(producers))
     return same if producers <= same else set()

@@ -16,10 +16,7 @@ from .cuda_driver import SUCCESS, call, current
 
 
 class CudaMemory:
-    """Device memory that is released when it is freed or garbage-collected.
-
-    synchronize: called before copies, to wait for work on all streams; None if the caller orders them.
-    """
+    """Device memory. synchronize: waits for work on all streams before a copy; None if the caller orders copies."""
 
     def __init__(self, size: int, device: int, context: Any, synchronize: Callable[[], None] | None = None) -> None:
         self.device = device
@@ -53,7 +50,6 @@ def _allocated(size: int, context: Any) -> int:
 
 
 def _free(allocator: Any, pointer: int, context: Any) -> None:
-    """Free memory. allocator: the driver that allocated it."""
     if not pointer:
         return
     # finalizers can't raise; if the context is broken, the next call reports it
@@ -64,10 +60,7 @@ def _free(allocator: Any, pointer: int, context: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StagedRange:
-    """A range of host memory and its copy on the device.
-
-    low, high: host addresses. base: device address of the allocation. at: device address of the byte at `low`.
-    """
+    """Host memory from `low` to `high` and its copy on the device. base: the allocation. at: the copy of byte `low`."""
 
     low: int
     high: int
@@ -77,7 +70,7 @@ class StagedRange:
 
 @contextmanager
 def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -> Iterator[list[Argument]]:
-    """Copy host arrays to the current device; at the end wait for the stream and copy the written ones back.
+    """Copy host arrays to the current device; at the end, copy the written arrays back and wait for the stream.
 
     Overlapping host arrays share one copy. Nothing is copied back after a failed launch.
     written: positions of arrays that the kernel writes.

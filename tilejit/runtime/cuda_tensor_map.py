@@ -32,10 +32,7 @@ _SWIZZLES = {
 
 
 def encode(spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
-    """Return the 128-byte tensor map of an array at `address`; elements outside the array read as 0.
-
-    raises: LaunchError if the driver rejects it.
-    """
+    """Return the 128-byte tensor map of an array at `address`; raise LaunchError if the driver rejects it."""
     made = call(
         driver.cuTensorMapEncodeTiled,
         _TYPES.get(spec.dtype.name, _BY_BYTES[spec.dtype.bytes]),

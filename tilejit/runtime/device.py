@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from ..compiled import Compiled
     from ..executable import Executable
 
-
 #: the reason if the driver's library can't be loaded
 NO_DRIVER = "no CUDA driver was found"
 
 
 class Launch(NamedTuple):
-    """The configuration of a launch. grid: CTAs per dimension. stream: as the user passed it, None for the default."""
+    """The configuration of a launch. grid: CTAs per dimension. stream: the user's argument; None for the default."""
 
     grid: tuple[int, int, int]
     threads: int
@@ -32,7 +31,7 @@ class Launch(NamedTuple):
 
 
 class DirectLaunch(NamedTuple):
-    """Everything needed to launch a loaded kernel directly, for kernels that need nothing but packed parameters.
+    """The functions and data that launch a loaded kernel that needs only packed parameters.
 
     launch: takes the handle, grid x, y, z, CTA x, y, z, dynamic_bytes, a stream, the address of the array of parameter
     addresses, and 0. Returns a tuple of one status, which is falsy on success. It uses the calling thread's context.
@@ -60,7 +59,7 @@ class LoadedKernel(Protocol):
     """A compiled kernel on a device, ready to launch."""
 
     compiled: Compiled
-    #: launches it with parameters packed by the caller; None if a launch needs more
+    #: launches the kernel with parameters packed by the caller; None if a launch needs more than these
     direct: DirectLaunch | None
 
     def launch(self, launch: Launch, call: Call) -> None:
@@ -71,7 +70,7 @@ class LoadedKernel(Protocol):
 
 
 class Bench(Protocol):
-    """Times work on a device. unit: of its numbers. is_exact: True if the same work always yields the same number."""
+    """Times work on a device. unit: the unit of times. is_exact: True if the same work always takes the same time."""
 
     unit: str
     is_exact: bool
@@ -155,10 +154,7 @@ _CHECKS: dict[str, bool | Literal["strict"]] = {"0": False, "1": True, "strict":
 
 
 def checks_wanted() -> bool | Literal["strict"]:
-    """Return the simulator checks that `TILEJIT_SIM_CHECKS` enables; none while costs are counted, as on a GPU.
-
-    raises: LaunchError if the value is unknown.
-    """
+    """Return the checks of `TILEJIT_SIM_CHECKS`, none while costs are counted; raise LaunchError if it is invalid."""
     if counting.ledger.get() is not None:
         return False
     wanted = os.environ.get("TILEJIT_SIM_CHECKS") or "1"

@@ -51,7 +51,7 @@ _SYNTAX = "write cuda, cuda:1, sim or sim:sm_100a"
 
 @contextmanager
 def use_device(name: str) -> Iterator[None]:
-    """Run launches inside on this device: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
+    """Run launches inside the context on this device: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
 
     raises: DeviceError if the device does not exist.
 
@@ -129,10 +129,7 @@ def gpus() -> list[str]:
 
 
 def of(call: Call) -> Device:
-    """Return the device on which a launch with these arguments runs.
-
-    raises: LaunchError if an array is on a GPU while `use_device` or `TILEJIT_DEVICE` selects the simulator.
-    """
+    """Return the device of a launch; raise LaunchError if an array is on a GPU while the simulator is selected."""
     if call.first is None:
         return default()
     number = call.first.facts.device
@@ -149,10 +146,7 @@ def of(call: Call) -> Device:
 
 
 def check_environment(call: Call) -> None:
-    """Check `TILEJIT_DEVICE` against the arguments, which `of` does only at a GPU's first launch to save time.
-
-    raises: LaunchError like `of`.
-    """
+    """Raise LaunchError like `of`, which checks `TILEJIT_DEVICE` only at a GPU's first launch to save time."""
     number = None if call.first is None else call.first.facts.device
     if number is not None and number != SIMULATOR:
         _refuse_simulator(number, _chosen.get())
@@ -168,11 +162,11 @@ def _refuse_simulator(number: int, chosen: str | None) -> None:
 
 
 def is_simulator(name: str) -> bool:
-    """True if the name is a simulator's."""
+    """True if `name` is the name of a simulator device."""
     return name.partition(":")[0] == "sim"
 
 
-#: the name that `use_device` set, or None
+#: returns the name that `use_device` set, or None
 chosen = _chosen.get
 
 
@@ -212,7 +206,7 @@ def cuda_problem() -> str | None:
     except ImportError as missing:
         return f"the package {missing.name or 'cuda'} isn't installed"
     initialization = Preparation(cuda.problem)
-    # initializing the driver takes 0.1 s and releases the GIL; importing LLVM doesn't, so no thread prepares it
+    # initializing the driver takes 0.1 s and releases the GIL, so this thread imports modules meanwhile
     import_during(initialization, [f"{_PACKAGE}.{module}" for module in _COMPILER])
     initialization.wait()
     return cuda.problem()
@@ -231,7 +225,7 @@ def _has_driver() -> bool:
 def _cuda(ordinal: int) -> Device:
     problem = cuda_problem()
     if problem is not None:
-        raise DeviceError(f"no device cuda:{ordinal}: {problem}", hint="TILEJIT_DEVICE=sim runs on the simulator")
+        raise DeviceError(f"no device cuda:{ordinal}: {problem}", hint="set TILEJIT_DEVICE=sim to run on the simulator")
     from . import cuda
 
     opened = cuda.CudaDevice(ordinal)
@@ -263,7 +257,7 @@ def empty(shape: int | Sequence[int], dtype: DType | DTypeLike, device: str | No
     """
     kind = as_dtype(dtype)
     if kind is None:
-        raise LaunchError(f"{shown(dtype)} is not an element type", hint=f"one of {', '.join(DTYPES)}")
+        raise LaunchError(f"{shown(dtype)} is not an element type", hint=f"give one of {', '.join(DTYPES)}")
     given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if any(not hasattr(n, "__index__") or n < 0 for n in given):
         raise LaunchError(f"an array can't have shape {shown(shape)}", hint="write an integer or a tuple of integers")
@@ -283,10 +277,7 @@ def empty(shape: int | Sequence[int], dtype: DType | DTypeLike, device: str | No
 
 
 def machine_code(executable: Executable) -> MachineCode:
-    """Compile a kernel's PTX with the driver of the current GPU.
-
-    raises: DeviceError if the current device is no GPU, or can't run code for the kernel's target.
-    """
+    """Compile a kernel's PTX with the driver; raise DeviceError unless the current device is a GPU that can run it."""
     number = default().number
     if number == SIMULATOR:
         raise DeviceError(
@@ -301,7 +292,7 @@ def machine_code(executable: Executable) -> MachineCode:
 
 
 def synchronize() -> None:
-    """Wait until all devices are idle, and raise errors that assertions and the driver report.
+    """Wait until all GPUs in use are idle, and raise errors that assertions and the driver report.
 
     Example:
         @tj.kernel(threads=32)

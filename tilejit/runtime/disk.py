@@ -10,8 +10,8 @@ source:      sizes and times of the compiler's files ─▶ the digest of their 
 The global and closure names that a kernel reads are known when its decorator runs, so the key contains their values.
 
 Machine code is cached by the driver. Code from its linker (`cuLink`) is relocatable and slower: the matmul example uses
-254 registers instead of 240, and takes 45.7 µs instead of 38.5 (H100, 2048³). With both caches
-its first launch takes 22 to 33 ms.
+254 registers instead of 240, and takes 45.7 µs instead of 38.5 (H100, 2048³). With both caches, the first launch of
+the example takes 22 to 33 ms.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class KernelCache:
         self._options = options
 
     def entry(self, typed: Signature, target: Target, threads: int, debug: bool) -> CacheEntry | None:
-        """Return the entry of one variant; None if the cache is off or a part of the key can't be encoded."""
+        """Return the entry of one variant; None if the cache can't be used or the key can't be encoded."""
         store = current()
         if store is None:
             return None
@@ -64,7 +64,7 @@ class KernelCache:
         values = [kind.value for _, kind in typed.arguments if isinstance(kind, ConstexprType)]
         sources = functions(self._source, values)
         files = [source.file for source in sources]
-        # PTX contains their line numbers; file names are replaced when it is read
+        # PTX contains the line numbers of functions; file names in it are replaced when it is read
         places = tuple([(source.function.__code__.co_firstlineno, files.index(source.file)) for source in sources])
         try:
             arguments = tuple([(name, _argument(kind)) for name, kind in typed.arguments])
@@ -88,7 +88,6 @@ class CacheEntry:
     files: tuple[str, ...]
 
     def put(self, key: str, payload: bytes) -> None:
-        """Store a result, unless the compiler's files have changed since it was imported."""
         if still_holds(self.store):
             self.store.put(key, payload)
 
@@ -125,12 +124,10 @@ class CacheEntry:
 
     @property
     def _decisions(self) -> str:
-        """The key, which contains the file names that the decisions mention."""
         names = [os.path.basename(shown_file(file)) for file in self.files]
         return EntryKind.DECISIONS.key(f"{self.digest} {json.dumps(names)}")
 
     def written(self) -> frozenset[str] | None:
-        """Return the stored names of the arguments that the kernel writes, or None."""
         payload = self.store.get(EntryKind.WRITTEN.key(self.digest))
         return None if payload is None else frozenset(json.loads(payload))
 
@@ -146,7 +143,6 @@ def _argument(kind: ArgumentType) -> Hashable:
 
 @lru_cache(maxsize=256)
 def _text(kind: ArgumentType) -> str:
-    """Return the type's `repr`, cached because arguments of a kernel have few types."""
     return repr(kind)
 
 
@@ -159,7 +155,6 @@ def _constexpr(value: Any) -> Hashable:
 
 
 def _is_importable(cls: type) -> bool:
-    """True if the class can be found by its module and qualified name, even in another process."""
     found: Any = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -167,7 +162,7 @@ def _is_importable(cls: type) -> bool:
 
 
 def _written(part: Hashable) -> Any:
-    """Encode a part of a key as JSON; parts of different types have different encodings."""
+    """Return a part of a key as a JSON value that also encodes its type; raise _NoKey if that is impossible."""
     if part is None or type(part) in (bool, int, str):
         return part
     if type(part) is float:

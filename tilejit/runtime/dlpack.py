@@ -76,10 +76,7 @@ class DLPackTensor(NamedTuple):
 
 
 def read(value: Any) -> DLPackTensor:
-    """Return the tensor that `value.__dlpack__()` exports, ordered on the legacy stream.
-
-    raises: LaunchError if the memory is neither host nor CUDA memory, or the type is unsupported.
-    """
+    """Return the tensor that `value` exports, ordered on the legacy stream; raise LaunchError if it isn't supported."""
     device_type = value.__dlpack_device__()[0]
     if device_type not in (_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED):
         raise LaunchError(
@@ -99,7 +96,6 @@ def read(value: Any) -> DLPackTensor:
 
 
 def _export(value: Any, stream: int | None) -> object:
-    """Request DLPack 1, and fall back to the unversioned protocol of older exporters."""
     try:
         return value.__dlpack__(stream=stream, max_version=(1, 0))
     except TypeError:
@@ -120,6 +116,6 @@ def _dtype(found: _DataType) -> DType:
     if known is None or known.bits != found.bits or found.lanes != 1:
         raise LaunchError(
             f"DLPack type code {found.code} with {found.bits} bits and {found.lanes} lanes can't be passed",
-            hint=f"one of {', '.join(DTYPES)}",
+            hint=f"convert it to one of {', '.join(DTYPES)}",
         )
     return known

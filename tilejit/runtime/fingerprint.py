@@ -34,9 +34,10 @@ _COMPILED = (".so", ".pyd", ".dll", ".dylib")
 
 @lru_cache(maxsize=8)
 def fingerprint(store: DiskStore) -> str | None:
-    """Return a text that is equal if equal kernels compile to equal PTX. store: caches the digest of the sources.
+    """Return a text that identifies the compiler: with equal texts, equal kernels compile to equal PTX.
 
-    None if it is unknown: files have changed since they were imported, or the package is in a zip file.
+    store: caches the digest of the sources.
+    returns: None if files have changed since they were imported, or the package is in a zip file.
     """
     try:
         sources = _kept_digest(_PACKAGE, store)
@@ -50,10 +51,7 @@ def fingerprint(store: DiskStore) -> str | None:
 
 
 def still_holds(store: DiskStore) -> bool:
-    """True if the compiler's files are still those of the fingerprint.
-
-    The files are checked only if further modules of the package were imported since the last check.
-    """
+    """True if the compiler's files are unchanged. Checks them only if more modules were imported since last time."""
     global _parts
     parts = len([name for name in tuple(sys.modules) if name.startswith(_PREFIX)])
     if parts == _parts:
@@ -74,11 +72,11 @@ def _warn_of_change(store: DiskStore) -> None:
 
 
 def is_as_imported(imported: float) -> bool:
-    """True if no file of the package changed after this time, in seconds since the epoch."""
+    """True if no file of the package changed after `imported`, in seconds since the epoch, or it is in a zip file."""
     try:
         _, latest = _state(_PACKAGE)
     except NotADirectoryError:
-        # in a zip file, changes can't be detected
+        # changes of a zip file can't be detected
         return True
     except OSError:
         # the package is being replaced
@@ -122,7 +120,6 @@ def _kept_digest(package: Path, store: DiskStore) -> str | None:
 
 
 def _state(package: Path) -> tuple[str, float]:
-    """Return a digest of the sizes and times of all Python files, and the latest change, in seconds."""
     lines, latest = [], 0.0
     for name, entry in _sources(package):
         facts = entry.stat()
@@ -133,7 +130,6 @@ def _state(package: Path) -> tuple[str, float]:
 
 
 def _sources(folder: str | Path, prefix: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield all Python files below a folder in a fixed order, with their paths relative to it, separated by `/`."""
     with os.scandir(folder) as listed:
         entries = sorted(listed, key=lambda entry: entry.name)
     for entry in entries:
@@ -144,10 +140,7 @@ def _sources(folder: str | Path, prefix: str = "") -> Iterator[tuple[str, os.Dir
 
 
 def _library(name: str) -> str:
-    """Return a text that identifies a library's version: a digest of its version files, and its binaries' sizes.
-
-    Importing llvmlite would take 60 ms, ml_dtypes 9.
-    """
+    """Return a digest of a library's version files, and its binaries' sizes. Importing llvmlite would take 60 ms."""
     spec = find_spec(name)
     if spec is None or spec.origin is None:
         return "none"

@@ -44,10 +44,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def check_grid(grid: Any) -> tuple[int, int, int]:
-    """Return the grid in three dimensions. A grid with an extent of 0 launches nothing.
-
-    raises: LaunchError for anything but one to three integers from 0 to CUDA's limits.
-    """
+    """Return the grid in three dimensions; raise LaunchError unless it is 1 to 3 integers within CUDA's limits."""
     if type(grid) is int and 0 < grid <= MAX_GRID[0]:
         return grid, 1, 1
     given = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
@@ -96,7 +93,7 @@ class GridFunction:
         try:
             parameters = tuple(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):
-            # a builtin without a signature
+            # builtins may have no signature
             return
         plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         needed = [p for p in plain if p.default is p.empty]
@@ -104,10 +101,7 @@ class GridFunction:
             self.names = tuple((p.name, p.default is p.empty) for p in plain)
 
     def __call__(self, names: Sequence[str], values: Sequence[Any]) -> tuple[int, int, int]:
-        """Return the grid for a launch's arguments.
-
-        raises: LaunchError, also if the function raises an error.
-        """
+        """Return the grid for a launch's arguments; raise LaunchError, also if the function raises an error."""
         named = GridArguments(zip(names, values, strict=True))
         try:
             if self.names is None:
@@ -136,9 +130,8 @@ def check_threads(threads: Any) -> int:
 
 
 def _threads_hint(threads: Any) -> str:
-    """Return the hint for invalid threads; for several extents, show how to compute several indices from one."""
     if not isinstance(threads, (tuple, list)) or not 1 <= len(threads) <= 3 or not all(map(_is_integer, threads)):
-        return f"from 1 to {MAX_THREADS}"
+        return f"write a number from 1 to {MAX_THREADS}"
     sizes = [operator.index(n) for n in threads]
     if len(sizes) == 1:
         return f"write {sizes[0]}"
@@ -177,8 +170,7 @@ def warn_of_unused_axes(name: str, grid: tuple[int, int, int], axes: Sequence[in
     """Warn if a grid has several CTAs, or none, along an axis whose index the kernel never reads.
 
     Likely mistakes are Numba's `k[4, 256]`, and CUDA's `k[4, 256, 0]` with a stream of 0.
-
-    axes: those that the kernel reads. A kernel that reads none is meant to do the same in each CTA.
+    axes: the axes whose indices the kernel reads. Without axis 0, all CTAs are meant to do the same, so don't warn.
     """
     if grid[1:] == (1, 1) or 0 not in axes:
         return

@@ -18,10 +18,7 @@ NAME = "__cuda_array_interface__"
 
 
 def of(value: Any) -> Any:
-    """Return an object's `__cuda_array_interface__`, or None if it has none.
-
-    raises: LaunchError if reading the attribute fails.
-    """
+    """Return an object's `__cuda_array_interface__`, or None; raise LaunchError if reading the attribute fails."""
     try:
         return getattr(value, NAME, None)
     except Exception as error:
@@ -33,10 +30,7 @@ def of(value: Any) -> Any:
 
 
 def read(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[int, ...], Any]:
-    """Return (address, is read-only, type, shape, strides in bytes or None) of an interface.
-
-    raises: LaunchError that names an entry that is missing or invalid.
-    """
+    """Return (address, is read-only, type, shape, strides in bytes or None); raise LaunchError for an invalid entry."""
     def refused(name: str, wanted: str) -> LaunchError:
         entry = f"{name} is {interface[name]!r}" if name in interface else f"{name} is missing"
         return LaunchError(

@@ -19,17 +19,14 @@ class _Computation:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.thread = threading.get_ident()
-        # A plain lock, held until the thread is finished. An interrupt inside an `Event` can leave its lock held.
+        # A plain lock, held until the computation is finished. An interrupt inside an `Event` can leave its lock held.
         self.done = threading.Lock()
         self.done.acquire()
         self.error: Exception | None = None
 
 
 class Once(Generic[K, V]):
-    """Values by key. Values of different keys are computed concurrently; all threads get the same value for a key.
-
-    peek: returns the value of a key, or None if it isn't computed yet.
-    """
+    """Values by key, each computed by one thread and shared by all. peek: returns the value of a key, or None."""
 
     __slots__ = ("_running", "_values", "peek")
 
@@ -56,7 +53,7 @@ class Once(Generic[K, V]):
                 if first is computation:
                     return self._make(key, computation, make, allow)
             finally:
-                # released first, because an interrupt may arrive after the call; then the next caller removes the entry
+                # released first: if an interrupt prevents the removal, the next caller removes the entry
                 computation.done.release()
                 self._forget(key, computation)
             if first.process != computation.process or not first.done.locked():
@@ -72,21 +69,20 @@ class Once(Generic[K, V]):
                 raise first.error
 
     def _forget(self, key: K, computation: _Computation) -> None:
-        """Remove a computation, unless another one has replaced it."""
         if self._running.get(key) is computation:
             del self._running[key]
 
     def _make(self, key: K, computation: _Computation, make: Callable[[], V], allow: Callable[[], object] | None) -> V:
         value = self._values.get(key)
         if value is not None:
-            # another thread finished after `get` looked
+            # another thread stored it after `get` looked it up
             return value
         if allow is not None:
             allow()
         try:
             value = make()
         except Exception as error:
-            # waiting threads get the error too, but not an interrupt, after which one of them tries again
+            # waiting threads raise the error too; after an interrupt, which isn't recorded, one of them tries again
             computation.error = error
             raise
         return self._values.setdefault(key, value)

@@ -51,10 +51,7 @@ class Field(NamedTuple):
 
 
 class Packing:
-    """The layout of a kernel's parameter block.
-
-    offsets: of the parameters, in bytes. align_bytes: of the block. pack_into: writes all values.
-    """
+    """A kernel's parameter block. offsets: the parameters' offsets in bytes. pack_into: writes all values."""
 
     def __init__(self, fields: Sequence[Field]) -> None:
         code, offsets, end = "<", [], 0
@@ -89,10 +86,7 @@ def field_of_scalar(dtype: DType) -> Field:
 
 
 def argument_of(param: Param) -> str | None:
-    """Return the argument whose address or value determines the parameter, or None if shapes and strides do.
-
-    A generated launcher packs the former at each launch, and the latter once.
-    """
+    """Return the argument whose address or value determines the parameter, or None if it is packed once."""
     match param:
         case PointerParam() | AddressParam() | ScalarParam() | TensorMapParam():
             return param.of

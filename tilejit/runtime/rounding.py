@@ -17,7 +17,7 @@ _FLOAT32 = struct.Struct("f")
 
 
 def is_rounded(value: Any) -> bool:
-    """True if float32 can't represent the number exactly; False for NaN."""
+    """True if `value` is a number that float32 can't represent exactly; False for NaN."""
     number = value.item() if isinstance(value, np.generic) else value
     if not isinstance(number, (int, float)):
         return False
@@ -28,7 +28,7 @@ def is_rounded(value: Any) -> bool:
 
 
 def warn_of_rounding(executable: Executable, values: Sequence[Any], warned: set[str]) -> None:
-    """Warn once per name about arguments that are rounded to float32 and widened by the kernel. warned: the names."""
+    """Warn about arguments that are rounded to float32 and widened by the kernel, except those named in `warned`."""
     for name in executable.widened:
         _warn(executable.name, name, values[executable.positions[name]], warned)
 

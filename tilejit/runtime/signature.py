@@ -44,15 +44,12 @@ _PLAIN: dict[tuple[type, DType], tuple[float, float]] = {
 
 
 def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-    """Bind a call's arguments to the parameters as Python does, and return them in order.
-
-    raises: LaunchError that names arguments that are missing, unknown or passed twice.
-    """
+    """Bind a call's arguments to the parameters as Python does, in order; raise LaunchError if they don't match."""
     if not kwargs and len(args) == len(parameters):
         return list(args)
     if len(args) > len(parameters):
         raise LaunchError(
-            f"{name} takes {counted(len(parameters), 'argument')}; {len(args)} positional ones were given",
+            f"{name} takes {counted(len(parameters), 'argument')}; {len(args)} positional arguments were given",
             hint=f"its parameters: {', '.join(p.name for p in parameters)}",
         )
     values = list(args) + [_NO_ARGUMENT] * (len(parameters) - len(args))
@@ -119,7 +116,6 @@ class Call:
         self.key = (self.overlaps, *key)
 
     def _add_array(self, parameter: Parameter, value: Any, ranges: list[tuple[int, int, int]]) -> int:
-        """Add an array and return its part of the quick key."""
         arguments = self.arguments
         try:
             reader = readers.get(type(value))
@@ -169,10 +165,7 @@ def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def freeze(value: Any, name: str) -> Any:
-    """Return a constexpr as a key in which `1`, `1.0`, `True` and `-0.0` differ, also in tuples.
-
-    raises: LaunchError if the value isn't hashable.
-    """
+    """Return a hashable key for a constexpr, or raise LaunchError; `1`, `1.0` and `True` have different keys."""
     try:
         return _frozen(value, name)
     except RecursionError:
@@ -204,14 +197,14 @@ def _frozen(value: Any, name: str) -> Any:
         hash(value)
     except TypeError:
         raise LaunchError(
-            f"{name} is a constexpr; {with_article(kind.__name__)} can't be one because it can change",
+            f"{name} is a constexpr; {with_article(kind.__name__)} can't be one because it is mutable",
             hint="pass numbers, strings, dtypes, layouts or tuples of these",
         ) from None
     return (kind, value)
 
 
 def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
-    """Return a placeholder for an argument of a hypothetical launch; value: may be a spec or a dtype."""
+    """Return an argument of a hypothetical launch: an array for a spec, a number for a dtype, else `value` itself."""
     if isinstance(value, Spec):
         # with the largest alignment, and far from all other arrays
         return ArrayView((position + 1) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value)
@@ -225,7 +218,7 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
 
 
 def scalar_dtype(parameter: Parameter, value: Any) -> DType:
-    """Return the type of a scalar whose parameter has no annotation or is annotated `int`."""
+    """Return the type of a scalar whose parameter has no type or is an `int`; raise LaunchError for other values."""
     if parameter.kind is _SCALAR:
         number = value.item() if isinstance(value, np.generic) else value
         return int32 if not isinstance(number, int) or -(2**31) <= number < 2**31 else int64
@@ -248,10 +241,7 @@ def scalar_dtype(parameter: Parameter, value: Any) -> DType:
 
 
 def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float:
-    """Convert the value to a plain number that `dtype` can hold.
-
-    raises: LaunchError if it can't.
-    """
+    """Return `value` as a Python number that `dtype` can hold, or raise LaunchError."""
     if isinstance(value, np.generic) and not _is_number(value.dtype):
         return _no_number(parameter, value, dtype)
     number = value.item() if isinstance(value, np.generic) else value
@@ -288,7 +278,7 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
 
 
 def _rounded(number: float, dtype: DType) -> float:
-    """Return the number, or infinity if NumPy rounds the number to infinity."""
+    """Return the number; beyond the range of `dtype`, round it as NumPy does, usually to infinity."""
     if not _LARGEST.get(dtype.name, math.inf) < abs(number) < math.inf:
         return number
     with np.errstate(over="ignore"):
@@ -352,7 +342,7 @@ def _array_type(parameter: Parameter, view: ArrayView, target: Target, aliased: 
 
 def _pinned(name: str, spec: Spec, view: ArrayView) -> tuple[tuple[int, ...], tuple[int, ...]]:
     facts = view.facts
-    hint = f"pass an array like that, or annotate `{name}: tj.Tensor` without a spec"
+    hint = f"pass a matching array, or annotate `{name}: tj.Tensor` without a spec"
     if facts.dtype != spec.dtype:
         raise LaunchError(f"{name} is pinned to {spec.dtype.name}; got {facts.dtype.name}", hint=hint)
     shape, strides = spec.shape, spec.strides
@@ -385,5 +375,3 @@ def describe_one(name: str, kind: ArgumentType) -> str:
     if kind.extent_align != 1:
         text += f" extent {kind.extent_align}"
     return text + (" overlaps" if kind.overlaps else "")
-
-

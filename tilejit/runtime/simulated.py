@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 _DEFAULT_TARGET = "sm_90a"
 _POISON = 0xFF
 
-#: parameters that the simulator creates itself
+#: an empty workspace, because the simulator creates its parameters itself
 _NO_WORKSPACE = Workspace(0, lambda: 0, dict[TensorMapParam, tensor_maps.ParameterMaps]().__getitem__)
 
 
 class SimulatedMemory:
-    """Host memory that represents device memory. It is filled with ones, which floats read as NaN.
+    """Host memory that represents device memory. It is filled with 0xFF bytes, which are NaN as floats.
 
     initialized: True once data is copied in or a kernel writes it. Until then, reads are reported as errors.
     """
@@ -71,7 +71,6 @@ class SimulatedMemory:
 
     def free(self) -> None:
         self.host = np.empty(0, np.uint8)
-
 
 
 class SimulatedDevice:
@@ -117,7 +116,6 @@ class SimulatedDevice:
 
     @property
     def identity(self) -> str:
-        """The name; modelled costs don't depend on the machine."""
         return self.name
 
     def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:
@@ -176,7 +174,7 @@ class SimulatedFunction:
                 shared_map=[(p.name, p.variable, p.first, p.bytes) for p in executable.shared_map],
             )
         except SimulationError as error:
-            # the error may be a consequence: other threads may wait for one that ended at an assertion
+            # the error may be a consequence: other threads may wait for a thread that ended at an assertion
             failed = assertions.failed(executable, record)
             if failed is not None:
                 raise failed.simulated(launch) from None
@@ -230,7 +228,7 @@ class SourceLines:
         """Return the line as text, with the calls through which it was inlined."""
         if not 0 < column <= len(self._spans):
             return f"line {line}"
-        # where LLVM merges instructions of several lines, the line is 0 and the column that of the previous instruction
+        # where LLVM merges instructions of several lines, the line is 0, and the column is the previous instruction's
         near = "" if line else "near "
         span: Span | None = self._spans[column - 1]
         texts = []
@@ -248,7 +246,7 @@ class SourceLines:
         return Location(1, span.line, column, self.locate(1, span.line, column) if column else str(span))
 
     def first_in(self, error: SimulationError) -> Span | None:
-        """Return the span that the message names first; of several on one line, that of the first thread."""
+        """Return the span that the message names first, or None; prefer the error's own span on the same line."""
         named = [text for text in self._located if text in error.message]
         if not named:
             return None
@@ -288,13 +286,12 @@ def parameter_value(
 
 
 def _tensor_map(view: Argument, param: TensorMapParam, profile: bool) -> TensorMap | bytes:
-    """Return the tensor map of an array; zeros for an empty array, as on a GPU."""
     assert isinstance(view, ArrayView)
     spec, array = param.map, tensor_maps.mapped(param.map, view.facts)
     if array is None:
         return bytes(param.size_bytes)
     memory = _pointer(view, param.of, param.written, profile)
-    # if copies split boxes in several ways, a box doesn't tell which split applies
+    # if copies split boxes in several ways, a box doesn't determine which split applies
     shares = [Share(share.coordinates, share.bytes) for share in param.shares]
     return TensorMap(
         memory, array.dims, array.strides, spec.box, spec.dtype.bytes, spec.dtype.name, spec.swizzle, spec.axes,

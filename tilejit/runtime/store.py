@@ -73,7 +73,7 @@ class Unsound(NamedTuple):
 
 
 class _Foreign(Exception):
-    """A file or folder that other users may have written."""
+    """A file or folder is of the wrong kind, or other users may have written it."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path} {problem}")
@@ -81,10 +81,7 @@ class _Foreign(Exception):
 
 
 class DiskStore:
-    """Bytes by key in one folder, which is created by the first write.
-
-    Keys are strings, `kind:anything`. limit_bytes: above it, the least recently used entries are removed.
-    """
+    """Payloads by key, `kind:anything`, in a folder. Above `limit_bytes`, least recently used entries are removed."""
 
     def __init__(self, folder: Path, limit_bytes: int = DEFAULT_LIMIT) -> None:
         self.folder = folder
@@ -151,7 +148,7 @@ class DiskStore:
         return sum(entry.path.suffix != _TEMPORARY for entry in removed)
 
     def verify(self) -> list[Unsound]:
-        """Return the entries that can't be used; those of this user are removed."""
+        """Return the entries that can't be used, and remove this user's."""
         found = []
         for entry in self.entries():
             try:
@@ -227,7 +224,6 @@ class DiskStore:
         return self.folder / f"{_PREFIX}{name}.{key.partition(':')[0]}"
 
     def _trusts_folder(self, make: bool = False) -> bool:
-        """True if the folder exists and no other user can write to it."""
         if self._is_trusted is None:
             try:
                 if make:
@@ -253,7 +249,7 @@ class DiskStore:
             # not a folder, which the caller reports
             return
         except FileNotFoundError as error:
-            # /proc, for example, reports that it can't contain folders
+            # raised by /proc, for example, in which no folder can be created
             self._give_up(error)
 
     def _cannot_write(self, error: OSError) -> None:
@@ -268,7 +264,6 @@ class DiskStore:
         self.warn(f"{self.folder} can't be written ({error.strerror}): compiled kernels are not kept on disk")
 
     def warn(self, message: str, hint: str = _HINT) -> None:
-        """Warn, once, that something isn't stored or read."""
         if not self._is_quiet:
             self._is_quiet = True
             _warn(f"{message}\nhelp: {hint}")
@@ -337,16 +332,13 @@ def _warn(message: str) -> None:
 
 
 def _read(path: Path) -> tuple[bytes, float]:
-    """Return a file's contents and time of use.
-
-    raises: _Foreign if other users may have written it.
-    """
+    """Return a file's contents and time of use; raise _Foreign if other users may have written it."""
     opened = os.open(path, _READING)
     try:
         facts = os.fstat(opened)
         _check(facts, path, stat.S_ISREG)
     except BaseException:
-        # also after an interrupt; `os.fdopen`, which would close the file, refuses folders
+        # closed here, also after an interrupt, because `os.fdopen` refuses folders
         os.close(opened)
         raise
     with os.fdopen(opened, "rb") as file:
@@ -366,7 +358,6 @@ def _check(facts: os.stat_result, path: Path, is_right_kind: Callable[[int], boo
 
 
 def _is_own(path: Path) -> bool:
-    """True if a file belongs to this user; on Windows, for all files."""
     if not hasattr(os, "geteuid"):
         return True
     try:
@@ -376,7 +367,6 @@ def _is_own(path: Path) -> bool:
 
 
 def _payload(content: bytes, key: str) -> bytes | None:
-    """Return the payload of an entry; None if it is damaged or belongs to another key."""
     head = _head(key)
     start = len(_MARK) + _DIGEST_BYTES
     if content[: len(_MARK)] != _MARK or content[start : start + len(head)] != head:
@@ -386,7 +376,6 @@ def _payload(content: bytes, key: str) -> bytes | None:
 
 
 def _key(content: bytes) -> str | None:
-    """Return the key of an entry; None if it is damaged."""
     length, _, rest = content[len(_MARK) + _DIGEST_BYTES :].partition(b"\n")
     if not length.isdigit():
         return None
@@ -398,7 +387,6 @@ def _key(content: bytes) -> str | None:
 
 
 def _head(key: str) -> bytes:
-    """Return the key as entries store it, with its length first."""
     name = key.encode("utf-8", _SURROGATES)
     return b"%d\n%b" % (len(name), name)
 

@@ -21,10 +21,7 @@ _MOST = 256
 
 
 class MappedArray(NamedTuple):
-    """An array in the hardware's order, the dimension with stride 1 first.
-
-    dims: extents in elements. strides: bytes along each dimension but the first.
-    """
+    """An array in the hardware's order, the dimension with stride 1 first. strides: of other dimensions, in bytes."""
 
     dims: tuple[int, ...]
     strides: tuple[int, ...]
@@ -35,11 +32,7 @@ Encode = Callable[[TensorMapSpec, int, MappedArray], bytes]
 
 
 def mapped(spec: TensorMapSpec, facts: ArrayFacts) -> MappedArray | None:
-    """Return the description of an array for its map; None for an empty array, which has no map.
-
-    The stride of a dimension of extent 1 is never used and is replaced by the packed one.
-    raises: LaunchError for an extent or a stride that a map can't represent.
-    """
+    """Return the description of an array for its map, None if it is empty; raise LaunchError if it can't have a map."""
     if 0 in facts.shape:
         return None
     dims: list[int] = []
@@ -64,7 +57,7 @@ def _unmappable(spec: TensorMapSpec, axis: int | None, extent: int, stride: int)
     if stride < 0:
         return LaunchError(f"{what} has a stride of {stride:,} bytes; TMA supports no negative strides", hint=hint)
     return LaunchError(
-        f"{what} has a stride of {stride:,} bytes; TMA supports less than {spec.STRIDE_END_BYTES:,}", hint=hint
+        f"{what} has a stride of {stride:,} bytes; TMA supports strides below {spec.STRIDE_END_BYTES:,}", hint=hint
     )
 
 
@@ -83,7 +76,7 @@ class ParameterMaps:
         return maps if maps is not None else self._by_facts.setdefault(facts.number, EncodedMaps(self, facts))
 
     def make(self, maps: EncodedMaps, facts: ArrayFacts, address: int) -> bytes:
-        """Encode a map and cache it, evicting the oldest if there are too many."""
+        """Encode a map, cache it and return it; evict the oldest map if there are too many."""
         array = mapped(self.spec, facts)
         made = bytes(TensorMapParam.size_bytes) if array is None else self._encode(self.spec, address, array)
         with self._lock:
@@ -98,7 +91,7 @@ class ParameterMaps:
 
 
 class EncodedMaps(dict[int, bytes]):
-    """The maps of arrays with the same facts, by address; missing ones are encoded."""
+    """The maps of arrays with the same facts, by address; a missing map is encoded on lookup."""
 
     def __init__(self, parameter: ParameterMaps, facts: ArrayFacts) -> None:
         self._parameter = parameter

@@ -11,8 +11,8 @@ from ..errors import LaunchError, entry_point
 from . import devices
 from .device import Bench
 
-#: (timings, factor): work drops out after this many timings if its fastest time exceeds the best median by the factor:
-#: a single slow timing, of a clock that was still low, drops none
+#: (timings, factor): work drops out after this many timings if its fastest time exceeds the best median times the
+#: factor. A single slow timing, for example at a low clock rate, drops no work.
 OUT_AFTER = ((2, 2.0), (4, 1.1))
 
 #: the minimum number of timings for a median
@@ -21,7 +21,7 @@ LEAST = 5
 
 @dataclass(slots=True)
 class Contender:
-    """A piece of work with its times. is_out: it is clearly slower than another one and no longer timed."""
+    """A piece of work with its times. is_out: True if it is clearly slower than the best and no longer timed."""
 
     work: Callable[[], object]
     samples: list[float] = field(default_factory=list)
@@ -51,7 +51,6 @@ def race(
 
 
 def _is_known(bench: Bench, contender: Contender, contenders: Sequence[Contender], most: int, enough: float) -> bool:
-    """True if more timings wouldn't change the result."""
     count = len(contender.samples)
     if bench.is_exact or count >= most:
         return count > 0
@@ -86,7 +85,7 @@ def do_bench(
 ) -> float | list[float]:
     """Return the median time of a function that launches kernels, in ms of the GPU's clock, with a cold L2 cache.
 
-    For several functions, return a list; they are timed in rotation, and clearly slower ones are timed less often.
+    For several functions, return a list; they are timed in rotation, and clearly slower functions are timed less often.
     The functions should launch on the current stream. On the simulator each function runs once, and the result is its
     modelled cost in cycles of one multiprocessor (`tilejit/runtime/counting.py` has the weights).
     warmup, rep: milliseconds of warm-up, and of timing each function.

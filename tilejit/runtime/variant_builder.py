@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 #: translates a kernel's source to tile IR: build(signature, target, threads, debug)
 Build = Callable[[Signature, Target, int, bool], "TileKernel"]
 
-
 #: compiles verified tile IR
 Compiler = Callable[["TileKernel", Signature, Target], "Compiled"]
 
@@ -57,10 +56,7 @@ class TileDraft(NamedTuple):
 
 
 class VariantBuilder:
-    """Builds the variants of one kernel; caches nothing in memory.
-
-    build: translates its source to tile IR. options: arguments of its decorator that aren't in a request.
-    """
+    """Builds variants of a kernel. build: translates its source to tile IR. options: further decorator arguments."""
 
     def __init__(self, source: KernelSource, captured: Captured, build: Build, options: Hashable) -> None:
         self._source = source
@@ -96,10 +92,7 @@ class VariantBuilder:
         return names, draft
 
     def _belongs(self, entry: CacheEntry, request: BuildRequest, captured: CapturedValues) -> bool:
-        """True if a result belongs to this entry; False if a captured value has changed since the entry was determined.
-
-        captured: the values at that time.
-        """
+        """True if no captured value has changed since `captured`, the values for which the entry was determined."""
         # a function passed as a compile-time value captures further values
         passes_values = any(isinstance(kind, ConstexprType) for _, kind in request.signature.arguments)
         if not passes_values and self._captured.current() is captured:
@@ -107,7 +100,6 @@ class VariantBuilder:
         return entry == self._cache.entry(*request)
 
     def _keep_plain(self, request: BuildRequest, compiled: Compiled) -> None:
-        """Store a checked build without any checks as the plain build, too."""
         entry = self._cache.entry(*request._replace(debug=False))
         if entry is not None:
             entry.keep(compiled.executable_to_keep)
@@ -124,7 +116,6 @@ class VariantBuilder:
         return Compiled(executable, timings, derive, assemble=machine_code, shelf=entry)
 
     def _derivation(self, request: BuildRequest, captured: int) -> Derivation:
-        """Return the derivation of a variant that came from disk, by compiling it now."""
         self._check_unchanged(captured)
         derivation = self._compile(request, None, None).derivation
         self._check_unchanged(captured)
@@ -134,12 +125,12 @@ class VariantBuilder:
         if self._captured.number() != captured:
             changes = " and ".join(self._captured.changes(captured, self._captured.number()))
             raise LaunchError(
-                f"{self._source.name} was loaded from the disk, and its captured values have changed since: {changes}",
+                f"{self._source.name} was loaded from disk, and its captured values have changed since: {changes}",
                 hint="explain it before changing these values, or compile it again",
             )
 
-    # Memo tables of the compiler are cleared first, so that the collector has less to traverse. With the collector, the
-    # matmul kernel took 8 % longer to compile, although only its buffers, 59 objects, are in cycles.
+    # The collector is paused until the compiler's memo tables are cleared, so that it has less to traverse. Without the
+    # pause, the matmul kernel took 8 % longer to compile, although only its buffers, 59 objects, are in cycles.
     @gc_paused_until(forget)
     def _compile(self, request: BuildRequest, draft: TileDraft | None, compiler: Compiler | None) -> Compiled:
         # the compiler and llvmlite take 100 ms to import, so import them only to compile

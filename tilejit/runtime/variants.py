@@ -28,7 +28,6 @@ from .variant_builder import BuildRequest, Compiler, TileDraft, VariantBuilder
 if TYPE_CHECKING:
     from ..compiled import Compiled
 
-
 #: a description of the code in which nothing may be compiled now, or None
 _frozen: ContextVar[str | None] = ContextVar("tilejit_frozen", default=None)
 
@@ -51,7 +50,7 @@ def refuse_compiling(what: str) -> None:
 
 
 class Request(NamedTuple):
-    """The inputs of a variant; values in the order of the parameters. debug: the checked build."""
+    """The inputs of a variant. values: in the order of the parameters. debug: True for the checked build."""
 
     target: Target
     threads: int
@@ -61,10 +60,7 @@ class Request(NamedTuple):
 
 
 class Key(NamedTuple):
-    """Cache key: launches with equal keys share a compiled variant.
-
-    constexprs: frozen compile-time values, in which -0.0 and 0.0 differ. captured: the number of the captured values.
-    """
+    """The cache key of a compiled variant. constexprs: frozen values. captured: the number of the captured values."""
 
     signature: Signature
     constexprs: tuple[Hashable, ...]
@@ -78,7 +74,7 @@ class Key(NamedTuple):
 class CompiledVariant:
     """One compiled variant of a kernel, as `Kernel.signatures` lists it.
 
-    debug: it is a checked build.
+    debug: True for a checked build.
     made: time of its compilation, in seconds since the epoch. call: `file:line` of the call that compiled it.
     timings: ms per stage. captured: number of the captured values.
     """
@@ -109,7 +105,7 @@ class _Overtaken(Exception):
 
 
 class VariantCache:
-    """The compiled variants of one kernel by key. name: of the kernel."""
+    """The compiled variants of one kernel by key. name: the kernel's name."""
 
     def __init__(self, name: str, parameters: Sequence[Parameter], captured: Captured, builder: VariantBuilder) -> None:
         self._name = name
@@ -166,14 +162,14 @@ class VariantCache:
         return plain
 
     def compile_signature(self, typed: Signature, target: Target, threads: int, debug: bool) -> Compiled:
-        """Compile for a signature that another target's variant has, without caching."""
+        """Compile a signature for another target or another number of threads, without adding a variant."""
         return self._builder.make(BuildRequest(typed, target, threads, debug))
 
     def _key_and_draft(self, request: Request) -> tuple[Key, TileDraft | None]:
         """Return the request's key, and the kernel's tile IR if the key depends on it.
 
-        Overlapping arrays get the overlap bit only if one of them is written, which the tile IR determines. It is built
-        once for each key in which all overlapping arrays have the bit.
+        Overlapping arrays get the overlap bit only if one of them is written, which the tile IR determines. The IR is
+        built once for each key in which all overlapping arrays have the bit.
         """
         overlaps = request.call.overlaps
         overlapping = frozenset(position for pair in overlaps for position in pair)
@@ -195,7 +191,6 @@ class VariantCache:
         return key, drafts[0]
 
     def _key(self, request: Request, aliased: frozenset[int], captured: int) -> Key:
-        """Return a key. aliased: positions of arrays with the overlap bit. captured: number of the captured values."""
         target, threads, values, call, debug = request
         typed = signature(self._parameters, values, call.arguments, target, aliased)
         constexprs = tuple(
@@ -214,7 +209,7 @@ class VariantCache:
         )
 
     def _refuse_recompilation(self, key: Key) -> None:
-        """Raise LaunchError for a new signature, but not for the other build of a compiled one."""
+        """Raise LaunchError inside `without_compiling`, except for the checked or plain build of a compiled variant."""
         where, name, keys = _frozen.get(), self._name, self._variants.keys
         if where is None or key._replace(debug=not key.debug) in keys:
             return
@@ -223,7 +218,7 @@ class VariantCache:
         nearest = min((_differences(old, key, self._captured) for old in keys), key=len)
         raise LaunchError(
             f"{name} would be compiled again {where}: {'; '.join(nearest)}",
-            hint="launch it with such arguments before that, or pass arrays of a compiled signature",
+            hint="launch it with these arguments before that, or pass arrays of a compiled signature",
         )
 
 

@@ -3,9 +3,8 @@
 Threads don't run in parallel: Python code holds the GIL, and llvmlite lets one thread into LLVM at a time; two threads
 took as long as one after the other. A worker receives tile IR and returns the compiled kernel. It imports no user
 modules, so that kernels of notebooks and of programs without `if __name__ == "__main__"` can be compiled. If LLVM
-crashes, only one kernel is lost. Kernels that can't be sent, or fail there, are compiled in this process, which
-reports their errors. So are all kernels if no worker starts, because the executable may be another program that embeds
-Python.
+crashes, only one kernel is lost. Kernels that can't be sent, or that fail in a worker, are compiled in this process,
+which reports their errors. If no worker starts, as in another program that embeds Python, this process compiles all.
 """
 
 from __future__ import annotations
@@ -65,7 +64,6 @@ serve(sys.stdin.buffer, answers, float(sys.argv[1]))
 #: the worker's first line; output of its startup, such as a `sitecustomize`, may precede it
 _READY = b"this is tilejit, which compiles\n"
 
-#: seconds to wait for that line
 _READY_SECONDS = 30.0
 
 #: set in the environment of workers, which never start workers themselves
@@ -108,14 +106,13 @@ class Outcome(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The result; raises the error if there is one."""
         if self.error is not None:
             raise self.error
         assert self.result is not None
         return self.result
 
 
-#: a function of a compiler, which is None for `pipeline.compile`
+#: a function that takes a compiler, or None for `pipeline.compile`
 Task = Callable[[Compiler | None], T]
 
 
@@ -123,7 +120,7 @@ def run_all(tasks: Sequence[Task[T]], workers: int | None = None) -> Generator[O
     """Run the tasks and yield the outcome of each as soon as it is known.
 
     workers: the number of worker processes; None for one per processor, up to `_MOST`, but only if the remaining work,
-    estimated from the last successful task, takes longer than starting them.
+    estimated from the last successful task, takes over twice as long as starting a worker.
     """
     remaining = deque(enumerate(tasks))
     most, pays = _most(workers), workers is not None
@@ -151,7 +148,7 @@ def _here(number: int, task: Task[T]) -> Outcome[T]:
     try:
         return Outcome(number, task(None), None)
     except Exception as error:
-        # an error is a task's outcome
+        # an error is an outcome, too
         return Outcome(number, None, error)
 
 
@@ -169,7 +166,6 @@ class Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill the workers; unfinished work is lost."""
         with self._lock:
             self._is_over = True
             processes, self._processes = self._processes, []
@@ -221,7 +217,6 @@ class Workers:
         return answer
 
     def _take(self) -> WorkerProcess | None:
-        """Return an idle worker, or a new one; None if no worker starts."""
         with contextlib.suppress(queue.Empty):
             return self._free.get_nowait()
         if sys.executable in _unable:
@@ -245,13 +240,10 @@ class Workers:
 
 
 class WorkerProcess:
-    """A worker process, which compiles kernels one by one.
-
-    raises: OSError if it can't be started.
-    """
+    """A worker process, which compiles kernels one by one. Starting it may raise OSError."""
 
     def __init__(self) -> None:
-        # Python ignores entries that aren't strings
+        # Python ignores path entries that aren't strings
         paths, folder = [path for path in sys.path if isinstance(path, str)], str(Path(__file__).parents[2])
         if folder not in paths:
             paths.insert(0, folder)
@@ -280,10 +272,7 @@ class WorkerProcess:
         return self._output.endswith(_READY)
 
     def ask(self, question: bytes, name: str) -> Answer:
-        """Send a kernel and return the answer. name: the kernel's.
-
-        raises: WorkerError if the worker ends.
-        """
+        """Send a kernel and return the answer; raise WorkerError if the worker ends. name: the kernel's name."""
         assert self._process.stdin is not None and self._process.stdout is not None
         broken: Exception | None = None
         try:
@@ -329,7 +318,6 @@ def _ending(status: int | None) -> str:
 
 
 def _question(kernel: TileKernel, target: Target) -> bytes | None:
-    """Pickle a kernel for a worker; None if it can't be pickled."""
     try:
         return pickle.dumps((kernel, target.name), pickle.HIGHEST_PROTOCOL)
     except Exception:
@@ -350,7 +338,7 @@ def serve(questions: IO[bytes], answers: IO[bytes], imported: float) -> None:
         try:
             _send(answers, answer)
         except BrokenPipeError:
-            # the parent has closed the pipe; a normal exit would flush it again and complain
+            # the parent has closed the pipe; a normal exit would flush it again and report an error
             os._exit(1)
         forget()
         # collect the kernel's cycles only; older objects were examined before
@@ -358,14 +346,11 @@ def serve(questions: IO[bytes], answers: IO[bytes], imported: float) -> None:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads instances of this package's classes only.
-
-    User-defined classes, such as an IntEnum that is an extent of a shape, would import the user's modules.
-    """
+    """Reads instances of this package's classes only: user-defined classes would import the user's modules."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.partition(".")[0] != __package__.partition(".")[0]:
-            raise pickle.UnpicklingError(f"{module}.{name} is not of this package")
+            raise pickle.UnpicklingError(f"{module}.{name} is not part of this package")
         return super().find_class(module, name)
 
 
@@ -396,7 +381,6 @@ def _send(stream: IO[bytes], message: bytes) -> None:
 
 
 def _received(stream: IO[bytes]) -> bytes | None:
-    """Return the next message; None if the stream ends first."""
     head = stream.read(_HEAD_BYTES)
     if len(head) < _HEAD_BYTES:
         return None

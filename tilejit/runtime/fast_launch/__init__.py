@@ -1,4 +1,4 @@
-"""Functions generated for launches of a known kind: check types, look up one key, pack parameters, launch.
+"""Generated launch functions: they check argument types, look up one key, pack parameters, and launch.
 
 ```
 k[grid](a, b, n) ─▶ generated function ─ key ─▶ entry ─ pack ─▶ driver

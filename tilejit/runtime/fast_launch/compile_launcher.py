@@ -27,7 +27,7 @@ from .text import LauncherText
 _FOLDER = os.path.join(os.path.dirname(__file__), "")
 _files = itertools.count(1)
 
-#: values of the text's own names that don't depend on the arguments
+#: values of names in the generated text, except those that depend on the arguments
 _NAMES: dict[str, Any] = {
     "absent": ABSENT,
     "missing": MISSING,
@@ -39,7 +39,7 @@ _NAMES: dict[str, Any] = {
     "is_simulator": devices.is_simulator,
     "overlapping_pairs": overlapping_pairs,
     "stream_handle": entry_point(stream_handle),
-    # errors for numbers that don't fit into the type as which they are packed
+    # errors for numbers outside the range of the type in which they are packed
     "out_of_range": (struct.error, OverflowError),
 }
 
@@ -58,7 +58,7 @@ def generate(
     number: int, kernel: str, parameters: Sequence[Parameter], parts: Sequence[Part], given: GivenTypes,
     places: CapturedPlaces, choosing: Choosing | None = None,
 ) -> GeneratedLauncher:
-    """Return a generated launcher. kernel: its name. given: types of the arguments. places: of captured values."""
+    """Return a generated launcher. number: its index. kernel: the kernel's name. given: types of the arguments."""
     is_guarded = guards.are_available() and all(p.is_guarded for p in parts if isinstance(p, ArrayPart))
     captured, by_name = [name for _, name in places.names], frozenset(name for name, _ in given[1])
     text = LauncherText(

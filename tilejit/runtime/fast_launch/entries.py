@@ -41,18 +41,15 @@ def bounds_of(views: Sequence[ArrayView]) -> Bounds:
 
 
 def overlapping_pairs(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of arrays that overlap."""
-    # empty arrays overlap none
+    """Return the pairs of indices of arrays that overlap."""
+    # empty arrays overlap nothing
     return overlaps(
         [(p + low, p + high, i) for i, (p, (low, high)) in enumerate(zip(pointers, bounds, strict=True)) if high]
     )
 
 
 def entry_key(text: LauncherText, key: tuple[Any, ...], pointers: Sequence[int], bounds: Bounds) -> tuple[Any, ...]:
-    """Return the key of the entry for arrays at these addresses, as the text's second lookup computes it.
-
-    If the arrays are apart and aligned, it is `key` itself.
-    """
+    """Return the key of the text's second lookup; for disjoint and aligned arrays, `key` itself."""
     overlapping = overlapping_pairs(pointers, bounds)
     residues = [p % ALIGN if p else -1 for p in pointers]
     if not overlapping and not any(residues):
@@ -64,17 +61,14 @@ def entry_key(text: LauncherText, key: tuple[Any, ...], pointers: Sequence[int],
 
 
 def special_entry(text: LauncherText, bounds: Bounds, check: Any) -> tuple[Any, ...]:
-    """Return an entry that holds only bounds, for a key that no launch with disjoint, aligned arrays has used yet."""
+    """Return an entry with only bounds and `check`, for a key that has no entry for disjoint, aligned arrays."""
     return (True, bounds, *_limits(text, bounds), *(check if name == "check" else None for name in text.entry))
 
 
 def entry_of(
     text: LauncherText, layout: SlotLayout, direct: DirectLaunch, bounds: Bounds, resolved: ResolvedLaunch, check: Any
 ) -> tuple[Any, ...]:
-    """Return the entry that launches the kernel, with its items in the order in which the text unpacks them.
-
-    check: compares tensors with those of this launch, if the text has guards.
-    """
+    """Return the entry that launches the kernel. check: compares tensors with those of this launch."""
     call = resolved.call
     assert call.first is not None
     pool: list[Slot] = []
@@ -100,7 +94,6 @@ def _limits(text: LauncherText, bounds: Bounds) -> Iterator[int]:
     bounds_by_number = dict(zip((i for i, _ in text.arrays), bounds, strict=True))
     for a, b in text.pairs:
         (low_a, high_a), (low_b, high_b) = bounds_by_number[a], bounds_by_number[b]
-        # empty arrays overlap none
         yield from (low_a - high_b, high_a - low_b) if high_a and high_b else (0, 0)
 
 
@@ -137,10 +130,7 @@ class SlotLayout:
         ]
 
     def packer(self, arguments: Sequence[Argument]) -> Callable[..., None]:
-        """Return the function that packs the text's values into memory at an offset, for arguments of these shapes.
-
-        It looks up tensor maps by the arrays' addresses.
-        """
+        """Return the function that packs values and tensor maps into memory, for arguments of these shapes."""
         if not self._maps:
             return self._pack_into
         maps = [(k, each.of(view.facts)) for i, k, each in self._maps if type(view := arguments[i]) is ArrayView]
@@ -151,7 +141,6 @@ class SlotLayout:
         return pack
 
     def maker(self, arguments: Sequence[Argument]) -> Callable[[], Slot]:
-        """Return the function that creates slots for arguments of these shapes."""
         memory_type = ctypes.c_uint64 * max(self._words, 1)
         room_type, align_bytes = ctypes.c_char * (8 * max(self._words, 1) + self._align_bytes), self._align_bytes
         addresses_type = ctypes.c_void_p * max(len(self._offsets), 1)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .parts import Part
     from .text import LauncherText
 
-#: the maximum number of functions for the same argument types but other places of captured values
+#: the maximum number of functions for the same argument types but different places of captured values
 _MOST_PLACES = 8
 
 #: placeholder in generated launchers for an argument that wasn't passed, or that the launcher chooses
@@ -47,12 +47,12 @@ class Choosing(NamedTuple):
     extra_key: Callable[[], Hashable]
 
 
-#: types of the positional arguments, and names and types of the others
+#: types of the positional arguments, and names and types of the keyword arguments
 GivenTypes = tuple[tuple[type, ...], frozenset[tuple[str, type]]]
 
 
 class GeneratedLauncher(NamedTuple):
-    """A generated function and its origin. places: of the captured values that it compares."""
+    """A generated function and its origin. places: the sources of the captured values that it compares."""
 
     text: LauncherText
     places: CapturedPlaces
@@ -60,18 +60,18 @@ class GeneratedLauncher(NamedTuple):
 
 
 class GeneratedLaunchers:
-    """The generated launchers of one kernel. choosing: for a kernel whose launchers choose parameters."""
+    """The generated launchers of one kernel. choosing: None if its launchers choose no parameters."""
 
     def __init__(self, name: str, parameters: Sequence[Parameter], choosing: Choosing | None = None) -> None:
         self._name = name
         self._parameters = tuple(parameters)
         self._choosing = choosing
-        # by number
+        # the index is the launcher's number
         self._all: list[tuple[GivenTypes, GeneratedLauncher]] = []
         self._newest: dict[GivenTypes, GeneratedLauncher] = {}
         self._launched: set[tuple[GivenTypes, LoadedKernel]] = set()
         self._without_parts: set[GivenTypes] = set()
-        # by number: captured values whose places are known to fit the function's
+        # launcher's number -> captured values that are known to have its places
         self._fitting: dict[int, CapturedValues] = {}
         self._lock = renewed_at_fork(threading.RLock())
 
@@ -84,7 +84,6 @@ class GeneratedLaunchers:
         """Record a launch; generate a launcher at the second launch of a variant, and return it, else None.
 
         Many variants are launched once, and the first launch, which compiles, should not take longer.
-        values: of all parameters; ABSENT for those that the launcher chooses.
         """
         given = _given(args, named)
         if not _is_direct(resolved) or given in self._without_parts:
@@ -101,7 +100,7 @@ class GeneratedLaunchers:
         return self._of_places(given, parts, resolved.captured) if can_be_direct(parts, resolved) else None
 
     def again(self, number: int, captured: CapturedValues) -> GeneratedLauncher | None:
-        """Return the launcher for the same arguments; a different one if values are captured from other places."""
+        """Return launcher `number`, or another one for the same arguments if `captured` has other places, or None."""
         if self._fitting.get(number) is captured:
             return self._all[number][1]
         given, generated = self._all[number]
@@ -113,7 +112,7 @@ class GeneratedLaunchers:
     def _of_places(
         self, given: GivenTypes, parts: Sequence[Part], captured: CapturedValues
     ) -> GeneratedLauncher | None:
-        """Return the launcher for these places; None if they can't reveal changes, or too many functions exist."""
+        """Return the launcher for the places of `captured`; None if it isn't fixed, or too many functions exist."""
         if not captured.is_fixed:
             return None
         with self._lock:
@@ -134,7 +133,7 @@ class GeneratedLaunchers:
 
 
 def can_be_direct(parts: Sequence[Part], resolved: ResolvedLaunch) -> bool:
-    """True if such a launch needs nothing but its parameters and the driver."""
+    """True if launches like `resolved` need nothing but their parameters and the driver."""
     from .parts import ArrayPart
 
     stream = next(part.stream for part in parts if isinstance(part, ArrayPart))

@@ -25,8 +25,8 @@ def are_available() -> bool:
 def check_of(tensors: Sequence[Any]) -> Callable[..., bool]:
     """Return a function that compares tensors with these by type, dtype, device, shape and strides; it holds no tensor.
 
-    It also returns False if one tensor is passed twice, or if they differ in a property that a launch ignores, such as
-    `requires_grad`.
+    It also returns False if one tensor is passed twice, or if tensors differ in a property that a launch ignores, such
+    as `requires_grad`. Without usable guards, it always returns False.
     """
     try:
         check: Callable[..., bool] = _guard_class()(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
@@ -37,5 +37,5 @@ def check_of(tensors: Sequence[Any]) -> Callable[..., bool]:
 
 
 def never(*tensors: Any) -> bool:
-    """Return False: a check that no tensors pass."""
+    """Return False: no tensors pass this check."""
     return False

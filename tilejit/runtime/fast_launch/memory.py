@@ -1,4 +1,4 @@
-"""The tables of generated launchers. Each kernel that is launched, and each prepared launch, has its own."""
+"""The tables of generated launchers. Each kernel that is launched, and each prepared launch, has its own tables."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from .entries import SlotLayout
     from .text import LauncherText
 
-#: this many keys are remembered when first seen; further ones when seen again, so that a program whose shapes never
-#: recur doesn't pay for entries
+#: number of keys that are remembered when first seen. Further keys are remembered when seen again, so that a program
+#: whose shapes never recur doesn't pay for entries
 _FIRST_KEYS = 32
 #: maximum numbers of entries per table, of hashes of seen keys, and of tables (one per state of the captured values)
 _ENTRIES, _SEEN, _TABLES = 4096, 65536, 64
 
-#: a last launch that equals no launch: check, the key's items that aren't arrays, key, entry
+#: placeholder for a last launch, equal to no launch: check, the key's items that aren't arrays, key, entry
 _NOTHING = (guards.never, None, None, None)
 
 Table = dict[Any, tuple[Any, ...]]
@@ -49,23 +49,22 @@ class LaunchMemory:
         self._lock = renewed_at_fork(threading.RLock())
 
     def ready(self, generated: GeneratedLauncher) -> None:
-        """Create the function's state if it has none."""
         text, number = generated.text, generated.text.number
         if number < len(self.states) and self.states[number]:
             return
         with self._lock:
             for _ in range(len(self.states), number + 1):
                 self.states.append(())
-            # no captured values equal these objects
+            # no captured values are identical to these objects
             values = tuple(object() for _ in range(len(text.captured) + text.cells))
             self.states[number] = self.states[number] or _state(text, values, {}, [_NOTHING])
 
     def remember(
         self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
     ) -> None:
-        """Record a launch of the slow path, so that the next one finds it in the function's state.
+        """Record a launch of the slow path, so that the next launch finds its entry in the function's state.
 
-        key: as the function computed it; None if it returned earlier.
+        key: as the function computed it; None if the function returned before that.
         """
         text, captured = generated.text, resolved.captured
         kept = self._kept.get(text.number)
@@ -76,7 +75,6 @@ class LaunchMemory:
             self._enter(table, key, text, values, resolved)
 
     def _follow(self, generated: GeneratedLauncher, captured: CapturedValues) -> Table:
-        """Set the function's state to these captured values, and return their table."""
         text = generated.text
         self.ready(generated)
         with self._lock:
@@ -124,7 +122,7 @@ class LaunchMemory:
         return False
 
     def launch_in_context(self) -> None:
-        """Make later launches switch to the device's context, for threads whose current context is another one."""
+        """Make later launches switch to the device's context, for threads with another current context."""
         with self._lock:
             self._in_context = True
             for table, last in self._tables.values():
@@ -137,7 +135,6 @@ def _state(text: LauncherText, values: tuple[Any, ...], table: Table, last: list
 
 
 def _are_unchanged(arrays: Sequence[Any], views: Sequence[ArrayView]) -> bool:
-    """True unless another thread has changed or freed an array since it was launched."""
     try:
         return [view_of(array).facts for array in arrays] == [view.facts for view in views]
     except Exception:
@@ -146,7 +143,6 @@ def _are_unchanged(arrays: Sequence[Any], views: Sequence[ArrayView]) -> bool:
 
 
 def _matches(key: tuple[Any, ...], text: LauncherText, views: Sequence[ArrayView]) -> bool:
-    """True if the key was computed from such arrays."""
     items = iter(key)
     return all(
         part.matches(view.facts, *(next(items) for _ in part.key))

@@ -19,23 +19,20 @@ from ..packing import encoder
 from ..signature import freeze, kind_with, scalar_dtype
 from .generated import ABSENT
 
-#: Python's numbers, and NumPy scalars whose `item()` returns one
+#: Python's numbers, and NumPy scalars whose `item()` returns a Python number
 _NUMBERS = (bool, int, float)
 _NUMPY_NUMBERS = (
     np.bool_, np.float16, np.float32, np.float64,
     np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
 )
 
-#: types of constexprs that are their own keys, because a generated function expects one type
+#: types of constexprs that are keyed by value alone, because a generated function handles a single type
 _KEYS = (int, str, bool)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """The lookup of the stream in the framework of the first array, for launches without a stream.
-
-    handle: an expression; `@device` is the ordinal. unless: a condition for the slow path. names: values of its names.
-    """
+    """The lookup of the first array's stream. handle: an expression. unless: the condition for the slow path."""
 
     handle: str
     unless: str = ""
@@ -46,9 +43,9 @@ class StreamPart:
 class ArrayPart:
     """The code for an array.
 
-    statements: executed first. pointer: its address. key: its items in the lookup key.
-    matches: True if the facts are those of an array with these key items. stream: of its framework.
-    unless: a condition for the slow path. is_guarded: torch's guards can compare it.
+    statements: executed first. pointer: the array's address. key: the array's items in the lookup key.
+    matches: compares facts with these items. stream: the lookup of the framework's stream.
+    unless: the condition for the slow path. is_guarded: True if torch's guards can compare the array.
     """
 
     pointer: str
@@ -62,7 +59,7 @@ class ArrayPart:
 
 @dataclass(frozen=True, slots=True)
 class ScalarPart:
-    """The code for a number. packed: value to pack. key: its items in the lookup key. names: values of its names."""
+    """The code for a number. packed: the value to pack. key: items of the lookup key. names: values of names in it."""
 
     packed: str
     key: tuple[str, ...] = ()
@@ -71,7 +68,7 @@ class ScalarPart:
 
 @dataclass(frozen=True, slots=True)
 class ConstexprPart:
-    """The code for a compile-time value. key: its items in the lookup key. names: values of its names."""
+    """The code for a compile-time value. key: items of the lookup key. names: values of names in it."""
 
     key: tuple[str, ...] = ()
     names: Mapping[str, Any] = field(default_factory=dict)
@@ -90,7 +87,7 @@ _LEGACY_STREAM = StreamPart("0")
 def part_of(parameter: Parameter, number: int, value: Any, is_keyed: bool = False) -> Part | None:
     """Return the code for arguments of the value's type; None if launches with them need the slow path.
 
-    number: the parameter's index. is_keyed: a number's value, not only its type, is part of the key.
+    number: the parameter's index. is_keyed: True if a number's value, not only its type, is part of the key.
     """
     if value is ABSENT:
         return ChosenPart()
@@ -118,11 +115,11 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
     if torch is not None and isinstance(value, torch.Tensor):
         return ArrayPart(
             pointer=f"{name}.data_ptr()",
-            # not `device`: hashing and comparing it takes as long as all others together
+            # not `device`: hashing and comparing it takes as long as all other items together
             key=(f"{name}.dtype", f"{name}.shape", f"{name}.stride()", f"{name}.get_device()"),
             matches=_is_tensor,
             stream=_torch_stream(torch),
-            # 0.1 us, skipped if torch's guards pass, which check it. Host memory is device -1, which no entry has;
+            # takes 0.1 us; skipped if torch's guards pass, which check it. Host memory is device -1, without entries;
             # checking `is_cuda` too would take another 0.05 us
             unless=f"{name}.is_neg()",
             is_guarded=True,
@@ -141,7 +138,7 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
         return ArrayPart(
             statements=(f"{view} = {name}.__cuda_array_interface__",),
             pointer=f"{view}['data'][0]",
-            # not `device`, which takes as long as all others together
+            # not `device`, which takes as long as all other items together
             key=(f"{view}['typestr']", f"{view}['shape']", f"{view}.get('strides')", f"{name}.sharding"),
             matches=_is_jax_array,
             stream=_LEGACY_STREAM,
@@ -167,7 +164,7 @@ def _torch_stream(torch: Any) -> StreamPart:
 
 
 def _cupy_stream(cupy: Any) -> StreamPart:
-    """CuPy arrays report the current device's current stream as their producer; launches on other streams must wait."""
+    """Return the lookup of CuPy's current stream; arrays report it as their producer, so other streams must wait."""
     return StreamPart(
         "@current_stream(@device).ptr",
         unless="@self.stream is not None or @current_device() != @device",

@@ -13,47 +13,43 @@ from .parts import ArrayPart, ChosenPart, ConstexprPart, Part, ScalarPart
 #: with more arrays than this, one call finds the overlaps, because the number of pairs grows quadratically
 _MOST_IN_PAIRS = 4
 
-#: bytes: disjoint arrays whose addresses are multiples of it need no second lookup
+#: in bytes; disjoint arrays with this alignment need no second lookup
 ALIGN = 32
 
 #: items of an entry after the bounds of pairs
 ENTRY = ("device", "launch", "handle", "dynamic_bytes", "streams", "pack", "pop", "push", "new", "check")
 
-#: items before those if the launcher chooses: the threads, and the values of parameters
+#: items before `ENTRY` if the launcher chooses: the threads, and the values of parameters
 CHOICE = ("threads", "picked")
 
 
 class LauncherText(NamedTuple):
-    """The inputs of the source."""
+    """A description of a generated launcher, which `render` translates to source."""
 
-    #: the function's index among those of its kernel
+    #: the function's index among its kernel's generated functions
     number: int
     parameters: Sequence[Parameter]
     parts: Sequence[Part]
-    #: the number of positional arguments
     positional: int
     named: frozenset[str]
     #: names that are looked up in namespaces
     captured: Sequence[str]
     #: the number of closure cells that are read
     cells: int
-    #: try torch's guards first, and compute the key only if they fail
+    #: True to try torch's guards first, and compute the key only if they fail
     is_guarded: bool
-    #: the launcher chooses threads and values of parameters
+    #: True if the launcher chooses threads and values of parameters
     chooses: bool = False
 
     def render(self) -> str:
-        """Return the function's source.
-
-        raises: LaunchError for parameters whose names can't be used in it.
-        """
+        """Return the function's source; raise LaunchError for parameter names that can't be used in it."""
         check_names([p.name for p in self.parameters])
         lines = chain(self._head(), self._captured(), self._lookup(), self._exact_lookup(), self._launch())
         return "\n".join(lines).replace("@", self.prefix) + "\n"
 
     @property
     def prefix(self) -> str:
-        """A prefix for the function's own names that no parameter has."""
+        """The prefix of the function's own names, with which no parameter's name begins."""
         prefix = "_"
         while any(p.name.startswith(prefix) for p in self.parameters):
             prefix += "_"
@@ -61,7 +57,6 @@ class LauncherText(NamedTuple):
 
     @property
     def arrays(self) -> list[tuple[int, ArrayPart]]:
-        """The parts that are arrays, with the indices of their parameters."""
         return [(i, part) for i, part in enumerate(self.parts) if isinstance(part, ArrayPart)]
 
     @property
@@ -73,7 +68,6 @@ class LauncherText(NamedTuple):
 
     @property
     def values(self) -> str:
-        """All arguments as a tuple expression."""
         return f"({', '.join(p.name for p in self.parameters)},)"
 
     @property
@@ -111,7 +105,7 @@ class LauncherText(NamedTuple):
         tests = [f"@get{n}({name!r}, @missing) is not @v{n}" for n, name in enumerate(self.captured)]
         tests += [f"@cell{n}.cell_contents is not @v{len(self.captured) + n}" for n in range(self.cells)]
         if self.cells:
-            # an empty cell raises
+            # reading an empty cell raises ValueError
             yield "    try:"
             yield f"        @is_changed = {' or '.join(tests)}"
             yield "    except @ValueError:"
@@ -137,7 +131,7 @@ class LauncherText(NamedTuple):
             names = ", ".join(self.parameters[i].name for i, _ in self.arrays)
             yield f"        @others = ({', '.join(others)})"
             yield f"        if not @check({names}) or @others != @before:"
-            # the slow path is called outside the `try`, because its errors must not start it a second time
+            # the slow path is called outside the `try`, because its errors must not start it twice
             yield from _where(is_foreign, "@key = @entry = None", 3)
             yield "            else:"
             yield from _indented(4, [*lookup, "if @entry is not None:"])
@@ -150,7 +144,7 @@ class LauncherText(NamedTuple):
         yield from _where(["@entry is None"], self._missed("@key"))
 
     def _exact_lookup(self) -> Iterator[str]:
-        """Look up the exact entry if arrays overlap or are aligned to less than 32 bytes."""
+        """Yield a second lookup, which is needed if arrays overlap or are aligned to less than 32 bytes."""
         pointers = [f"@p{i}" for i, _ in self.arrays]
         every = f"({', '.join(pointers)},)"
         bounds = [name for a, b in self.pairs for name in (f"@least{a}_{b}", f"@most{a}_{b}")]
@@ -223,7 +217,6 @@ def _indented(levels: int, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _where(tests: Sequence[str], statement: str, levels: int = 1) -> Iterator[str]:
-    """Yield an `if` statement with one condition per line."""
     if len(tests) == 1:
         yield from _indented(levels, [f"if {tests[0]}:", f"    {statement}"])
     elif tests:
