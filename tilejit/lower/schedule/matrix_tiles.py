@@ -8,7 +8,7 @@ In registers lane 4r + q holds elements 2q and 2q + 1 of row r of a tile, in one
     ...
     row 7      lane 28  lane 29  lane 30  lane 31
 
-In memory each row is 16 contiguous bytes, or each column (trans).
+In memory, each row is 16 contiguous bytes, or each column with .trans.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Tiles:
 
     #: True if columns are contiguous in memory, not rows
     trans: bool
-    #: elements between neighbouring rows, or columns if transposed
+    #: elements from one row to the next, or from one column to the next if `trans`
     pitch: int
     warps: DigitSchedule
     #: the digits over the tiles of one instruction, slowest first
@@ -63,7 +63,7 @@ class Tiles:
         return self.inner.count
 
     def offsets(self) -> list[int]:
-        """Return the register offset of each tile of an instruction from the first one."""
+        """Return the register offset of each tile of an instruction from its first tile, in elements."""
         offsets = [0]
         for digit in self.inner.digits:
             offsets = [offset + k * _register(digit) for offset in offsets for k in range(digit.extent)]
@@ -85,7 +85,7 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
     for d in copy.space.padded:
         have, count = copy.space.dims[d], copy.space.counted[d]
         raise LayoutError(
-            f"{registers.buffer.name} has {have} elements in {count} slots; matrices are moved whole",
+            f"{registers.buffer.name} has {have} elements in {count} slots; 8x8 tiles must be full",
             hint="what fits: extents without padding",
         )
     lanes = _by_lane((d for d in copy.digits if d.is_spread("registers")), registers)
@@ -119,7 +119,7 @@ def _fitting(placement: Placement) -> str:
 
 
 def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
-    """Return the digits over threads, fastest first, split at the boundaries of quads and warps."""
+    """Return the digits over threads, fastest first, split at quads and warps, or raise LayoutError."""
     by_lane: list[Digit] = []
     uncut = sorted(digits, key=_thread, reverse=True)
     while uncut:
@@ -131,7 +131,7 @@ def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
             continue
         if cuts[0] % first or digit.extent % (cuts[0] // first):
             raise LayoutError(
-                f"{digit.extent} threads {first} apart in {placement.buffer.name} don't split at every {cuts[0]} lanes",
+                f"{digit.extent} threads {first} apart in {placement.buffer.name} can't be split every {cuts[0]} lanes",
                 hint=_fitting(placement),
             )
         outer, inner = digit.split(cuts[0] // first)
@@ -141,7 +141,7 @@ def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
 
 
 def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], Digit]:
-    """Return the digits over 32-bit registers and over the pair in one, or raise LayoutError for unaligned pairs."""
+    """Return the digits over 32-bit registers and the digit over a register's pair, or raise LayoutError."""
     name = registers.buffer.name
     pairs = [d for d in digits if d["registers"] == 1]
     if not pairs or pairs[0].extent % 2:
@@ -162,7 +162,7 @@ def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], 
 
 
 def _even_step(digits: Sequence[Digit], memory: Placement, which: str) -> int:
-    """Return the stride of some lanes in memory, or raise LayoutError if they don't have a single stride."""
+    """Return the stride of digits over lanes in memory, or raise LayoutError if they don't have a single stride."""
     for near, far in zip(digits, digits[1:], strict=False):
         if _step(far) != near.extent * _step(near):
             raise LayoutError(
@@ -208,7 +208,7 @@ def _instructions(words: Sequence[Digit], distance: Callable[[Digit], int]) -> t
     """Split the digits over tiles into those within an instruction, as many as fit, and those over instructions.
 
     An instruction gets the tiles with the smallest `distance`, in the order of their registers. In the transposed case
-    these are consecutive in registers, so two tiles that form one operand of a product need no moves.
+    these tiles are consecutive in registers, so two tiles that form one operand of a product need no moves.
     """
     inner: list[Digit] = []
     outer: list[Digit] = []

@@ -42,16 +42,17 @@ def need_thread_axes(placement: Placement, scope: str, threads: int) -> None:
     """Raise LayoutError if a tile without thread axes is used by a scope of several threads."""
     if threads > 1 and not placement.threads:
         raise LayoutError(
-            f"{placement.buffer.name} has no thread axes: each thread has its own; a {scope} has {threads} threads",
+            f"{placement.buffer.name} has no thread axes: each thread has a tile of its own; a {scope} has {threads} "
+            "threads",
             hint="call the operation on tj.thread, or give the tile a layout with thread axes",
         )
 
 
 def need_same_threads(schedule: DigitSchedule, owner: str, name: str) -> None:
-    """Raise LayoutError unless the elements of tile `name` are in the threads that own those of tile `owner`.
+    """Raise LayoutError unless each thread that owns an element of `owner` also owns that element of `name`.
 
-    Both tiles are owned by the whole scope. So if `name` doesn't move along a thread digit of the owner, its replicas
-    are spread over these threads.
+    Both tiles must be owned by the whole scope. So if `name` has a stride of 0 along a thread digit of `owner`, its
+    replicas are spread over these threads.
     """
     for digit in schedule.digits:
         strides = dict(digit.strides)

@@ -67,7 +67,7 @@ class Elements:
 
 
 def first_place(placement: Placement) -> int:
-    """Return the place of the first element of a region, as in `Elements`."""
+    """Return the place of a region's first element, as in `Elements`."""
     return number(total_along([(o.stride, o.index) for o in placement.offsets if isinstance(o.index, Const)], int32))
 
 
@@ -80,7 +80,7 @@ def _in_tile(step: DigitStep) -> int:
 
 
 def _along(steps: Sequence[DigitStep], stride: Callable[[DigitStep], int]) -> Array:
-    """Return the distance of each value of some steps, slowest first."""
+    """Return the distances of all values of `steps`, slowest first. stride: returns a step's stride."""
     distance = np.zeros(1, np.int64)
     for step in steps:
         distance = _each(distance, stride(step) * np.arange(step.extent))
@@ -92,7 +92,10 @@ def _each(slower: Array, faster: Array) -> Array:
 
 
 def words(local: Region, tmem: Region) -> Words:
-    """Return the words that a warpgroup moves between regions of equal shapes, or raise LayoutError."""
+    """Return the words that a warpgroup moves between regions of equal shapes.
+
+    raises: LayoutError unless each thread owns the same registers, and 32-bit registers match 32-bit columns.
+    """
     packed = _BITS // local.dtype.bits
     size = prod(local.shape)
     held, there = _placed(local), _placed(tmem)
@@ -154,7 +157,7 @@ def _need_packed(region: Region, places: Array, packed: int) -> None:
 
 
 def _moved(placement: Placement, packed: int) -> Expr:
-    """Return the run-time offset of a region's start, in 32-bit registers or columns."""
+    """Return the run-time offset of a region's start, in 32-bit registers or columns, or raise LayoutError."""
     total: Expr = build.const(0, int32)
     for offset in placement.offsets:
         if isinstance(offset.index, Const):
@@ -198,7 +201,7 @@ def _placed(region: Region) -> Placement:
 
 
 def lane_fault(moved: Words, tmem: Region) -> str | None:
-    """Return why some warp would access lanes other than its 32, or None."""
+    """Return why some warp would access lanes other than its own 32, or None if no warp would."""
     warp = np.arange(WARPGROUP)[:, None] // WARP
     wrong = np.argwhere(moved.lanes // WARP != warp)
     if not len(wrong):

@@ -1,4 +1,4 @@
-"""Vector widths for every variant, and the reasons why wider vectors aren't provable.
+"""Vector widths of memory accesses, and the reasons why wider vectors aren't provable.
 
 A vector of 8 float16 (16 bytes) needs all of these to be multiples of 8 elements, in every thread, iteration and call:
 
@@ -34,9 +34,8 @@ class Width:
 def widest_vector(schedule: DigitSchedule, *, ragged: bool) -> Width:
     """Return the widest vector along a schedule's last digit for which all accesses are provably aligned.
 
-    It has at most `WIDEST_BITS`. Every term of every address must be a multiple of it: the strides of all other digits,
-    including those over threads, the offsets, and the base. A swizzle must keep it in one chunk, and it must be
-    contiguous in all operands.
+    A vector has at most `WIDEST_BITS`, is contiguous in all operands, and lies in one chunk of each swizzle. Every term
+    of every address must be a multiple of its width: the strides of all other digits, the offsets and the base.
     ragged: the last vector of a run may be partial; otherwise the width divides the run.
     source: PTX ISA, "State Spaces, Types, and Variables: vectors" on natural alignment.
     """

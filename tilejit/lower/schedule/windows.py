@@ -1,4 +1,4 @@
-"""Bounds tests of accesses to global tensors, for every variant.
+"""Bounds tests of accesses to global tensors.
 
 In each dimension, coordinate c of a region is inside the tensor if 0 <= start + c < size. That is a single unsigned
 comparison, since a negative index becomes a large number. Starts and sizes of a tensor have 64 bits; coordinates of a
@@ -67,7 +67,7 @@ class Edges:
         return cond
 
     def mask(self, b: Builder, vectors: int, refuted: Expr = FALSE) -> Mask:
-        """Return the tests for `vectors` vectors per thread in the code that follows, where `refuted` is false."""
+        """Return the tests for `vectors` vectors per thread. refuted: a condition known to be false there."""
         tests = vectors if self.whole else vectors * self.width
         if tests >= _MANY_TESTS:
             return self.clamped(b, refuted)
@@ -90,7 +90,7 @@ class Edges:
 
 
 def _moves_whole(view: View, dims: Sequence[int], padded: Sequence[int], width: int) -> bool:
-    """Return whether start, size and slower digits are multiples of a vector's span, so that none straddles an edge."""
+    """Return whether no vector straddles an edge: start, size and slower digits are multiples of a vector's span."""
     run = view.digits[-1]
     if width == 1 or run.dim is None:
         return True
@@ -104,7 +104,7 @@ def _moves_whole(view: View, dims: Sequence[int], padded: Sequence[int], width: 
     return all(multiple % (width * run.weight) == 0 for multiple in multiples)
 
 
-#: returns the coordinate in a dimension of the space, in a type
+#: maps a dimension of the space and a data type to the coordinate in that dimension
 Coordinate = Callable[[int, DType], Expr]
 
 
@@ -112,7 +112,7 @@ Coordinate = Callable[[int, DType], Expr]
 class Window:
     """The test 0 <= start + coordinate < size in one dimension.
 
-    dim: the space's dimension; None if the region's only coordinate is 0. start and size have one type.
+    dim: the space's dimension; None if the region's only coordinate is 0. start and size have the same type.
     """
 
     dim: int | None
@@ -121,7 +121,7 @@ class Window:
 
     @property
     def begins_inside(self) -> bool:
-        """True if no coordinate is before the tensor."""
+        """True if no coordinate can be before the tensor, because `start` isn't negative."""
         low = facts.bounds(self.start)[0]
         return low is not None and low >= 0
 
@@ -149,14 +149,13 @@ class Window:
         at = self.start
         if self.dim is not None:
             along = coordinate(self.dim, dtype)
-            # avoid adding a start of 0
             at = along if isinstance(at, Const) and at.value == 0 else build.add(at, along)
         return at if step is None else build.add(at, build.cast(step, dtype))
 
 
 @lean(frozen=True, slots=True)
 class Mask:
-    """The tests whether elements of an operand are inside its tensor. run_dim, run_step, whole: as in `Edges`."""
+    """The tests of whether elements of an operand are inside its tensor. run_dim, run_step, whole: as in `Edges`."""
 
     windows: tuple[Window, ...]
     run_dim: int | None
@@ -225,7 +224,7 @@ def _plain(view: View, d: int, refuted: Expr) -> Window:
 
 
 def _clamped_window(view: View, d: int, b: Builder, refuted: Expr) -> Window:
-    """Return the window in 32 bits; that of a single coordinate remains in 64 bits."""
+    """Return the window in 32 bits, or in 64 bits if the region has a single coordinate in this dimension."""
     plain = _plain(view, d, refuted)
     if plain.dim is None:
         return plain
