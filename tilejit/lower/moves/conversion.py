@@ -40,10 +40,11 @@ EXCHANGE_CONDITIONS = (*CONVERSION_CONDITIONS, Condition("several threads", _sev
 
 
 def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> Holding:
-    """Return which threads of a scope hold the elements of a region with constant starts.
+    """Return the threads and registers that hold the elements of a region, whose starts must be constants.
 
-    padded: include padding; the region must then be the whole buffer.
-    raises: LayoutError if the scope's threads can't own the tile, or a thread holds a value twice.
+    padded: return the padding of the whole buffer, too.
+    raises: LayoutError if the scope's threads can't own the tile, a thread holds a value twice, or the tile has several
+    dimensions but is laid out as one.
     """
     buffer = region.buffer
     tile = owned(buffer, scope)

@@ -41,7 +41,7 @@ class Partition(VectorPlan):
     elements: DigitSchedule
     #: the digits that count vectors
     vectors: DigitSchedule
-    #: operands of which one element is broadcast to a whole vector
+    #: names of operands that broadcast one element to a whole vector
     single: tuple[str, ...]
 
     @classmethod
@@ -50,7 +50,7 @@ class Partition(VectorPlan):
     ) -> P:
         """Plan the widest provable vectors, in the memory order of operand `lead`.
 
-        vectorized: False handles element by element. broadcasts: one element of an input may be broadcast to a vector.
+        vectorized: False for single elements. broadcasts: True if an element of an input may be broadcast to a vector.
         """
         elements = _ordered(schedule, lead).joined()
         inputs = elements.names[1:] if broadcasts and elements.digits else ()
@@ -73,7 +73,7 @@ class Partition(VectorPlan):
 
     @property
     def tail(self) -> int:
-        """Elements of the last vector of each run; `vector_width` if it is whole."""
+        """The number of elements of the last vector of each run."""
         return (self.elements.digits[-1].extent % self.vector_width or self.vector_width) if self.elements.digits else 1
 
     @property
@@ -82,7 +82,7 @@ class Partition(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, number per thread); narrower accesses at edges and of partial vectors aren't counted."""
+        """Mnemonics with the number per thread, without narrower accesses at edges and of partial vectors."""
         dst, *inputs = self.names
         accesses = [*(("ld", name) for name in inputs), ("st", dst)]
         return tuple((self._access(verb, name), self.rounds) for verb, name in accesses)
@@ -135,7 +135,7 @@ class PartitionCopy(Partition):
 
 
 def _ordered(schedule: DigitSchedule, lead: str) -> DigitSchedule:
-    """Order digits by falling stride of operand `lead`; if strides are run-time values, only move stride 1 last."""
+    """Sort digits by descending stride of `lead`; with run-time strides, only move stride 1 last."""
     if schedule.is_folded:
         return schedule
     if any(isinstance(digit[lead], Scaled) for digit in schedule.digits):
@@ -173,7 +173,7 @@ class Base:
 
 
 def _base(plan: Partition, name: str, thread: Expr, b: Builder) -> Base | None:
-    """Return the address of the first vector; None if those of later iterations aren't that address plus an offset."""
+    """Return the first vector's address, or None if later vectors aren't at that address plus a common offset."""
     view = plan.vectors[name]
     if plan.rounds > 1 and not view.adds_up(plan.threads, plan.rounds * plan.threads):
         return None
@@ -205,7 +205,7 @@ class _Rounds:
                 yield from self._vector(build.const(whole * plan.threads, int32))
 
     def _vector(self, first: Expr) -> Iterator[Mapping[str, MaskedVector]]:
-        """Yield vector `first` + thread as a whole, and each piece of it if it may be partial."""
+        """Yield vector `first` + thread: whole, and if it may be partial also piece by piece, in a branch."""
         plan = self.plan
         values = plan.vectors.digits_of(build.add(first, self.thread))
         addresses = {name: self._address(name, first) for name in plan.names}

@@ -36,7 +36,7 @@ class Plan(Partition):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread), without the narrower copies of partial vectors."""
+        """The mnemonic and its count per thread, without the narrower copies of partial vectors."""
         return ((COPIES.row(Copy(self.vector_bits // 8)).mnemonic, self.rounds),)
 
 
@@ -45,7 +45,7 @@ def _zero_fill(op: TileOp, context: DispatchContext) -> str | None:
     if fill is None or isinstance(fill, Const) and fill.value == 0 and copysign(1, fill.value) > 0:
         return None
     value = fill.value if isinstance(fill, Const) else "a value known only at run time"
-    return f"fills with 0 outside the tensor; got fill={value} (copy takes any)"
+    return f"fills with 0 outside the tensor; got fill={value} (copy takes any value)"
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
@@ -88,7 +88,7 @@ def _emit_vector(b: Builder, to: Vector, source: MaskedVector) -> None:
         b.append(Instruction(COPIES.row(Copy(size)).name, (), (to, source.place), span=b.span))
         return
     if source.mask.whole:
-        # the hardware takes a predicate; a size that depends on one would have to be computed
+        # the instruction takes a predicate; a size that depends on the predicate would have to be computed
         row, outside = COPIES.row(Copy(size, "ignore")), build.logical_not(cond)
         b.append(Instruction(row.name, (), (to, source.place, outside), span=b.span))
         return
@@ -98,7 +98,7 @@ def _emit_vector(b: Builder, to: Vector, source: MaskedVector) -> None:
     b.append(Instruction(row.name, (), (to, source.place, build.where(cond, count, 0)), span=b.span))
 
 
-_TO_TARGET = 'compile for target="sm_80" or newer; copy does it on all, and waits itself'
+_TO_TARGET = 'compile for target="sm_80" or newer; copy works on all targets, and waits itself'
 
 VARIANT = Variant(
     name="ldgsts",

@@ -92,17 +92,17 @@ class Plan(PlanBase):
         return self.tiles.memory.swizzled(build.add(self.base(thread), self.moved(issue)))
 
     def gives_address(self, thread: Expr, issue: Expr) -> Expr:
-        """Return a condition: True if the thread's address is that of a row that is moved."""
+        """Return whether a thread's address is the address of a row that is moved."""
         row = build.less(build.mod(thread, WARP), ROW * self.num)
         return build.logical_and(row, self.is_mover(thread))
 
     def held(self, issue: Expr) -> list[Expr]:
-        """Return the first of a lane's two elements of each tile of an issue."""
+        """Return for each tile of an issue the register of the first of a lane's two elements."""
         first = build.add(self.tiles.registers.start, self.tiles.registers.distance(self.tiles.outer.digits_of(issue)))
         return [build.add(first, offset) for offset in self.tiles.offsets()]
 
     def is_mover(self, thread: Expr) -> Expr:
-        """Return a condition: True if the thread's values are moved."""
+        """Return whether a thread's values are moved."""
         return self.tiles.registers.placement.is_mover(thread, self.loads)
 
     def words(self) -> list[list[int]]:
@@ -123,10 +123,7 @@ class Plan(PlanBase):
         return np.column_stack([iterations.rounds_of, iterations.threads_of, addresses])
 
     def moves(self) -> Moves:
-        """Return the moves of the instructions.
-
-        source: PTX ISA, "ldmatrix": lane l gets elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile.
-        """
+        # PTX ISA, "ldmatrix": lane l gets elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile
         iterations = self._iterations()
         row_starts = self.schedule()[:, 2].reshape(self.issues, self.threads // WARP, WARP)
         issue, thread, tile, half = np.indices((self.issues, self.threads, self.num, 2)).reshape(4, -1)
@@ -163,7 +160,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
         copy, loads = register_copy(op, context.count(op.scope))
         tiles = split_tiles(copy)
     except LayoutError as error:
-        # `reg` takes over then, so no error shows the hint; it is part of the reason, which `explain` shows
+        # the variant `reg` is used instead, so no error shows the hint; the reason, which `explain` shows, includes it
         return Decline((f"{error.message} ({error.hint})" if error.hint else error.message,), error.hint)
     repeats = context.target.number < _IGNORES_ADDRESSES
     return Plan(tiles.outer.count, context.count(op.scope), tiles, loads, repeats)
@@ -187,7 +184,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 def _split_at_swizzle(address: Expr, swizzle: Swizzle | None) -> tuple[Expr, Expr]:
     """Split an address into the part that the swizzle leaves unchanged, and the remainder.
 
-    So loops that select a tile, such as a stage of a pipeline, don't change a thread's row in it.
+    So a loop that selects a tile, such as a pipeline stage, doesn't change the swizzled part.
     """
     return (build.const(0, address.dtype), address) if swizzle is None else build.apart(address, swizzle.period)
 
@@ -198,7 +195,7 @@ VARIANT = Variant(
     priority=20,
     operands=(KINDS, between("local", "shared")),
     when=(*COPY_CONDITIONS, WHOLE_WARPS, Condition("16-bit elements", _width), needs(_instruction)),
-    # shared memory is never outside a global tensor, so nothing is filled
+    # neither side is a global tensor, so no element is outside and filled
     honours=("fill",),
     plan=plan,
     emit=emit,

@@ -5,7 +5,7 @@ accepts: one side local and owned by exactly the threads of the scope, possibly 
 emits: the widest vectors that are contiguous in memory and provably aligned, unrolled except for long loops over a tile
     in local memory. Registers of a vector that aren't adjacent are renamed, which costs no instruction. The boxes of a
     gathered region are selected by the index, whose values each thread has in registers. All owners of a
-    replicated tile load it; the lowest one stores it.
+    replicated tile load it; the lowest owner stores it.
 source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
 """
 
@@ -50,7 +50,7 @@ class Plan(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread), without the narrower accesses at edges."""
+        """The mnemonic and its count per thread, without the narrower accesses at edges."""
         verb = "ld" if self.loads else "st"
         return ((self.owned.vectors["memory"].access(verb, self.vector_width), self.rounds),)
 

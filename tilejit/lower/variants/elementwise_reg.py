@@ -44,7 +44,7 @@ class Plan(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation and type if LLVM selects the instruction; count per thread)."""
+        """The mnemonic, or operation and type if LLVM selects the instruction, and its count per thread."""
         if self.packed is not None:
             return ((self.packed, self.rounds),)
         dtype = self.owned.vectors["dst"].buffer.dtype
@@ -52,7 +52,7 @@ class Plan(VectorPlan):
 
     @property
     def tiles(self) -> tuple[View, ...]:
-        """Placements of the destination and of the inputs that are tiles."""
+        """Views of the destination and of the inputs that are tiles."""
         return self.owned.vectors.views
 
     @property
@@ -80,7 +80,8 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
     """Return a plan with one vector per register of the destination.
 
-    raises: LayoutError if the tiles aren't in the same threads, or not in all threads of the scope.
+    raises: LayoutError unless the tiles are in all threads of the scope, elements in the same threads, and the tiles
+    have common digits.
     """
     for placement, _ in tiles.values():
         need_all_threads(placement, op.scope, threads)
@@ -108,7 +109,7 @@ def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
         row = _NARROWING.get((source, dst)) or _NARROWING.get((dst, source))
         if row is None or row.missing(context.target) is not None:
             return plan
-        # a pair of wider elements has a register for each
+        # only narrowing conversions have an instruction for pairs
         packed = row.name if (source, dst) in _NARROWING else None
     return replace(plan, vector_width=2, rounds=plan.rounds // 2, owned=plan.owned.of_width(2), packed=packed)
 
@@ -122,7 +123,7 @@ _PAIRS: frozenset[Pair] = frozenset(PAIRS.forms())
 
 
 def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
-    """Return the instruction for two elements with the results of the scalar one, or None.
+    """Return the instruction for pairs that has the same results as the scalar instruction, or None.
 
     A pair of float32 is in any two consecutive registers, a pair of 16-bit elements in one.
     """

@@ -64,7 +64,7 @@ class InMemory:
 
     @property
     def fields(self) -> int:
-        """The strides and the swizzle mode, in a descriptor."""
+        """A descriptor's fields for the strides and the swizzle mode."""
         lbo = _UNIT if self.is_k_major and self.atoms.bits else self.atoms.lbo_bytes
         return lbo // _UNIT << 16 | self.atoms.sbo_bytes // _UNIT << 32 | _MODES[self.atoms.bits] << 62
 
@@ -92,7 +92,7 @@ class InRegisters:
 
 @dataclass(frozen=True, slots=True)
 class Plan(PlanBase):
-    """form: the instruction. sums: the registers of each product's D, by (block of rows, block of columns)."""
+    """The products of a tile. sums: the registers of each product's D, by (block of rows, block of columns)."""
 
     form: WgmmaForm
     sums: tuple[tuple[tuple[FragmentRun, ...], ...], ...]
@@ -181,7 +181,7 @@ def _sizes(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _columns(columns: int, op: TileOp) -> int | None:
-    """Return the most columns of a product that divide all columns, or None."""
+    """Return the largest column count of a product that divides `columns`, or None."""
     dtype = op.region("a").dtype
     return next((n for n in range(256, 0, -8) if columns % n == 0 and is_column_count(n, dtype)), None)
 
@@ -190,7 +190,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     acc, a, b = (op.region(name) for name in ("acc", "a", "b"))
     (rows, columns), depth = acc.shape, a.shape[1]
     n, step = _columns(columns, op), K_BYTES * 8 // a.dtype.bits
-    assert n is not None, "a condition checks this"
+    assert n is not None, "`_sizes` rejects other column counts"
     counts = rows // WGMMA_M, columns // n, depth // step
     right = _in_memory(b, "b", n, step, is_k_major=0)
     left = _in_registers(a, counts[2]) if a.buffer.space == "local" else _in_memory(a, "a", WGMMA_M, step, is_k_major=1)
@@ -214,13 +214,13 @@ def _in_registers(a: Region, steps: int) -> InRegisters:
 
 
 def _in_memory(region: Region, name: str, tile: int, step: int, *, is_k_major: int) -> InMemory:
-    """is_k_major: the dimension that is contiguous if the factor is K-major."""
+    """Return a factor in shared memory, or raise LayoutError. is_k_major: the contiguous dimension if it's K-major."""
     atoms, buffer = atoms_of(region, is_k_major), region.buffer
     by_k = atoms.major == is_k_major
     other = "(N, K)" if name == "b" else "(M, K)"
     if not by_k and region.dtype.bits != 16:
         raise LayoutError(
-            f"{name} is {'N' if name == 'b' else 'M'}-major and {region.dtype}: only 16-bit types may be",
+            f"{name} is {'N' if name == 'b' else 'M'}-major and {region.dtype}; only 16-bit types support that",
             hint=f"store it as {other}{' and pass .T' if name == 'b' else ''}",
         )
     if not atoms.bits and (not by_k or atoms.row_bytes != _CORE_BYTES):
@@ -261,7 +261,7 @@ def _descriptors(factor: InMemory, buffer: Buffer, blocks: int, steps: int, b: B
 
 _TO_PLACES = "copy the factors to shared memory first (a may also be in registers); acc must be a local tile"
 _TO_SCOPE = "call it on tj.wg, in code that whole warpgroups run"
-_TO_TARGET = 'compile for target="sm_90a": sm_90 without the a has no products of warpgroups'
+_TO_TARGET = 'compile for target="sm_90a": sm_90 without the a has no wgmma'
 
 VARIANT = Variant(
     name="wgmma",

@@ -123,7 +123,7 @@ class Plan(PlanBase):
         return Facts("-", self.issues)
 
     def sums(self, m: Expr, n: Expr) -> tuple[Expr | None, ...]:
-        """Return the registers of an instruction's sums, two columns of two rows; None for those without a register."""
+        """Return the registers of an instruction's sums, two columns of two rows; None for a sum without a register."""
         tile = self._at("acc", (self.fragments.m, m), (self.fragments.n, n))
         row, pair = self._steps(self.fragments.row, "acc"), self._steps(self.fragments.pair, "acc")
         return tuple(
@@ -342,7 +342,7 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True)
 class _Factor:
-    """A factor's registers in one step of k. at: returns those of a tile."""
+    """A factor's registers in one step of k. at: returns a tile's registers."""
 
     at: Callable[[Expr], tuple[Vector, ...]]
 
@@ -364,8 +364,8 @@ class _Factor:
     def made_opaque(self, name: str, tiles: int, b: Builder) -> _Factor:
         """Return a copy in registers whose values are opaque to ptxas.
 
-        For sm_90 ptxas converts 8-bit floats to float16. If it knows the upper half of a register to be zero, that
-        becomes 0x60, which is 32 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
+        For sm_90 ptxas converts 8-bit floats to float16. If it knows that the upper half of a register is zero, it
+        converts 0x60 instead, which is 32 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
         """
         first, *others = self.at(build.const(0, int32))
         pack, words = first.width, 1 + len(others)
@@ -392,7 +392,7 @@ def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Bui
 
 
 def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Expr]:
-    """Return for each element of a register a condition: True if it isn't padding along k."""
+    """Return for each element of a register the condition that it isn't padding along k."""
     depth, within = plan.fragments.depth, plan.within(step, half)
     conditions: list[Expr] = [TRUE] * plan.form.pack
     for p, ((first, _), where) in enumerate(zip(depth.elements(step, half), within, strict=False)):
@@ -400,7 +400,7 @@ def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Ex
             conditions[p] = FALSE
         elif where is Within.SOME:
             lane = depth.of_lane(b.thread(op.scope, plan.threads))
-            # the elements of a register share one condition
+            # rounding up to a divisor of `lane` keeps the result, and the elements of a register share the condition
             step = depth.lane_step
             conditions[p] = build.less(lane, -(-(depth.count - first) // step) * step)
     return conditions

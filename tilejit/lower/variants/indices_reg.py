@@ -65,7 +65,7 @@ def _local(op: TileOp, context: DispatchContext) -> str | None:
 def plan(op: TileOp, context: DispatchContext) -> Plan:
     tiles, threads = placed_tiles(op), context.count(op.scope)
     need_all_threads(tiles["dst"][0], op.scope, threads)
-    # a vector could merge digits of different dimensions, whose indices differ
+    # digits aren't joined, because an index needs the digits of its dimension
     threads_share, elements = schedule(tiles).split_by_owner("dst")
     owned = OwnedVectors(threads_share, elements, elements, 1)
     axis, shape = op.attr("axis"), op.region("dst").shape
