@@ -166,8 +166,7 @@ class BoxCopy(Plan):
     def _rows(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield for each box the number of its issue, and the coordinates and shared addresses of its elements.
 
-        Coordinates are innermost first. Run-time starts are as close to 0 as possible. CTAs that share a copy are
-        assumed to issue their boxes at the same time.
+        Coordinates are innermost first; run-time starts are as close to 0 as possible.
         source: PTX ISA, "Tensors": a box lies in shared memory without gaps, apart from swizzling.
         """
         box, dtype = self.map.box, self.map.dtype
@@ -228,10 +227,7 @@ def barrier_of(op: TileOp) -> Vector:
 
 @remembered_pair
 def _coordinate(start: Expr, more: int) -> Expr:
-    """Return `start` + `more`, clamped to int32. Clamping leaves coordinates outside every tensor outside.
-
-    Cached because most boxes of a copy differ in only one coordinate.
-    """
+    """Return `start` + `more`, clamped to int32; a clamped coordinate is outside every tensor, as before."""
     at = build.add(start, build.const(more, int64))
     if not facts.fits(facts.bounds(at), int32):
         low, high = facts.full_range(int32)[0], TensorMapSpec.EXTENT_END
@@ -242,10 +238,9 @@ def _coordinate(start: Expr, more: int) -> Expr:
 def box_copy(
     tensor: Region, tile: Region, context: DispatchContext, *, loads: bool, along: int | None = None
 ) -> BoxCopy:
-    """Plan a TMA copy between a region of a tensor and one of shared memory.
+    """Plan a TMA copy between a tensor and shared memory, or raise LayoutError if TMA can't copy these regions.
 
     along: the multicast axis of the cluster; None if each CTA copies for itself.
-    raises: LayoutError if TMA can't copy these regions.
     """
     if tensor.gathered is not None:
         raise LayoutError(f"{tensor.buffer.name} is gathered by an index; TMA copies boxes")
@@ -275,7 +270,7 @@ def box_copy(
 
 
 def _axes(tensor: Region) -> list[int | None]:
-    """Map a region's dimensions to the kernel argument's, or None if added; raise LayoutError if they don't match."""
+    """Return for each dimension of a region the kernel argument's, None for an added one, or raise LayoutError."""
     buffer, root = tensor.buffer, tensor.buffer.root
     strides, of_root = global_strides(buffer), global_strides(root)
     axes: list[int | None] = []
@@ -297,7 +292,6 @@ def _axes(tensor: Region) -> list[int | None]:
 
 
 def _need_strides(tensor: Region, major: int) -> None:
-    """Raise LayoutError unless the innermost dimension is contiguous and a tensor map can hold the other strides."""
     buffer, unit = tensor.buffer, TensorMapSpec.UNIT_BYTES
     strides = global_strides(buffer)
     assert strides is not None
@@ -348,8 +342,7 @@ def _need_start(tensor: Region, major: int) -> None:
 def _need_inside(tensor: Region) -> None:
     """Raise LayoutError if a store is known to start before the tensor; TMA traps there.
 
-    The simulator detects this for starts known only at run time. Loads may start before the tensor, and both loads and
-    stores may pass its end.
+    The simulator detects this for starts known only at run time. Loads may start before the tensor.
     source: measured on an H100 (CUDA_ERROR_ILLEGAL_INSTRUCTION)
     """
     for d, start in enumerate(tensor.starts):
@@ -378,7 +371,7 @@ def _need_whole_chunks(tensor: Region, major: int) -> None:
 
 
 def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_Issue, ...], _Issue]:
-    """Return (a box's extents, first CTA's boxes, step to the next CTA's boxes). ones: number of trailing extents 1."""
+    """Return (box extents, first CTA's boxes, step to the next CTA's boxes). ones: number of trailing extents of 1."""
     _need_aligned(atoms)
     width, parts = _columns(atoms)
     extents = [atoms.placement.shape[d] for d in reversed(atoms.row_dims)]
@@ -413,7 +406,7 @@ def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_
 
 
 def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas: int) -> int:
-    """Return the outermost row dimension that the CTAs can share, or raise LayoutError. inner: their strides."""
+    """Return the outermost row dimension that the CTAs can share, or raise LayoutError. inner: strides of rows."""
     for d in reversed(range(len(extents))):
         if extents[d] % ctas == 0 and extents[d] // ctas * inner[d] % _unit(atoms) == 0:
             return d

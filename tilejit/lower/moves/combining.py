@@ -40,11 +40,10 @@ class Combining:
         return (value, build.const(index, int32)) if self.reduction.picks else (value,)
 
     def moved(self, partial: Partial, by: Expr) -> Partial:
-        """Return a partial result with its index advanced by `by`."""
         return (partial[0], build.add(partial[1], by)) if self.reduction.picks else partial
 
     def combined(self, b: Builder, low: Partial, high: Partial, *, in_order: bool) -> Partial:
-        """Combine two partial results. in_order: every element of `low` precedes those of `high`."""
+        """Combine two partial results. in_order: all elements of `low` precede all elements of `high`."""
         if not self.reduction.picks:
             return (build.op(self.reduction.combines, low[0], high[0]),)
         takes = b.let("takes", self._takes_high(low, high, in_order=in_order))
@@ -54,9 +53,8 @@ class Combining:
         )
 
     def tree(self, b: Builder, partials: Sequence[Partial], *, in_order: bool, counts: Sequence[Expr] = ()) -> Partial:
-        """Combine all partial results in a balanced tree of neighbours: five values become ((0, 1), (2, 3)), 4.
+        """Combine all partial results in a balanced tree of neighbours: five values become (((0, 1), (2, 3)), 4).
 
-        in_order: as for `combined`.
         counts: for each partial result the condition that it isn't padding. Neighbours with the same condition are
         combined before it is tested.
         """
@@ -79,7 +77,6 @@ class Combining:
         return (build.where(counts, partial[0], identity), *partial[1:])
 
     def named(self, b: Builder, partial: Partial) -> Partial:
-        """Bind the values of a partial result to names."""
         return tuple(b.let(stem, value) for stem, value in zip((self.reduction.name, "index"), partial, strict=False))
 
     def result(self, partial: Partial, dtype: DType) -> Expr:
@@ -103,4 +100,3 @@ class Combining:
         # comparisons with NaN are false
         better = build.logical_and(build.equal(x, x), build.logical_not(reaches(x, y)))
         return better, build.logical_or(build.not_equal(y, y), reaches(y, x))
-

@@ -49,10 +49,9 @@ def by_vote(b: Builder, combining: Combining, row: Row, threads: int, partials: 
 class Shuffles:
     """A butterfly of shuffles that combines several results; distances between lanes are powers of two.
 
-    At each of the first `halvings` distances, two lanes split the results between them: each sends the half that the
-    other keeps, so the number of shuffles halves each time. Afterwards the results are gathered in reverse order. Each
-    lane needs selections to choose which half it sends. The pairs that are combined, and therefore the bits of the
-    results, don't depend on `halvings`.
+    At each of the first `halvings` distances, two lanes split the results: each sends the half that the other keeps.
+    That takes selections, and halves the number of shuffles. Afterwards the results are gathered in reverse order. The
+    pairs that are combined, and therefore the bits of the results, don't depend on `halvings`.
 
         8 results, 32 lanes   no halving        5 · 8 = 40 shuffles
                               three halvings    4 + 2 + 1 + 1 + 1 + 1 + 2 + 4 = 16, and 28 selections
@@ -179,7 +178,6 @@ def _words(b: Builder, buffer: Buffer) -> Buffer:
 class SharedPartials:
     """The threads that combine partial results through shared memory."""
 
-    #: the scope whose barrier orders writes and reads
     scope: str
     threads: int
     #: number of thread groups with separate results, and the index of the calling thread's group
@@ -214,7 +212,7 @@ def exchanged(b: Builder, combining: Combining, shared: SharedPartials, partials
 def gathered(
     b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool
 ) -> list[list[Partial]]:
-    """Write the partials and return those of all members for each result. is_idle: the memory is known to be unused."""
+    """Write the partials and return all members' partials per result. is_idle: the memory is known to be unused."""
     results = _written(b, dtypes, shared, partials, is_idle=is_idle)
     return [_every(b, shared, places) for places in results]
 
@@ -222,10 +220,7 @@ def gathered(
 def _written(
     b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool = False
 ) -> list[list[tuple[Buffer, Expr]]]:
-    """Write the partial results to shared memory, synchronize, and return the start of each result's partials.
-
-    The partials of a result are contiguous, and the k-th results of all groups are adjacent.
-    """
+    """Write the partial results to shared memory, synchronize, and return the start of each result's partials."""
     width = shared.members
     layout = TileLayout.row_major((len(partials) * shared.groups * width,))
     buffers = [
@@ -248,9 +243,7 @@ def _every(b: Builder, shared: SharedPartials, places: Sequence[tuple[Buffer, Ex
     return list(zip(*columns, strict=True))
 
 
-def _result(
-    b: Builder, combining: Combining, shared: SharedPartials, places: Sequence[tuple[Buffer, Expr]]
-) -> Partial:
+def _result(b: Builder, combining: Combining, shared: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> Partial:
     """Read and combine the partials of a result. places: start of the partials, per value of a partial result."""
     if shared.by_lanes is not None and shared.lane is not None:
         mine = build.mod(shared.lane, shared.members)

@@ -45,8 +45,7 @@ class RoundCosts:
     ) -> RoundCosts:
         """Count the accesses of a copy.
 
-        is_active, place: map a thread and an iteration to whether they access memory, and to the address in elements.
-        width: elements per access. bytes_each: bytes per element.
+        is_active, place: map a thread and an iteration to whether there is an access, and to its address in elements.
         """
         work = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
         rows = work.holding(is_active(*work.variables))
@@ -78,7 +77,7 @@ class ExchangeMemory:
 
 
 def cheapest(ways: Iterable[tuple[TileLayout, Sequence[RoundCosts]]]) -> ExchangeMemory:
-    """Return the cheapest swizzled layout; ties go to the first layout and the fewest bits. ways: dense layouts."""
+    """Return the cheapest layout of `ways`, swizzled; ties go to the first layout and the fewest swizzle bits."""
     best: ExchangeMemory | None = None
     for layout, sides in ways:
         least = sum(side.least for side in sides) + 2 * BARRIER

@@ -39,7 +39,6 @@ class Folding(PlanBase):
     """The plan of a reduction by a user's function."""
 
     scope: str
-    #: threads of the scope and of the CTA
     threads: int
     cta_threads: int
     #: names of the destination and the source of each value
@@ -132,7 +131,6 @@ class _Emitting(FoldSteps[Partials]):
     thread: Expr
     #: the registers for shuffles, allocated at the first use
     lanes: LaneReduction | None = None
-    #: True once a barrier of this operation has been emitted
     has_synchronized: bool = False
     conditions: dict[Expr, Expr] = field(default_factory=dict)
 
@@ -189,8 +187,6 @@ class _Emitting(FoldSteps[Partials]):
 
 @dataclass(slots=True)
 class _Counting(FoldSteps[None]):
-    """Counts the operations of a thread per result."""
-
     combined_values: int = 0
     shuffled: int = 0
     gatherings: int = 0

@@ -70,7 +70,6 @@ class MaskedVector:
             b.move(register, memory, inside, fill)
 
     def store(self, b: Builder, registers: Vector) -> None:
-        """Store `registers` to the elements that are accessed."""
         for register, memory, inside in self._moves(b, registers):
             b.move(memory, register, inside, order=self.order)
 
@@ -80,13 +79,10 @@ class MaskedVector:
             with b.when(inside):
                 write(memory, register)
 
-    def _moves(
-        self, b: Builder, registers: Vector, *, apart: bool = False
-    ) -> Iterator[tuple[Vector, Vector, Expr]]:
+    def _moves(self, b: Builder, registers: Vector, *, apart: bool = False) -> Iterator[tuple[Vector, Vector, Expr]]:
         """Yield (registers, memory, condition) for one access of all elements, or for each element of a partial vector.
 
-        apart: move single elements through separate registers. Loads of elements that share a 32-bit register would
-        have to wait for each other.
+        apart: move single elements through separate registers, since loads into one 32-bit register are serialized.
         """
         whole = Vector(registers.buffer, _advanced(registers.offset, self.start), self.width)
         start = build.const(self.start, int32)
@@ -173,4 +169,3 @@ def at_edges(
         yield {name: each.without_tensor for name, each in edges.items()}
         with otherwise:
             yield {name: each.mask(b, rounds, refuted=cond) for name, each in edges.items()}
-

@@ -144,7 +144,6 @@ class OwnerCopy(VectorPlan):
 
 
 def _need_apart(tile: Placement, spread: DigitSchedule, scope: str, threads: int) -> None:
-    """Raise LayoutError if the digits over threads overlap, or the scope has too few threads."""
     reach, buffer = 1, tile.buffer
     for digit in reversed(spread.digits):
         if digit.threads(_TILE) < reach:

@@ -5,8 +5,6 @@ A copy of 2 rows of 20 float32 by 4 threads, in vectors of 4, v the vector's num
     row 0    v 0    1    2    3    4        iteration 0: threads 0 to 3 move v 0 to 3
     row 1    v 5    6    7    8    9        iteration 1: they move v 4 to 7
                                             iteration 2: threads 0 and 1 move v 8 and 9
-
-Rows of 18 also have 5 vectors, the last of which has only 2 elements.
 """
 
 from __future__ import annotations
@@ -35,7 +33,6 @@ P = TypeVar("P", bound="Partition")
 class Partition(VectorPlan):
     """Vector v is handled in iteration v // threads by thread v % threads; the last iteration may be partial."""
 
-    #: number of vectors
     count: int
     #: the digits that count elements, in the order in which they are handled; the first operand is the destination
     elements: DigitSchedule
@@ -183,8 +180,6 @@ def _base(plan: Partition, name: str, thread: Expr, b: Builder) -> Base | None:
 
 @dataclass(frozen=True, slots=True)
 class _Rounds:
-    """Emits the loop over the iterations, for one set of masks."""
-
     plan: Partition
     b: Builder
     bases: Mapping[str, Base | None]
@@ -205,7 +200,7 @@ class _Rounds:
                 yield from self._vector(build.const(whole * plan.threads, int32))
 
     def _vector(self, first: Expr) -> Iterator[Mapping[str, MaskedVector]]:
-        """Yield vector `first` + thread: whole, and if it may be partial also piece by piece, in a branch."""
+        """Yield vector `first` + thread as a whole; if it may be partial, also yield its pieces in another branch."""
         plan = self.plan
         values = plan.vectors.digits_of(build.add(first, self.thread))
         addresses = {name: self._address(name, first) for name in plan.names}

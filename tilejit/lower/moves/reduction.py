@@ -44,7 +44,6 @@ class Reducing(PlanBase):
 
     operation: str
     scope: str
-    #: threads of the scope and of the CTA
     threads: int
     cta_threads: int
     combining: Combining
@@ -197,10 +196,7 @@ def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:
 
 
 def _pairs(op: TileOp, combining: Combining, shares: ResultShares, target: Target) -> str:
-    """Return the packed instruction that combines pairs; "" if none exists or the slots aren't aligned register pairs.
-
-    Only minimum and maximum of 16-bit floats have one, so the order of combining doesn't matter.
-    """
+    """Return the packed minimum or maximum of 16-bit floats; "" if it doesn't apply or slots aren't aligned pairs."""
     form, start = Pair(combining.reduction.combines, op.region("src").dtype), shares.tiles["src"].start
     if combining.reduction.picks or not form.dtype.is_half or form not in PAIRS.forms():
         return ""
@@ -231,9 +227,7 @@ def _shapes(op: TileOp, context: DispatchContext) -> str | None:
     return None if fault is None else fault.message
 
 
-#: names of the reduction operations
 REDUCTIONS = tuple(op.name for op in REDUCTION_OPERATIONS)
 
-#: conditions of every variant that reduces local tiles
 REDUCTION_OPERANDS = (KINDS, Condition("memory", _local))
 REDUCTION_CONDITIONS = (SCOPE, TYPES, Condition("shapes", _shapes))

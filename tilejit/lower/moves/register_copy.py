@@ -17,9 +17,7 @@ from ..variant import local_side
 def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
     """Return the digits of a copy between "registers" and "memory", and whether registers are the destination.
 
-    A copy with a mask also has the operand "mask", and a copy with a tile as its index the operand "index". Both must
-    be in the threads that own the registers.
-    accepts: a copy with one local side. threads: of the scope.
+    A mask or an index that is a tile is the operand "mask" or "index", in the threads that own the registers.
     raises: LayoutError if no common digits exist, a local tile isn't owned by exactly the threads of the scope, or a
     dimension of a region moves along several strides at once.
     """

@@ -17,10 +17,7 @@ _OWNERS = ("before", "value", "desired")
 
 
 def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
-    """Return the digits of "memory" and all tiles, and the name of the tile that is the operand "registers".
-
-    raises: LayoutError if no tile has the shape of "place", or the layouts don't match.
-    """
+    """Return the digits of "memory" and the tiles, and which tile is "registers", or raise LayoutError."""
     tiles, place_of = op.tiles, place(op.region("place"), op.scope)
     owner = next((name for name in _OWNERS if name in tiles and tiles[name].shape == tiles["place"].shape), None)
     if owner is None:
@@ -51,10 +48,7 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
-    """Return the vector forms that an atomic operation may use if memory is aligned to them, widest first.
-
-    Empty for operations that read the previous value, have a scalar value, or an order other than relaxed.gpu.
-    """
+    """Return the vector forms for aligned memory, widest first; () for old values, scalars and stricter orders."""
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options
     if is_read or not isinstance(op.operand("value"), Region) or op.attr("order") != "relaxed.gpu":

@@ -1,18 +1,10 @@
 """Vectors between a thread's registers and memory: their addresses in each iteration, and how they are moved.
 
-A copy of 8 x 64 float16 between shared memory, in rows of 72, and the registers of a warp, a quarter of a row per lane,
-has this `DigitSchedule`:
+`OwnedVectors` splits a schedule into the digits over threads and those over a thread's registers. In the copy that
+`schedule/views.py` describes, vectors of 4 elements divide the last digit into 2 iterations with a stride of 4, so in
+iteration r thread t moves
 
-    digit                      row          quarter      element
-    extent                     8            4            16
-    stride in "registers"      Thread(4)    Thread(1)    1            lane 4*row + quarter, register element
-    stride in "memory"         72           16           1            address 72*row + 16*quarter + element
-                               `-- threads_share --'     elements
-
-`OwnedVectors` splits a schedule into the digits over threads and those over a thread's registers. Vectors of 8
-elements divide the last digit into 2 iterations with a stride of 8, so in iteration r thread t moves
-
-    registers 8r to 8r+7       memory from 72*(t // 4) + 16*(t % 4) + 8r on, swizzled
+    registers 4r to 4r+3       memory from 40*(t // 4) + 8*(t % 4) + 4r on, swizzled
 
 Vectors at the edge of a global tensor are masked (`masked.py`). A vector that is contiguous in memory but not in
 registers is moved through consecutive temporary registers.
@@ -112,7 +104,6 @@ class OwnedVectors:
 
         The caller emits its code once per yield: for each register at which a region may start, and for regions inside
         their tensors and at their edges.
-        index: the index by which "memory" is gathered, or None.
         condition: the condition from which "mask" is computed, or None to read it from registers.
         loads: True to move whole vectors first, so that their loads are in flight while a warp waits for elements.
         """
@@ -180,7 +171,7 @@ class OwnedVectors:
         return "mask" in self.vectors.names and self.step_of("mask") != 0
 
     def need_inside(self, b: Builder, op: TileOp, region: Region, thread: Expr, is_active: Expr) -> None:
-        """Assert that all elements of `region`, which is "memory", that the mask includes are inside the tensor."""
+        """Assert that the elements of `region` (operand "memory") that the mask includes are inside the tensor."""
         dims = place(replace(region, in_bounds=False), op.scope).edges
         with ExitStack() as checks:
             examine = {d: checks.enter_context(each_inside(b, region, d)) for d in dims}
@@ -265,7 +256,6 @@ class RegisterVectors:
         return self.of(iteration)[build.const(0, int32)]
 
     def mask(self, iteration: Expr) -> VectorMask:
-        """Return the bool registers of an iteration as the mask of a vector in memory."""
         registers = self.of(iteration)
         return ReadMask(registers.buffer, registers.first, registers.step)
 

@@ -86,10 +86,7 @@ def digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
 
 
 def joined_digits(digits: Iterable[Digit], edges: Set[int]) -> list[Digit]:
-    """Merge neighbouring digits that are contiguous in every operand.
-
-    Digits of different dimensions are merged only if neither dimension is in `edges`.
-    """
+    """Merge neighbouring digits that are contiguous in every operand, but no dimension in `edges` with others."""
     run: list[Digit] = []
     for digit in digits:
         while run and _continues(run[-1], digit, edges):
@@ -116,10 +113,7 @@ def counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) -> 
 
 
 def common_digits(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Digit, ...] | None:
-    """Return the coarsest common digits of dimension `dim`; None if there are none or a stride is folded.
-
-    there: the steps of each operand along the dimension.
-    """
+    """Return the coarsest common digits of all operands' steps along `dim`; None without any or for folded strides."""
     if max(map(len, there.values())) == 1:
         # fast path for most dimensions: every operand has one stride
         return _one_digit(there, dim)

@@ -102,10 +102,7 @@ class FoldOrder:
 
     @staticmethod
     def of(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> FoldOrder:
-        """Return the order for an operation on local tiles, or raise LayoutError if their layouts don't match.
-
-        pairs: names of the destination and the source of each value.
-        """
+        """Return the order, or raise LayoutError if layouts don't match. pairs: each value's destination and source."""
         tiles, weights = reduced_tiles(op, threads, pairs)
         steps = [step for d in tiles.digits if _is_reduced(d, weights) for step in _steps(d, threads)]
         return FoldOrder(tiles, weights, tuple(sorted(steps, key=lambda step: (-step.dim, step.weight))))
@@ -155,9 +152,7 @@ class FoldOrder:
         runs: dict[Key, list[T]] = {}
         for key, value in values.items():
             runs.setdefault(key[:-1], []).append(value)
-        return {
-            key: self._tree(run, steps, done, self._at(key, done + 1), thread) for key, run in runs.items()
-        }
+        return {key: self._tree(run, steps, done, self._at(key, done + 1), thread) for key, run in runs.items()}
 
     def _across(self, values: Mapping[Key, T], steps: FoldSteps[T], done: int, thread: Expr) -> Mapping[Key, T]:
         step = self.steps[done]
@@ -171,7 +166,7 @@ class FoldOrder:
     def _among(
         self, values: Mapping[Key, T], steps: FoldSteps[T], span: tuple[int, int], thread: Expr
     ) -> Mapping[Key, T]:
-        """Combine values through shared memory over the steps from span[0] to before span[1]."""
+        """Combine values through shared memory. span: (first, end) of the steps that are combined."""
         gathered = steps.gathered(list(values.values()), self._gathering(span, thread))
         left = {}
         for key, every in zip(values, gathered, strict=True):
@@ -216,10 +211,7 @@ class FoldOrder:
         return at
 
     def _counts(self, at: Mapping[int, int], done: int, thread: Expr) -> Expr:
-        """Return the condition that a value's first element isn't padding.
-
-        The element's index is `at` plus the thread's contribution from the steps from `done` on.
-        """
+        """Return whether index `at`, plus the thread's contribution from step `done` on, isn't padding."""
         cond: Expr = TRUE
         for dim in self.tiles.space.padded:
             if not self.weights[dim]:
@@ -229,7 +221,7 @@ class FoldOrder:
                 return FALSE
             along = _joined([step for step in self.steps[done:] if step.dim == dim])
             index = build.weighted_sum([(step.of_thread(thread), weight) for step, weight in along], int32)
-            # rounding up to a divisor of the index keeps the result, and neighbours often share the limit
+            # rounding up to a multiple of a divisor of the index keeps the result; neighbours then often share a limit
             multiple = facts.multiple_of(index) or 1
             cond = build.logical_and(cond, build.less(index, -(-left // multiple) * multiple))
         return cond

@@ -27,7 +27,6 @@ from .placement import DigitStep, Placement, need_slice, place
 from .strides import Stride, Thread
 from .views import DigitSchedule
 
-#: dimensions of the space (m, n, k)
 _M, _N, _K = range(3)
 
 #: (distance between lanes, number of lanes) of the indices g and t, and of dimensions 0 and 1 of each operand
@@ -147,7 +146,7 @@ def _shown(step: DigitStep) -> str:
 
 
 def fragment(region: Region, name: str, scope: str, threads: int, pack: int) -> Placement:
-    """Return an operand's placement, or raise LayoutError if it's no fragment. pack: elements in a 32-bit register."""
+    """Return an operand's placement; raise LayoutError if it isn't a fragment. pack: elements in a 32-bit register."""
     placement = place(region, scope)
     need_slice(placement)
     _need_lanes(placement, name)
@@ -208,10 +207,7 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """Return whether a digit is over threads in both operands, consistently.
-
-    Along n, lane t holds columns 2t and 2t + 1 of the accumulator, and lanes 8t and 8t + 4 hold these columns of B.
-    """
+    """Return whether a digit is over the same threads in both operands, with 8 times the stride in B along n."""
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
     if name == "k":
@@ -228,7 +224,7 @@ def _disagree(name: str, x: Placement, y: Placement, digit: tuple[int, Stride, S
 
 
 def _without_pair(digits: list[Digit], product: DigitSchedule, form: Mma) -> tuple[Digit, list[Digit]]:
-    """Return the digit over a lane's two columns and the other digits of n; raise LayoutError for unpacked pairs."""
+    """Return the digit over a lane's two columns and the other digits of n, or raise LayoutError."""
     (pair,) = (d for d in digits if d.is_spread("b"))
     step = pair.elements("acc")
     if form.acc_pack == 2 and step != 1:
@@ -239,9 +235,7 @@ def _without_pair(digits: list[Digit], product: DigitSchedule, form: Mma) -> tup
     return pair, [d for d in digits if d is not pair]
 
 
-def _without_packs(
-    digits: list[Digit], product: DigitSchedule, form: Mma
-) -> tuple[list[Digit], tuple[Digit, ...]]:
+def _without_packs(digits: list[Digit], product: DigitSchedule, form: Mma) -> tuple[list[Digit], tuple[Digit, ...]]:
     """Return the digits of k over registers and those over a register's elements, or raise LayoutError."""
     unpacked, packed, pack = list(digits), 1, list[Digit]()
     while packed < form.pack:
@@ -283,7 +277,7 @@ def _halved(digits: list[Digit], what: str) -> tuple[Digit, list[Digit]]:
 
 
 def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, threads: int) -> str:
-    """Return a hint with fitting layouts for the operands `names`, or one that says why no layout fits."""
+    """Return a hint with fitting layouts for the operands `names`, or the reason why no layout fits."""
     (rows, columns), (_, depth) = regions["acc"].shape, regions["a"].shape
     warps = _grid(regions["acc"], scope, threads // WARP)
     if warps is None:

@@ -17,13 +17,11 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """All pairs of an iteration and a thread of a scope, as rows ordered by iteration.
-
-    Run-time strides of `regions` take the values of `launch_values`; run-time starts are as close to 0 as possible.
-    """
+    """All pairs of an iteration and a thread of a scope, as rows ordered by iteration."""
 
     rounds: int
     threads: int
+    #: the regions whose run-time strides take the values of `launch_values`
     regions: Sequence[Region] = ()
 
     @property

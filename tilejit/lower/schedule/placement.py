@@ -88,7 +88,6 @@ class Placement:
 
     @property
     def start(self) -> Expr:
-        """The start of the region, before swizzling."""
         if not self.offsets:
             # fast path for whole tiles
             return integer(0, self.buffer.index_dtype)
@@ -133,10 +132,7 @@ def _owners(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, 
 
 
 def place(region: Region, scope: str) -> Placement:
-    """Return the placement of a region.
-
-    raises: LayoutError if a wider scope owns it, or it doesn't start at the first thread or cuts a thread's part.
-    """
+    """Return a region's placement; raise LayoutError if a wider scope owns it or it cuts a thread's part."""
     buffer = region.buffer
     strides = global_strides(buffer) if buffer.space == "global" else None
     if strides is not None:
@@ -310,7 +306,7 @@ def _window_of(region: Region, layout: TileLayout, scope: str) -> Placement:
 
 @remembered
 def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
-    """Return the iterators of each dimension of a buffer, whose strides over lanes of tensor memory are addresses."""
+    """Return the iterators of each dimension of a buffer; strides along TLane are scaled to addresses."""
     layout, shape = buffer.tile_layout, tuple(n for n in buffer.laid_out if isinstance(n, int))
     if len(shape) != len(buffer.shape):
         raise LayoutError(f"{buffer.name} has extents known only at launch, but a layout of fixed size")

@@ -49,11 +49,7 @@ class Choice:
 
 
 def each_start(b: Builder, *runs: RegisterRun) -> Iterator[tuple[Expr, ...]]:
-    """Yield the first register of each run, for each combination of possible starts.
-
-    The caller emits its code at each yield. If there are several combinations, the code is under the yielded one's
-    condition.
-    """
+    """Yield the runs' first registers for each combination of starts; the caller's code is under its condition."""
     firsts = tuple([run.first for run in runs])
     if {Const}.issuperset(map(type, firsts)):
         yield firsts

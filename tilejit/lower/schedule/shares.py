@@ -90,7 +90,6 @@ class ResultShares:
 
     @property
     def groups(self) -> int:
-        """The number of thread groups that have separate results."""
         return prod(step.extent for step in self._groups)
 
     @property
@@ -123,7 +122,7 @@ class ResultShares:
             if not self.weights[dim]:
                 continue
             index, extent = self._of_thread(thread, dim), self.tiles.space.dims[dim]
-            # rounding up to a divisor of the index keeps the result, and neighbours often share the limit
+            # rounding up to a multiple of a divisor of the index keeps the result; neighbours then often share a limit
             step = facts.multiple_of(index) or 1
             limits = [-(-(extent - slot.at[dim]) // step) * step for slot in self.slots]
             below = {limit: build.less(index, limit) for limit in dict.fromkeys(limits)}
@@ -216,8 +215,7 @@ def numbered(thread: Expr, steps: Sequence[DigitStep]) -> Expr:
 def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> tuple[DigitSchedule, tuple[int, ...]]:
     """Return the schedule of a reduction's tiles, without unit dimensions, and `ResultShares.weights`.
 
-    pairs: names of each destination and its source.
-    raises: LayoutError if the layouts don't match, or the owners aren't exactly the `threads` of the scope.
+    pairs: names of each destination and its source. raises: LayoutError if layouts don't match each other or the scope.
     """
     regions: dict[str, Region] = {}
     for to, of in pairs:

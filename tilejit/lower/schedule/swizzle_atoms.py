@@ -27,7 +27,6 @@ from ...layout.swizzle import SWIZZLE_BITS
 from ...scopes import CTA
 from .placement import DigitStep, Offset, Placement, need_slice, place
 
-#: rows of an atom
 ATOM_ROWS = 8
 
 #: names of the swizzle modes, indexed by the bits of the swizzle
@@ -49,7 +48,6 @@ class Atoms:
     columns: int
     #: number of blocks of columns; a single block may be partial (columns < e)
     blocks: int
-    #: the stride of blocks of columns
     block_stride: int
     #: the stride of groups of 8 rows
     group_stride: int

@@ -25,7 +25,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a copy; word k of thread t is in its 32-bit register registers[k]."""
+    """The words of a copy; word k of each thread is in the 32-bit register `registers[k]`."""
 
     #: elements per word
     packed: int
@@ -40,12 +40,11 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """The places of a region's elements; run-time starts count as 0.
+    """The places of a region's elements; run-time starts count as 0."""
 
-    threads: the owner in the warpgroup; 0 for memory. places: the index in the thread's tile, or in tensor memory.
-    """
-
+    #: the owner in the warpgroup; 0 for memory
     threads: Array
+    #: the index in the thread's tile, or in tensor memory
     places: Array
 
     @staticmethod
@@ -92,10 +91,7 @@ def _each(slower: Array, faster: Array) -> Array:
 
 
 def words(local: Region, tmem: Region) -> Words:
-    """Return the words that a warpgroup moves between regions of equal shapes.
-
-    raises: LayoutError unless each thread owns the same registers, and 32-bit registers match 32-bit columns.
-    """
+    """Return the words to move between regions; raise LayoutError unless threads own the same 32-bit registers."""
     packed = _BITS // local.dtype.bits
     size = prod(local.shape)
     held, there = _placed(local), _placed(tmem)
@@ -138,7 +134,6 @@ def _uneven(local: Region, counts: Array) -> LayoutError:
 
 
 def _need_packed(region: Region, places: Array, packed: int) -> None:
-    """Raise LayoutError unless each group of `packed` elements fills one register or column, in order."""
     if places.shape[-1] % packed:
         raise LayoutError(
             f"each thread has {places.shape[-1]} elements of {region.buffer.name}; {packed} {region.dtype} fill "
@@ -150,8 +145,7 @@ def _need_packed(region: Region, places: Array, packed: int) -> None:
     if (groups != first + np.arange(packed)).any() or (first % packed).any():
         what = "register" if region.buffer.space == "local" else "column"
         raise LayoutError(
-            f"the {packed} elements of a 32-bit {what} of {region.buffer.name} aren't contiguous from its "
-            "start on",
+            f"the {packed} elements of a 32-bit {what} of {region.buffer.name} aren't contiguous from its start on",
             hint=f"start at multiples of {packed}, and keep {packed} {region.dtype} of a row together",
         )
 

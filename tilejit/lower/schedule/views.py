@@ -34,7 +34,7 @@ from .swizzles import advanced, swizzled
 class Space:
     """The index space of an operation."""
 
-    #: extents: the destination's shape without units for copies and elementwise operations, (m, n, k) for products
+    #: extents: (m, n, k) for products; for other operations the destination's shape without unit dimensions
     dims: tuple[int, ...]
     #: number of values that the digits have in each dimension; those past the extent are padding
     counted: tuple[int, ...]
@@ -60,7 +60,7 @@ def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | 
 
 @lean(frozen=True, slots=True)
 class View:
-    """One operand over the digits of a schedule."""
+    """One operand of a schedule, with its stride along each digit."""
 
     name: str
     placement: Placement
@@ -102,8 +102,6 @@ class View:
         """Return the registers that the operand covers if its digits count vectors of `length` registers each."""
         return RegisterRun(self.buffer, self.start, self.reach + length)
 
-    # addresses of `values`, which has one value per digit
-
     def at(self, values: Sequence[Expr]) -> Expr:
         """Return the unswizzled address at these values of the digits."""
         return total_along((*self.placement.terms, *self._terms(values)), self.buffer.index_dtype)
@@ -115,10 +113,8 @@ class View:
     def _terms(self, values: Sequence[Expr]) -> list[Term]:
         return list(zip(self.strides, values, strict=True))
 
-    # addresses of a flat index, which counts all digits
-
     def located(self, index: Expr) -> Expr:
-        """Return the unswizzled address of a flat index."""
+        """Return the unswizzled address of a flat index, which counts all digits."""
         return total_along((*self.placement.terms, *self._counted(index)), self.buffer.index_dtype)
 
     def steps(self, index: Expr) -> Expr:
@@ -131,10 +127,7 @@ class View:
         return self.swizzled(self.located(index))
 
     def adds_up(self, step: int, count: int) -> bool:
-        """Return whether `steps(a + b)` always equals `steps(a) + steps(b)`, that is, whether no digit carries.
-
-        a is a multiple of `step`, b is below `step`, and their sum is below `count`.
-        """
+        """Return whether steps(a + b) == steps(a) + steps(b) for multiples a of `step`, b < `step`, a + b < `count`."""
         extents, strides = _chained(self)
         below = [prod(extents[k:]) for k in range(1, len(extents))]
         folded = any(isinstance(stride, Folded) for stride in strides)
@@ -144,15 +137,11 @@ class View:
         extents, strides = _chained(self)
         return list(zip(strides, digits_of(index, extents), strict=True))
 
-    # swizzles
-
     def swizzled(self, address: Expr) -> Expr:
         return swizzled(address, self.placement.swizzle)
 
     def advanced(self, base: Expr, plain: Expr, moved: Expr) -> Expr:
         return advanced(self.placement.swizzle, base, plain, moved)
-
-    # threads and coordinates
 
     def of_thread(self, thread: Expr) -> list[Expr]:
         """Return a thread's values of the digits, which must all be over threads."""
@@ -322,9 +311,7 @@ class DigitSchedule:
     def among(self, names: Sequence[str]) -> DigitSchedule:
         if tuple(names) == self.names:
             return self
-        digits = [
-            Digit(d.extent, d.dim, d.weight, tuple([(name, d[name]) for name in names])) for d in self.digits
-        ]
+        digits = [Digit(d.extent, d.dim, d.weight, tuple([(name, d[name]) for name in names])) for d in self.digits]
         return DigitSchedule(self.space, tuple(digits), tuple([each for each in self.operands if each.name in names]))
 
 
@@ -354,5 +341,3 @@ def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tupl
         f"a dimension over threads has no digits common to the operands: {listed}",
         hint="choose layouts and regions whose extents divide each other",
     )
-
-

@@ -33,10 +33,7 @@ class FragmentRun:
 
 
 def registers_of_sums(region: Region) -> Array:
-    """Return the accumulator's registers in wgmma's order, of shape (blocks of 64 rows, elements).
-
-    raises: LayoutError if the region isn't laid out as the accumulator.
-    """
+    """Return the accumulator's registers in wgmma's order, by (block of 64 rows, element), or raise LayoutError."""
     return _registers(region, "acc", 2, f"tj.wgmma.layout_c({region.shape})")
 
 

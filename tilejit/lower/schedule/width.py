@@ -1,11 +1,4 @@
-"""Vector widths of memory accesses, and the reasons why wider vectors aren't provable.
-
-A vector of 8 float16 (16 bytes) needs all of these to be multiples of 8 elements, in every thread, iteration and call:
-
-    address = base + start 0 * 4096 + row * 4096 + vector * 8
-              |      `-- offset ----' `-- stride '  `-- the vectors themselves
-              `-- the buffer's alignment, 16 bytes
-"""
+"""Vector widths of memory accesses, and the reasons why wider vectors aren't provable."""
 
 from __future__ import annotations
 
@@ -36,7 +29,7 @@ def widest_vector(schedule: DigitSchedule, *, ragged: bool) -> Width:
 
     A vector has at most `WIDEST_BITS`, is contiguous in all operands, and lies in one chunk of each swizzle. Every term
     of every address must be a multiple of its width: the strides of all other digits, the offsets and the base.
-    ragged: the last vector of a run may be partial; otherwise the width divides the run.
+    ragged: True if the last vector of a run may be partial; otherwise the width divides the run.
     source: PTX ISA, "State Spaces, Types, and Variables: vectors" on natural alignment.
     """
     bits = max(each.placement.buffer.dtype.bits for each in schedule.operands)

@@ -36,7 +36,7 @@ class Plan(VectorPlan):
 
     #: the vectors in "memory" and in the tiles; "registers" is the tile with the place's shape
     owned: OwnedVectors
-    #: operand name of that tile
+    #: operand name of the tile that is "registers"
     owner: str
     #: the vector instruction; None if elements are updated one by one
     form: VectorForm | None
@@ -45,7 +45,6 @@ class Plan(VectorPlan):
     operation: str
     mnemonic: str
     returns: bool
-    #: threads of the CTA
     cta_threads: int
 
     def side(self, name: str) -> str:

@@ -46,7 +46,6 @@ class Plan(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """The mnemonic and its count in the leader."""
         return (((BULK_LOAD if self.loads else BULK_STORE).mnemonic, 1),)
 
     def facts(self) -> Facts:

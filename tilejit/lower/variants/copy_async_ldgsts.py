@@ -49,15 +49,12 @@ def _zero_fill(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
-    partition = Plan.of(
-        copy_gmem_smem.slices(op), context.count(op.scope), lead_of(op.region("src")), vectorized=True
-    )
+    partition = Plan.of(copy_gmem_smem.slices(op), context.count(op.scope), lead_of(op.region("src")), vectorized=True)
     _need_wide(partition)
     return partition
 
 
 def _need_wide(partition: Plan) -> None:
-    """Raise LayoutError if some copy would be narrower than the narrowest instruction."""
     size = partition.vector_bits // 8
     if size < _SIZES[0]:
         raise LayoutError(
@@ -74,8 +71,7 @@ def _need_wide(partition: Plan) -> None:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    # The loop is unrolled, so that addresses become constant offsets. One predicated copy is as fast as a branch
-    # between two kinds, and half the code.
+    # unrolled so that addresses are constant offsets; a predicated copy is as fast as a branch, and half the code
     for vectors in each_vector(plan, op, b, unrolled=b.unrolls(plan.rounds), twice=False):
         _emit_vector(b, vectors["dst"].place, vectors["src"])
 

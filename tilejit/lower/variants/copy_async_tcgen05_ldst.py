@@ -50,11 +50,10 @@ class Issue:
     num: int
     #: first lane, of the warp's 32
     row: int
-    #: first column in the buffer, 32 bits each
+    #: first 32-bit column in the buffer
     column: int
     #: first 32-bit register of a thread's tile
     register: int
-    #: number of 32-bit registers
     registers: int
 
 
@@ -92,7 +91,7 @@ class Plan(PlanBase):
         return Facts(f"{self.shape}.x{self.num}", self.issues)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per instruction: (issue, row, column, first register, number of registers), in 32 bits.
+        """Return one row per instruction: (issue, row, column, first register, register count), in units of 32 bits.
 
         row: the first lane, of a warp's 32. Run-time starts are as near to 0 as possible.
         """
@@ -171,10 +170,8 @@ def _steps(form: Tcgen05Shape, moved: Words) -> tuple[Issue, ...] | None:
 
 
 def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
-    """Return (lane, column) of register r of thread t for `.x1` at row 0, of shape (threads, registers).
-
-    source: PTX ISA, "tcgen05: matrix fragments and data movement shapes".
-    """
+    """Return (lane, column) of register r of thread t for `.x1` at row 0, of shape (threads, registers)."""
+    # PTX ISA, "tcgen05: matrix fragments and data movement shapes"
     t, r = np.indices((WARPGROUP, form.registers))
     warp, x = t // WARP, t % WARP
     row, column = {

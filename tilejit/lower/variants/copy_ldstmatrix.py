@@ -38,7 +38,6 @@ _IGNORES_ADDRESSES = 80
 class Plan(PlanBase):
     """Issue m of each warp moves `num` tiles; lane 8j+i has the address of row i of tile j.
 
-    issues: instructions of a warp. threads: of the scope. tiles: the copy's digits.
     loads: True if the registers are the destination. repeats: True if lanes beyond the last row repeat addresses.
     """
 
@@ -54,7 +53,6 @@ class Plan(PlanBase):
 
     @property
     def trans(self) -> bool:
-        """True if columns instead of rows are contiguous in memory."""
         return self.tiles.trans
 
     @property
@@ -88,7 +86,7 @@ class Plan(PlanBase):
         return self.tiles.memory.distance(self.tiles.outer.digits_of(issue))
 
     def address(self, thread: Expr, issue: Expr) -> Expr:
-        """Return a thread's address in an issue."""
+        """Return a thread's swizzled address in an issue."""
         return self.tiles.memory.swizzled(build.add(self.base(thread), self.moved(issue)))
 
     def gives_address(self, thread: Expr, issue: Expr) -> Expr:
@@ -114,10 +112,7 @@ class Plan(PlanBase):
         return Iterations(self.issues, self.threads, (self.tiles.memory.placement.region,))
 
     def schedule(self) -> np.ndarray:
-        """Return one row per address: (issue, thread, shared element), issues outermost.
-
-        Run-time starts are as near to 0 as possible.
-        """
+        """Return one row per address: (issue, thread, shared element). Run-time starts are as near to 0 as possible."""
         iterations = self._iterations()
         addresses = iterations.values(self.address(*iterations.variables))
         return np.column_stack([iterations.rounds_of, iterations.threads_of, addresses])
@@ -182,10 +177,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _split_at_swizzle(address: Expr, swizzle: Swizzle | None) -> tuple[Expr, Expr]:
-    """Split an address into the part that the swizzle leaves unchanged, and the remainder.
-
-    So a loop that selects a tile, such as a pipeline stage, doesn't change the swizzled part.
-    """
+    """Split an address into the part that the swizzle leaves unchanged, such as a pipeline stage, and the remainder."""
     return (build.const(0, address.dtype), address) if swizzle is None else build.apart(address, swizzle.period)
 
 

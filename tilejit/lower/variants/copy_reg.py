@@ -26,7 +26,6 @@ from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
 class Plan(VectorPlan):
     """In iteration r each thread moves its vector r, counted along its registers.
 
-    owned: the vectors in "registers" and in "memory". loads: True if the registers are the destination.
     condition: the mask as a function of the index, if testing a vector's ends decides it.
     """
 

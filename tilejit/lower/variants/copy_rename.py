@@ -29,10 +29,7 @@ Run = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RenamedRegisters(Plan):
-    """Runs of registers that every thread moves.
-
-    threads: of the scope. idle: threads that hold no element of the destination.
-    """
+    """Runs of registers that every thread moves. idle: threads that hold no element of the destination."""
 
     dtype: DType
     runs: tuple[Run, ...]

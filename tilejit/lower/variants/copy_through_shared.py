@@ -40,10 +40,7 @@ _REMEMBERED = 512
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Plan):
-    """A store of the source to `memory`, of which each instance of the scope has a part, and a load of the destination.
-
-    store, load: the verdicts on the two copies in `context`.
-    """
+    """A store of the source to `memory`, one part per instance of the scope, and a load of the destination."""
 
     context: DispatchContext
     memory: TileLayout

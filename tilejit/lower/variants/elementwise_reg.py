@@ -34,7 +34,6 @@ from ..variant import KINDS, Condition, DispatchContext, Variant, outside
 class Plan(VectorPlan):
     """In iteration r each thread computes its vector r, counted along the destination's registers.
 
-    owned: the vectors in "dst" and the inputs that are tiles.
     packed: the instruction that computes a vector of two; None if each element has an instruction.
     """
 
@@ -52,7 +51,6 @@ class Plan(VectorPlan):
 
     @property
     def tiles(self) -> tuple[View, ...]:
-        """Views of the destination and of the inputs that are tiles."""
         return self.owned.vectors.views
 
     @property
@@ -78,19 +76,13 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 
 def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
-    """Return a plan with one vector per register of the destination.
-
-    raises: LayoutError unless the tiles are in all threads of the scope, elements in the same threads, and the tiles
-    have common digits.
-    """
+    """Return a plan with one vector per register of the destination, or raise LayoutError if layouts don't match."""
     for placement, _ in tiles.values():
         need_all_threads(placement, op.scope, threads)
     digits = schedule(tiles)
     if digits.is_folded:
         dst = tiles["dst"][0].buffer
-        raise LayoutError(
-            f"{dst.name} and an input split a dimension over registers in incompatible ways"
-        )
+        raise LayoutError(f"{dst.name} and an input split a dimension over registers in incompatible ways")
     for name in digits.names[1:]:
         need_same_threads(digits, "dst", name)
     owned = OwnedVectors.of(digits, "dst")
@@ -98,7 +90,7 @@ def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
 
 
 def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
-    """Return a plan for pairs of elements if registers are adjacent and an instruction or a word holds two."""
+    """Return a plan for pairs if registers are adjacent and the target supports pairs, else `plan`."""
     if plan.owned.elements.run_length % 2:
         return plan
     packed = _packed_arithmetic(plan, op, context.target)
@@ -118,7 +110,6 @@ def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
 _NARROWING: dict[tuple[DType, DType], Row] = {(float32, dtype): NARROW_PAIR.row(dtype) for dtype in NARROW_PAIR.forms()}
 
 
-#: the operations with an instruction for pairs
 _PAIRS: frozenset[Pair] = frozenset(PAIRS.forms())
 
 

@@ -45,7 +45,6 @@ _MODES = (0, 3, 2, 1)
 #: unit of a descriptor's fields, in bytes
 _UNIT = 16
 
-#: bytes of a core matrix's row
 _CORE_BYTES = 16
 
 
@@ -113,10 +112,9 @@ class Plan(PlanBase):
         return Facts("-", self.form.m * self.form.n * self.form.k)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per product, in order: (m, n, k, start of A, start of B).
+        """Return one row per product: (m, n, k, start of A, start of B), with m, n and k in products.
 
-        m, n, k: counted in products. A factor in memory starts at an offset in bytes, and A in registers at an element
-        of a thread's tile.
+        The start is an offset in bytes, or the first element of a thread's tile for A in registers.
         """
         rows = []
         for i, j, k in self.products:

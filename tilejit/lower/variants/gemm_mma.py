@@ -57,10 +57,7 @@ class Within(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Plan(PlanBase):
-    """For each step of k, each m and each n, a warp adds one product of tiles.
-
-    form: the instruction. threads: of the scope. fragments: the tiles of each operand's registers.
-    """
+    """For each step of k, each m and each n, a warp adds one product of tiles."""
 
     form: Mma
     threads: int
@@ -126,9 +123,7 @@ class Plan(PlanBase):
         """Return the registers of an instruction's sums, two columns of two rows; None for a sum without a register."""
         tile = self._at("acc", (self.fragments.m, m), (self.fragments.n, n))
         row, pair = self._steps(self.fragments.row, "acc"), self._steps(self.fragments.pair, "acc")
-        return tuple(
-            None if i is None or j is None else build.add(tile, i + j) for i in (0, row) for j in (0, pair)
-        )
+        return tuple(None if i is None or j is None else build.add(tile, i + j) for i in (0, row) for j in (0, pair))
 
     def acc_words(self, m: Expr, n: Expr) -> tuple[Expr, ...]:
         """Return the first register of each vector of `acc_width` sums."""
@@ -159,10 +154,7 @@ class Plan(PlanBase):
         return build.total([start, *(digits[operand].steps(index) for digits, index in tile)], int32)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per instruction, in order: (m, n, k, registers of acc ..., of a ..., of b ...), as elements.
-
-        A register is -1 if the accumulator lacks the element.
-        """
+        """Return one row per instruction: (m, n, k, registers of acc ..., a ..., b ...); -1 for a missing register."""
         rows = []
         for k, m, n in np.ndindex(self.tiles[2], *self.tiles[:2]):
             at_m, at_n, at_k = (build.const(int(x), int32) for x in (m, n, k))
@@ -400,7 +392,7 @@ def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Ex
             conditions[p] = FALSE
         elif where is Within.SOME:
             lane = depth.of_lane(b.thread(op.scope, plan.threads))
-            # rounding up to a divisor of `lane` keeps the result, and the elements of a register share the condition
+            # rounding up to a multiple of `step`, which divides `lane`, lets the elements share a condition
             step = depth.lane_step
             conditions[p] = build.less(lane, -(-(depth.count - first) // step) * step)
     return conditions

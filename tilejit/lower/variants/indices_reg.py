@@ -22,10 +22,7 @@ from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant, 
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In iteration r each thread writes its register r.
-
-    owned: the registers of "dst". dim: the dimension of the index; None if it has one element.
-    """
+    """In iteration r each thread writes its register r. dim: the index's dimension; None if its extent is 1."""
 
     owned: OwnedVectors
     dim: int | None
