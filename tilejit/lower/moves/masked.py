@@ -152,7 +152,7 @@ def at_edges(
 
     The first yield is for regions inside their tensors, the second for regions at an edge. A single yield covers both
     cases where separate code doesn't pay.
-    views: the operands over the digits of elements; a vector has `width` of them along the last digit.
+    views: the operands over the digits of elements; a vector has `width` elements along the last digit.
     twice: False for a single yield.
     """
     edges = {view.name: Edges.of(view, width) for view in views}

@@ -17,9 +17,9 @@ from ..variant import local_side
 def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
     """Return the digits of a copy between "registers" and "memory", and whether registers are the destination.
 
-    A mask or an index that is a tile is the operand "mask" or "index", in the threads that own the registers.
-    raises: LayoutError if no common digits exist, a local tile isn't owned by exactly the threads of the scope, or a
-    dimension of a region moves along several strides at once.
+    A mask is the operand "mask", and an index that is a tile is "index".
+    raises: LayoutError if no common digits exist, a local tile isn't owned by exactly the threads of the scope or is in
+    other threads than the registers, or a dimension of a region moves along several strides at once.
     """
     local, other, loads = local_side(op)
     registers, memory = place(local, op.scope), place(other, op.scope)

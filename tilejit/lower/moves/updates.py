@@ -17,7 +17,7 @@ _OWNERS = ("before", "value", "desired")
 
 
 def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
-    """Return the digits of "memory" and the tiles, and which tile is "registers", or raise LayoutError."""
+    """Return the digits of "memory" and the tiles, and the name of the "registers" tile, or raise LayoutError."""
     tiles, place_of = op.tiles, place(op.region("place"), op.scope)
     owner = next((name for name in _OWNERS if name in tiles and tiles[name].shape == tiles["place"].shape), None)
     if owner is None:

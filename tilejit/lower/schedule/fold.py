@@ -102,7 +102,7 @@ class FoldOrder:
 
     @staticmethod
     def of(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> FoldOrder:
-        """Return the order, or raise LayoutError if layouts don't match. pairs: each value's destination and source."""
+        """Return the order, or raise LayoutError if layouts don't match. pairs: names of destinations and sources."""
         tiles, weights = reduced_tiles(op, threads, pairs)
         steps = [step for d in tiles.digits if _is_reduced(d, weights) for step in _steps(d, threads)]
         return FoldOrder(tiles, weights, tuple(sorted(steps, key=lambda step: (-step.dim, step.weight))))

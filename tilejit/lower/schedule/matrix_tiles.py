@@ -178,7 +178,7 @@ def _orientation(steps: tuple[int, int, int], memory: Placement) -> tuple[bool, 
         _need_pitch("columns", pair, name, bytes_each)
         if quads != 2 * pair:
             raise LayoutError(
-                f"columns of {name} are {pair} elements apart, and every second one {quads}; needs {2 * pair}"
+                f"columns of {name} are {pair} elements apart, and every second column {quads}; needs {2 * pair}"
             )
         return True, pair
     raise LayoutError(

@@ -66,7 +66,7 @@ class Placement:
     shape: tuple[int, ...]
     #: the buffer's dimension for each extent
     places: tuple[int, ...]
-    #: the steps along each dimension, slowest first; padding slots may add values
+    #: the steps along each dimension, slowest first; their values may include padding
     dims: tuple[tuple[DigitStep, ...], ...]
     #: terms of the start; in tensor memory one lane has a stride of `TMEM_LANE`
     offsets: tuple[Offset, ...]
@@ -209,7 +209,7 @@ def need_slice(placement: Placement) -> None:
                 raise LayoutError(
                     f"dimension {dim} of {placement.buffer.name} is split into parts, {_parts(step.stride)}; "
                     f"{step.extent} elements from {_begin(step.stride)} on aren't whole parts",
-                    hint="take whole parts; a start known only at run time as i * extent, or tj.sym(..., multiple_of=)",
+                    hint="take whole parts; write a run-time start as i * extent, or use tj.sym(..., multiple_of=)",
                 )
 
 

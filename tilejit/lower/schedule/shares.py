@@ -262,7 +262,7 @@ def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ..
 
 
 def _need_projected(tiles: DigitSchedule, weights: tuple[int, ...], to: str, of: str) -> None:
-    """Raise LayoutError unless source and destination are spread over the same threads along kept axes."""
+    """Raise LayoutError if the tiles split a dimension differently, or spread kept axes over different threads."""
     src, dst = tiles[of], tiles[to]
     for digit in tiles.digits:
         if digit.is_folded:

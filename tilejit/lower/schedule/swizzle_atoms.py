@@ -131,7 +131,7 @@ def _swizzle_bits(placement: Placement) -> int:
             f"swizzle {swizzle!r} is for {bits}-bit elements; {dtype} needs base {wanted.base}",
             hint=f'what fits: swizzle="{_mode_of(swizzle)}", or {wanted!r}',
         )
-    raise LayoutError(f"swizzle {swizzle!r} is not one of TMA's and wgmma's; {wanted!r} is", hint=f"use {wanted!r}")
+    raise LayoutError(f"swizzle {swizzle!r} is not supported by TMA and wgmma; {wanted!r} is", hint=f"use {wanted!r}")
 
 
 def _mode_of(swizzle: Swizzle) -> str:

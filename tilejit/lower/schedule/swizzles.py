@@ -18,7 +18,7 @@ from ...remember import remembered
 
 
 def swizzled(address: Expr, swizzle: Swizzle | None) -> Expr:
-    """Apply a swizzle to an address; terms that are multiples of its period are added afterwards."""
+    """Return a swizzled address; terms that are multiples of the swizzle's period are added afterwards."""
     if swizzle is None:
         return address
     far, near = build.apart(address, swizzle.period)

@@ -91,7 +91,7 @@ def _each(slower: Array, faster: Array) -> Array:
 
 
 def words(local: Region, tmem: Region) -> Words:
-    """Return the words to move between regions; raise LayoutError unless threads own the same 32-bit registers."""
+    """Return the words to move between regions; raise LayoutError unless threads hold the same whole registers."""
     packed = _BITS // local.dtype.bits
     size = prod(local.shape)
     held, there = _placed(local), _placed(tmem)
@@ -180,13 +180,13 @@ def _placed(region: Region) -> Placement:
         what = "replicas" if layout.replica else "a swizzle"
         raise LayoutError(
             f"{region.buffer.name} has {what}; each element of tensor memory goes to one register",
-            hint="use a layout without replicas and swizzle",
+            hint="use a layout without replicas or a swizzle",
         )
     axes = ("TLane", "TCol") if region.buffer.space == "tmem" else ("m", *scopes.WARPGROUP.steps)
     strange = [axis.name for axis in layout.axes() if axis.name not in axes]
     if strange:
         raise LayoutError(
-            f"{region.buffer.name} has the axis {strange[0]}; a warpgroup moves {', '.join(axes)}",
+            f"{region.buffer.name} has the axis {strange[0]}; supported axes are {', '.join(axes)}",
             hint="use tj.tmem.datapath(...) for tensor memory, tj.tcgen05.atom_layout(...) for registers",
         )
     placement = place(region, scopes.WARPGROUP.name)

@@ -18,7 +18,7 @@ _ANY = Var("any", int64)
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """A vector width in elements, and the reason that ruled out the widest one ("" if nothing did)."""
+    """A vector width in elements, and the reason why it isn't the widest possible ("" if it is)."""
 
     elements: int
     limit: str
@@ -72,7 +72,7 @@ def _no_run(schedule: DigitSchedule) -> str:
 
 
 def misaligned(placement: Placement, strides: Sequence[Stride], width: int) -> str | None:
-    """Return why some address of `placement` isn't a multiple of `width` elements, or None."""
+    """Return why the addresses of `placement` aren't provably multiples of `width` elements, or None."""
     buffer, swizzle = placement.buffer, placement.swizzle
     bytes_each = buffer.dtype.bytes
     if swizzle is not None and swizzle.chunk < width:

@@ -26,7 +26,7 @@ from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
 class Plan(VectorPlan):
     """In iteration r each thread moves its vector r, counted along its registers.
 
-    condition: the mask as a function of the index, if testing a vector's ends decides it.
+    condition: the mask as a condition on the index; None without a mask, or if the mask is read from registers.
     """
 
     owned: OwnedVectors
