@@ -132,7 +132,7 @@ class PartitionCopy(Partition):
 
 
 def _ordered(schedule: DigitSchedule, lead: str) -> DigitSchedule:
-    """Sort digits by descending stride of `lead`, but only move stride 1 last for run-time strides; keep folded ones."""
+    """Sort digits by descending stride of `lead`; with run-time strides only move stride 1 last, if folded none."""
     if schedule.is_folded:
         return schedule
     if any(isinstance(digit[lead], Scaled) for digit in schedule.digits):

@@ -3,7 +3,7 @@
 accepts: two local tiles of equal dtypes, any layouts, replicas and padding; parts at constant starts.
 emits: the lowest owners store the source, the scope synchronizes, and every owner loads the destination. Store and load
     use the first of ldstmatrix, reg and fallback that accepts them. The memory is dense; its fastest dimension and its
-    swizzle have the least cost. For a reshape it is row-major, stored in the source's shape and loaded in the
+    swizzle are chosen for the least cost. For a reshape it is row-major, stored in the source's shape and loaded in the
     destination's.
 """
 

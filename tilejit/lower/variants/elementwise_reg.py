@@ -2,7 +2,7 @@
 
 accepts: a local destination owned by exactly the threads of the scope; scalars, and local inputs that broadcast to it
     and are in the same threads; any operation of `tilejit.ops.elementwise`.
-emits: one scalar operation per register, unrolled, or one per pair if an instruction takes two and they are adjacent.
+emits: one scalar operation per register, unrolled, or one per adjacent pair if the target has an instruction for pairs.
 source: tilejit/lower/README.md, "Elementwise operations and indices".
 """
 
