@@ -449,6 +449,6 @@ def ends_inside(region: Region, d: int) -> Expr:
     start, count, size = build.cast(region.starts[d], int64), region.counts[d], extent_of(region.buffer, d)
     end = build.add(start, count)
     if facts.is_data(start) and facts.bounds(end)[1] is None:
-        # start + count may overflow; size - count can't
+        # start + count may overflow, but size - count can't
         return build.less_equal(start, build.sub(size, count))
     return build.less_equal(end, size)

@@ -4,7 +4,7 @@ accepts: one side local and owned by exactly the threads of the scope, possibly 
     global; equal dtypes and shapes; layouts with common digits.
 emits: the widest vectors that are contiguous in memory and provably aligned, unrolled except for long loops over a tile
     in local memory. Registers of a vector that aren't adjacent are renamed, which costs no instruction. An index in
-    registers selects the boxes of a gathered region. All owners of a replicated tile load it; the lowest owner stores it.
+    registers selects the boxes of a gathered region. All owners of a replicated tile load it; the lowest stores it.
 source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
 """
 
