@@ -230,7 +230,7 @@ def _without_pair(digits: list[Digit], product: DigitSchedule, form: Mma) -> tup
     if form.acc_pack == 2 and step != 1:
         name = product["acc"].buffer.name
         raise LayoutError(
-            f"a lane's columns 2t and 2t + 1 of {name} are {step} registers apart; must be 1 apart, a 32-bit pair"
+            f"a lane's columns 2t and 2t + 1 of {name} are {step} registers apart; must be 1 apart, in a 32-bit pair"
         )
     return pair, [d for d in digits if d is not pair]
 

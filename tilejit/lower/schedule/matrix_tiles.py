@@ -125,7 +125,7 @@ def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
             continue
         if cuts[0] % first or digit.extent % (cuts[0] // first):
             raise LayoutError(
-                f"{digit.extent} threads {first} apart in {placement.buffer.name} can't be split every {cuts[0]} lanes",
+                f"{digit.extent} threads {first} apart in {placement.buffer.name} don't form groups of {cuts[0]} lanes",
                 hint=_fitting(placement),
             )
         outer, inner = digit.split(cuts[0] // first)

@@ -42,8 +42,7 @@ def need_thread_axes(placement: Placement, scope: str, threads: int) -> None:
     """Raise LayoutError if a tile without thread axes is used by a scope of several threads."""
     if threads > 1 and not placement.threads:
         raise LayoutError(
-            f"{placement.buffer.name} has no thread axes: each thread has a tile of its own; a {scope} has {threads} "
-            "threads",
+            f"{placement.buffer.name} has no thread axes: each thread has its own; a {scope} has {threads} threads",
             hint="call the operation on tj.thread, or give the tile a layout with thread axes",
         )
 
