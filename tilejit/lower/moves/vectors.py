@@ -76,7 +76,7 @@ class OwnedVectors:
     def starts(self, b: Builder) -> Iterator[Mapping[str, RegisterVectors]]:
         """Yield the operands in registers, by name, for each possible start; the caller emits its code per yield."""
         local = [view for view in self.vectors.views if view.buffer.space == "local"]
-        # a vector spans the registers between its own, too
+        # a vector with a stride spans the gaps between its registers, too
         lengths = [1 + (self.width - 1) * self.step_of(view.name) for view in local]
         for firsts in each_start(b, *[view.touched(n) for view, n in zip(local, lengths, strict=True)]):
             yield {

@@ -56,7 +56,7 @@ class Tiles:
         return self.inner.count
 
     def offsets(self) -> list[int]:
-        """Return the register offset of each tile of an instruction from its first tile, in elements."""
+        """Return each tile's register offset from the first tile of an instruction, in elements."""
         offsets = [0]
         for digit in self.inner.digits:
             offsets = [offset + k * _register(digit) for offset in offsets for k in range(digit.extent)]
