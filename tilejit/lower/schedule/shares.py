@@ -42,7 +42,7 @@ Array = np.ndarray
 class Slot:
     """A register that is combined into a result."""
 
-    #: relative to the result's first register
+    #: the register, relative to the result's first register
     register: int
     #: the element's index in each dimension of the source, without the thread's contribution
     at: tuple[int, ...]

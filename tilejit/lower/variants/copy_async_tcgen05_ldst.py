@@ -69,7 +69,7 @@ class Plan(PlanBase):
     slabs: int
     steps: tuple[Issue, ...]
     loads: bool
-    #: elements in 32 bits
+    #: elements per 32-bit word
     packed: int
     #: run-time offsets, in units of 32 bits
     registers: Expr

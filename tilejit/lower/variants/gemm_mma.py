@@ -322,7 +322,7 @@ class _Sums:
                 b.move(register, at)
 
     def _each(self, b: Builder) -> Iterator[tuple[Vector, Vector | None]]:
-        """Yield (scratch register, register of the accumulator), in a loop over all tiles."""
+        """Yield (scratch register, accumulator register or None if it is missing), in a loop over all tiles."""
         if not self.plan.gathers:
             return
         m, n, _ = self.plan.tiles
