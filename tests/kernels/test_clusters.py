@@ -539,7 +539,7 @@ def test_explain_lists_shares_and_the_ctas_that_a_release_reaches() -> None:
     half, full = tj.spec((1024, 1024), tj.float16), tj.spec((1024, 1024), tj.float32)
     explained = kernel(product, 288, (2, 1)).compile(half, half, full, 0, False, 3, 128).explain()
     widths = [row.width for row in explained.rows if row.variant == "tma_load"]
-    assert widths == ["box 128 x 64, 128B", "box 64 x 64, 128B, to 2 CTAs, each of which copies a share"]
+    assert widths == ["box 128 x 64, 128B", "box 64 x 64, 128B, to 2 CTAs, each copying a share"]
     (reached,) = [each for each in explained.inserted if "release" in each.reason]
     assert reached.instruction == "mbarrier.arrive.shared::cluster.b64" and reached.times == 1
     assert reached.reason == "a release reaches ring.empty of all 2 CTAs along axis 0 of the cluster"

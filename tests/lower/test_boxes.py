@@ -130,7 +130,7 @@ APART = S[(2, 8, 64) : (1024, 64, 1)].swizzled(Swizzle(3, 3, 3))
 
 #: what TMA declines: (operands, reason)
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no barrier": ({"barrier": None}, "needs barrier=: a load completes on one"),
+    "no barrier": ({"barrier": None}, "needs barrier=: a load completes on a barrier"),
     "an old target": ({"arch": "sm_80"}, "tma.load needs sm_90 or newer; target is sm_80"),
     "a fill": ({"fill": build.const(1.0, float16)}, "fills with 0; got fill=1.0: load 0 and mask, or copy"),
     "a fill of -0": ({"fill": build.const(-0.0, float16)}, "fills with 0; got fill=-0.0"),
@@ -164,7 +164,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "six dimensions": (
         {"src": tensor((2, 2, 2, 2, 64, 64), [(0, 1)] * 4 + [(0, 64)] * 2),
          "dst": shared((1, 1, 1, 1, 64, 64), "128B")},
-        "A has 6 dimensions; TMA takes 5",
+        "A has 6 dimensions; TMA takes at most 5",
     ),
     "another type's swizzle": (
         {"dst": operand("shared", (64, 64), float16, Swizzle(3, 4, 3)).named("s")},
@@ -188,7 +188,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "short rows": (
         {"dst": shared((8, 4), "rows"), "src": tensor((512, 512), [(0, 8), (0, 4)])},
-        "rows of 8 bytes; TMA needs a multiple of 16",
+        "rows have 8 bytes; TMA needs a multiple of 16",
     ),
     "gaps": (
         {"dst": operand("shared", (16, 64), float16, APART).named("s"),
@@ -236,7 +236,7 @@ def test_a_view_of_another_shape_is_declined() -> None:
     zero = build.const(0, PLACE.buffer.index_dtype)
     with pytest.raises(DispatchError) as refused:
         asked(TILE, Region(view, (zero, zero), (64, 64)), variant="tma_load")
-    assert "the dimensions of the view V are no permutation of those of A" in refused.value.declines["tma_load"][0]
+    assert "the dimensions of the view V aren't a permutation of those of A" in refused.value.declines["tma_load"][0]
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_a_dimension_that_a_view_adds_has_no_coordinate(start: int | Var, is_tak
         return
     with pytest.raises(DispatchError) as refused:
         asked(TILE, region, variant="tma_load")
-    assert "the dimensions of the view V are no permutation of those of A" in refused.value.declines["tma_load"][0]
+    assert "the dimensions of the view V aren't a permutation of those of A" in refused.value.declines["tma_load"][0]
 
 
 #: what `bulk` declines: (operands, reason)

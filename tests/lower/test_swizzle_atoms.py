@@ -124,7 +124,7 @@ REFUSED = {
     ),
     "another shift": (
         shared((64, 64), TileLayout.row_major((64, 64), Swizzle(3, 3, 4))),
-        "swizzle Swizzle(3, 3, 4) is not one of TMA's and wgmma's; Swizzle(3, 3, 3) is",
+        "swizzle Swizzle(3, 3, 4) is not supported by TMA and wgmma; Swizzle(3, 3, 3) is",
     ),
     "half an atom's rows": (
         tile((64, 64), "128B", [(4, 8), (0, 64)]),

@@ -240,7 +240,7 @@ def test_a_run_time_register_is_one_copy_for_each_start() -> None:
 D8 = datapath("D", 128, 8)
 REFUSED: list[tuple[str, DType, TileLayout, TileLayout, str]] = [
     ("replicas", float32, S[(128, 8) : (1 @ tid_in_wg, 1)] + R[(2,) : (8,)], D8, "src has replicas"),
-    ("cta axis", float32, S[(128, 8) : (1 @ tx, 1)], D8, "src has the axis tx; a warpgroup moves m, laneid"),
+    ("cta axis", float32, S[(128, 8) : (1 @ tx, 1)], D8, "src has the axis tx; supported axes are m, laneid"),
     ("32 threads", float32, S[(4, 32, 8) : (8, 1 @ laneid, 1)], D8, "32 threads own the region of src"),
     ("wide", float64, S[(128, 8) : (1 @ tid_in_wg, 1)], D8, "needs elements of 8, 16 or 32 bits; float64 has 64"),
     ("gaps", float16, S[(128, 8) : (1 @ tid_in_wg, 2)], D8, "the 2 elements of a 32-bit register of src aren't"),

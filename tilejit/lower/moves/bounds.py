@@ -15,11 +15,7 @@ from ..schedule.placement import extent_of
 
 @contextmanager
 def each_inside(b: Builder, region: Region, dim: int) -> Iterator[Callable[[Expr, Expr], None]]:
-    """Assert on exit that the indices passed to the yielded function are inside dimension `dim` of the region's buffer.
-
-    The function takes an index and the condition under which it is checked. A single assertion for all indices is
-    cheaper than one for each.
-    """
+    """Yield a function that checks an index of dimension `dim` if a condition holds; assert once for all, on exit."""
     extent = extent_of(region.buffer, dim)
     is_wrong, wrong = Var(b.name("is_wrong"), bool_), Var(b.name("wrong"), int64)
     b.append(Declare(is_wrong, build.const(False, bool_), b.span))

@@ -7,8 +7,8 @@ then the rows of the tile, fastest first, then the dimensions in which the regio
 
     map dims (1, 0), box (64, 64)     box 0 at (c, r), 1 at (c + 64, r), ...     to byte 0, 8192, ... of the tile
 
-In a multicast copy each CTA of the multicast axis loads an equal share and writes it to the same offset in all of
-them: an equal number of column blocks, or else of rows of the outermost dimension that divides.
+In a multicast copy each CTA of the multicast axis loads an equal share and writes it to the same offset in all CTAs
+of the axis. The shares are equal numbers of column blocks, or else of rows along the outermost divisible dimension.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class BoxCopy(Plan):
     dims: tuple[int, ...]
     tile: Atoms
     map: TensorMapSpec
-    #: the boxes that one CTA copies
+    #: the boxes that the CTA copies; in a multicast copy, the boxes of the axis's first CTA
     issues: tuple[_Issue, ...]
     #: True if the tensor is the source
     loads: bool
@@ -106,7 +106,7 @@ class BoxCopy(Plan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, number of times that the leader executes it)."""
+        """The mnemonic, and the number of times that the leader executes it."""
         return ((self.row.mnemonic, len(self.issues)),)
 
     @property
@@ -120,7 +120,7 @@ class BoxCopy(Plan):
             outermost -= 1
         box = " x ".join(str(n) for n in reversed(self.map.box[:outermost]))
         swizzle = "" if self.map.swizzle == "none" else f", {self.map.swizzle}"
-        shares = "" if self.shares is None else f", to {self.shares.ctas} CTAs, each of which copies a share"
+        shares = "" if self.shares is None else f", to {self.shares.ctas} CTAs, each copying a share"
         return Facts(f"box {box}{swizzle}{shares}", len(self.issues), 8 * self.map.box[0] * self.map.dtype.bytes)
 
     def emit(self, op: TileOp, b: Builder) -> None:
@@ -164,10 +164,9 @@ class BoxCopy(Plan):
         return build.add(self.tile.start, build.mul(self.shares.rank, self.shares.step.shared))
 
     def _rows(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield for each box its issue, the coordinates of its elements, and their addresses in shared memory.
+        """Yield for each box the number of its issue, and the coordinates and shared addresses of its elements.
 
-        Coordinates are innermost first. Run-time starts are as close to 0 as possible. CTAs that share a copy are
-        assumed to issue their boxes at the same time.
+        Coordinates are innermost first; run-time starts are as close to 0 as possible.
         source: PTX ISA, "Tensors": a box lies in shared memory without gaps, apart from swizzling.
         """
         box, dtype = self.map.box, self.map.dtype
@@ -182,7 +181,7 @@ class BoxCopy(Plan):
             yield number % len(self.issues), coordinates, swizzle.apply(base + issue.shared + linear)
 
     def moves(self) -> Moves:
-        """Return the moves of the instructions: chunks of 16 bytes, all by thread 0."""
+        """Return the moves as chunks of 16 bytes, all by thread 0."""
         strides = self._strides()
         chunk = _CHUNK_BYTES // self.map.dtype.bytes
         issue, tensor, shared = [], [], []
@@ -228,10 +227,7 @@ def barrier_of(op: TileOp) -> Vector:
 
 @remembered_pair
 def _coordinate(start: Expr, more: int) -> Expr:
-    """Return a coordinate clamped to int32; beyond int32 it is outside every tensor, and remains outside.
-
-    Cached, because most boxes of a copy differ in one coordinate only.
-    """
+    """Return `start` + `more`, clamped to int32; a clamped coordinate is outside every tensor, as before."""
     at = build.add(start, build.const(more, int64))
     if not facts.fits(facts.bounds(at), int32):
         low, high = facts.full_range(int32)[0], TensorMapSpec.EXTENT_END
@@ -242,16 +238,15 @@ def _coordinate(start: Expr, more: int) -> Expr:
 def box_copy(
     tensor: Region, tile: Region, context: DispatchContext, *, loads: bool, along: int | None = None
 ) -> BoxCopy:
-    """Plan a TMA copy between a region of a tensor and one of shared memory.
+    """Plan a TMA copy between a tensor and shared memory, or raise LayoutError if TMA can't copy these regions.
 
     along: the multicast axis of the cluster; None if each CTA copies for itself.
-    raises: LayoutError if TMA can't copy these regions.
     """
     if tensor.gathered is not None:
         raise LayoutError(f"{tensor.buffer.name} is gathered by an index; TMA copies boxes")
     placement, atoms = place(tensor, "cta"), atoms_of(tile)
     if placement.shape != atoms.placement.shape:
-        raise LayoutError(f"needs equal shapes but for extents of 1; got {tensor.shape} and {tile.shape}")
+        raise LayoutError(f"shapes must be equal except for extents of 1; got {tensor.shape} and {tile.shape}")
     root = tensor.buffer.root
     major = placement.places[atoms.major]
     axes = _axes(tensor)
@@ -266,16 +261,16 @@ def box_copy(
     named = tuple([axis for d in dims if (axis := axes[d]) is not None])
     ranks = TensorMapSpec.RANKS
     if len(named) > ranks[-1]:
-        raise LayoutError(f"{root.name} has {len(named)} dimensions; TMA takes {ranks[-1]}")
+        raise LayoutError(f"{root.name} has {len(named)} dimensions; TMA takes at most {ranks[-1]}")
     box += (1,) * (ranks[0] - len(box))
-    assert prod(box) * tensor.dtype.bytes <= TensorMapSpec.MOST_BOX_BYTES, "shared memory is smaller"
+    assert prod(box) * tensor.dtype.bytes <= TensorMapSpec.MOST_BOX_BYTES, "a box must fit in shared memory"
     spec = TensorMapSpec(root.name, tensor.dtype, named, box, atoms.mode)
     shares = None if context.cluster is None or along is None else _Shares(context.cluster, along, step)
     return BoxCopy(tensor, dims, atoms, spec, issues, loads, context.threads, shares)
 
 
 def _axes(tensor: Region) -> list[int | None]:
-    """Map dimensions of a region to those of the kernel argument, None for added ones, or raise LayoutError."""
+    """Return for each dimension of a region the kernel argument's, None for an added one, or raise LayoutError."""
     buffer, root = tensor.buffer, tensor.buffer.root
     strides, of_root = global_strides(buffer), global_strides(root)
     axes: list[int | None] = []
@@ -290,13 +285,13 @@ def _axes(tensor: Region) -> list[int | None]:
         if len(axes) == len(buffer.shape) and not left:
             return axes
     raise LayoutError(
-        f"the dimensions of the view {buffer.name} are no permutation of those of {root.name}, which TMA iterates over",
+        f"the dimensions of the view {buffer.name} aren't a permutation of those of {root.name}, "
+        "which TMA iterates over",
         hint="take a region of the argument itself, or of a .permute of it",
     )
 
 
 def _need_strides(tensor: Region, major: int) -> None:
-    """Raise LayoutError unless the innermost dimension is contiguous and a tensor map can hold the other strides."""
     buffer, unit = tensor.buffer, TensorMapSpec.UNIT_BYTES
     strides = global_strides(buffer)
     assert strides is not None
@@ -345,10 +340,9 @@ def _need_start(tensor: Region, major: int) -> None:
 
 
 def _need_inside(tensor: Region) -> None:
-    """Raise LayoutError if a store starts before the tensor; TMA traps there.
+    """Raise LayoutError if a store is known to start before the tensor; TMA traps there.
 
-    The simulator detects this for starts known only at run time. Loads may start before the tensor, and both loads and
-    stores may pass its end.
+    The simulator detects this for starts known only at run time. Loads may start before the tensor.
     source: measured on an H100 (CUDA_ERROR_ILLEGAL_INSTRUCTION)
     """
     for d, start in enumerate(tensor.starts):
@@ -377,12 +371,12 @@ def _need_whole_chunks(tensor: Region, major: int) -> None:
 
 
 def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_Issue, ...], _Issue]:
-    """Return a box's extents, the first CTA's boxes, and the step to the next CTA's. ones: trailing extents of 1."""
+    """Return (box extents, first CTA's boxes, step to the next CTA's boxes). ones: number of trailing extents of 1."""
     _need_aligned(atoms)
     width, parts = _columns(atoms)
     extents = [atoms.placement.shape[d] for d in reversed(atoms.row_dims)]
     whole, unit = tuple(extents), _unit(atoms)
-    # elements between neighbours in each dimension of the rows
+    # elements between neighbours along each dimension of rows
     inner = [atoms.row_elements * prod(extents[:d]) for d in range(len(extents))]
     step = _Issue((0,) * (1 + len(extents)), 0)
     if ctas > 1 and parts % ctas == 0:
@@ -412,7 +406,7 @@ def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_
 
 
 def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas: int) -> int:
-    """Return the outermost row dimension that the CTAs can share, or raise LayoutError. inner: strides of the rows."""
+    """Return the outermost row dimension that the CTAs can share, or raise LayoutError. inner: strides of rows."""
     for d in reversed(range(len(extents))):
         if extents[d] % ctas == 0 and extents[d] // ctas * inner[d] % _unit(atoms) == 0:
             return d
@@ -431,7 +425,6 @@ def _unit(atoms: Atoms) -> int:
 
 
 def _need_aligned(atoms: Atoms) -> None:
-    """Raise LayoutError unless rows are contiguous and boxes start at aligned addresses."""
     placement, size = atoms.placement, atoms.element_bits // 8
     name = placement.buffer.name
     if not atoms.is_dense:
@@ -452,7 +445,7 @@ def _need_aligned(atoms: Atoms) -> None:
 
 
 def _columns(atoms: Atoms) -> tuple[int, int]:
-    """Return the columns of a box and the number of boxes along the columns."""
+    """Return the columns of a box and the number of boxes along the columns, or raise LayoutError."""
     e, most = atoms.row_elements, TensorMapSpec.MOST_BOX
     if atoms.bits and atoms.columns % e:
         raise LayoutError(
@@ -460,7 +453,7 @@ def _columns(atoms: Atoms) -> tuple[int, int]:
             hint="take whole rows of the swizzle",
         )
     if atoms.row_bytes % TensorMapSpec.UNIT_BYTES:
-        raise LayoutError(f"rows of {atoms.row_bytes} bytes; TMA needs a multiple of {TensorMapSpec.UNIT_BYTES}")
+        raise LayoutError(f"rows have {atoms.row_bytes} bytes; TMA needs a multiple of {TensorMapSpec.UNIT_BYTES}")
     if e <= most:
         return e, atoms.blocks
     count = _equal_parts(e, 1, _unit(atoms)) if atoms.rows == 1 and atoms.blocks == 1 else None
@@ -472,7 +465,7 @@ def _columns(atoms: Atoms) -> tuple[int, int]:
 
 
 def _parts(extent: int, inner: int, unit: int) -> int:
-    """Return the number of boxes into which a row dimension is split. inner: elements between its neighbours."""
+    """Return the number of boxes along a row dimension, or raise LayoutError. inner: elements between neighbours."""
     count = _equal_parts(extent, inner, unit)
     if count is None:
         raise LayoutError(
@@ -483,7 +476,7 @@ def _parts(extent: int, inner: int, unit: int) -> int:
 
 
 def _equal_parts(extent: int, inner: int, unit: int) -> int | None:
-    """Return the fewest equal parts that fit a box and start at multiples of `unit` elements; None if none do."""
+    """Return the least number of equal parts that fit in a box and start at multiples of `unit` elements, or None."""
     if extent <= TensorMapSpec.MOST_BOX:
         return 1
     counts: Sequence[int] = [n for n in range(2, extent + 1) if extent % n == 0]

@@ -40,11 +40,10 @@ class Combining:
         return (value, build.const(index, int32)) if self.reduction.picks else (value,)
 
     def moved(self, partial: Partial, by: Expr) -> Partial:
-        """Return a partial result with its index advanced by `by`."""
         return (partial[0], build.add(partial[1], by)) if self.reduction.picks else partial
 
     def combined(self, b: Builder, low: Partial, high: Partial, *, in_order: bool) -> Partial:
-        """Combine two partial results. in_order: every element of `low` precedes those of `high`."""
+        """Combine two partial results. in_order: all elements of `low` precede all elements of `high`."""
         if not self.reduction.picks:
             return (build.op(self.reduction.combines, low[0], high[0]),)
         takes = b.let("takes", self._takes_high(low, high, in_order=in_order))
@@ -54,10 +53,9 @@ class Combining:
         )
 
     def tree(self, b: Builder, partials: Sequence[Partial], *, in_order: bool, counts: Sequence[Expr] = ()) -> Partial:
-        """Combine all partial results in a balanced tree of neighbours: five values become ((0, 1), (2, 3)), 4.
+        """Combine all partial results in a balanced tree of neighbours: five values become (((0, 1), (2, 3)), 4).
 
-        in_order: as for `combined`.
-        counts: for each partial result the condition under which it isn't padding. Those that share a condition are
+        counts: for each partial result the condition that it isn't padding. Neighbours with the same condition are
         combined before it is tested.
         """
         level = list(zip(partials, counts or [TRUE] * len(partials), strict=True))
@@ -74,12 +72,11 @@ class Combining:
         return self.combined(b, self._counted(*low), self._counted(*high), in_order=in_order), TRUE
 
     def _counted(self, partial: Partial, counts: Expr) -> Partial:
-        """Replace the value by the identity where the partial result doesn't count; its index is irrelevant then."""
+        """Replace the value by the identity unless `counts` holds; the index of an identity is irrelevant."""
         identity = build.const(self.reduction.identity(self.dtype), self.dtype)
         return (build.where(counts, partial[0], identity), *partial[1:])
 
     def named(self, b: Builder, partial: Partial) -> Partial:
-        """Bind the values of a partial result to names."""
         return tuple(b.let(stem, value) for stem, value in zip((self.reduction.name, "index"), partial, strict=False))
 
     def result(self, partial: Partial, dtype: DType) -> Expr:
@@ -88,14 +85,14 @@ class Combining:
         return build.cast(partial[-1], dtype)
 
     def _takes_high(self, low: Partial, high: Partial, *, in_order: bool) -> Expr:
-        """True if the second candidate wins: it is better, or as good and has the lower index."""
+        """Return whether `high` wins: it is better, or equally good and has the lower index."""
         better, no_worse = self._beats(low[0], high[0])
         if in_order:
             return better
         return build.where(build.less(high[1], low[1]), no_worse, better)
 
     def _beats(self, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-        """Return whether y is better than x and whether it is at least as good; NaN beats every number."""
+        """Return (y is better than x, y is at least as good as x); NaN beats every number."""
         is_greatest = self.reduction.combines == "maximum"
         above, reaches = (build.greater, build.greater_equal) if is_greatest else (build.less, build.less_equal)
         if not self.dtype.is_float:
@@ -103,4 +100,3 @@ class Combining:
         # comparisons with NaN are false
         better = build.logical_and(build.equal(x, x), build.logical_not(reaches(x, y)))
         return better, build.logical_or(build.not_equal(y, y), reaches(y, x))
-

@@ -17,7 +17,7 @@ from ..schedule.owners import need_own_registers, need_thread_axes
 from ..schedule.placement import owned
 from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, from_to
 
-#: size of the cache of `Holding`s; one of 64 x 64 elements takes 64 KiB
+#: size of the cache; a `Holding` of 64 x 64 elements takes 64 KiB
 _REMEMBERED = 64
 
 
@@ -40,10 +40,10 @@ EXCHANGE_CONDITIONS = (*CONVERSION_CONDITIONS, Condition("several threads", _sev
 
 
 def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> Holding:
-    """Return which threads of a scope hold the elements of a region with constant starts.
+    """Return the threads and registers that hold the elements of a region, whose starts must be constants.
 
-    padded: include padding; the region must then be the whole buffer.
-    raises: LayoutError if the scope's threads can't own the tile, or a thread holds a value twice.
+    padded: include padding; `region` must then be the whole buffer.
+    raises: LayoutError if the threads can't own the tile or hold a value twice, or dimensions are laid out as one.
     """
     buffer = region.buffer
     tile = owned(buffer, scope)
@@ -61,19 +61,14 @@ def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> H
 
 
 @lru_cache(_REMEMBERED)
-def _holding(
-    layout: TileLayout, slots: tuple[int, ...], box: tuple[tuple[int, int], ...], scope: str
-) -> Holding:
+def _holding(layout: TileLayout, slots: tuple[int, ...], box: tuple[tuple[int, int], ...], scope: str) -> Holding:
     return Holding.of(layout.canonical(fuse=False), slots, box, SCOPES[scope].steps)
 
 
 def partial_write_fault(
     region: Region, part: Holding, registers: Collection[int], scope: str, threads: int
 ) -> str | None:
-    """Return why the threads of a scope can't all write `registers` of a region, or None.
-
-    In some threads these registers may hold elements of the tile that are outside the region.
-    """
+    """Return why all threads can't write `registers`, which may hold elements outside the region, or None."""
     if region.extents == region.buffer.shape:
         return None
     start = Const(0, int32)

@@ -21,7 +21,7 @@ from .combining import Combining, Partial
 _WORD_BITS = 32
 
 #: cost of a shuffle; a selection costs 1
-#: source: CUDA C++ Programming Guide, "Arithmetic Instructions": 32 shuffles a cycle, 64 selections
+#: source: CUDA C++ Programming Guide, "Arithmetic Instructions": 32 shuffles per cycle, 64 selections
 _SHUFFLE_COST = 2
 
 
@@ -49,10 +49,9 @@ def by_vote(b: Builder, combining: Combining, row: Row, threads: int, partials: 
 class Shuffles:
     """A butterfly of shuffles that combines several results; distances between lanes are powers of two.
 
-    At each of the first `halvings` distances, two lanes split the results between them: each sends the half that the
-    other keeps, so the number of shuffles halves each time. Afterwards the results are gathered in reverse order. Each
-    lane needs selections to choose which half it sends. The pairs that are combined, and therefore the bits of the
-    results, don't depend on `halvings`.
+    At each of the first `halvings` distances, two lanes split the results: each sends the half that the other keeps.
+    That takes selections, and halves the number of shuffles. Afterwards the results are gathered in reverse order. The
+    pairs that are combined, and therefore the bits of the results, don't depend on `halvings`.
 
         8 results, 32 lanes   no halving        5 · 8 = 40 shuffles
                               three halvings    4 + 2 + 1 + 1 + 1 + 1 + 2 + 4 = 16, and 28 selections
@@ -63,7 +62,7 @@ class Shuffles:
 
     @property
     def halvings(self) -> int:
-        """The number of halvings: as many as possible, or none if that costs less."""
+        """The number of halvings: as many as possible, or 0 if that costs less."""
         most = min(len(self.distances), (self.results & -self.results).bit_length() - 1)
         return most if self._cost(most) < self._cost(0) else 0
 
@@ -77,7 +76,7 @@ class Shuffles:
 
     @property
     def count(self) -> int:
-        """Shuffles per thread, of one word each."""
+        """The number of shuffles per thread, for partial results of one word."""
         return self._count(self.halvings)
 
     @property
@@ -87,7 +86,7 @@ class Shuffles:
         return self.results - left + (len(self.distances) - self.halvings) * left
 
     def emit(self, b: Builder, combining: Combining, partials: Sequence[Partial], thread: Expr) -> list[Partial]:
-        """Combine each partial result over the lanes; all of them get the same bits."""
+        """Combine each partial result over the lanes; all lanes get the same bits."""
         lanes = LaneReduction.of(b, combining.types, len(partials))
         halved, single = self.distances[: self.halvings], self.distances[self.halvings :]
         uppers = [b.let("upper", build.not_equal(build.bitwise_and(thread, distance), 0)) for distance in halved]
@@ -125,7 +124,7 @@ class LaneReduction:
         return LaneReduction(b, tuple(Column.of(b, dtype, count) for dtype in dtypes))
 
     def values(self, partials: Sequence[Partial], distance: int) -> list[Partial]:
-        """Return these partial results of the lane at a distance."""
+        """Return the partial results that the lane `distance` away has in place of `partials`."""
         others = [
             column.from_lane(self.b, [partial[k] for partial in partials], distance)
             for k, column in enumerate(self.columns)
@@ -179,23 +178,22 @@ def _words(b: Builder, buffer: Buffer) -> Buffer:
 class SharedPartials:
     """The threads that combine partial results through shared memory."""
 
-    #: the scope whose barrier orders writes and reads
     scope: str
     threads: int
-    #: number of thread groups that have separate results, and the thread's group
+    #: number of thread groups with separate results, and the index of the calling thread's group
     groups: int
     group: Expr
-    #: partial results per result, and the index of the thread's own
+    #: number of partial results per result, and the index of the calling thread's partial result
     members: int
     member: Expr
-    #: True if the thread writes its partial result
+    #: True if the calling thread writes its partial result
     is_leader: Expr
-    #: the thread's lane if all lanes of a warp share results, so that each can read a different partial; else None
+    #: the calling thread's lane if all lanes of a warp share results and so can read different partials; else None
     lane: Expr | None
 
     @property
     def by_lanes(self) -> Shuffles | None:
-        """The shuffles that combine partials of which each lane reads one; None if every thread reads all."""
+        """The shuffles that combine a result's partials if each lane reads one; None if threads read all partials."""
         is_binary = self.members & (self.members - 1) == 0
         if self.lane is None or not is_binary or not _MOST_READ < self.members <= LANES:
             return None
@@ -214,7 +212,7 @@ def exchanged(b: Builder, combining: Combining, shared: SharedPartials, partials
 def gathered(
     b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool
 ) -> list[list[Partial]]:
-    """Write the partials and return those of all members for each result. is_idle: the memory is known to be unused."""
+    """Write the partials and return all members' partials per result. is_idle: the memory is known to be unused."""
     results = _written(b, dtypes, shared, partials, is_idle=is_idle)
     return [_every(b, shared, places) for places in results]
 
@@ -222,10 +220,7 @@ def gathered(
 def _written(
     b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool = False
 ) -> list[list[tuple[Buffer, Expr]]]:
-    """Write the partial results to shared memory, synchronize, and return the start of each result's partials.
-
-    The partials of a result are contiguous, and the k-th results of all groups follow each other.
-    """
+    """Write the partial results to shared memory, synchronize, and return the start of each result's partials."""
     width = shared.members
     layout = TileLayout.row_major((len(partials) * shared.groups * width,))
     buffers = [
@@ -248,10 +243,8 @@ def _every(b: Builder, shared: SharedPartials, places: Sequence[tuple[Buffer, Ex
     return list(zip(*columns, strict=True))
 
 
-def _result(
-    b: Builder, combining: Combining, shared: SharedPartials, places: Sequence[tuple[Buffer, Expr]]
-) -> Partial:
-    """Read the partials of one result and combine them. places: their start, for each value of a partial result."""
+def _result(b: Builder, combining: Combining, shared: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> Partial:
+    """Read and combine the partials of a result. places: start of the partials, per value of a partial result."""
     if shared.by_lanes is not None and shared.lane is not None:
         mine = build.mod(shared.lane, shared.members)
         one = tuple([b.let("partial", Load(Vector(buffer, build.add(first, mine)))) for buffer, first in places])

@@ -1,4 +1,4 @@
-"""Choose the order and the swizzle of shared memory for a tile that is stored to it and loaded from it."""
+"""Choice of dimension order and swizzle for a tile that is stored to shared memory and loaded from it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RoundCosts:
     """The shared memory cost of one side of a copy, estimated from the first warps and iterations."""
 
     accesses: SharedAccesses
-    #: elements that a swizzle must keep contiguous: those of an access or of a word
+    #: elements that a swizzle must keep contiguous: an access or a word, whichever is larger
     chunk: int
     rounds: int
     #: iterations and warps that `accesses` covers
@@ -45,8 +45,7 @@ class RoundCosts:
     ) -> RoundCosts:
         """Count the accesses of a copy.
 
-        is_active, place: for a thread and an iteration, whether it accesses memory, and the address in elements.
-        width: elements per access. bytes_each: bytes per element.
+        is_active, place: map a thread and an iteration to whether there is an access, and to its address in elements.
         """
         work = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
         rows = work.holding(is_active(*work.variables))
@@ -78,7 +77,7 @@ class ExchangeMemory:
 
 
 def cheapest(ways: Iterable[tuple[TileLayout, Sequence[RoundCosts]]]) -> ExchangeMemory:
-    """Return the cheapest of some dense layouts, swizzled; ties go to the first one and the fewest bits."""
+    """Return the cheapest layout of `ways`, swizzled; ties go to the first layout and the fewest swizzle bits."""
     best: ExchangeMemory | None = None
     for layout, sides in ways:
         least = sum(side.least for side in sides) + 2 * BARRIER
@@ -103,7 +102,7 @@ def dense(shape: tuple[int, ...], fastest: int) -> TileLayout:
 
 
 def _swizzles(chunk: int, size: int) -> Iterator[Swizzle]:
-    """Yield the swizzles of at most `size` elements that keep `chunk` elements contiguous, fewest bits first."""
+    """Yield the swizzles with a period of at most `size` that keep `chunk` elements contiguous, fewest bits first."""
     for bits in range(1, 6):
         for shift in range(bits, 8):
             swizzle = Swizzle(bits, chunk.bit_length() - 1, shift)

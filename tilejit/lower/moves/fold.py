@@ -1,4 +1,4 @@
-"""Plans of reductions by a user's function; `schedule/fold.py` defines the order in which values are combined."""
+"""Plans of reductions by a user's function; `schedule/fold.py` defines the order of combining."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ Partials = list[Partial]
 
 @dataclass(frozen=True, slots=True)
 class Folding(PlanBase):
-    """The plan of a reduction in order."""
+    """The plan of a reduction by a user's function."""
 
     scope: str
-    #: threads of the scope and of the CTA
     threads: int
     cta_threads: int
     #: names of the destination and the source of each value
@@ -49,7 +48,7 @@ class Folding(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation and types if LLVM chooses the instruction; number per thread)."""
+        """Mnemonics, or operation and types if LLVM selects the instruction, with the number per thread."""
         counted = _Counting()
         self.order.applied(dict.fromkeys(self.order.slots, None), counted, _THREAD)
         results, words = self.order.results.count, sum(_carried(dtype).bits // 32 for dtype in self.combine.takes)
@@ -64,7 +63,6 @@ class Folding(PlanBase):
         return Facts("-", self.order.results.count)
 
     def moves(self) -> Folds:
-        """Trace the order in which slots are combined."""
         order, slots = self.order, self.order.slots
         threads = np.arange(self.threads)
         every = {slot: (threads * len(slots) + k)[:, None] for k, slot in enumerate(slots)}
@@ -79,7 +77,7 @@ class Folding(PlanBase):
         return np.array(self.order.each_result(operand)) + int(evaluate(self.order.tiles[operand].start, {}))
 
     def schedule(self) -> Array:
-        """Return one row per result: (its register, the source registers that it combines ...), of the first value."""
+        """Return one row per result of the first destination: (its register, the source registers it combines ...)."""
         moves = self.moves()
         return np.column_stack([moves.dst[0], moves.src[0]])
 
@@ -108,7 +106,7 @@ class Folding(PlanBase):
 
 
 def plan_fold(op: TileOp, context: DispatchContext) -> Folding:
-    """Plan a reduction in order, or raise LayoutError if the layouts of the tiles don't match."""
+    """Plan a reduction by a user's function, or raise LayoutError if the layouts of the tiles don't match."""
     combine, threads = op.attr(COMBINE.name), context.count(op.scope)
     assert isinstance(combine, Combine), f"{op.name} has no function"
     pairs = tuple((to, of) for to, of in PAIRS if to in op.tiles)
@@ -116,7 +114,7 @@ def plan_fold(op: TileOp, context: DispatchContext) -> Folding:
 
 
 def _carried(dtype: DType) -> DType:
-    """Return the type in which a value is exchanged: one of whole words that represents it exactly."""
+    """Return the type in which values are exchanged: whole words that represent `dtype` exactly."""
     if dtype.bits >= 32:
         return dtype
     return float32 if dtype.is_float else int32
@@ -128,14 +126,11 @@ def _as(dtypes: Sequence[DType], partials: Sequence[Partial], change: Callable[[
 
 @dataclass(slots=True)
 class _Emitting(FoldSteps[Partials]):
-    """Emits the statements of each step."""
-
     b: Builder
     plan: Folding
     thread: Expr
     #: the registers for shuffles, allocated at the first use
     lanes: LaneReduction | None = None
-    #: True once a barrier of this operation has been emitted
     has_synchronized: bool = False
     conditions: dict[Expr, Expr] = field(default_factory=dict)
 
@@ -154,7 +149,7 @@ class _Emitting(FoldSteps[Partials]):
         own = [partial for value in values for partial in value]
         dtypes = self.plan.combine.takes
         if self.lanes is None:
-            # later steps have fewer values
+            # these registers suffice for later steps, which have fewer values
             self.lanes = LaneReduction.of(self.b, tuple(map(_carried, dtypes)), len(own))
         other = self._back(self.lanes.values(_as(dtypes, own, _carried), distance))
         upper = self.b.let("upper", build.not_equal(build.bitwise_and(self.thread, distance), 0))
@@ -177,7 +172,7 @@ class _Emitting(FoldSteps[Partials]):
         carried = tuple(map(_carried, dtypes))
         every = gathered(self.b, carried, shared, _as(dtypes, own, _carried), is_idle=self.has_synchronized)
         self.has_synchronized = True
-        # indexed by [result][member], the results of all values concatenated
+        # `every` is indexed by [result][member]; it concatenates the results of all values
         by_member = [self._back([partials[k] for partials in every]) for k in range(gathering.members)]
         parted = [self._parted(partials, values) for partials in by_member]
         return [[member[k] for member in parted] for k in range(len(values))]
@@ -192,8 +187,6 @@ class _Emitting(FoldSteps[Partials]):
 
 @dataclass(slots=True)
 class _Counting(FoldSteps[None]):
-    """Counts the operations of a thread per result."""
-
     combined_values: int = 0
     shuffled: int = 0
     gatherings: int = 0
@@ -212,7 +205,7 @@ class _Counting(FoldSteps[None]):
 
 @dataclass(slots=True)
 class _Tracing(FoldSteps[Array]):
-    """Traces which slots a value combines, in order: arrays of shape (threads, length), -1 where a slot is skipped."""
+    """Traces the order of combined slots: arrays of shape (threads, slots), -1 for a skipped slot."""
 
     threads: Array
     here: dict[str, Array | int] = field(init=False)

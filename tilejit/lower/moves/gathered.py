@@ -25,7 +25,7 @@ from .bounds import each_inside
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The index of a gathered region: one `scalar`, or None if registers hold several numbers."""
+    """The index of a gathered region; `scalar` is None if the index is a tile in registers."""
 
     region: Region
     scalar: Expr | None
@@ -36,7 +36,7 @@ class Index:
         return None if gathered is None else Index(gathered, None if isinstance(index, Region) else index)
 
     def number(self, b: Builder, register: Vector | None) -> Expr:
-        """Return the number that selects the box of a vector. register: the register that holds it, unless scalar."""
+        """Return the number that selects a vector's box. register: holds the number if the index is a tile."""
         value = self.scalar
         if value is None:
             assert register is not None, "an index that is a tile is an operand of the schedule"
@@ -44,12 +44,12 @@ class Index:
         return b.let("index", build.cast(value, int64))
 
     def distance(self, number: Expr) -> Expr:
-        """Return the distance in elements of a number's box from box 0, before swizzling."""
+        """Return the distance of box `number` from box 0, in elements before swizzling."""
         terms = [(offset.stride, offset.index) for offset in gathered_offsets(self.region, number)]
         return total_along(terms, self.region.buffer.index_dtype)
 
     def checks(self, b: Builder) -> AbstractContextManager[Callable[[Expr, Expr], None]]:
-        """Assert on exit that the examined numbers are in bounds; see `each_inside`."""
+        """Return a context that asserts on exit that examined numbers are in bounds; see `each_inside`."""
         gathered = self.region.gathered
-        assert gathered is not None, "only numbers of a gathered region are checked"
+        assert gathered is not None, "the region isn't gathered"
         return each_inside(b, self.region, gathered.dim)

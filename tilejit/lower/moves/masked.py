@@ -18,24 +18,24 @@ from ..schedule.views import View
 from ..schedule.windows import Edges, Mask
 from .masks import VectorMask
 
-#: the vectors that one pass moves: all; those that move in one access; those that move element by element
+#: the vectors that a pass moves: all, only vectors that move in one access, or only the other vectors
 Selection = Literal["each", "whole", "cut"]
 
 
 @lean(frozen=True, slots=True)
 class MaskedVector:
-    """Elements [start, start + width) of a vector in memory; only those inside the tensor are accessed."""
+    """Elements [start, start + width) of a vector in memory, except elements outside the tensor or the mask."""
 
     #: the operand over the digits that count vectors
     view: View
     mask: Mask
     #: swizzled address of the vector's first element
     address: Expr
-    #: computes the digits' values, which coordinates need
+    #: returns the digits' values, from which coordinates are computed
     values: Callable[[], Sequence[Expr]]
     start: int
     width: int
-    #: the elements that the operation's mask accesses; None for all
+    #: the elements that the operation's mask includes; None for all
     allowed: VectorMask | None = None
     #: memory order of stores, one of `ORDERS["move"]`
     order: str = ""
@@ -60,33 +60,29 @@ class MaskedVector:
         return self.view.coordinate(dim, self.values(), dtype)
 
     def inside(self, step: Expr | None) -> Expr:
-        """Return whether element `step` of the vector, or its first, is inside the tensor."""
+        """Return whether element `step` of the vector, the first if None, is inside the tensor."""
         return self.mask.inside(self.coordinate, step) if self.mask.windows else TRUE
 
     def load(self, b: Builder, registers: Vector, fill: Expr) -> None:
-        """Load the elements into `registers`; elements outside the tensor become `fill`."""
+        """Load the elements into `registers`, and `fill` in place of elements that aren't accessed."""
         apart = self.view.buffer.space == "global" and registers.buffer.dtype.bits == 16
         for register, memory, inside in self._moves(b, registers, apart=apart):
             b.move(register, memory, inside, fill)
 
     def store(self, b: Builder, registers: Vector) -> None:
-        """Store `registers` to the elements that are inside the tensor."""
         for register, memory, inside in self._moves(b, registers):
             b.move(memory, register, inside, order=self.order)
 
     def update(self, b: Builder, registers: Vector, write: Callable[[Vector, Vector], None]) -> None:
-        """Call `write` with (memory, registers) for each access inside the tensor."""
+        """Call `write` with (memory, registers) for each access, under its condition."""
         for register, memory, inside in self._moves(b, registers):
             with b.when(inside):
                 write(memory, register)
 
-    def _moves(
-        self, b: Builder, registers: Vector, *, apart: bool = False
-    ) -> Iterator[tuple[Vector, Vector, Expr]]:
+    def _moves(self, b: Builder, registers: Vector, *, apart: bool = False) -> Iterator[tuple[Vector, Vector, Expr]]:
         """Yield (registers, memory, condition) for one access of all elements, or for each element of a partial vector.
 
-        apart: move single elements through separate registers. Loads of elements that share a 32-bit register would
-        have to wait for each other.
+        apart: move single elements through separate registers, since loads into one 32-bit register are serialized.
         """
         whole = Vector(registers.buffer, _advanced(registers.offset, self.start), self.width)
         start = build.const(self.start, int32)
@@ -117,7 +113,7 @@ class MaskedVector:
     def _elements(
         self, b: Builder, registers: Vector, inside: Expr, apart: bool
     ) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """Yield the accesses by element. inside: all elements are inside the tensor. apart: as in `_moves`."""
+        """Yield each element's access. inside: whether the whole vector is inside the tensor. apart: as in `_moves`."""
         if not apart:
             with b.loop("element", self.width, unrolled=True) as step:
                 at = build.add(step, self.start)
@@ -130,7 +126,7 @@ class MaskedVector:
             b.move(Vector(registers.buffer, build.add(registers.offset, self.start + k)), register)
 
     def _single(self, at: Expr, inside: Expr) -> tuple[Vector, Expr]:
-        """Return the place of element `at` and whether it is accessed. inside: all elements are inside the tensor."""
+        """Return the place of element `at` and whether it is accessed. inside: as in `_elements`."""
         is_inside = inside if self.mask.whole else self.inside(at)
         place = Vector(self.view.buffer, build.add(self.address, at))
         return place, build.logical_and(is_inside, self._allows(at))
@@ -152,17 +148,17 @@ _FEW_ROUNDS = 8
 def at_edges(
     b: Builder, views: Sequence[View], width: int, rounds: int, *, twice: bool = True
 ) -> Iterator[Mapping[str, Mask]]:
-    """Yield the operands' masks; the caller emits its code once for each.
+    """Yield the masks of the operands by name; the caller emits its code at each yield.
 
-    There is one mask for regions inside their tensors and one for regions at an edge. A few iterations of whole vectors
-    get predicated code only.
-    views: the operands over the digits of elements; a vector has `width` of them along the last digit.
-    twice: False if regions inside their tensors get no separate code.
+    The first yield is for regions inside their tensors, the second for regions at an edge. A single yield covers both
+    cases where separate code doesn't pay.
+    views: the operands over the digits of elements; a vector has `width` elements along the last digit.
+    twice: False for a single yield.
     """
     edges = {view.name: Edges.of(view, width) for view in views}
     few = rounds <= _FEW_ROUNDS and all(each.whole for each in edges.values())
     is_single = few or not twice or not any(each.dims for each in edges.values())
-    # separate code for regions inside their tensors pays only if it needs no tests at all
+    # separate code for regions inside their tensors pays only if all of its vectors move in one access
     if is_single or not all(each.without_tensor.whole for each in edges.values()):
         yield {name: each.mask(b, rounds) for name, each in edges.items()}
         return
@@ -173,4 +169,3 @@ def at_edges(
         yield {name: each.without_tensor for name, each in edges.items()}
         with otherwise:
             yield {name: each.mask(b, rounds, refuted=cond) for name, each in edges.items()}
-

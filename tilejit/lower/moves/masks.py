@@ -34,7 +34,7 @@ class VectorMask(ABC):
 
 @dataclass(frozen=True, slots=True)
 class ReadMask(VectorMask):
-    """A mask in bool registers, from `first` on, `apart` registers between neighbours; 0 if all share one."""
+    """A mask in bool registers from `first` on, `apart` registers per element; 0 if all elements share a register."""
 
     buffer: Buffer
     first: Expr

@@ -37,7 +37,7 @@ class OwnerCopy(VectorPlan):
 
     @staticmethod
     def of(op: TileOp, threads: int) -> OwnerCopy:
-        """Plan a copy that visits every register of the tile, or raise LayoutError if its owners don't match."""
+        """Plan a copy that visits every register of the tile, or raise LayoutError if the scope can't own it."""
         scope = op.scope
         registers, memory, loads = local_side(op)
         tile = owned(registers.buffer, scope)
@@ -78,7 +78,7 @@ class OwnerCopy(VectorPlan):
         return self.held[_TILE].located(iteration)
 
     def element(self, thread: Expr, iteration: Expr) -> tuple[Expr, list[Expr]]:
-        """Return whether the register holds an element of the region, and its coordinates without unit dimensions."""
+        """Return whether `thread` moves its register, and the element's coordinates without unit dimensions."""
         is_active, values = self._values_of(thread)
         tile, values = self.spread[_TILE].then(self.held[_TILE]), [*values, *self.held.digits_of(iteration)]
         coordinates: list[Expr] = []
@@ -104,7 +104,7 @@ class OwnerCopy(VectorPlan):
         is_active = build.logical_and(is_active, build.equal(left, 0))
         for digit, value in zip(self.spread.digits, values, strict=True):
             if digit.dim is None and not self.loads:
-                # the lowest of the threads that hold the same value stores it
+                # only the lowest of the threads that hold a value stores it
                 is_active = build.logical_and(is_active, build.equal(value, 0))
         return is_active, values
 
@@ -144,7 +144,6 @@ class OwnerCopy(VectorPlan):
 
 
 def _need_apart(tile: Placement, spread: DigitSchedule, scope: str, threads: int) -> None:
-    """Raise LayoutError if the digits over threads overlap, or the scope has too few threads."""
     reach, buffer = 1, tile.buffer
     for digit in reversed(spread.digits):
         if digit.threads(_TILE) < reach:

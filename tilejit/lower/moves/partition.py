@@ -5,8 +5,6 @@ A copy of 2 rows of 20 float32 by 4 threads, in vectors of 4, v the vector's num
     row 0    v 0    1    2    3    4        iteration 0: threads 0 to 3 move v 0 to 3
     row 1    v 5    6    7    8    9        iteration 1: they move v 4 to 7
                                             iteration 2: threads 0 and 1 move v 8 and 9
-
-Rows of 18 also have 5 vectors, the last of which has only 2 elements.
 """
 
 from __future__ import annotations
@@ -35,13 +33,12 @@ P = TypeVar("P", bound="Partition")
 class Partition(VectorPlan):
     """Vector v is handled in iteration v // threads by thread v % threads; the last iteration may be partial."""
 
-    #: number of vectors
     count: int
     #: the digits that count elements, in the order in which they are handled; the first operand is the destination
     elements: DigitSchedule
     #: the digits that count vectors
     vectors: DigitSchedule
-    #: operands of which one element is broadcast to a whole vector
+    #: names of operands that broadcast one element to a whole vector
     single: tuple[str, ...]
 
     @classmethod
@@ -50,7 +47,7 @@ class Partition(VectorPlan):
     ) -> P:
         """Plan the widest provable vectors, in the memory order of operand `lead`.
 
-        vectorized: False handles element by element. broadcasts: one element of an input may be broadcast to a vector.
+        vectorized: False for single elements. broadcasts: True if an element of an input may be broadcast to a vector.
         """
         elements = _ordered(schedule, lead).joined()
         inputs = elements.names[1:] if broadcasts and elements.digits else ()
@@ -73,7 +70,7 @@ class Partition(VectorPlan):
 
     @property
     def tail(self) -> int:
-        """Elements of the last vector of each run; `vector_width` if it is whole."""
+        """The number of elements of the last vector of each run."""
         return (self.elements.digits[-1].extent % self.vector_width or self.vector_width) if self.elements.digits else 1
 
     @property
@@ -82,7 +79,7 @@ class Partition(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, number per thread); narrower accesses at edges and of partial vectors aren't counted."""
+        """Mnemonics with the number per thread, without narrower accesses at edges and of partial vectors."""
         dst, *inputs = self.names
         accesses = [*(("ld", name) for name in inputs), ("st", dst)]
         return tuple((self._access(verb, name), self.rounds) for verb, name in accesses)
@@ -135,7 +132,7 @@ class PartitionCopy(Partition):
 
 
 def _ordered(schedule: DigitSchedule, lead: str) -> DigitSchedule:
-    """Order digits by falling stride of operand `lead`; if strides are run-time values, only move stride 1 last."""
+    """Sort digits by descending stride of `lead`; with run-time strides only move stride 1 last, if folded none."""
     if schedule.is_folded:
         return schedule
     if any(isinstance(digit[lead], Scaled) for digit in schedule.digits):
@@ -173,7 +170,7 @@ class Base:
 
 
 def _base(plan: Partition, name: str, thread: Expr, b: Builder) -> Base | None:
-    """Return the address of the first vector; None if those of later iterations aren't that address plus an offset."""
+    """Return the first vector's address, or None if later vectors aren't at that address plus a common offset."""
     view = plan.vectors[name]
     if plan.rounds > 1 and not view.adds_up(plan.threads, plan.rounds * plan.threads):
         return None
@@ -183,8 +180,6 @@ def _base(plan: Partition, name: str, thread: Expr, b: Builder) -> Base | None:
 
 @dataclass(frozen=True, slots=True)
 class _Rounds:
-    """Emits the loop over the iterations, for one set of masks."""
-
     plan: Partition
     b: Builder
     bases: Mapping[str, Base | None]
@@ -205,7 +200,7 @@ class _Rounds:
                 yield from self._vector(build.const(whole * plan.threads, int32))
 
     def _vector(self, first: Expr) -> Iterator[Mapping[str, MaskedVector]]:
-        """Yield vector `first` + thread as a whole, and each piece of it if it may be partial."""
+        """Yield vector `first` + thread as a whole; if it may be partial, also yield its pieces in another branch."""
         plan = self.plan
         values = plan.vectors.digits_of(build.add(first, self.thread))
         addresses = {name: self._address(name, first) for name in plan.names}

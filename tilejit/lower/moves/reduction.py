@@ -44,7 +44,6 @@ class Reducing(PlanBase):
 
     operation: str
     scope: str
-    #: threads of the scope and of the CTA
     threads: int
     cta_threads: int
     combining: Combining
@@ -54,12 +53,12 @@ class Reducing(PlanBase):
     redux: str
     #: the packed instruction that combines pairs of elements in a thread, or ""
     pairs: str = ""
-    #: the vote that gives all threads their result, or ""
+    #: the vote that returns each result to all threads, or ""
     vote: str = ""
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation and type if LLVM chooses; number per thread); one row of 0 if there are none."""
+        """Mnemonics, or operation and type if LLVM selects the instruction, with the number per thread; never empty."""
         counted = self._counted()
         return tuple([(name, times) for name, times in counted if times]) or (counted[0],)
 
@@ -107,7 +106,7 @@ class Reducing(PlanBase):
         )
 
     def schedule(self) -> Array:
-        """Return one row per result: (its register, the source registers that it combines ...)."""
+        """Return one row per result: (its register, the source registers it combines ...)."""
         moves = self.moves()
         return np.column_stack([moves.dst, moves.src])
 
@@ -121,7 +120,7 @@ class Reducing(PlanBase):
                 b.append(Store(Vector(dst, build.add(first_dst, register)), value, span=b.span))
 
     def _in_threads(self, b: Builder, src: Buffer, first: Expr, thread: Expr) -> list[Partial]:
-        """Combine the registers of each result. first: the register at which the source starts."""
+        """Combine the registers of each result. first: the source's first register."""
         slots = self.shares.slots
         conditions = self.shares.counts(thread)
         named = {number: b.let("counts", cond) for number, cond in {id(cond): cond for cond in conditions}.items()}
@@ -140,7 +139,7 @@ class Reducing(PlanBase):
         return partials
 
     def _by_pairs(self, b: Builder, places: list[Vector], counts: list[Expr]) -> tuple[list[Vector], list[Expr]]:
-        """Combine pairs of registers of equal condition; return the remaining elements and their conditions."""
+        """Combine pairs of registers with equal conditions; return the remaining elements and their conditions."""
         left: list[Vector] = []
         for cond in dict.fromkeys(counts):
             level = [Vector(at.buffer, at.offset, 2) for at, each in zip(places, counts, strict=True) if each == cond]
@@ -185,9 +184,9 @@ class Reducing(PlanBase):
 
 @remembered_pair
 def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:
-    """Plan a reduction of local tiles, or raise LayoutError. Cached, because each variant asks for the plan."""
+    """Plan a reduction of local tiles, or raise LayoutError. Cached because each variant requests the plan."""
     reduction = op.record.reduction
-    assert reduction is not None, f"{op.name} is no reduction"
+    assert reduction is not None, f"{op.name} is not a reduction"
     combining = Combining(reduction, reduction.combines_in(op.region("src").dtype, op.region("dst").dtype))
     threads = context.count(op.scope)
     shares = ResultShares.of(op, threads)
@@ -197,10 +196,7 @@ def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:
 
 
 def _pairs(op: TileOp, combining: Combining, shares: ResultShares, target: Target) -> str:
-    """Return the packed instruction that combines pairs; "" if none exists or the slots aren't aligned register pairs.
-
-    accepts: reductions that don't depend on the order and combine in the element type.
-    """
+    """Return the packed minimum or maximum of 16-bit floats; "" if it doesn't apply or slots aren't aligned pairs."""
     form, start = Pair(combining.reduction.combines, op.region("src").dtype), shares.tiles["src"].start
     if combining.reduction.picks or not form.dtype.is_half or form not in PAIRS.forms():
         return ""
@@ -231,9 +227,7 @@ def _shapes(op: TileOp, context: DispatchContext) -> str | None:
     return None if fault is None else fault.message
 
 
-#: names of the reduction operations
 REDUCTIONS = tuple(op.name for op in REDUCTION_OPERATIONS)
 
-#: conditions of every variant that reduces local tiles
 REDUCTION_OPERANDS = (KINDS, Condition("memory", _local))
 REDUCTION_CONDITIONS = (SCOPE, TYPES, Condition("shapes", _shapes))

@@ -17,11 +17,9 @@ from ..variant import local_side
 def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
     """Return the digits of a copy between "registers" and "memory", and whether registers are the destination.
 
-    A copy with a mask also has the operand "mask", and a copy with a tile as its index the operand "index". The threads
-    that own the registers own both.
-    accepts: a copy with one local side. threads: of the scope.
-    raises: LayoutError if no common digits exist, the registers aren't owned by exactly the threads of the scope, or a
-    dimension of a region moves along several strides at once.
+    A mask is the operand "mask", and an index that is a tile is "index".
+    raises: LayoutError if no common digits exist, a local tile isn't owned by exactly the threads of the scope or is in
+    other threads than the registers, or a dimension of a region moves along several strides at once.
     """
     local, other, loads = local_side(op)
     registers, memory = place(local, op.scope), place(other, op.scope)
@@ -29,7 +27,7 @@ def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
     need_slice(registers)
     need_slice(memory)
     every = tuple(range(len(registers.shape)))
-    # leading dimensions are selected by the index, the others move in memory
+    # the index selects positions in the leading dimensions; the others have strides in memory
     boxes = len([extent for extent in other.index_shape if extent != 1])
     tiles: dict[str, tuple[Placement, Sequence[int | None]]]
     tiles = {"registers": (registers, every), "memory": (memory, (None,) * boxes + every[: len(every) - boxes])}
@@ -52,7 +50,7 @@ def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
 
 
 def fill_value(op: TileOp) -> Expr:
-    """Return the value that a copy reads outside its source."""
+    """Return the value that a copy reads outside its source, 0 by default."""
     dtype = op.region("dst").dtype
     fill = op.value("fill")
     return build.const(0, dtype) if fill is None else build.cast(fill, dtype)

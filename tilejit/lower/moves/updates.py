@@ -17,7 +17,7 @@ _OWNERS = ("before", "value", "desired")
 
 
 def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
-    """Return the digits of all tiles and "memory", and the operand that is "registers", or raise LayoutError."""
+    """Return the digits of "memory" and the tiles, and the name of the "registers" tile, or raise LayoutError."""
     tiles, place_of = op.tiles, place(op.region("place"), op.scope)
     owner = next((name for name in _OWNERS if name in tiles and tiles[name].shape == tiles["place"].shape), None)
     if owner is None:
@@ -43,15 +43,12 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
         if name not in ("registers", "memory"):
             need_same_threads(schedule, "registers", name)
     if schedule.is_folded:
-        raise LayoutError("a tile and the place split a dimension so differently that no steps fit both")
+        raise LayoutError("a tile and the place split a dimension into steps that don't match")
     return schedule, owner
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
-    """Return the vector forms that an atomic operation may use if memory is aligned to them, widest first.
-
-    None of them returns the previous value, and all of them have the order relaxed.gpu.
-    """
+    """Return the vector forms for aligned memory, widest first; () for old values, scalars and stricter orders."""
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options
     if is_read or not isinstance(op.operand("value"), Region) or op.attr("order") != "relaxed.gpu":

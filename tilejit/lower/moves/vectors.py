@@ -1,22 +1,13 @@
 """Vectors between a thread's registers and memory: their addresses in each iteration, and how they are moved.
 
-A `DigitSchedule` is an index into all elements of an operation: its digits, slowest first, and the stride of each
-digit in every operand. A `View` is one operand of it; it maps an index, or values of the digits, to addresses. A copy
-of 8 x 64 float16 between shared memory, in rows of 72, and the registers of a warp, a quarter of a row per lane:
+`OwnedVectors` splits a schedule into the digits over threads and those over a thread's registers. In the copy that
+`schedule/views.py` describes, vectors of 4 elements divide the last digit into 2 iterations with a stride of 4, so in
+iteration r thread t moves
 
-    digit                      row          quarter      element
-    extent                     8            4            16
-    stride in "registers"      Thread(4)    Thread(1)    1            lane 4*row + quarter, register element
-    stride in "memory"         72           16           1            address 72*row + 16*quarter + element
-                               `-- threads_share --'     elements
+    registers 4r to 4r+3       memory from 40*(t // 4) + 8*(t % 4) + 4r on, swizzled
 
-`OwnedVectors` splits such a schedule into the digits over threads and those over a thread's registers. Vectors of 8
-elements divide the last digit into 2 iterations with a stride of 8, so in iteration r thread t moves
-
-    registers 8r to 8r+7       memory from 72*(t // 4) + 16*(t % 4) + 8r on, swizzled
-
-Vectors at the edge of a global tensor are masked (`masked.py`). If a vector is contiguous in memory but not in
-registers, it is moved through temporary registers that are consecutive.
+Vectors at the edge of a global tensor are masked (`masked.py`). A vector that is contiguous in memory but not in
+registers is moved through consecutive temporary registers.
 """
 
 from __future__ import annotations
@@ -44,7 +35,7 @@ from .masks import IndexCondition, ReadMask, VectorMask
 
 @lean(frozen=True, slots=True)
 class OwnedVectors:
-    """Vector r of each thread, counted along the registers that it owns, in every operand."""
+    """The vectors of each thread in every operand, counted along the registers that the thread owns."""
 
     threads_share: DigitSchedule
     #: the digits over a thread's elements, the last one along a vector
@@ -61,7 +52,7 @@ class OwnedVectors:
         return OwnedVectors(threads_share, elements, elements, 1)
 
     def widest(self, *names: str) -> Width:
-        """Return the widest vector that is contiguous and provably aligned in these operands."""
+        """Return the widest vector that is contiguous and provably aligned in operands `names`, by default all."""
         schedule = self.threads_share.then(self.elements)
         return widest_vector(schedule.among(names or schedule.names), ragged=False)
 
@@ -83,9 +74,9 @@ class OwnedVectors:
         return self.vectors["registers"].placement.is_mover(thread, loads)
 
     def starts(self, b: Builder) -> Iterator[Mapping[str, RegisterVectors]]:
-        """Yield the operands in registers; the caller emits its code once for each register at which they may start."""
+        """Yield the operands in registers, by name, for each possible start; the caller emits its code per yield."""
         local = [view for view in self.vectors.views if view.buffer.space == "local"]
-        # a vector's registers may be strided
+        # a vector with a stride spans the gaps between its registers, too
         lengths = [1 + (self.width - 1) * self.step_of(view.name) for view in local]
         for firsts in each_start(b, *[view.touched(n) for view, n in zip(local, lengths, strict=True)]):
             yield {
@@ -94,7 +85,7 @@ class OwnedVectors:
             }
 
     def step_of(self, name: str) -> int:
-        """Return the stride between a vector's elements in an operand; 0 if it broadcasts one element."""
+        """Return the stride of a vector's elements in operand `name`; 0 if it broadcasts one element."""
         if self.width == 1:
             return 1
         return self.elements.digits[-1].elements(name)
@@ -113,9 +104,8 @@ class OwnedVectors:
 
         The caller emits its code once per yield: for each register at which a region may start, and for regions inside
         their tensors and at their edges.
-        index: the index by which "memory" is gathered, or None.
-        condition: computes "mask", if it needn't be read.
-        loads: move the whole vectors first, so that their loads are in flight while a warp waits for single elements.
+        condition: the condition from which "mask" is computed, or None to read it from registers.
+        loads: True to move whole vectors first, so that their loads are in flight while a warp waits for elements.
         """
         own = self._of_thread(thread)
         first = self._first("memory", own)
@@ -135,17 +125,17 @@ class OwnedVectors:
         condition: IndexCondition | None,
         loads: bool,
     ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
-        """Emit the loop. own: the thread's digits. first, base: unswizzled and swizzled address of its first vector."""
+        """Emit the loop. own: the thread's digits. first, base: the first vector's unswizzled and swizzled address."""
         registers, tile, numbers = starts["registers"], starts.get("mask"), starts.get(INDEX.name)
         memory, share = self.vectors["memory"], self.threads_share["memory"]
         every, elements = share.then(memory), share.then(self.elements["memory"])
-        # set if all vectors of a thread have the same number
+        # the number that selects the box, if all vectors of a thread have the same
         common: Expr | None = None
         if index is not None and (numbers is None or numbers.view.reach == 0):
             common = index.number(b, None if numbers is None else numbers.first_of(build.const(0, int32)))
 
         def vector(iteration: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
-            """Return the vector of an iteration, and the number that selects its box or 0 if nothing is gathered."""
+            """Return the vector of an iteration, and the number that selects its box (0 if memory isn't gathered)."""
             values = _lazy(lambda: [*own, *self.vectors.digits_of(iteration)])
             allowed: VectorMask | None = None if tile is None else tile.mask(iteration)
             if condition is not None:
@@ -181,7 +171,7 @@ class OwnedVectors:
         return "mask" in self.vectors.names and self.step_of("mask") != 0
 
     def need_inside(self, b: Builder, op: TileOp, region: Region, thread: Expr, is_active: Expr) -> None:
-        """Assert that accessed elements of `region`, in "memory", are inside the tensor if they aren't masked."""
+        """Assert that the elements of `region` (operand "memory") that the mask includes are inside the tensor."""
         dims = place(replace(region, in_bounds=False), op.scope).edges
         with ExitStack() as checks:
             examine = {d: checks.enter_context(each_inside(b, region, d)) for d in dims}
@@ -210,7 +200,7 @@ class OwnedVectors:
         return condition.of_vector(first, run.dim, run.weight, self.width, b)
 
     def is_computed(self, condition: IndexCondition | None) -> bool:
-        """True if testing the ends of a vector decides for all of its elements."""
+        """True if testing `condition` at the ends of a vector decides for all elements."""
         digits = (*self.threads_share.digits, *self.elements.digits)
         if condition is None or self.width == 1 or any(digit.dim is None for digit in digits):
             return False
@@ -221,12 +211,11 @@ class OwnedVectors:
         return self.threads_share["registers"].of_thread(thread)
 
     def _first(self, name: str, own: Sequence[Expr]) -> Expr:
-        """Return the unswizzled address of the first vector of a thread with these digits."""
         return self.threads_share[name].at(own)
 
 
 def _lazy(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
-    """Return a function that calls `make` once, at its first call. Faster than `functools.cache`."""
+    """Return a function that calls `make` at its first call and returns that result; faster than `functools.cache`."""
     made: list[list[Expr]] = []
 
     def values() -> list[Expr]:
@@ -237,7 +226,7 @@ def _lazy(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
     return values
 
 
-#: Threads may store to the same element of a gathered region. One value wins; weak stores would race.
+#: Threads may store to the same element of a gathered region. One of the values remains; weak stores would race.
 _MAY_COLLIDE = "volatile"
 
 
@@ -267,7 +256,6 @@ class RegisterVectors:
         return self.of(iteration)[build.const(0, int32)]
 
     def mask(self, iteration: Expr) -> VectorMask:
-        """Return the bool registers of an iteration as the mask of a vector in memory."""
         registers = self.of(iteration)
         return ReadMask(registers.buffer, registers.first, registers.step)
 
@@ -307,7 +295,7 @@ class VectorRegisters:
         return run
 
     def _run(self, b: Builder) -> Vector:
-        """Return the registers if they are consecutive, else temporaries; ptxas removes the moves to and from these."""
+        """Return the registers if they are consecutive, else temporaries, whose moves ptxas removes."""
         if self.step == 1 or self.width == 1:
             return self.run
         return Vector(b.scratch("run", self.buffer.dtype, self.width), build.const(0, int32), self.width)

@@ -23,9 +23,9 @@ _BANKS, WORD_BYTES, _LANES = 32, 4, 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedAccesses:
-    """The distinct pieces of shared memory that warps access; a piece is an access, or the word around it.
+    """The distinct pieces of shared memory that warps access. A piece is an access, or a word that contains it.
 
-    Lanes that access the same piece share it. Accesses of 8 bytes are served per half warp, those of 16 per quarter.
+    Lanes that access the same piece share it. Accesses of 8 bytes are served per half warp, of 16 bytes per quarter.
     """
 
     #: the group of lanes whose pieces are served together, for each piece
@@ -39,7 +39,7 @@ class SharedAccesses:
 
     @staticmethod
     def of(issue: Array, thread: Array, address: Array, width: int, bytes_each: int) -> SharedAccesses:
-        """Collect the pieces of some accesses. address: a multiple of `width`, which is a power of two."""
+        """Collect the pieces of accesses. address: multiples of `width`, which is a power of two."""
         size = max(width, WORD_BYTES // bytes_each)
         at_once = _BANKS * WORD_BYTES // (size * bytes_each)
         lanes, threads = min(_LANES, at_once), int(thread.max(initial=0)) + 1
@@ -50,7 +50,7 @@ class SharedAccesses:
         return SharedAccesses(group, pieces % span, bytes_each, at_once, instructions)
 
     def wavefronts(self, swizzles: Sequence[Swizzle]) -> Array:
-        """Return the wavefronts with each swizzle; swizzles must keep words and accesses contiguous."""
+        """Return the number of wavefronts with each swizzle; swizzles must keep words and accesses contiguous."""
         if not len(self.group):
             return np.zeros(len(swizzles), np.int64)
         address = np.stack([swizzle.apply(self.address) for swizzle in swizzles])
@@ -73,20 +73,20 @@ class SharedAccesses:
 
 
 class LaneDigit(NamedTuple):
-    """Lanes along one axis: their number, how many are active, and their stride in bytes, None if it is large."""
+    """Lanes along an axis: number, active number, and stride in bytes; None counts as the width of all banks."""
 
     lanes: int
     active: int
     stride: int | None
 
 
-#: the identity
+#: the identity swizzle
 _AS_THEY_ARE = Swizzle(0, 0, 0)
 
 
 @lru_cache(maxsize=4096)
 def wavefronts(run: int, digits: tuple[LaneDigit, ...]) -> int:
-    """Return the wavefronts of a warp's access. run: bytes of each lane. digits: fastest first."""
+    """Return the number of wavefronts of a warp's access. run: bytes per lane. digits: fastest first."""
     thread = address = np.zeros(1, np.int64)
     step = 1
     for digit in digits:

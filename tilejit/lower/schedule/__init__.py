@@ -1,1 +1,1 @@
-"""Addresses of the elements of an operation's operands, over the digits of one index that the operands share."""
+"""Element addresses of an operation's operands, as functions of the mixed-radix digits of one shared index."""

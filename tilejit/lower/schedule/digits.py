@@ -1,4 +1,4 @@
-"""The digits of an index that several operands share, derived from the steps of each operand."""
+"""The mixed-radix digits of an index that several operands share, derived from the steps of each operand."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .strides import Folded, Scaled, Stride, Thread, goes_on, times
 
 @lean(frozen=True, slots=True)
 class Digit:
-    """One digit of an index into a space."""
+    """One mixed-radix digit of an index into a space."""
 
     extent: int
     #: the dimension of the space to which the digit belongs; None if it spans several
     dim: int | None
-    #: how much a step adds to the index in that dimension
+    #: the increment of the index in that dimension per step of the digit
     weight: int
     #: the stride in each operand, by name; 0 if the operand is broadcast
     strides: tuple[tuple[str, Stride], ...]
@@ -52,17 +52,17 @@ class Digit:
         return stride.stride
 
     def elements(self, operand: str) -> int:
-        """Return the stride in memory or registers, which must be a constant."""
+        """Return the stride of `operand` in memory or registers, which must be a constant."""
         stride = self[operand]
         assert isinstance(stride, int)
         return stride
 
     def split(self, inner: int) -> tuple[Digit, Digit]:
-        """Split the digit into two, the faster of which has `inner` values; `inner` must divide the extent."""
+        """Return (slower, faster), where `faster` has `inner` values; `inner` must divide the extent."""
         return self._every(inner, self.extent // inner), Digit(inner, self.dim, self.weight, self.strides)
 
     def in_vectors(self, width: int) -> Digit:
-        """Return the digit that counts vectors of `width` values, the last of which may be partial."""
+        """Return the digit that counts vectors of `width` values; the last vector may be partial."""
         return self._every(width, -(-self.extent // width))
 
     def _every(self, count: int, extent: int) -> Digit:
@@ -86,7 +86,7 @@ def digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
 
 
 def joined_digits(digits: Iterable[Digit], edges: Set[int]) -> list[Digit]:
-    """Merge neighbouring digits that are contiguous in every operand, but not across dimensions in `edges`."""
+    """Merge neighbouring digits that are contiguous in every operand, but no dimension in `edges` with others."""
     run: list[Digit] = []
     for digit in digits:
         while run and _continues(run[-1], digit, edges):
@@ -96,13 +96,13 @@ def joined_digits(digits: Iterable[Digit], edges: Set[int]) -> list[Digit]:
 
 
 def counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) -> tuple[DigitStep, ...]:
-    """Extend steps to `count` values, which are masked in memory, or raise LayoutError for a local tile."""
+    """Extend `steps` to `count` values, or raise LayoutError if a local tile has fewer. Added values are masked."""
     counted = prod([step.extent for step in steps])
     if counted == count:
         return steps
     if placement.buffer.space == "local":
         raise LayoutError(
-            f"{placement.buffer.name} has {counted} slots along a dimension, another tile {count}",
+            f"{placement.buffer.name} has {counted} slots along a dimension; another tile has {count}",
             hint="copy it to a tile with the other's layout first",
         )
     slowest, *faster = steps
@@ -113,7 +113,7 @@ def counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) -> 
 
 
 def common_digits(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Digit, ...] | None:
-    """Return the coarsest common digits of one dimension, or None. there: the steps of each operand along it."""
+    """Return the coarsest common digits of all operands' steps along `dim`; None without any or for folded strides."""
     if max(map(len, there.values())) == 1:
         # fast path for most dimensions: every operand has one stride
         return _one_digit(there, dim)
@@ -122,7 +122,7 @@ def common_digits(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple
 
 @lru_cache(LIMIT)
 def _common_digits(operands: tuple[tuple[str, tuple[DigitStep, ...]], ...], dim: int) -> tuple[Digit, ...] | None:
-    """Implement `common_digits`. Cached, because the tiles of a kernel have few different layouts."""
+    """Implement `common_digits`. Cached because the tiles of a kernel have few distinct layouts."""
     there = dict(operands)
     if Folded in {type(step.stride) for steps in there.values() for step in steps}:
         return None
@@ -141,7 +141,7 @@ def _common_digits(operands: tuple[tuple[str, tuple[DigitStep, ...]], ...], dim:
 
 
 def _one_digit(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Digit, ...] | None:
-    """Implement `common_digits` for a dimension along which every operand has one step; empty for an extent of 1."""
+    """Implement `common_digits` for a dimension along which every operand has one step; () if its extent is 1."""
     strides: list[tuple[str, Stride]] = []
     for name, (step,) in there.items():
         if isinstance(step.stride, Folded):
@@ -152,7 +152,7 @@ def _one_digit(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Di
 
 
 def _refined(steps: tuple[DigitStep, ...], extents: tuple[int, ...], marks: tuple[int, ...]) -> list[Stride]:
-    """Return the stride of each of the finer `extents`; step k covers those from marks[k] to marks[k + 1]."""
+    """Return the strides of `extents`, which refine `steps`: step k covers extents[marks[k] : marks[k + 1]]."""
     strides: list[Stride] = []
     for k, step in enumerate(steps):
         strides.extend(times(step.stride, weight) for weight in weights(extents[marks[k] : marks[k + 1]]))
@@ -160,7 +160,7 @@ def _refined(steps: tuple[DigitStep, ...], extents: tuple[int, ...], marks: tupl
 
 
 def folded_digit(there: Mapping[str, tuple[DigitStep, ...]], dim: int, extent: int) -> Digit:
-    """Return one digit for a whole dimension without common digits; no operand may spread it over threads."""
+    """Return a single digit for all of dimension `dim`, which no operand may spread over threads."""
     return Digit(extent, dim, 1, tuple((name, _folded(steps)) for name, steps in there.items()))
 
 

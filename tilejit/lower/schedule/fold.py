@@ -1,8 +1,8 @@
 """The order in which a function that needn't be commutative combines elements.
 
 The digits of the elements' row-major index are combined one at a time, fastest first. So neighbours are combined, and
-the elements of the lower of two values precede those of the higher. A row of 1024 over 128 threads, each of which has
-2 times 4 elements:
+the elements of the lower of two values precede those of the higher. A row of 1024 over 128 threads with 2 times 4
+elements each:
 
     digit     half 2         warp 4       lane 32         element 4
     weight    512            128          4               1
@@ -13,8 +13,8 @@ the elements of the lower of two values precede those of the higher. A row of 10
     lanes       bit by bit, from the smallest distance up: two lanes exchange their values and both combine them
     members     through shared memory: every thread reads all values of its results and combines them as a tree
 
-Padding is skipped. The valid values of a digit come first, so a value counts if its first slot does, and only the
-higher of two values must be tested.
+Padding is skipped. The valid elements of a dimension come first, so a partial result is valid if its first element is,
+and only the higher of two partial results must be tested.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .views import DigitSchedule
 
 T = TypeVar("T")
 
-#: values of the register digits that aren't combined yet, slowest first
+#: values of the register digits that haven't been combined yet, slowest first
 Key = tuple[int, ...]
 
 
@@ -48,7 +48,7 @@ class FoldStep:
     """A digit that is combined in one step."""
 
     extent: int
-    #: the dimension of the space, and how much a step adds to its index
+    #: the dimension of the space, and the digit's weight in that dimension's index
     dim: int
     weight: int
     #: set if the step is over registers
@@ -63,30 +63,30 @@ class FoldStep:
 class Gathering:
     """Threads whose values are combined through shared memory."""
 
-    #: values per result, and the index of the thread's own
+    #: number of values per result, and the index of the calling thread's value
     members: int
     member: Expr
-    #: number of thread groups that have separate values, and the thread's group
+    #: number of thread groups with separate results, and the index of the calling thread's group
     groups: int
     group: Expr
-    #: True if the thread is the lowest of those that have the same values
+    #: True if the calling thread is the lowest of the threads that hold the same values
     is_leader: Expr
 
 
 class FoldSteps(ABC, Generic[T]):
-    """The operations of a fold on values of type T, which emit, count or trace them."""
+    """The operations of a fold on values of type T. Subclasses emit, count or trace the operations."""
 
     @abstractmethod
     def combined(self, low: T, high: T, counts: Expr) -> T:
-        """Combine two values; the result is `low` if `high` doesn't count."""
+        """Return `low` combined with `high` if the condition `counts` holds, else `low`."""
 
     @abstractmethod
     def across(self, values: Sequence[T], distance: int) -> list[tuple[T, T]]:
-        """Exchange values between two lanes; return for each value those of the lower and the higher lane."""
+        """Exchange `values` with the lane `distance` away; return (lower lane's, higher lane's) for each value."""
 
     @abstractmethod
     def gathered(self, values: Sequence[T], gathering: Gathering) -> list[list[T]]:
-        """Return for each value those of all members, in order."""
+        """Return for each of `values` the corresponding values of all members, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +95,14 @@ class FoldOrder:
 
     #: all tiles over the sources' shape; "src" is the first source
     tiles: DigitSchedule
-    #: for each dimension, how much a step adds to the index among the combined elements; 0 if it is kept
+    #: each dimension's stride in the row-major index of the combined elements; 0 if the dimension is kept
     weights: tuple[int, ...]
     #: fastest first
     steps: tuple[FoldStep, ...]
 
     @staticmethod
     def of(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> FoldOrder:
-        """Return the order of an operation on local tiles. pairs: destination and source of each value, by name."""
+        """Return the order, or raise LayoutError if layouts don't match. pairs: names of destinations and sources."""
         tiles, weights = reduced_tiles(op, threads, pairs)
         steps = [step for d in tiles.digits if _is_reduced(d, weights) for step in _steps(d, threads)]
         return FoldOrder(tiles, weights, tuple(sorted(steps, key=lambda step: (-step.dim, step.weight))))
@@ -112,7 +112,7 @@ class FoldOrder:
         return self.tiles.where(lambda d: not _is_reduced(d, self.weights) and not d.is_spread("src"))
 
     def each_result(self, operand: str) -> list[int]:
-        """Return the register of each of a thread's results in an operand; in a source, that of its first slot."""
+        """Return a thread's result registers in `operand`; in a source, the register of each result's first slot."""
         digits = self.results.digits
         counted = product(*(range(digit.extent) for digit in digits))
         return [_register(digits, operand, values) for values in counted]
@@ -152,9 +152,7 @@ class FoldOrder:
         runs: dict[Key, list[T]] = {}
         for key, value in values.items():
             runs.setdefault(key[:-1], []).append(value)
-        return {
-            key: self._tree(run, steps, done, self._at(key, done + 1), thread) for key, run in runs.items()
-        }
+        return {key: self._tree(run, steps, done, self._at(key, done + 1), thread) for key, run in runs.items()}
 
     def _across(self, values: Mapping[Key, T], steps: FoldSteps[T], done: int, thread: Expr) -> Mapping[Key, T]:
         step = self.steps[done]
@@ -168,7 +166,7 @@ class FoldOrder:
     def _among(
         self, values: Mapping[Key, T], steps: FoldSteps[T], span: tuple[int, int], thread: Expr
     ) -> Mapping[Key, T]:
-        """Combine values through shared memory. span: first and end of the steps that are combined."""
+        """Combine values through shared memory. span: (first, end) of the steps that are combined."""
         gathered = steps.gathered(list(values.values()), self._gathering(span, thread))
         left = {}
         for key, every in zip(values, gathered, strict=True):
@@ -191,8 +189,8 @@ class FoldOrder:
     ) -> T:
         """Combine all values of one digit in a balanced tree.
 
-        at: the first value's index in each dimension, without the thread's part. end: the first step that contributes
-        to the thread's part; by default the next one.
+        at: index of the first value's first element in each dimension, without the thread's contribution.
+        end: the first step that adds to the thread's contribution; by default `done` + 1.
         """
         step = self.steps[done]
         level = [(value, k) for k, value in enumerate(run)]
@@ -205,7 +203,7 @@ class FoldOrder:
         return level[0][0]
 
     def _at(self, key: Key, done: int) -> dict[int, int]:
-        """Return the index of a slot in each dimension, from its register digits after `done` steps."""
+        """Return the index of a value in each dimension. key: the values of its register digits after `done` steps."""
         at = dict.fromkeys(range(len(self.weights)), 0)
         for digit, value in zip(self._registers(done), key, strict=False):
             assert digit.dim is not None
@@ -213,7 +211,7 @@ class FoldOrder:
         return at
 
     def _counts(self, at: Mapping[int, int], done: int, thread: Expr) -> Expr:
-        """Return whether a value counts, whose first element's index is `at` plus the thread's part from `done` on."""
+        """Return whether index `at`, plus the thread's contribution from step `done` on, isn't padding."""
         cond: Expr = TRUE
         for dim in self.tiles.space.padded:
             if not self.weights[dim]:
@@ -223,7 +221,7 @@ class FoldOrder:
                 return FALSE
             along = _joined([step for step in self.steps[done:] if step.dim == dim])
             index = build.weighted_sum([(step.of_thread(thread), weight) for step, weight in along], int32)
-            # rounded up, so that neighbours often share a limit
+            # rounding up to a multiple of a divisor of the index keeps the result; neighbours then often share a limit
             multiple = facts.multiple_of(index) or 1
             cond = build.logical_and(cond, build.less(index, -(-left // multiple) * multiple))
         return cond
@@ -246,12 +244,12 @@ class FoldOrder:
 
 
 def _is_reduced(digit: Digit, weights: Sequence[int]) -> bool:
-    assert digit.dim is not None, "no digits were joined"
+    assert digit.dim is not None, "a joined digit has no dimension"
     return bool(weights[digit.dim])
 
 
 def _steps(digit: Digit, threads: int) -> Iterator[FoldStep]:
-    """Split a digit into parts, each of which is combined in one step."""
+    """Split a digit into the parts that are combined in one step each."""
     assert digit.dim is not None
     if not digit.is_spread("src"):
         yield FoldStep(digit.extent, digit.dim, digit.weight, digit=digit)
@@ -270,7 +268,7 @@ def _steps(digit: Digit, threads: int) -> Iterator[FoldStep]:
 
 
 def _joined(steps: Sequence[FoldStep]) -> list[tuple[DigitStep, int]]:
-    """Return the steps over threads with their weights, fastest first, contiguous steps merged."""
+    """Return the steps over threads with their weights, fastest first, with contiguous steps merged."""
     joined: list[tuple[DigitStep, int]] = []
     for step in steps:
         if step.threads is None:

@@ -1,7 +1,8 @@
 """Register fragments of warp-level products: the digits that acc, a and b share along m, n and k.
 
-Lane 4g + t holds register t, along k or n, of row g of A and of the accumulator, and of column g of B. Rows, columns
-and steps of k may be in any order, provided that the operands that share a dimension agree on it.
+Lane 4g + t holds the t-th register along k of row g of A and column g of B, and the t-th registers along n of row g of
+the accumulator. Rows, columns and steps of k may be in any order, provided that the operands that share a dimension
+agree on it.
 
 A dimension of extent 1 has no digits: all lanes along it hold the same element.
 """
@@ -26,10 +27,9 @@ from .placement import DigitStep, Placement, need_slice, place
 from .strides import Stride, Thread
 from .views import DigitSchedule
 
-#: dimensions of the space (m, n, k)
 _M, _N, _K = range(3)
 
-#: (distance between lanes, number of lanes) of dimensions 0 and 1 of each operand: rows or columns g, and registers t
+#: (distance between lanes, number of lanes) of the indices g and t, and of dimensions 0 and 1 of each operand
 _G, _T = (4, 8), (1, 4)
 _LANES = {"acc": (_G, _T), "a": (_G, _T), "b": (_T, _G)}
 
@@ -40,9 +40,9 @@ class Depth:
 
     #: extent of k; larger indices are padding
     count: int
-    #: the digits over an instruction's steps along k, slowest first
+    #: the digits over the instructions along k, slowest first
     tiles: tuple[Digit, ...]
-    #: the digit that selects the upper half of an instruction's k
+    #: the digit over the two halves of an instruction's k; None if k isn't split
     half: Digit | None
     lanes: tuple[Digit, ...]
     #: the digits over the elements of a 32-bit register, fastest first
@@ -56,7 +56,7 @@ class Depth:
         return Depth(1, (), digit(form.halves, weight=4 * form.pack), (lanes,), (digit(form.pack, weight=1),))
 
     def elements(self, tile: int, half: int) -> Iterator[tuple[int, int]]:
-        """Yield (least, greatest) k over the lanes for each element of a register."""
+        """Yield (least, greatest) k over all lanes for each element of a register of instruction `tile` along k."""
         reach = sum((digit.extent - 1) * digit.weight for digit in self.lanes)
         first = (half * self.half.weight if self.half is not None else 0) + _worth(tile, self.tiles[::-1])
         for k in range(prod(digit.extent for digit in self.pack)):
@@ -89,17 +89,16 @@ class Fragments:
     m: DigitSchedule
     n: DigitSchedule
     k: DigitSchedule
-    #: the digit that selects the lower 8 rows of a tile; None if m is 1
+    #: the digit over the two groups of 8 rows of an instruction; None if m is 1
     row: Digit | None
-    #: the digit that selects the next column of the accumulator; None if n is 1
+    #: the digit over a lane's two columns of the accumulator; None if n is 1
     pair: Digit | None
-    #: the digit that selects the upper half of an instruction's k; None if it has one half
+    #: the digit over the two halves of an instruction's k; None if k isn't split
     half: Digit | None
     depth: Depth
 
 
 def _need_lanes(placement: Placement, operand: str) -> None:
-    """Raise LayoutError unless each dimension of an operand is spread over the lanes of a fragment."""
     for dim, at, (distance, count) in zip(range(2), _dims(placement), _LANES[operand], strict=True):
         if at is None:
             continue
@@ -117,7 +116,7 @@ def _need_lanes(placement: Placement, operand: str) -> None:
 
 
 def _dims(placement: Placement) -> list[int | None]:
-    """Return the placement's dimensions that are those of the matrix; None for a dimension of extent 1."""
+    """Return the placement's dimension for each dimension of the matrix; None for an extent of 1."""
     region = placement.region
     kept = [d for d, extent in enumerate(region.extents) if extent is not None]
     return [placement.places.index(d) if d in placement.places else None for d in kept]
@@ -130,7 +129,7 @@ def _no_fragment(placement: Placement, operand: str, dim: int, shown: str, wante
 
 
 def _lane_bits(step: DigitStep) -> set[int] | None:
-    """Return the lane distances of a step's binary digits; None if they aren't powers of two."""
+    """Return the lane distances of a step's binary digits; None if its stride or extent isn't a power of two."""
     first, extent = step.threads, step.extent
     if first >= WARP:
         return set()
@@ -147,7 +146,7 @@ def _shown(step: DigitStep) -> str:
 
 
 def fragment(region: Region, name: str, scope: str, threads: int, pack: int) -> Placement:
-    """Return the placement of one operand, or raise LayoutError. pack: its elements in a 32-bit register."""
+    """Return an operand's placement; raise LayoutError if it isn't a fragment. pack: elements in a 32-bit register."""
     placement = place(region, scope)
     need_slice(placement)
     _need_lanes(placement, name)
@@ -177,9 +176,9 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
     words = ("acc",) * (m > 1 and n > 1) + ("a", "b") * (k > 1)
     _need_words(product.among(words), (*rows, *columns, *depth), form)
     if m > 1:
-        row, rows = _halved(rows, "8 more rows in registers")
+        row, rows = _halved(rows, "a second group of 8 rows in registers")
     if k > 1 and form.halves == 2:
-        half, depth = _halved(depth, f"{form.k} steps of k in registers")
+        half, depth = _halved(depth, f"{form.k} elements along k in registers")
     lanes = tuple(d for d in product.digits if d.dim == _K and d.is_spread("a"))
     deep = Depth(k, tuple(depth), half, lanes, pack) if k > 1 else Depth.of_one(form)
     return Fragments(product.over(rows), product.over(columns), product.over(depth), row, pair, half, deep)
@@ -191,12 +190,12 @@ def _along(placement: Placement, dims: tuple[int, int]) -> list[int | None]:
 
 
 def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> list[Digit]:
-    """Return the digits of a dimension that aren't over threads in both of the operands that have it."""
+    """Return the digits of a dimension over registers, or raise LayoutError if the two operands disagree on it."""
     name, x, y = "mnk"[dim], product[first], product[second]
     digits: list[Digit] = []
     for digit in (d for d in product.digits if d.dim == dim):
         if digit.is_folded:
-            raise LayoutError(f"{x.buffer.name} and {y.buffer.name} split {name} without common tiles")
+            raise LayoutError(f"{x.buffer.name} and {y.buffer.name} split {name} into tiles that don't match")
         if _is_threads(name, digit[first], digit[second]):
             continue
         # columns 2t and 2t + 1 are in lanes 8t and 8t + 4 of B
@@ -208,10 +207,7 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """Return whether a digit is over threads in both operands, consistently.
-
-    Along n, lane t holds columns 2t and 2t + 1 of the accumulator, and lanes 8t and 8t + 4 hold these columns of B.
-    """
+    """Return whether a digit is over the same threads in both operands, with 8 times the stride in B along n."""
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
     if name == "k":
@@ -228,21 +224,19 @@ def _disagree(name: str, x: Placement, y: Placement, digit: tuple[int, Stride, S
 
 
 def _without_pair(digits: list[Digit], product: DigitSchedule, form: Mma) -> tuple[Digit, list[Digit]]:
-    """Return the digit over a lane's two columns, and the other digits of n."""
+    """Return the digit over a lane's two columns and the other digits of n, or raise LayoutError."""
     (pair,) = (d for d in digits if d.is_spread("b"))
     step = pair.elements("acc")
     if form.acc_pack == 2 and step != 1:
         name = product["acc"].buffer.name
         raise LayoutError(
-            f"a lane's columns 2t and 2t + 1 of {name} are {step} registers apart; needs 1, a 32-bit pair"
+            f"a lane's columns 2t and 2t + 1 of {name} are {step} registers apart; must be 1 apart, in a 32-bit pair"
         )
     return pair, [d for d in digits if d is not pair]
 
 
-def _without_packs(
-    digits: list[Digit], product: DigitSchedule, form: Mma
-) -> tuple[list[Digit], tuple[Digit, ...]]:
-    """Split the digits of k into those over registers, and those over the elements of one, fastest first."""
+def _without_packs(digits: list[Digit], product: DigitSchedule, form: Mma) -> tuple[list[Digit], tuple[Digit, ...]]:
+    """Return the digits of k over registers and those over a register's elements, or raise LayoutError."""
     unpacked, packed, pack = list(digits), 1, list[Digit]()
     while packed < form.pack:
         at = next((i for i, d in enumerate(unpacked) if d["a"] == packed == d["b"]), None)
@@ -260,7 +254,6 @@ def _without_packs(
 
 
 def _need_words(product: DigitSchedule, digits: Iterable[Digit], form: Mma) -> None:
-    """Raise LayoutError unless tiles start at whole 32-bit registers."""
     packs = {"acc": form.acc_pack, "a": form.pack, "b": form.pack}
     for digit in digits:
         for name in product.names:
@@ -273,7 +266,7 @@ def _need_words(product: DigitSchedule, digits: Iterable[Digit], form: Mma) -> N
 
 
 def _halved(digits: list[Digit], what: str) -> tuple[Digit, list[Digit]]:
-    """Return the digit over an instruction's two halves of a dimension, and the other digits."""
+    """Return the digit over an instruction's two halves of a dimension and the other digits, or raise LayoutError."""
     even = [d for d in digits if d.extent % 2 == 0]
     if not even:
         raise LayoutError(f"no tile has {what}")
@@ -284,7 +277,7 @@ def _halved(digits: list[Digit], what: str) -> tuple[Digit, list[Digit]]:
 
 
 def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, threads: int) -> str:
-    """Return a hint with layouts that fit for the operands `names`, keeping the warps of the accumulator."""
+    """Return a hint with fitting layouts for the operands `names`, or the reason why no layout fits."""
     (rows, columns), (_, depth) = regions["acc"].shape, regions["a"].shape
     warps = _grid(regions["acc"], scope, threads // WARP)
     if warps is None:
@@ -298,7 +291,7 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
 
 
 def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
-    """Return (warps along m, warps along n): those of the accumulator if possible, else the squarest tiles."""
+    """Return (warps along m, warps along n): the accumulator's if possible, else the squarest; None if none fit."""
     rows, columns = acc.shape
     possible = [
         (wm, warps // wm)

@@ -1,4 +1,4 @@
-"""Evaluation of a plan's expressions for all threads and iterations at once, in NumPy."""
+"""Evaluation of a plan's expressions for all threads and iterations at once, with NumPy."""
 
 from __future__ import annotations
 
@@ -17,14 +17,11 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """All iterations of the threads of a scope, iteration by iteration.
-
-    regions: the regions whose run-time strides take the values of `launch_values`. Run-time starts are as close to 0 as
-    possible.
-    """
+    """All pairs of an iteration and a thread of a scope, as rows ordered by iteration."""
 
     rounds: int
     threads: int
+    #: the regions whose run-time strides take the values of `launch_values`
     regions: Sequence[Region] = ()
 
     @property
@@ -48,12 +45,12 @@ class Iterations:
         return np.arange(self.rounds * self.threads, dtype=np.int64) % self.threads
 
     def values(self, *exprs: Expr) -> Array:
-        """Evaluate expressions of the two variables; the result has shape (rows, expressions)."""
+        """Evaluate expressions in `thread` and `round`; the result has shape (rows, expressions)."""
         names: dict[str, Array | int] = {**launch_values(self.regions)}
         names |= {"iterations.round": self.rounds_of, "iterations.thread": self.threads_of}
         shape = (self.rounds * self.threads,)
         return np.stack([np.broadcast_to(evaluate(expr, names), shape) for expr in exprs], axis=1)
 
     def holding(self, cond: Expr) -> Array:
-        """Return the numbers of the rows for which a condition holds."""
+        """Return the indices of the rows for which `cond` holds."""
         return np.flatnonzero(self.values(cond)[:, 0])

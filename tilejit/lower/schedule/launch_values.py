@@ -8,7 +8,7 @@ from ...ir.nodes import Region, Strided, Var
 
 
 def launch_values(regions: Sequence[Region]) -> dict[str, int]:
-    """Return the run-time strides by name: those of row-major tensors whose rows are padded to the alignment."""
+    """Return values of run-time strides by name: contiguous tensors, padded to the known multiples of the strides."""
     values: dict[str, int] = {}
     for region in regions:
         layout = region.buffer.layout

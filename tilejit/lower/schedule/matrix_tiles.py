@@ -1,14 +1,8 @@
 """8x8 tiles of 16-bit elements, which ldmatrix and stmatrix move between registers and shared memory.
 
-In registers lane 4r + q holds elements 2q and 2q + 1 of row r of a tile, in one 32-bit register:
-
-    columns    0 1      2 3      4 5      6 7
-    row 0      lane 0   lane 1   lane 2   lane 3      digits of a tile: row (8 lanes, 4 apart),
-    row 1      lane 4   lane 5   lane 6   lane 7      quad (4 lanes), pair (2 elements)
-    ...
-    row 7      lane 28  lane 29  lane 30  lane 31
-
-In memory each row is 16 contiguous bytes, or each column (trans).
+In registers, lane 4r + q holds elements 2q and 2q + 1 of row r of a tile, in one 32-bit register: the digits of a tile
+are row (8 lanes, 4 apart), quad (4 lanes) and pair (2 elements). In memory, each row is 16 contiguous bytes, or each
+column with .trans.
 """
 
 from __future__ import annotations
@@ -41,7 +35,7 @@ class Tiles:
 
     #: True if columns are contiguous in memory, not rows
     trans: bool
-    #: elements between neighbouring rows, or columns if transposed
+    #: elements from one row to the next, or from one column to the next if `trans`
     pitch: int
     warps: DigitSchedule
     #: the digits over the tiles of one instruction, slowest first
@@ -59,11 +53,10 @@ class Tiles:
 
     @property
     def num(self) -> int:
-        """The number of tiles per instruction."""
         return self.inner.count
 
     def offsets(self) -> list[int]:
-        """Return the register offset of each tile of an instruction from the first one."""
+        """Return each tile's register offset from the first tile of an instruction, in elements."""
         offsets = [0]
         for digit in self.inner.digits:
             offsets = [offset + k * _register(digit) for offset in offsets for k in range(digit.extent)]
@@ -85,7 +78,7 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
     for d in copy.space.padded:
         have, count = copy.space.dims[d], copy.space.counted[d]
         raise LayoutError(
-            f"{registers.buffer.name} has {have} elements in {count} slots; matrices are moved whole",
+            f"{registers.buffer.name} has {have} elements in {count} slots; 8x8 tiles must be full",
             hint="what fits: extents without padding",
         )
     lanes = _by_lane((d for d in copy.digits if d.is_spread("registers")), registers)
@@ -97,6 +90,7 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
     reason = misaligned(memory, [pitch, *(d["memory"] for d in (*warps, *words))], ROW)
     if reason is not None:
         raise LayoutError(reason, hint=f"what fits: rows at multiples of {ROW} elements, each row within a chunk")
+    # transposed tiles that are consecutive in registers form one operand of a product without moves
     inner, outer = _instructions(words, _register if trans else _step)
     return Tiles(trans, pitch, copy.over(warps), copy.over(inner), copy.over(outer))
 
@@ -119,7 +113,7 @@ def _fitting(placement: Placement) -> str:
 
 
 def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
-    """Return the digits over threads, fastest first, split at the boundaries of quads and warps."""
+    """Return the digits over threads, fastest first, split at quad and warp boundaries, or raise LayoutError."""
     by_lane: list[Digit] = []
     uncut = sorted(digits, key=_thread, reverse=True)
     while uncut:
@@ -131,7 +125,7 @@ def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
             continue
         if cuts[0] % first or digit.extent % (cuts[0] // first):
             raise LayoutError(
-                f"{digit.extent} threads {first} apart in {placement.buffer.name} don't split at every {cuts[0]} lanes",
+                f"{digit.extent} threads {first} apart in {placement.buffer.name} don't form groups of {cuts[0]} lanes",
                 hint=_fitting(placement),
             )
         outer, inner = digit.split(cuts[0] // first)
@@ -141,7 +135,7 @@ def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
 
 
 def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], Digit]:
-    """Return the digits over 32-bit registers and over the pair in one, or raise LayoutError for unaligned pairs."""
+    """Return the digits over 32-bit registers and the digit over the pair in a register, or raise LayoutError."""
     name = registers.buffer.name
     pairs = [d for d in digits if d["registers"] == 1]
     if not pairs or pairs[0].extent % 2:
@@ -162,7 +156,7 @@ def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], 
 
 
 def _even_step(digits: Sequence[Digit], memory: Placement, which: str) -> int:
-    """Return the stride of some lanes in memory, or raise LayoutError if they don't have a single stride."""
+    """Return the stride in memory of digits over lanes, or raise LayoutError if they don't have a single stride."""
     for near, far in zip(digits, digits[1:], strict=False):
         if _step(far) != near.extent * _step(near):
             raise LayoutError(
@@ -184,7 +178,7 @@ def _orientation(steps: tuple[int, int, int], memory: Placement) -> tuple[bool, 
         _need_pitch("columns", pair, name, bytes_each)
         if quads != 2 * pair:
             raise LayoutError(
-                f"columns of {name} are {pair} elements apart, and every second one {quads}; needs {2 * pair}"
+                f"columns of {name} are {pair} elements apart, and every second column {quads}; needs {2 * pair}"
             )
         return True, pair
     raise LayoutError(
@@ -205,11 +199,7 @@ def _need_pitch(what: str, pitch: int, name: str, bytes_each: int) -> None:
 
 
 def _instructions(words: Sequence[Digit], distance: Callable[[Digit], int]) -> tuple[list[Digit], list[Digit]]:
-    """Split the digits over tiles into those within an instruction, as many as fit, and those over instructions.
-
-    An instruction gets the tiles with the smallest `distance`, in the order of their registers. In the transposed case
-    these are consecutive in registers, so two tiles that form one operand of a product need no moves.
-    """
+    """Split the digits over tiles into an instruction's, with the smallest `distance`, and those over instructions."""
     inner: list[Digit] = []
     outer: list[Digit] = []
     for digit in sorted(words, key=distance):

@@ -48,10 +48,10 @@ def need_thread_axes(placement: Placement, scope: str, threads: int) -> None:
 
 
 def need_same_threads(schedule: DigitSchedule, owner: str, name: str) -> None:
-    """Raise LayoutError unless the elements of tile `name` are in the threads that own those of tile `owner`.
+    """Raise LayoutError unless each thread that owns an element of `owner` also owns that element of `name`.
 
-    Both tiles are owned by the whole scope. So if `name` doesn't move along a thread digit of the owner, its replicas
-    are spread over these threads.
+    Both tiles must be owned by the whole scope. So if `name` has a stride of 0 along a thread digit of `owner`, its
+    replicas are spread over these threads.
     """
     for digit in schedule.digits:
         strides = dict(digit.strides)

@@ -45,7 +45,7 @@ class DigitStep(NamedTuple):
 
 @lean(frozen=True, slots=True)
 class Offset:
-    """One term of a region's start: `index` times `stride`, with a description for messages."""
+    """One term of a region's start: `index` times `stride`. `what` describes it in messages."""
 
     index: Expr
     stride: int | Scaled
@@ -62,20 +62,20 @@ class Placement:
     """The placement of one operand of a tile operation. Offsets are in elements, before swizzling."""
 
     region: Region
-    #: extents other than 1
+    #: the region's extents other than 1
     shape: tuple[int, ...]
     #: the buffer's dimension for each extent
     places: tuple[int, ...]
-    #: the steps along each dimension, slowest first; slots past the buffer's shape may add values
+    #: the steps along each dimension, slowest first; their values may include padding
     dims: tuple[tuple[DigitStep, ...], ...]
-    #: terms of the start; in tensor memory a lane is `TMEM_LANE`
+    #: terms of the start; in tensor memory one lane has a stride of `TMEM_LANE`
     offsets: tuple[Offset, ...]
     #: steps over the threads that hold the same values
     replicas: tuple[DigitStep, ...] = ()
     swizzle: Swizzle | None = None
     #: the buffer's dimensions in which the region may exceed the tensor
     edges: tuple[int, ...] = ()
-    #: first thread of the scope that owns elements
+    #: the first of the scope's threads that own elements
     first_thread: int = 0
     buffer: Buffer = field(init=False, compare=False, repr=False)
 
@@ -88,14 +88,13 @@ class Placement:
 
     @property
     def start(self) -> Expr:
-        """The start of the region, before swizzling."""
         if not self.offsets:
             # fast path for whole tiles
             return integer(0, self.buffer.index_dtype)
         return total_along(self.terms, self.buffer.index_dtype)
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
-        """Return whether a thread moves its elements: all owners of a value load it, the lowest one stores it."""
+        """Return whether a thread moves its elements: all owners of a value load it, the lowest owner stores it."""
         cond: Expr = TRUE
         for step in () if loads else self.replicas:
             cond = build.logical_and(cond, build.equal(step.of_thread(thread), 0))
@@ -133,7 +132,7 @@ def _owners(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, 
 
 
 def place(region: Region, scope: str) -> Placement:
-    """Return the placement of a region, or raise LayoutError if it cuts threads or a wider scope owns it."""
+    """Return a region's placement; raise LayoutError if a wider scope owns it or it cuts a thread's part."""
     buffer = region.buffer
     strides = global_strides(buffer) if buffer.space == "global" else None
     if strides is not None:
@@ -158,7 +157,7 @@ def owned(buffer: Buffer, scope: str) -> Placement:
 
 
 def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
-    """Return an element's swizzled offset or register, or raise LayoutError if the buffer is spread over threads."""
+    """Return an element's swizzled offset, or its register; raise LayoutError if the buffer is spread over threads."""
     layout, dtype = buffer.layout, buffer.index_dtype
     starts = [build.cast(index, dtype) for index in indices]
     one_each = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
@@ -184,7 +183,7 @@ def _is_spread(buffer: Buffer) -> bool:
 
 
 def gathered_offsets(region: Region, number: Expr) -> tuple[Offset, ...]:
-    """Return the offsets of the box that `number` selects in a gathered region; none for any other region."""
+    """Return the terms that index `number` adds to the start of a gathered region; () if it isn't gathered."""
     if region.gathered is None:
         return ()
     buffer, dim = region.buffer, region.gathered.dim
@@ -210,7 +209,7 @@ def need_slice(placement: Placement) -> None:
                 raise LayoutError(
                     f"dimension {dim} of {placement.buffer.name} is split into parts, {_parts(step.stride)}; "
                     f"{step.extent} elements from {_begin(step.stride)} on aren't whole parts",
-                    hint="take whole parts; a start known only at run time as i * extent, or tj.sym(..., multiple_of=)",
+                    hint="take whole parts; write a run-time start as i * extent, or use tj.sym(..., multiple_of=)",
                 )
 
 
@@ -223,13 +222,13 @@ def _begin(folded: Folded) -> str:
 
 
 def global_strides(buffer: Buffer) -> tuple[int | Var, ...] | None:
-    """Return the strides of a global tensor, in elements; None for a view without a single stride per dimension."""
+    """Return a global tensor's strides, in elements; None if its layout isn't one plain stride per dimension."""
     layout = buffer.layout
     return layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
 
 
 def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None:
-    """Return the strides of a global tensor with one per dimension, whose regions may pass its edges; else None."""
+    """Return the strides of a global tensor of fixed shape with one plain stride per dimension, else None."""
     if buffer.space != "global" or layout.swizzle is not None or layout.replica or layout.offset:
         return None
     shape = tuple(n for n in buffer.shape if isinstance(n, int))
@@ -307,10 +306,10 @@ def _window_of(region: Region, layout: TileLayout, scope: str) -> Placement:
 
 @remembered
 def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
-    """Return the iterators of each dimension of a buffer with a tile layout; tensor memory lanes are in addresses."""
+    """Return the iterators of each dimension of a buffer; strides along TLane are scaled to addresses."""
     layout, shape = buffer.tile_layout, tuple(n for n in buffer.laid_out if isinstance(n, int))
     if len(shape) != len(buffer.shape):
-        raise LayoutError(f"{buffer.name} has extents known only at launch, and a layout of fixed size")
+        raise LayoutError(f"{buffer.name} has extents known only at launch, but a layout of fixed size")
     groups = refined((layout.adapted(shape) if prod(shape) != layout.size() else layout).shard, shape)
     if buffer.space != "tmem":
         return groups
@@ -318,7 +317,7 @@ def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
 
 
 def _reach(buffer: Buffer, d: int, start: Expr, extent: int) -> int:
-    """Return the number of slots that a region covers in one dimension, including padding if it reaches the end."""
+    """Return the number of slots that a region covers in dimension `d`, including padding if it reaches the end."""
     size = buffer.shape[d]
     if not buffer.slots or not isinstance(size, int) or not isinstance(start, Const) or start.value + extent != size:
         return extent
@@ -334,7 +333,7 @@ def _unit(axis: Axis) -> int:
 def _window(
     group: tuple[Iter, ...], start: Expr, extent: int, what: str, scope: str
 ) -> tuple[tuple[DigitStep, ...], list[Offset]]:
-    """Return the steps over [start, start + extent) of a dimension and the terms of its start, or raise LayoutError."""
+    """Return the steps over [start, start + extent) of a dimension and the start's terms. raises: as `place`."""
     if _is_zero(start) and extent == prod([it.extent for it in group]):
         return _whole(group, scope), []
     if isinstance(start, Const):
@@ -352,7 +351,7 @@ def _whole(group: tuple[Iter, ...], scope: str) -> tuple[DigitStep, ...]:
     return tuple([_scope_step(it, scope) for it in merged(group)])
 
 
-#: the iterators of a part of a dimension and the terms of its start; None if it moves along several strides at once
+#: iterators of a part of a dimension and the terms of its start; None if the part moves along several strides at once
 _Window = tuple[tuple[Iter, ...], list[Offset]] | None
 
 
@@ -373,7 +372,7 @@ def _constant_window(group: tuple[Iter, ...], start: int, extent: int, what: str
 
 
 def _moving_window(group: tuple[Iter, ...], start: Expr, extent: int, what: str) -> _Window:
-    """Return the window at a run-time start, of which only a divisor is known."""
+    """Return the window at a run-time start with a known divisor; raise LayoutError if it may cut a thread's part."""
     outer, tail = list(merged(group)), list[Iter]()
     if not outer:
         return (), []
@@ -412,7 +411,6 @@ def _folded(group: tuple[Iter, ...], start: Expr) -> Folded:
 
 
 def _scope_step(it: Iter, scope: str) -> DigitStep:
-    """Return an iterator as a step, or raise LayoutError if it counts threads of a wider scope."""
     if not it.axis.is_thread:
         return DigitStep(it.extent, it.stride)
     steps = SCOPES[scope].steps
@@ -434,23 +432,23 @@ def _int(value: int) -> Const:
 
 @remembered
 def edges(region: Region) -> tuple[int, ...]:
-    """Return the dimensions in which the region may exceed its tensor."""
+    """Return the dimensions in which a region may exceed its tensor; () unless its buffer is global."""
     if region.in_bounds or region.buffer.space != "global":
         return ()
     return tuple([d for d in region.box_dims if inside(region, d) != TRUE])
 
 
 def inside(region: Region, d: int) -> Expr:
-    """Return whether the region is inside its tensor in one dimension."""
+    """Return whether the region is inside its tensor in dimension `d`."""
     begins = build.greater_equal(build.cast(region.starts[d], int64), 0)
     return build.logical_and(begins, ends_inside(region, d))
 
 
 def ends_inside(region: Region, d: int) -> Expr:
-    """Return whether the region doesn't pass the end of its tensor in one dimension."""
+    """Return whether the region ends inside its tensor in dimension `d`."""
     start, count, size = build.cast(region.starts[d], int64), region.counts[d], extent_of(region.buffer, d)
     end = build.add(start, count)
     if facts.is_data(start) and facts.bounds(end)[1] is None:
-        # start + count may overflow; size - count can't
+        # start + count may overflow, but size - count can't
         return build.less_equal(start, build.sub(size, count))
     return build.less_equal(end, size)

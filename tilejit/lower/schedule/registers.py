@@ -16,10 +16,10 @@ from ...ir.arithmetic import build, facts
 from ...ir.nodes import Buffer, Const, Expr
 from ..builder import Builder
 
-#: Largest number of copies of an operation's code, one for each start. With 8 starts a read takes 26 instructions
-#: (25 through local memory), a write 35 (40), and a copy of a row of 16 elements 100 (79), of which 33 are executed; it
+#: Largest number of copies of an operation's code, one per start. With 8 starts a read takes 26 instructions (25
+#: through local memory), a write 35 (40), and a copy of a row of 16 elements 100 (79), 33 of them executed. The copy
 #: compiles in 10 ms (8), and with 16 starts in 25 ms (12). (`compile` of `r[n]`, `r[n] = x` and
-#: `copy(s, r[n : n + 1, :])` for sm_90a, with this number at 100 and at 1.)
+#: `copy(s, r[n : n + 1, :])` for sm_90a, with this constant set to 100 and to 1.)
 MOST_COPIES = 8
 
 
@@ -49,7 +49,7 @@ class Choice:
 
 
 def each_start(b: Builder, *runs: RegisterRun) -> Iterator[tuple[Expr, ...]]:
-    """Yield the first register of each run; the caller emits its code for each yield, under a condition."""
+    """Yield the runs' first registers for each combination of starts; the caller's code is under its condition."""
     firsts = tuple([run.first for run in runs])
     if {Const}.issuperset(map(type, firsts)):
         yield firsts
@@ -65,10 +65,10 @@ def each_start(b: Builder, *runs: RegisterRun) -> Iterator[tuple[Expr, ...]]:
 
 
 def choice(b: Builder, run: RegisterRun) -> Choice:
-    """Return the starts for which code of a run must be emitted.
+    """Return the starts for which code of a run must be emitted; move its buffer to local memory if there are too many.
 
-    In local memory that is a single, run-time start. It is assumed to keep the run inside the buffer, since anything
-    else is undefined. So addresses don't wrap around, and the accesses of a run share a base with constant offsets.
+    In local memory there is a single, run-time start. It is assumed to keep the run inside the buffer; other starts are
+    undefined behaviour. So addresses don't wrap around, and the accesses of a run share a base with constant offsets.
     """
     if isinstance(run.first, Const):
         return Choice(run.first, (run.first,))

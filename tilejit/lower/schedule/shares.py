@@ -42,11 +42,11 @@ Array = np.ndarray
 class Slot:
     """A register that is combined into a result."""
 
-    #: relative to the result's first register
+    #: the register, relative to the result's first register
     register: int
-    #: the element's index in each dimension of the source, without the thread's part
+    #: the element's index in each dimension of the source, without the thread's contribution
     at: tuple[int, ...]
-    #: the same as a row-major index among the combined elements
+    #: its row-major index among the combined elements, without the thread's contribution
     index: int
 
 
@@ -56,16 +56,16 @@ class ResultShares:
 
     #: "src" and "dst" over the source's shape
     tiles: DigitSchedule
-    #: how much a step adds to the row-major index among the combined elements, by dimension; 0 if it is kept
+    #: each dimension's stride in the row-major index of the combined elements; 0 if the dimension is kept
     weights: tuple[int, ...]
-    #: ascending distances between lanes
+    #: distances between lanes that shuffles combine, ascending
     lanes: tuple[int, ...]
-    #: the steps over the other threads, slowest first
+    #: the other steps over threads, slowest first
     members: tuple[DigitStep, ...]
 
     @staticmethod
     def of(op: TileOp, threads: int) -> ResultShares:
-        """Return the shares of a reduction of local tiles, or raise LayoutError if the tiles' threads don't match."""
+        """Return the shares of a reduction of local tiles, or raise LayoutError if the layouts don't match."""
         tiles, weights = reduced_tiles(op, threads, (("dst", "src"),))
         spread = [_step(d) for d in tiles.digits if d.is_spread("src") and _weight(d, weights)]
         lanes, members = _lanes_and_members(spread, threads)
@@ -90,7 +90,6 @@ class ResultShares:
 
     @property
     def groups(self) -> int:
-        """The number of thread groups that have separate results."""
         return prod(step.extent for step in self._groups)
 
     @property
@@ -108,7 +107,7 @@ class ResultShares:
         return ", ".join(f"{step.extent} threads {step.threads} apart" for step in self.members)
 
     def each_result(self, operand: str) -> Iterator[int]:
-        """Yield the register of each of a thread's results; in the source, that of its first slot."""
+        """Yield a thread's result registers in `operand`; in the source, the register of each result's first slot."""
         return _registers(self.results, operand)
 
     @property
@@ -117,13 +116,13 @@ class ResultShares:
         return _slots(self)
 
     def counts(self, thread: Expr) -> list[Expr]:
-        """Return for each slot whether it holds an element in a thread, not padding."""
+        """Return for each slot whether it holds an element, not padding, in `thread`."""
         counts: list[Expr] = [TRUE] * len(self.slots)
         for dim in self.tiles.space.padded:
             if not self.weights[dim]:
                 continue
             index, extent = self._of_thread(thread, dim), self.tiles.space.dims[dim]
-            # rounded up, so that neighbours often share a limit
+            # rounding up to a multiple of a divisor of the index keeps the result; neighbours then often share a limit
             step = facts.multiple_of(index) or 1
             limits = [-(-(extent - slot.at[dim]) // step) * step for slot in self.slots]
             below = {limit: build.less(index, limit) for limit in dict.fromkeys(limits)}
@@ -143,7 +142,7 @@ class ResultShares:
         return numbered(thread, self._groups)
 
     def member_of(self, thread: Expr) -> Expr:
-        """Return the index of a thread's partial among those of its results."""
+        """Return the index of a thread's partial among the partials of a result."""
         return numbered(thread, self.members)
 
     def is_leader(self, thread: Expr) -> Expr:
@@ -152,7 +151,7 @@ class ResultShares:
         return build.logical_and(lowest, build.equal(build.bitwise_and(thread, sum(self.lanes)), 0))
 
     def partners(self, threads: Array) -> Array:
-        """Return the threads that contribute to the results of each thread, of shape (threads, partners)."""
+        """Return for each thread the threads that contribute to its results, of shape (threads, partners)."""
         partners = threads[:, None]
         for step in (*self.members, *(DigitStep(2, Thread(distance)) for distance in self.lanes)):
             own = partners // step.threads % step.extent
@@ -186,7 +185,7 @@ def _slots(shares: ResultShares) -> tuple[Slot, ...]:
 
 
 def _dim(digit: Digit) -> int:
-    assert digit.dim is not None, "no digits were joined"
+    assert digit.dim is not None, "a joined digit has no dimension"
     return digit.dim
 
 
@@ -208,13 +207,16 @@ def _registers(digits: DigitSchedule, operand: str) -> Iterator[int]:
 
 
 def numbered(thread: Expr, steps: Sequence[DigitStep]) -> Expr:
-    """Return a thread's values of some steps, slowest first, as one number."""
+    """Return the row-major index of `thread` over `steps`, slowest first."""
     below = [prod(step.extent for step in steps[k + 1 :]) for k in range(len(steps))]
     return build.weighted_sum([(s.of_thread(thread), weight) for s, weight in zip(steps, below, strict=True)], int32)
 
 
 def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> tuple[DigitSchedule, tuple[int, ...]]:
-    """Return the digits of all tiles without unit dimensions, and the weights. pairs: destination and source names."""
+    """Return the schedule of a reduction's tiles, without unit dimensions, and `ResultShares.weights`.
+
+    pairs: names of each destination and its source. raises: LayoutError if layouts don't match each other or the scope.
+    """
     regions: dict[str, Region] = {}
     for to, of in pairs:
         regions[of], axes = _unfolded(op.region(of), axes_of(dict(op.attrs), len(op.region(of).shape)))
@@ -245,7 +247,7 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
 
 
 def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ...]]:
-    """Return the source and its reduced axes, flattened if it is laid out as one dimension, or raise LayoutError."""
+    """Return `src` and `axes`, flattened if `src` is laid out as one dimension; all axes must then be reduced."""
     buffer = src.buffer
     if not len(buffer.slots) == 1 < len(buffer.shape):
         return src, axes
@@ -260,7 +262,7 @@ def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ..
 
 
 def _need_projected(tiles: DigitSchedule, weights: tuple[int, ...], to: str, of: str) -> None:
-    """Raise LayoutError unless the owners of the destination's kept axes are those of the source's."""
+    """Raise LayoutError if the tiles split a dimension differently, or spread kept axes over different threads."""
     src, dst = tiles[of], tiles[to]
     for digit in tiles.digits:
         if digit.is_folded:
@@ -277,7 +279,7 @@ def _need_projected(tiles: DigitSchedule, weights: tuple[int, ...], to: str, of:
 
 
 def _lanes_and_members(spread: Sequence[DigitStep], threads: int) -> tuple[tuple[int, ...], tuple[DigitStep, ...]]:
-    """Return the lane distances that shuffles can combine in whole warps, and the steps over other threads."""
+    """Return the lane distances that shuffles combine, none if a warp is partial, and the other steps over threads."""
     if WARP.left_over(threads):
         return (), _slowest_first(spread)
     lanes: list[int] = []
@@ -294,7 +296,7 @@ def _lanes_and_members(spread: Sequence[DigitStep], threads: int) -> tuple[tuple
 
 
 def at_warp(step: DigitStep) -> tuple[DigitStep, DigitStep | None]:
-    """Split a step into the part within a warp and the part over warps, or None if it can't be split this way."""
+    """Split `step` into (part within a warp, part over warps); (step, None) if it doesn't cross warps evenly."""
     within = LANES // step.threads if LANES % step.threads == 0 else 0
     if within == 0 or step.extent <= within or step.extent % within:
         return step, None

@@ -19,10 +19,10 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A dimension that moves along several strides at once.
+    """The stride of a dimension that moves along several strides at once.
 
-    Index i of the region goes to the sum over `parts` (divisor, extent, stride), slowest first, of
-    (start + i) // divisor % extent * stride; the first part may exceed its extent and isn't taken modulo it.
+    The distance of index i is the sum over `parts` (divisor, extent, stride), slowest first, of
+    (start + i) // divisor % extent * stride. The first part may exceed its extent and isn't taken modulo it.
     """
 
     start: Expr
@@ -59,12 +59,12 @@ def times(stride: Stride, factor: int) -> Stride:
         return Thread(stride.stride * factor)
     if isinstance(stride, Scaled):
         return Scaled(stride.var, stride.factor * factor)
-    assert factor == 1, "a folded dimension is one digit"
+    assert factor == 1, "a folded digit can't be split"
     return stride
 
 
 def goes_on(slow: Stride, fast: Stride, extent: int) -> bool:
-    """True if a step along `slow` equals `extent` steps along `fast`, so that the two digits can be merged."""
+    """True if a step along `slow` is known to equal `extent` steps along `fast`, so that the digits can be merged."""
     if isinstance(slow, int) and isinstance(fast, int):
         return slow == extent * fast
     if isinstance(slow, Thread) and isinstance(fast, Thread):
@@ -86,7 +86,7 @@ def total_along(terms: Iterable[Term], dtype: DType) -> Expr:
             for k, (divisor, extent, step) in enumerate(stride.parts):
                 digit = build.floordiv(at, divisor)
                 weighted.append((build.mod(digit, extent) if k else digit, step))
-    # most operands have one term; `build.mul` caches the product for other operands with the same term
+    # fast path for one term, as most operands have; `build.mul` caches the product
     return build.mul(*weighted[0]) if len(weighted) == 1 else build.weighted_sum(weighted, dtype)
 
 

@@ -1,7 +1,7 @@
 """Shared memory as atoms: the layout that TMA fills box by box and wgmma reads.
 
-An atom has 8 rows of w bytes; w is 16, 32, 64 or 128, depending on the swizzle. Rows are contiguous. If a row of the
-tile is longer than that of an atom, its columns are split into blocks. Elements of 16 bits, swizzle="128B", 64 x 256:
+An atom has 8 contiguous rows of w bytes; w is 16, 32, 64 or 128, depending on the swizzle. If a row of the tile is
+longer than w, its columns are split into blocks. Elements of 16 bits, swizzle="128B", 64 x 256:
 
                     columns 0 ... 63       64 ... 127     128 ... 191    192 ... 255
     rows 0 ... 7    byte 0 ... 1023        8192 ...       16384 ...      24576 ...       w = 128, e = 64 elements
@@ -27,7 +27,6 @@ from ...layout.swizzle import SWIZZLE_BITS
 from ...scopes import CTA
 from .placement import DigitStep, Offset, Placement, need_slice, place
 
-#: rows of an atom
 ATOM_ROWS = 8
 
 #: names of the swizzle modes, indexed by the bits of the swizzle
@@ -47,11 +46,10 @@ class Atoms:
     row_elements: int
     rows: int
     columns: int
-    #: blocks of columns; a single one may be partial (columns < e)
+    #: number of blocks of columns; a single block may be partial (columns < e)
     blocks: int
-    #: from one block of columns to the next
     block_stride: int
-    #: from one group of 8 rows to the next
+    #: the stride of groups of 8 rows
     group_stride: int
     #: the dimension of `placement` that counts columns
     major: int
@@ -72,12 +70,10 @@ class Atoms:
 
     @property
     def lbo_bytes(self) -> int:
-        """The stride of blocks of columns."""
         return self.block_stride * self.element_bits // 8
 
     @property
     def sbo_bytes(self) -> int:
-        """The stride of groups of 8 rows."""
         return self.group_stride * self.element_bits // 8
 
     @property
@@ -97,12 +93,11 @@ class Atoms:
 
 
 def atoms_of(region: Region, k: int | None = None) -> Atoms:
-    """Return a region of shared memory as atoms.
+    """Return a region of shared memory as atoms, or raise LayoutError.
 
-    accepts: the layouts of `swizzled_atom_layout` and their views: whole blocks of columns or a part of one, starting
-        at a multiple of 8 rows; without a swizzle, contiguous rows of contiguous elements. If columns run along
-        dimension `k`, a part of a block may start at any step of a product along k.
-    raises: LayoutError for anything else.
+    accepts: the layouts of `swizzled_atom_layout` and their views: whole blocks of columns or a part of one block,
+        starting at a multiple of 8 rows; without a swizzle, contiguous rows of contiguous elements. If columns run
+        along dimension `k`, a part of a block may start at any step of a product along k.
     """
     buffer = region.buffer
     placement = place(region, CTA.name)
@@ -123,7 +118,7 @@ def atoms_of(region: Region, k: int | None = None) -> Atoms:
 
 
 def _swizzle_bits(placement: Placement) -> int:
-    """Return the bits of a swizzle, which must be one of TMA's and wgmma's; 0 for none."""
+    """Return the swizzle's bits, 0 without one; raise LayoutError unless TMA and wgmma support it."""
     swizzle, dtype = placement.swizzle, placement.buffer.dtype
     if swizzle is None:
         return 0
@@ -136,7 +131,7 @@ def _swizzle_bits(placement: Placement) -> int:
             f"swizzle {swizzle!r} is for {bits}-bit elements; {dtype} needs base {wanted.base}",
             hint=f'what fits: swizzle="{_mode_of(swizzle)}", or {wanted!r}',
         )
-    raise LayoutError(f"swizzle {swizzle!r} is not one of TMA's and wgmma's; {wanted!r} is", hint=f"use {wanted!r}")
+    raise LayoutError(f"swizzle {swizzle!r} is not supported by TMA and wgmma; {wanted!r} is", hint=f"use {wanted!r}")
 
 
 def _mode_of(swizzle: Swizzle) -> str:
@@ -152,7 +147,7 @@ def _major(placement: Placement) -> int:
 
 
 def _columns(placement: Placement, major: int, bits: int) -> tuple[int, int, int]:
-    """Return the elements of an atom's row, the number of column blocks, and their stride."""
+    """Return (elements of an atom's row, number of column blocks, their stride), or raise LayoutError."""
     buffer, steps = placement.buffer, placement.dims[major]
     *slower, fastest = steps
     e = (_CHUNK_BYTES * 8 << bits) // buffer.dtype.bits if bits else fastest.extent
@@ -163,7 +158,7 @@ def _columns(placement: Placement, major: int, bits: int) -> tuple[int, int, int
         )
     if slower:
         stride = slower[0].stride
-        assert isinstance(stride, int), "shared memory has strides of fixed size"
+        assert isinstance(stride, int), "strides in shared memory are constants"
         return e, slower[0].extent, stride
     if fastest.extent > e:
         raise LayoutError(
@@ -174,7 +169,7 @@ def _columns(placement: Placement, major: int, bits: int) -> tuple[int, int, int
 
 
 def _rows(placement: Placement, major: int, e: int, bits: int) -> tuple[int, int, tuple[int, ...]]:
-    """Return the number of rows, the stride of groups of 8, and the dimensions over rows, slowest first."""
+    """Return (rows, stride of groups of 8, dimensions over rows, slowest first), or raise LayoutError."""
     buffer = placement.buffer
     others = [d for d in range(len(placement.dims)) if d != major]
     others.sort(key=lambda d: -_stride(placement.dims[d][-1]))
@@ -202,7 +197,7 @@ def _rows(placement: Placement, major: int, e: int, bits: int) -> tuple[int, int
 
 
 def _stride(step: DigitStep) -> int:
-    assert isinstance(step.stride, int), "shared memory has strides of fixed size"
+    assert isinstance(step.stride, int), "strides in shared memory are constants"
     return step.stride
 
 
@@ -220,9 +215,9 @@ def _listed(steps: Iterable[DigitStep]) -> str:
 
 
 def _need_period(atoms: Atoms, column_step: int) -> None:
-    """Raise LayoutError unless the tile, its blocks and its groups of 8 rows start at periods of the swizzle.
+    """Raise LayoutError unless the tile, its blocks and groups of 8 rows start at multiples of the swizzle's period.
 
-    column_step: a part of a block may start at a multiple of this many columns.
+    column_step: the tile may also start within a row, at a multiple of this number of columns.
     """
     placement, e = atoms.placement, atoms.row_elements
     buffer, region, period = placement.buffer, placement.region, ATOM_ROWS * e

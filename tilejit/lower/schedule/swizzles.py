@@ -18,7 +18,7 @@ from ...remember import remembered
 
 
 def swizzled(address: Expr, swizzle: Swizzle | None) -> Expr:
-    """Apply a swizzle to an address; terms that are multiples of its period are added afterwards."""
+    """Return a swizzled address; terms that are multiples of the swizzle's period are added afterwards."""
     if swizzle is None:
         return address
     far, near = build.apart(address, swizzle.period)
@@ -52,7 +52,7 @@ def advanced(swizzle: Swizzle | None, base: Expr, plain: Expr, moved: Expr) -> E
 
 @remembered
 def possible_bits(expr: Expr) -> int:
-    """Return the bits that may be set in a nonnegative value; -1 if nothing is known."""
+    """Return a mask of the bits that may be set; negative if `expr` may be negative or has no known upper bound."""
     if isinstance(expr, Const):
         return int(expr.value) if expr.value >= 0 else -1
     bits = _from_facts(expr)

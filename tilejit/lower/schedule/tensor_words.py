@@ -25,7 +25,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a copy; word k of thread t is in its 32-bit register registers[k]."""
+    """The words of a copy; word k of each thread is in the 32-bit register `registers[k]`."""
 
     #: elements per word
     packed: int
@@ -40,12 +40,11 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """The places of a region's elements; run-time starts count as 0.
+    """The places of a region's elements; run-time starts count as 0."""
 
-    threads: the owner in the warpgroup; 0 for memory. places: the index in the thread's tile, or in tensor memory.
-    """
-
+    #: the owner in the warpgroup; 0 for memory
     threads: Array
+    #: the index in the thread's tile, or in tensor memory
     places: Array
 
     @staticmethod
@@ -67,7 +66,7 @@ class Elements:
 
 
 def first_place(placement: Placement) -> int:
-    """Return the place of the first element of a region, as in `Elements`."""
+    """Return the place of a region's first element, as in `Elements`."""
     return number(total_along([(o.stride, o.index) for o in placement.offsets if isinstance(o.index, Const)], int32))
 
 
@@ -80,7 +79,7 @@ def _in_tile(step: DigitStep) -> int:
 
 
 def _along(steps: Sequence[DigitStep], stride: Callable[[DigitStep], int]) -> Array:
-    """Return the distance of each value of some steps, slowest first."""
+    """Return the distances of all values of `steps`, slowest first. stride: returns a step's stride."""
     distance = np.zeros(1, np.int64)
     for step in steps:
         distance = _each(distance, stride(step) * np.arange(step.extent))
@@ -92,7 +91,7 @@ def _each(slower: Array, faster: Array) -> Array:
 
 
 def words(local: Region, tmem: Region) -> Words:
-    """Return the words that a warpgroup moves between regions of equal shapes, or raise LayoutError."""
+    """Return the words to move between regions; raise LayoutError unless threads hold the same whole registers."""
     packed = _BITS // local.dtype.bits
     size = prod(local.shape)
     held, there = _placed(local), _placed(tmem)
@@ -135,7 +134,6 @@ def _uneven(local: Region, counts: Array) -> LayoutError:
 
 
 def _need_packed(region: Region, places: Array, packed: int) -> None:
-    """Raise LayoutError unless each group of `packed` elements fills one register or column, in order."""
     if places.shape[-1] % packed:
         raise LayoutError(
             f"each thread has {places.shape[-1]} elements of {region.buffer.name}; {packed} {region.dtype} fill "
@@ -147,14 +145,13 @@ def _need_packed(region: Region, places: Array, packed: int) -> None:
     if (groups != first + np.arange(packed)).any() or (first % packed).any():
         what = "register" if region.buffer.space == "local" else "column"
         raise LayoutError(
-            f"the {packed} elements of a 32-bit {what} of {region.buffer.name} aren't contiguous from its "
-            "start on",
+            f"the {packed} elements of a 32-bit {what} of {region.buffer.name} aren't contiguous from its start on",
             hint=f"start at multiples of {packed}, and keep {packed} {region.dtype} of a row together",
         )
 
 
 def _moved(placement: Placement, packed: int) -> Expr:
-    """Return the run-time offset of a region's start, in 32-bit registers or columns."""
+    """Return the run-time offset of a region's start, in 32-bit registers or columns, or raise LayoutError."""
     total: Expr = build.const(0, int32)
     for offset in placement.offsets:
         if isinstance(offset.index, Const):
@@ -183,13 +180,13 @@ def _placed(region: Region) -> Placement:
         what = "replicas" if layout.replica else "a swizzle"
         raise LayoutError(
             f"{region.buffer.name} has {what}; each element of tensor memory goes to one register",
-            hint="use a layout without replicas and swizzle",
+            hint="use a layout without replicas or a swizzle",
         )
     axes = ("TLane", "TCol") if region.buffer.space == "tmem" else ("m", *scopes.WARPGROUP.steps)
     strange = [axis.name for axis in layout.axes() if axis.name not in axes]
     if strange:
         raise LayoutError(
-            f"{region.buffer.name} has the axis {strange[0]}; a warpgroup moves {', '.join(axes)}",
+            f"{region.buffer.name} has the axis {strange[0]}; supported axes are {', '.join(axes)}",
             hint="use tj.tmem.datapath(...) for tensor memory, tj.tcgen05.atom_layout(...) for registers",
         )
     placement = place(region, scopes.WARPGROUP.name)
@@ -198,7 +195,7 @@ def _placed(region: Region) -> Placement:
 
 
 def lane_fault(moved: Words, tmem: Region) -> str | None:
-    """Return why some warp would access lanes other than its 32, or None."""
+    """Return why some warp would access lanes other than its own 32, or None if no warp would."""
     warp = np.arange(WARPGROUP)[:, None] // WARP
     wrong = np.argwhere(moved.lanes // WARP != warp)
     if not len(wrong):

@@ -32,9 +32,9 @@ from .swizzles import advanced, swizzled
 
 @lean(frozen=True, slots=True)
 class Space:
-    """The space that an operation's index covers."""
+    """The index space of an operation."""
 
-    #: extents: the destination's shape without units for copies and elementwise operations, (m, n, k) for products
+    #: extents: (m, n, k) for products; for other operations the destination's shape without unit dimensions
     dims: tuple[int, ...]
     #: number of values that the digits have in each dimension; those past the extent are padding
     counted: tuple[int, ...]
@@ -51,7 +51,7 @@ _NAME, _EXTENT = attrgetter("name"), attrgetter("extent")
 
 @lru_cache(LIMIT)
 def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | None, ...]:
-    """Return for each non-unit extent of `to` the non-unit dimension of `shape` along it; None if it is broadcast."""
+    """Map each non-unit dimension of `to` to a non-unit dimension of `shape`, or to None if `shape` is broadcast."""
     leading, kept = len(to) - len(shape), count()
     return tuple(
         next(kept) if k >= leading and shape[k - leading] != 1 else None for k, extent in enumerate(to) if extent != 1
@@ -60,7 +60,7 @@ def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | 
 
 @lean(frozen=True, slots=True)
 class View:
-    """One operand over the digits of a schedule."""
+    """One operand of a schedule, with its stride along each digit."""
 
     name: str
     placement: Placement
@@ -80,12 +80,11 @@ class View:
 
     @property
     def start(self) -> Expr:
-        """The start of the operand, before swizzling."""
         return self.placement.start
 
     @property
     def reach(self) -> int:
-        """The distance from the first to the last element."""
+        """The distance from the first to the last element along positive constant strides."""
         reach = 0
         for digit, stride in zip(self.digits, self.strides, strict=True):
             if isinstance(stride, int) and stride > 0:
@@ -100,26 +99,22 @@ class View:
         return f"{verb}.{self.buffer.space}" + (f".v{count}" if count > 1 else "") + f".b{lane}"
 
     def touched(self, length: int) -> RegisterRun:
-        """Return the registers that the operand covers if the digits count vectors that span `length` registers."""
+        """Return the registers that the operand covers if its digits count vectors of `length` registers each."""
         return RegisterRun(self.buffer, self.start, self.reach + length)
 
-    # addresses of `values`, one for each digit
-
     def at(self, values: Sequence[Expr]) -> Expr:
-        """Return the unswizzled address of values of the digits."""
+        """Return the unswizzled address at these values of the digits."""
         return total_along((*self.placement.terms, *self._terms(values)), self.buffer.index_dtype)
 
     def distance(self, values: Sequence[Expr]) -> Expr:
-        """Return the unswizzled distance of values of the digits from the operand's start."""
+        """Return the unswizzled distance of these values of the digits from the operand's start."""
         return total_along(self._terms(values), self.buffer.index_dtype)
 
     def _terms(self, values: Sequence[Expr]) -> list[Term]:
         return list(zip(self.strides, values, strict=True))
 
-    # addresses of a flat index, which counts all digits
-
     def located(self, index: Expr) -> Expr:
-        """Return the unswizzled address of a flat index."""
+        """Return the unswizzled address of a flat index, which counts all digits."""
         return total_along((*self.placement.terms, *self._counted(index)), self.buffer.index_dtype)
 
     def steps(self, index: Expr) -> Expr:
@@ -132,10 +127,7 @@ class View:
         return self.swizzled(self.located(index))
 
     def adds_up(self, step: int, count: int) -> bool:
-        """Return whether `steps(a + b)` equals `steps(a) + steps(b)`, that is, whether no digit carries.
-
-        a is any multiple of `step`, b is below `step`, and their sum is below `count`.
-        """
+        """Return whether steps(a + b) == steps(a) + steps(b) for multiples a of `step`, b < `step`, a + b < `count`."""
         extents, strides = _chained(self)
         below = [prod(extents[k:]) for k in range(1, len(extents))]
         folded = any(isinstance(stride, Folded) for stride in strides)
@@ -145,23 +137,18 @@ class View:
         extents, strides = _chained(self)
         return list(zip(strides, digits_of(index, extents), strict=True))
 
-    # swizzles
-
     def swizzled(self, address: Expr) -> Expr:
         return swizzled(address, self.placement.swizzle)
 
     def advanced(self, base: Expr, plain: Expr, moved: Expr) -> Expr:
-        """Return the swizzled address of `plain` + `moved`, given `base`, the swizzled address of `plain`."""
         return advanced(self.placement.swizzle, base, plain, moved)
 
-    # threads and coordinates
-
     def of_thread(self, thread: Expr) -> list[Expr]:
-        """Return a thread's values of the digits, all of which are over threads."""
+        """Return a thread's values of the digits, which must all be over threads."""
         return [DigitStep(d.extent, s).of_thread(thread) for d, s in zip(self.digits, self.strides, strict=True)]
 
     def coordinate(self, dim: int, values: Sequence[Expr], dtype: DType) -> Expr:
-        """Return the index in dimension `dim` of the space for values of the digits."""
+        """Return the index in dimension `dim` of the space at these values of the digits."""
         along = [(build.cast(v, dtype), d.weight) for d, v in zip(self.digits, values, strict=True) if d.dim == dim]
         # fast path for dimensions of one digit
         return build.mul(*along[0]) if len(along) == 1 else build.weighted_sum(along, dtype)
@@ -189,10 +176,10 @@ class DigitSchedule:
     def of(extents: tuple[int, ...], operands: Mapping[str, tuple[Placement, Sequence[int | None]]]) -> DigitSchedule:
         """Return the coarsest digits in which every operand has a single stride per digit.
 
-        extents: of the space. operands: the placement of each, and for each dimension of the space the placement's
-        dimension along it, None if the operand is broadcast. A dimension whose splits have no common digits becomes one
-        folded digit.
-        raises: LayoutError if such a dimension is spread over threads, or tiles have different padding.
+        A dimension that the operands split without common digits becomes one folded digit.
+        extents: the space's extents. operands: for each name, the placement, and for each dimension of the space the
+        placement's dimension along it, or None if the operand is broadcast.
+        raises: LayoutError if a dimension without common digits is spread over threads, or tiles differ in padding.
         """
         digits: list[Digit] = []
         counted: list[int] = []
@@ -229,7 +216,7 @@ class DigitSchedule:
 
     @staticmethod
     def of_same_shape(operands: Mapping[str, Placement]) -> DigitSchedule:
-        """Return the schedule of operands of one shape, which is the space, or raise LayoutError."""
+        """Return the schedule of operands of equal shapes, or raise LayoutError if their shapes differ."""
         (first, shape), *others = ((name, placement.shape) for name, placement in operands.items())
         for name, other in others:
             if other != shape:
@@ -258,7 +245,6 @@ class DigitSchedule:
 
     @property
     def is_folded(self) -> bool:
-        """True if some digit is folded: a dimension that moves along several strides at once."""
         for digit in self.digits:
             if digit.is_folded:
                 return True
@@ -278,7 +264,7 @@ class DigitSchedule:
         return self.over(filter(holds, self.digits))
 
     def split_by_owner(self, owner: str) -> tuple[DigitSchedule, DigitSchedule]:
-        """Split the schedule into the digits that are spread over threads in an operand, and the others."""
+        """Split the schedule into the digits that are spread over threads in operand `owner`, and the others."""
         spread: list[Digit] = []
         held: list[Digit] = []
         for digit in self.digits:
@@ -304,7 +290,7 @@ class DigitSchedule:
         return self.over(joined_digits(self.digits, edges))
 
     def in_vectors(self, width: int) -> DigitSchedule:
-        """Return the schedule that counts vectors of `width` along the last digit; the last one may be partial."""
+        """Return the schedule that counts vectors of `width` along the last digit; the last vector may be partial."""
         if width == 1:
             return self
         *slower, last = self.digits
@@ -313,7 +299,7 @@ class DigitSchedule:
 
     @property
     def run_length(self) -> int:
-        """The length of the contiguous run along the last digit in every operand."""
+        """The extent of the last digit if its stride is 1 in every operand, else 1."""
         if not self.digits:
             return 1
         last = self.digits[-1]
@@ -325,15 +311,13 @@ class DigitSchedule:
     def among(self, names: Sequence[str]) -> DigitSchedule:
         if tuple(names) == self.names:
             return self
-        digits = [
-            Digit(d.extent, d.dim, d.weight, tuple([(name, d[name]) for name in names])) for d in self.digits
-        ]
+        digits = [Digit(d.extent, d.dim, d.weight, tuple([(name, d[name]) for name in names])) for d in self.digits]
         return DigitSchedule(self.space, tuple(digits), tuple([each for each in self.operands if each.name in names]))
 
 
 @remembered
 def _chained(view: View) -> tuple[list[int], list[Stride]]:
-    """Return extents and strides of the digits, merged where this operand alone is contiguous."""
+    """Return extents and strides of the digits, merged wherever this operand is contiguous."""
     extents: list[int] = []
     strides: list[Stride] = []
     for digit, stride in zip(view.digits, view.strides, strict=True):
@@ -347,7 +331,6 @@ def _chained(view: View) -> tuple[list[int], list[Stride]]:
 
 
 def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tuple[DigitStep, ...]]) -> None:
-    """Raise LayoutError if a dimension without common digits is spread over threads."""
     if not any(isinstance(s.stride, Thread) for steps in there.values() for s in steps):
         return
     for placement in operands.values():
@@ -358,5 +341,3 @@ def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tupl
         f"a dimension over threads has no digits common to the operands: {listed}",
         hint="choose layouts and regions whose extents divide each other",
     )
-
-

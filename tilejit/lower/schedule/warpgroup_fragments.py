@@ -5,7 +5,7 @@ For thread 32w + 4g + t of the warpgroup and pack elements per 32-bit register:
     sums         row 16w + g + 8i     column 8h + 2t + e                   register 4h + 2i + e
     A            row 16w + g + 8i     column 4 * pack * h + pack * t + e   register pack * (2h + i) + e
 
-Both follow the second rule; for sums, pack is 2.
+Both follow the second rule; for sums, which are the accumulator's elements, pack is 2.
 source: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16" and those for other k.
 """
 
@@ -33,17 +33,17 @@ class FragmentRun:
 
 
 def registers_of_sums(region: Region) -> Array:
-    """Return the accumulator's registers in wgmma's order, of shape (blocks of 64 rows, elements)."""
+    """Return the accumulator's registers in wgmma's order, by (block of 64 rows, element), or raise LayoutError."""
     return _registers(region, "acc", 2, f"tj.wgmma.layout_c({region.shape})")
 
 
 def registers_of_a(region: Region) -> Array:
-    """Return the registers of A's elements, like `registers_of_sums`."""
+    """Return the registers of A's elements in wgmma's order, like `registers_of_sums`."""
     return _registers(region, "a", 32 // region.dtype.bits, f"tj.wgmma.layout_a({region.shape}, tj.{region.dtype})")
 
 
 def _registers(region: Region, name: str, pack: int, layout: str) -> Array:
-    """Return a fragment's registers: row offset plus column offset. pack: neighbours in a row that one thread holds."""
+    """Return a fragment's registers, or raise LayoutError. pack: neighbours in a row that one thread holds."""
     hint, what = f"what fits: layout={layout}", region.buffer.name
     what = what if what == name else f"{name} ({what})"
     placement = place(region, WARPGROUP.name)
@@ -59,7 +59,7 @@ def _registers(region: Region, name: str, pack: int, layout: str) -> Array:
         owner = f" (thread {thread} has its element {r}, {c}; wgmma's is {wanted})" if wrong else ""
         raise LayoutError(f"{what} is not a wgmma fragment; needs {layout}{owner}", hint=hint)
     by_row, by_column = rows.places.reshape(-1, 4, 2, 8), columns.places.reshape(-1, 4, pack)
-    # offsets by row (of warp 0, first of each 8 rows) and by column (first lane of a row), which all others must match
+    # offsets of the rows of warp 0 (the first of each 8) and of the columns of a row's first lane; the rest must match
     i, e = by_row[:, :1, :, :1], by_column[:, :1]
     if (by_row != i).any() or (by_column != e).any():
         raise LayoutError(f"threads hold {what} in different registers; needs {layout}", hint=hint)

@@ -1,11 +1,4 @@
-"""Vector widths for every variant, and the reasons why wider vectors aren't provable.
-
-A vector of 8 float16 (16 bytes) needs all of these to be multiples of 8 elements, in every thread, iteration and call:
-
-    address = base + start 0 * 4096 + row * 4096 + vector * 8
-              |      `-- offset ----' `-- stride '  `-- the vectors themselves
-              `-- the buffer's alignment, 16 bytes
-"""
+"""Vector widths of memory accesses, and the reasons why wider vectors aren't provable."""
 
 from __future__ import annotations
 
@@ -25,7 +18,7 @@ _ANY = Var("any", int64)
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """A vector width in elements, and the reason that ruled out the widest one ("" if nothing did)."""
+    """A vector width in elements, and the reason why it isn't the widest possible ("" if it is)."""
 
     elements: int
     limit: str
@@ -34,10 +27,9 @@ class Width:
 def widest_vector(schedule: DigitSchedule, *, ragged: bool) -> Width:
     """Return the widest vector along a schedule's last digit for which all accesses are provably aligned.
 
-    It has at most `WIDEST_BITS`. Every term of every address must be a multiple of it: the strides of all other digits,
-    including those over threads, the offsets, and the base. A swizzle must keep it in one chunk, and it must be
-    contiguous in all operands.
-    ragged: the last vector of a run may be partial; otherwise the width divides the run.
+    A vector has at most `WIDEST_BITS`, is contiguous in all operands, and lies in one chunk of each swizzle. Every term
+    of every address must be a multiple of its width: the strides of all other digits, the offsets and the base.
+    ragged: True if the last vector of a run may be partial; otherwise the width divides the run.
     source: PTX ISA, "State Spaces, Types, and Variables: vectors" on natural alignment.
     """
     bits = max(each.placement.buffer.dtype.bits for each in schedule.operands)
@@ -80,7 +72,7 @@ def _no_run(schedule: DigitSchedule) -> str:
 
 
 def misaligned(placement: Placement, strides: Sequence[Stride], width: int) -> str | None:
-    """Return why some address of `placement` isn't a multiple of `width` elements, or None."""
+    """Return why the addresses of `placement` aren't provably multiples of `width` elements, or None."""
     buffer, swizzle = placement.buffer, placement.swizzle
     bytes_each = buffer.dtype.bytes
     if swizzle is not None and swizzle.chunk < width:

@@ -1,4 +1,4 @@
-"""Bounds tests of accesses to global tensors, for every variant.
+"""Bounds tests of accesses to global tensors.
 
 In each dimension, coordinate c of a region is inside the tensor if 0 <= start + c < size. That is a single unsigned
 comparison, since a negative index becomes a large number. Starts and sizes of a tensor have 64 bits; coordinates of a
@@ -8,8 +8,6 @@ take 32 bits:
     tensor          |0 . . . . . . . . 9|                  size 10
     region      . . . . . . . .                            start -3, extent 8
     coordinate  0 1 2 3 4 5 6 7                            clamped: start -3, size 5
-    region                        . . . . . . . .          start 6, extent 8
-    coordinate                    0 1 2 3 4 5 6 7          clamped: start 0, size 4
 
 Coordinates of padding exceed the region's extent, so the end of a padded region is tested like an edge. The test isn't
 needed if the region is known to pass its tensor's end, because the tensor ends before the padding.
@@ -67,7 +65,7 @@ class Edges:
         return cond
 
     def mask(self, b: Builder, vectors: int, refuted: Expr = FALSE) -> Mask:
-        """Return the tests for `vectors` vectors per thread in the code that follows, where `refuted` is false."""
+        """Return the tests for `vectors` vectors per thread. refuted: a condition known to be false at the tests."""
         tests = vectors if self.whole else vectors * self.width
         if tests >= _MANY_TESTS:
             return self.clamped(b, refuted)
@@ -90,7 +88,7 @@ class Edges:
 
 
 def _moves_whole(view: View, dims: Sequence[int], padded: Sequence[int], width: int) -> bool:
-    """Return whether start, size and slower digits are multiples of a vector's span, so that none straddles an edge."""
+    """Return whether no vector straddles an edge: start, size and slower digits are multiples of a vector's span."""
     run = view.digits[-1]
     if width == 1 or run.dim is None:
         return True
@@ -104,16 +102,13 @@ def _moves_whole(view: View, dims: Sequence[int], padded: Sequence[int], width: 
     return all(multiple % (width * run.weight) == 0 for multiple in multiples)
 
 
-#: returns the coordinate in a dimension of the space, in a type
+#: maps a dimension of the space and a data type to the coordinate in that dimension
 Coordinate = Callable[[int, DType], Expr]
 
 
 @lean(frozen=True, slots=True)
 class Window:
-    """The test 0 <= start + coordinate < size in one dimension.
-
-    dim: the space's dimension; None if the region's only coordinate is 0. start and size have one type.
-    """
+    """The test 0 <= start + coordinate < size in dimension `dim` of the space; None if the only coordinate is 0."""
 
     dim: int | None
     start: Expr
@@ -121,7 +116,7 @@ class Window:
 
     @property
     def begins_inside(self) -> bool:
-        """True if no coordinate is before the tensor."""
+        """True if no coordinate can be before the tensor, because `start` isn't negative."""
         low = facts.bounds(self.start)[0]
         return low is not None and low >= 0
 
@@ -149,14 +144,13 @@ class Window:
         at = self.start
         if self.dim is not None:
             along = coordinate(self.dim, dtype)
-            # avoid adding a start of 0
             at = along if isinstance(at, Const) and at.value == 0 else build.add(at, along)
         return at if step is None else build.add(at, build.cast(step, dtype))
 
 
 @lean(frozen=True, slots=True)
 class Mask:
-    """The tests whether elements of an operand are inside its tensor. run_dim, run_step, whole: as in `Edges`."""
+    """The tests of whether elements of an operand are inside its tensor. run_dim, run_step, whole: as in `Edges`."""
 
     windows: tuple[Window, ...]
     run_dim: int | None
@@ -164,7 +158,7 @@ class Mask:
     whole: bool
 
     def inside(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
-        """Return whether element `step` of the vector that starts at `coordinate` is inside the tensor."""
+        """Return whether element `step` (first if None) of the vector at `coordinate` is inside the tensor."""
         cond: Expr = TRUE
         further = step if step is None or self.run_step == 1 else build.mul(step, self.run_step)
         for window in self.windows:
@@ -191,12 +185,10 @@ class Mask:
         return ahead.count_from(coordinate, first, width, self.run_step)
 
 
-#: Smallest number of tests per thread for which a window is clamped. A test of 64 bits takes about 4 machine
-#: instructions (an addition and a comparison of two words each) and 2 registers; one of 32 bits takes 2 instructions
-#: and 1 register; clamping takes about 20 instructions. A softmax of 65,536 float16 in 1,024 threads (8 vectors) takes
-#: 24 fewer instructions with clamping and spills 8 fewer registers.
+#: Smallest number of tests per thread for which a window is clamped. A 64-bit test takes about 4 machine instructions
+#: and 2 registers, a 32-bit test 2 and 1; clamping takes about 20 instructions. A softmax of 65,536 float16 in 1,024
+#: threads (8 vectors) takes 24 fewer instructions with clamping and spills 8 fewer registers.
 _MANY_TESTS = 8
-
 
 _ZERO = build.const(0, int32)
 
@@ -225,7 +217,7 @@ def _plain(view: View, d: int, refuted: Expr) -> Window:
 
 
 def _clamped_window(view: View, d: int, b: Builder, refuted: Expr) -> Window:
-    """Return the window in 32 bits; that of a single coordinate remains in 64 bits."""
+    """Return the window in 32 bits, or in 64 bits if the region has a single coordinate in this dimension."""
     plain = _plain(view, d, refuted)
     if plain.dim is None:
         return plain
@@ -240,4 +232,3 @@ def _clamped_window(view: View, d: int, b: Builder, refuted: Expr) -> Window:
         return Window(plain.dim, build.const(0, int32), end)
     before = b.let("before", build.cast(build.minimum(build.maximum(plain.start, -extent), 0), int32))
     return Window(plain.dim, before, b.let("size", build.add(end, before)))
-

@@ -1,7 +1,7 @@
 """Atomic updates of shared or global memory with values in registers.
 
-accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. One of them has
-    the place's shape; the others broadcast to it.
+accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. One of the tiles
+    has the place's shape; the others broadcast to it.
 emits: for sums of floats without old values, the widest `red` that the target has and memory is aligned to; otherwise
     one update per element. Of the threads that hold an element, the lowest updates it. The others get the old
     value through shared memory.
@@ -36,7 +36,7 @@ class Plan(VectorPlan):
 
     #: the vectors in "memory" and in the tiles; "registers" is the tile with the place's shape
     owned: OwnedVectors
-    #: operand name of that tile
+    #: operand name of the tile that is "registers"
     owner: str
     #: the vector instruction; None if elements are updated one by one
     form: VectorForm | None
@@ -45,11 +45,10 @@ class Plan(VectorPlan):
     operation: str
     mnemonic: str
     returns: bool
-    #: threads of the CTA
     cta_threads: int
 
     def side(self, name: str) -> str:
-        """Return the name of a tile in `owned`."""
+        """Return the name that operand `name` has in `owned`."""
         return {"place": "memory", self.owner: "registers"}.get(name, name)
 
     @property
@@ -62,7 +61,7 @@ class Plan(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread). Of a compare-and-swap loop one iteration is counted."""
+        """The mnemonic and its count per thread; a compare-and-swap loop counts as one iteration."""
         return ((self.mnemonic, self.rounds),)
 
     def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
@@ -97,10 +96,10 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 
 def _row(op: TileOp, target: Target, *, returns: bool) -> Row:
-    """Return the instruction that updates one element."""
+    """Return the instruction that updates one element, or compare-and-swap if the target has none."""
     place, order = op.region("place").buffer, str(op.attr("order"))
     form = form_of(str(op.attr("operation")), place.dtype, place.space)
-    assert form is not None, "the operation's rule knows the types"
+    assert form is not None, "the operation's rule rejects other types"
     has_instruction = ATOM.row(form).missing(target) is None
     return row_of(form, order, returns=returns) if has_instruction else swap_of(form, order)
 
@@ -132,7 +131,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _clear_old_values(plan: Plan, b: Builder) -> None:
-    """Clear the registers of the old values: those of elements that aren't updated are 0."""
+    """Clear the registers of the old values, so that elements that aren't updated get 0."""
     before = plan.owned.vectors[plan.side("before")]
     for starts in plan.owned.starts(b):
         with b.rounds(plan.rounds, before.buffer) as iteration:
@@ -147,7 +146,7 @@ def _one_by_one(
         operands: list[Expr] = []
         for name in [_OPERAND.get(name, name) for name in OPERATIONS[plan.operation].operands]:
             operand = op.operand(name)
-            assert operand is not None, "the operation's rule counts the values"
+            assert operand is not None, "the operation's rule requires this operand"
             operands.append(Load(registers[plan.side(name)][first]) if isinstance(operand, Region) else operand)
         dtype = memory.view.buffer.dtype
         var = Var(b.name("before"), dtype, data=dtype is int64) if plan.returns else None
@@ -156,7 +155,7 @@ def _one_by_one(
             b.append(Store(registers[plan.side("before")][first], var, span=b.span))
 
 
-#: name of an update's operand -> that of the tile operation, if different
+#: name of an update's operand -> name of the tile operation's operand, if different
 _OPERAND = {"expected": "value"}
 
 
@@ -169,7 +168,7 @@ def _update(plan: Plan, op: TileOp, b: Builder, place: Vector, value: Vector) ->
 
 
 def _broadcast_old_values(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> None:
-    """Send the old values from the lowest thread that holds an element to all others that do."""
+    """Send each old value from the lowest thread that holds the element to the others that hold it."""
     side, dtype = plan.side("before"), plan.owned.vectors["memory"].buffer.dtype
     layout = TileLayout.row_major((plan.threads * plan.rounds,))
     shared, start = b.exchange(op.scope, plan.cta_threads, "before", dtype, layout)

@@ -26,7 +26,7 @@ from ..schedule.launch_values import launch_values
 from ..schedule.placement import Placement, edges, place
 from ..variant import COPY_CONDITIONS, FILLS_ONE, KINDS, Condition, DispatchContext, Variant, between, copy_sides, needs
 
-#: divides addresses and sizes, in bytes
+#: alignment of addresses and sizes, in bytes
 _UNIT_BYTES = 16
 
 
@@ -46,7 +46,6 @@ class Plan(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count in the leader)."""
         return (((BULK_LOAD if self.loads else BULK_STORE).mnemonic, 1),)
 
     def facts(self) -> Facts:
@@ -69,7 +68,7 @@ class Plan(PlanBase):
 
 def _load_has_barrier(op: TileOp, context: DispatchContext) -> str | None:
     is_missing = _loads(op) and "barrier" not in op.options
-    return "needs barrier=: a load completes on one" if is_missing else None
+    return "needs barrier=: a load completes on a barrier" if is_missing else None
 
 
 def _store_has_none(op: TileOp, context: DispatchContext) -> str | None:
@@ -102,10 +101,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 
 def _order(side: Placement) -> tuple[tuple[int, ...], int]:
-    """Return the dimensions of contiguous elements, slowest first, and their number.
-
-    raises: LayoutError if the elements aren't contiguous, or don't start at an aligned address.
-    """
+    """Return the dimensions, slowest first, and the element count; raise LayoutError unless contiguous and aligned."""
     buffer, size = side.buffer, side.buffer.dtype.bytes
     if side.swizzle is not None or side.replicas or side.region.gathered is not None:
         raise LayoutError(f"{buffer.name} is swizzled, replicated or gathered; needs contiguous bytes")

@@ -36,7 +36,7 @@ class Plan(Partition):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread), without the narrower copies of partial vectors."""
+        """The mnemonic and its count per thread, without the narrower copies of partial vectors."""
         return ((COPIES.row(Copy(self.vector_bits // 8)).mnemonic, self.rounds),)
 
 
@@ -45,19 +45,16 @@ def _zero_fill(op: TileOp, context: DispatchContext) -> str | None:
     if fill is None or isinstance(fill, Const) and fill.value == 0 and copysign(1, fill.value) > 0:
         return None
     value = fill.value if isinstance(fill, Const) else "a value known only at run time"
-    return f"fills with 0 outside the tensor; got fill={value} (copy takes any)"
+    return f"fills with 0 outside the tensor; got fill={value} (copy takes any value)"
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
-    partition = Plan.of(
-        copy_gmem_smem.slices(op), context.count(op.scope), lead_of(op.region("src")), vectorized=True
-    )
+    partition = Plan.of(copy_gmem_smem.slices(op), context.count(op.scope), lead_of(op.region("src")), vectorized=True)
     _need_wide(partition)
     return partition
 
 
 def _need_wide(partition: Plan) -> None:
-    """Raise LayoutError if some copy would be narrower than the narrowest instruction."""
     size = partition.vector_bits // 8
     if size < _SIZES[0]:
         raise LayoutError(
@@ -74,8 +71,7 @@ def _need_wide(partition: Plan) -> None:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    # The loop is unrolled, so that addresses become constant offsets. One predicated copy is as fast as a branch
-    # between two kinds, and half the code.
+    # unrolled so that addresses are constant offsets; a predicated copy is as fast as a branch, and half the code
     for vectors in each_vector(plan, op, b, unrolled=b.unrolls(plan.rounds), twice=False):
         _emit_vector(b, vectors["dst"].place, vectors["src"])
 
@@ -88,7 +84,7 @@ def _emit_vector(b: Builder, to: Vector, source: MaskedVector) -> None:
         b.append(Instruction(COPIES.row(Copy(size)).name, (), (to, source.place), span=b.span))
         return
     if source.mask.whole:
-        # the hardware takes a predicate; a size that depends on one would have to be computed
+        # the instruction takes a predicate; a size that depends on the predicate would have to be computed
         row, outside = COPIES.row(Copy(size, "ignore")), build.logical_not(cond)
         b.append(Instruction(row.name, (), (to, source.place, outside), span=b.span))
         return
@@ -98,7 +94,7 @@ def _emit_vector(b: Builder, to: Vector, source: MaskedVector) -> None:
     b.append(Instruction(row.name, (), (to, source.place, build.where(cond, count, 0)), span=b.span))
 
 
-_TO_TARGET = 'compile for target="sm_80" or newer; copy does it on all, and waits itself'
+_TO_TARGET = 'compile for target="sm_80" or newer; copy works on all targets, and waits itself'
 
 VARIANT = Variant(
     name="ldgsts",

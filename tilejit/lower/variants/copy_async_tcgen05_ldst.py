@@ -50,11 +50,10 @@ class Issue:
     num: int
     #: first lane, of the warp's 32
     row: int
-    #: first column in the buffer, 32 bits each
+    #: first 32-bit column in the buffer
     column: int
     #: first 32-bit register of a thread's tile
     register: int
-    #: number of 32-bit registers
     registers: int
 
 
@@ -62,7 +61,7 @@ class Issue:
 class Plan(PlanBase):
     """The instructions, in the order of the registers."""
 
-    #: such as "32x32b"
+    #: the shape, such as "32x32b"
     shape: str
     #: largest N of `.xN`
     num: int
@@ -70,9 +69,9 @@ class Plan(PlanBase):
     slabs: int
     steps: tuple[Issue, ...]
     loads: bool
-    #: elements in 32 bits
+    #: elements per 32-bit word
     packed: int
-    #: run-time offsets, 32 bits each
+    #: run-time offsets, in units of 32 bits
     registers: Expr
     columns: Expr
 
@@ -92,7 +91,7 @@ class Plan(PlanBase):
         return Facts(f"{self.shape}.x{self.num}", self.issues)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per instruction: (issue, row, column, first register, registers), 32 bits each.
+        """Return one row per instruction: (issue, row, column, first register, register count), in units of 32 bits.
 
         row: the first lane, of a warp's 32. Run-time starts are as near to 0 as possible.
         """
@@ -171,10 +170,8 @@ def _steps(form: Tcgen05Shape, moved: Words) -> tuple[Issue, ...] | None:
 
 
 def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
-    """Return (lane, column) of register r of thread t for `.x1` at row 0, of shape (threads, registers).
-
-    source: PTX ISA, "tcgen05: matrix fragments and data movement shapes".
-    """
+    """Return (lane, column) of register r of thread t for `.x1` at row 0, of shape (threads, registers)."""
+    # PTX ISA, "tcgen05: matrix fragments and data movement shapes"
     t, r = np.indices((WARPGROUP, form.registers))
     warp, x = t // WARP, t % WARP
     row, column = {
@@ -225,7 +222,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _emit_staged(plan: Plan, b: Builder, tmem: Buffer, columns: Expr, place: Vector) -> None:
-    """Move through registers, since the instructions take nothing else, and wait at once."""
+    """Move a tile in local memory through registers, the only operands of the instructions, and wait at once."""
     staged = Vector(b.scratch("tcgen05", place.buffer.dtype, place.width), build.const(0, int32), place.width)
     runs = [_registers(plan, step) for step in plan.steps]
     if not plan.loads:
@@ -264,7 +261,7 @@ VARIANT = Variant(
         *COPY_CONDITIONS, FILLS_ONE, Condition("warpgroup", on_warpgroup), Condition("width", _width),
         needs(LD, "tensor memory"),
     ),
-    # tensor memory is never outside a global tensor, so nothing is filled
+    # neither side is a global tensor, so no element is outside and filled
     honours=("fill",),
     starts=(TMEM_LOAD, TMEM_STORE),
     plan=plan,

@@ -5,8 +5,8 @@ accepts: a barrier; a global source, which is a region of an argument with at mo
     Regions may pass every edge of the tensor; elements outside read as 0. With multicast=, blocks of columns or rows
     that the CTAs along the axis can share evenly.
 emits: one box per block of columns, or several per tall block, by the scope's leader; the barrier expects the bytes.
-    The launch makes the tensor map, a parameter of the kernel. With multicast=, this CTA's share of the boxes, sent to
-    all CTAs along the axis; the barrier of each CTA expects all bytes.
+    The launch creates the tensor map, a parameter of the kernel. With multicast=, each CTA sends its share of the boxes
+    to all CTAs along the axis; the barrier of each CTA expects all bytes.
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
 """
 
@@ -32,7 +32,7 @@ def _zero_fill(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _has_barrier(op: TileOp, context: DispatchContext) -> str | None:
-    return None if "barrier" in op.options else "needs barrier=: a load completes on one"
+    return None if "barrier" in op.options else "needs barrier=: a load completes on a barrier"
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:

@@ -2,7 +2,7 @@
 
 accepts: operands as for `tma_load`, in the other direction and without a barrier. A region may pass the tensor's end,
     but not start before it. Elements outside aren't written. Rows are written in chunks of 16 bytes, so they must end
-    at a multiple of that, unless the region is known to end inside them.
+    at a multiple of 16 bytes, unless the region is known to end inside the tensor.
 emits: by the scope's leader, one box per block of columns, or several per tall block, and the commit that groups them.
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
 """
@@ -27,7 +27,7 @@ VARIANT = Variant(
     priority=40,
     operands=(KINDS, from_to("shared", "global")),
     when=(*COPY_CONDITIONS, FILLS_ONE, needs(STORES)),
-    # shared memory is never outside a global tensor, so nothing is filled
+    # no element of shared memory is out of bounds, so nothing is filled
     honours=("fill",),
     starts=(BULK_STORES,),
     plan=plan,

@@ -19,10 +19,7 @@ Plan = PartitionCopy
 
 
 def slices(op: TileOp) -> DigitSchedule:
-    """Return the common digits of both sides.
-
-    raises: LayoutError if a region isn't a slice.
-    """
+    """Return the common digits of both sides, or raise LayoutError if a region isn't a slice."""
     placements = {name: place(region, op.scope) for name, region in op.tiles.items()}
     for placement in placements.values():
         need_slice(placement)

@@ -38,7 +38,6 @@ _IGNORES_ADDRESSES = 80
 class Plan(PlanBase):
     """Issue m of each warp moves `num` tiles; lane 8j+i has the address of row i of tile j.
 
-    issues: instructions of a warp. threads: of the scope. tiles: the copy's digits.
     loads: True if the registers are the destination. repeats: True if lanes beyond the last row repeat addresses.
     """
 
@@ -54,7 +53,6 @@ class Plan(PlanBase):
 
     @property
     def trans(self) -> bool:
-        """True if columns instead of rows are contiguous in memory."""
         return self.tiles.trans
 
     @property
@@ -88,21 +86,21 @@ class Plan(PlanBase):
         return self.tiles.memory.distance(self.tiles.outer.digits_of(issue))
 
     def address(self, thread: Expr, issue: Expr) -> Expr:
-        """Return a thread's address in an issue."""
+        """Return a thread's swizzled address in an issue."""
         return self.tiles.memory.swizzled(build.add(self.base(thread), self.moved(issue)))
 
     def gives_address(self, thread: Expr, issue: Expr) -> Expr:
-        """Return a condition: True if the thread's address is that of a row that is moved."""
+        """Return whether a thread's address is the address of a row that is moved."""
         row = build.less(build.mod(thread, WARP), ROW * self.num)
         return build.logical_and(row, self.is_mover(thread))
 
     def held(self, issue: Expr) -> list[Expr]:
-        """Return the first of a lane's two elements of each tile of an issue."""
+        """Return for each tile of an issue the register of the first of a lane's two elements."""
         first = build.add(self.tiles.registers.start, self.tiles.registers.distance(self.tiles.outer.digits_of(issue)))
         return [build.add(first, offset) for offset in self.tiles.offsets()]
 
     def is_mover(self, thread: Expr) -> Expr:
-        """Return a condition: True if the thread's values are moved."""
+        """Return whether a thread's values are moved."""
         return self.tiles.registers.placement.is_mover(thread, self.loads)
 
     def words(self) -> list[list[int]]:
@@ -114,19 +112,13 @@ class Plan(PlanBase):
         return Iterations(self.issues, self.threads, (self.tiles.memory.placement.region,))
 
     def schedule(self) -> np.ndarray:
-        """Return one row per address: (issue, thread, shared element), issues outermost.
-
-        Run-time starts are as near to 0 as possible.
-        """
+        """Return one row per address: (issue, thread, shared element). Run-time starts are as near to 0 as possible."""
         iterations = self._iterations()
         addresses = iterations.values(self.address(*iterations.variables))
         return np.column_stack([iterations.rounds_of, iterations.threads_of, addresses])
 
     def moves(self) -> Moves:
-        """Return the moves of the instructions.
-
-        source: PTX ISA, "ldmatrix": lane l gets elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile.
-        """
+        # PTX ISA, "ldmatrix": lane l gets elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile
         iterations = self._iterations()
         row_starts = self.schedule()[:, 2].reshape(self.issues, self.threads // WARP, WARP)
         issue, thread, tile, half = np.indices((self.issues, self.threads, self.num, 2)).reshape(4, -1)
@@ -163,7 +155,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
         copy, loads = register_copy(op, context.count(op.scope))
         tiles = split_tiles(copy)
     except LayoutError as error:
-        # `reg` takes over then, so no error shows the hint; it is part of the reason, which `explain` shows
+        # the variant `reg` is used instead, so no error shows the hint; the reason, which `explain` shows, includes it
         return Decline((f"{error.message} ({error.hint})" if error.hint else error.message,), error.hint)
     repeats = context.target.number < _IGNORES_ADDRESSES
     return Plan(tiles.outer.count, context.count(op.scope), tiles, loads, repeats)
@@ -185,10 +177,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _split_at_swizzle(address: Expr, swizzle: Swizzle | None) -> tuple[Expr, Expr]:
-    """Split an address into the part that the swizzle leaves unchanged, and the remainder.
-
-    So loops that select a tile, such as a stage of a pipeline, don't change a thread's row in it.
-    """
+    """Split an address into the part that the swizzle leaves unchanged, such as a pipeline stage, and the remainder."""
     return (build.const(0, address.dtype), address) if swizzle is None else build.apart(address, swizzle.period)
 
 
@@ -198,7 +187,7 @@ VARIANT = Variant(
     priority=20,
     operands=(KINDS, between("local", "shared")),
     when=(*COPY_CONDITIONS, WHOLE_WARPS, Condition("16-bit elements", _width), needs(_instruction)),
-    # shared memory is never outside a global tensor, so nothing is filled
+    # neither side is a global tensor, so no element is outside and filled
     honours=("fill",),
     plan=plan,
     emit=emit,

@@ -3,9 +3,8 @@
 accepts: one side local and owned by exactly the threads of the scope, possibly with replicas; the other side shared or
     global; equal dtypes and shapes; layouts with common digits.
 emits: the widest vectors that are contiguous in memory and provably aligned, unrolled except for long loops over a tile
-    in local memory. Registers of a vector that aren't adjacent are renamed, which costs no instruction. The boxes of a
-    gathered region are selected by the index, whose values each thread has in registers. All owners of a
-    replicated tile load it; the lowest one stores it.
+    in local memory. Registers of a vector that aren't adjacent are renamed, which costs no instruction. An index in
+    registers selects the boxes of a gathered region. All owners of a replicated tile load it; the lowest stores it.
 source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
 """
 
@@ -26,8 +25,7 @@ from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
 class Plan(VectorPlan):
     """In iteration r each thread moves its vector r, counted along its registers.
 
-    owned: the vectors in "registers" and in "memory". loads: True if the registers are the destination.
-    condition: the mask as a function of the index, if testing a vector's ends decides it.
+    condition: the mask as a condition on the index; None without a mask, or if the mask is read from registers.
     """
 
     owned: OwnedVectors
@@ -50,7 +48,7 @@ class Plan(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread), without the narrower accesses at edges."""
+        """The mnemonic and its count per thread, without the narrower accesses at edges."""
         verb = "ld" if self.loads else "st"
         return ((self.owned.vectors["memory"].access(verb, self.vector_width), self.rounds),)
 

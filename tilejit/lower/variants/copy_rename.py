@@ -29,10 +29,7 @@ Run = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RenamedRegisters(Plan):
-    """Runs of registers that every thread moves.
-
-    threads: of the scope. idle: those that hold no element of the destination.
-    """
+    """Runs of registers that every thread moves. idle: threads that hold no element of the destination."""
 
     dtype: DType
     runs: tuple[Run, ...]
@@ -41,14 +38,14 @@ class RenamedRegisters(Plan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """The renamed registers, for which ptxas emits no instruction."""
+        """The renamed runs of registers, for which ptxas emits no instruction."""
         return ((f"copy.{self.dtype}", len(self.runs)),)
 
     def facts(self) -> Facts:
         return Facts("-", len(self.runs))
 
     def moves(self) -> Moves:
-        """Return the runs of every thread that holds some of the destination, with the padding in them."""
+        """Return the runs of every thread that holds elements of the destination, including padding in the runs."""
         holders = np.delete(np.arange(self.threads), list(self.idle))
         to, source, width = (np.repeat(np.array(column), len(holders)) for column in zip(*self.runs, strict=True))
         issue = np.repeat(np.arange(len(self.runs)), len(holders))

@@ -53,7 +53,7 @@ class Shuffled(Plan):
 
     @property
     def registers(self) -> list[int]:
-        """Registers of the destination, in elements."""
+        """The written registers of the destination, in elements."""
         words = [word * self.per_word for group in self.swap.groups for word in group.results]
         return [word + k for word in words for k in range(self.per_word)]
 
@@ -88,7 +88,7 @@ class Shuffled(Plan):
         return Passes(sent * self.per_word, sender, kept * self.per_word, self.per_word)
 
     def schedule(self) -> Array:
-        """Return one row per received word: (iteration, thread, the sender, its register, the thread's register)."""
+        """Return one row per received word: (iteration, thread, sender, sender's register, thread's register)."""
         moves = self.moves()
         iteration, thread = np.indices(moves.sent.shape)
         columns = iteration, thread, moves.sender, moves.sent[iteration, moves.sender], moves.kept
@@ -96,7 +96,7 @@ class Shuffled(Plan):
 
 
 def _number(lane: Array, masks: Sequence[int]) -> Array:
-    """Return the bits of lanes that the masks select, as a number."""
+    """Return the number that the bits of `lane` selected by `masks` form, lowest first."""
     return np.asarray(sum(((lane & mask) // mask << bit for bit, mask in enumerate(masks)), start=lane * 0))
 
 
@@ -164,7 +164,7 @@ def _received(b: Builder, plan: Shuffled, group: Group, offered: Sequence[Expr],
 
 
 def _xor_permuted(b: Builder, words: Sequence[Expr], bits: Sequence[Expr]) -> list[Expr]:
-    """Permute words: place k gets the word with the number k xor the value of these bits."""
+    """Permute words: place k gets word k xor v, where `bits` are the bits of v, lowest first."""
     permuted = list(words)
     for stage, bit in enumerate(bits):
         swapped = [permuted[k ^ 1 << stage] for k in range(len(permuted))]

@@ -3,7 +3,7 @@
 accepts: two local tiles of equal dtypes, any layouts, replicas and padding; parts at constant starts.
 emits: the lowest owners store the source, the scope synchronizes, and every owner loads the destination. Store and load
     use the first of ldstmatrix, reg and fallback that accepts them. The memory is dense; its fastest dimension and its
-    swizzle are those of the least cost. For a reshape it is row-major, stored in the source's shape and loaded in the
+    swizzle are chosen for the least cost. For a reshape it is row-major, stored in the source's shape and loaded in the
     destination's.
 """
 
@@ -40,10 +40,7 @@ _REMEMBERED = 512
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Plan):
-    """A store of the source to `memory`, of which each instance of the scope has a part, and a load of the destination.
-
-    store, load: the verdicts on the two copies in `context`.
-    """
+    """A store of the source to `memory`, one part per instance of the scope, and a load of the destination."""
 
     context: DispatchContext
     memory: TileLayout
@@ -73,7 +70,7 @@ def plan(op: TileOp, context: DispatchContext) -> Exchange:
 
 
 def cost(op: TileOp, context: DispatchContext) -> int:
-    """Return the cost per warp, in quarter cycles."""
+    """Return the cost of a copy or reshape through shared memory, in quarter cycles per warp."""
     return _memory(op, context).cost
 
 

@@ -2,7 +2,7 @@
 
 accepts: a local destination owned by exactly the threads of the scope; scalars, and local inputs that broadcast to it
     and are in the same threads; any operation of `tilejit.ops.elementwise`.
-emits: one scalar operation per register, unrolled, or one per pair if an instruction takes two and they are adjacent.
+emits: one scalar operation per register, unrolled, or one per adjacent pair if the target has an instruction for pairs.
 source: tilejit/lower/README.md, "Elementwise operations and indices".
 """
 
@@ -34,7 +34,6 @@ from ..variant import KINDS, Condition, DispatchContext, Variant, outside
 class Plan(VectorPlan):
     """In iteration r each thread computes its vector r, counted along the destination's registers.
 
-    owned: the vectors in "dst" and the inputs that are tiles.
     packed: the instruction that computes a vector of two; None if each element has an instruction.
     """
 
@@ -44,7 +43,7 @@ class Plan(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation and type if LLVM selects the instruction; count per thread)."""
+        """The mnemonic, or operation and type if LLVM selects the instruction, and its count per thread."""
         if self.packed is not None:
             return ((self.packed, self.rounds),)
         dtype = self.owned.vectors["dst"].buffer.dtype
@@ -52,7 +51,6 @@ class Plan(VectorPlan):
 
     @property
     def tiles(self) -> tuple[View, ...]:
-        """Placements of the destination and of the inputs that are tiles."""
         return self.owned.vectors.views
 
     @property
@@ -78,18 +76,13 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 
 def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
-    """Return a plan with one vector per register of the destination.
-
-    raises: LayoutError if the tiles aren't in the same threads, or not in all threads of the scope.
-    """
+    """Return a plan with one vector per register of the destination, or raise LayoutError if layouts don't match."""
     for placement, _ in tiles.values():
         need_all_threads(placement, op.scope, threads)
     digits = schedule(tiles)
     if digits.is_folded:
         dst = tiles["dst"][0].buffer
-        raise LayoutError(
-            f"{dst.name} and an input split a dimension over registers in incompatible ways"
-        )
+        raise LayoutError(f"{dst.name} and an input split a dimension over registers in incompatible ways")
     for name in digits.names[1:]:
         need_same_threads(digits, "dst", name)
     owned = OwnedVectors.of(digits, "dst")
@@ -97,7 +90,7 @@ def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
 
 
 def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
-    """Return a plan for pairs of elements if registers are adjacent and an instruction or a word holds two."""
+    """Return a plan for pairs if registers are adjacent and the target supports pairs, else `plan`."""
     if plan.owned.elements.run_length % 2:
         return plan
     packed = _packed_arithmetic(plan, op, context.target)
@@ -108,7 +101,7 @@ def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
         row = _NARROWING.get((source, dst)) or _NARROWING.get((dst, source))
         if row is None or row.missing(context.target) is not None:
             return plan
-        # a pair of wider elements has a register for each
+        # only narrowing conversions have an instruction for pairs
         packed = row.name if (source, dst) in _NARROWING else None
     return replace(plan, vector_width=2, rounds=plan.rounds // 2, owned=plan.owned.of_width(2), packed=packed)
 
@@ -117,12 +110,11 @@ def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
 _NARROWING: dict[tuple[DType, DType], Row] = {(float32, dtype): NARROW_PAIR.row(dtype) for dtype in NARROW_PAIR.forms()}
 
 
-#: the operations with an instruction for pairs
 _PAIRS: frozenset[Pair] = frozenset(PAIRS.forms())
 
 
 def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
-    """Return the instruction for two elements with the results of the scalar one, or None.
+    """Return the instruction for pairs that has the same results as the scalar instruction, or None.
 
     A pair of float32 is in any two consecutive registers, a pair of 16-bit elements in one.
     """

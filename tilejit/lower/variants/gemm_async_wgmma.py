@@ -45,7 +45,6 @@ _MODES = (0, 3, 2, 1)
 #: unit of a descriptor's fields, in bytes
 _UNIT = 16
 
-#: bytes of a core matrix's row
 _CORE_BYTES = 16
 
 
@@ -64,7 +63,7 @@ class InMemory:
 
     @property
     def fields(self) -> int:
-        """The strides and the swizzle mode, in a descriptor."""
+        """A descriptor's fields for the strides and the swizzle mode."""
         lbo = _UNIT if self.is_k_major and self.atoms.bits else self.atoms.lbo_bytes
         return lbo // _UNIT << 16 | self.atoms.sbo_bytes // _UNIT << 32 | _MODES[self.atoms.bits] << 62
 
@@ -92,7 +91,7 @@ class InRegisters:
 
 @dataclass(frozen=True, slots=True)
 class Plan(PlanBase):
-    """form: the instruction. sums: the registers of each product's D, by (block of rows, block of columns)."""
+    """The products of a tile. sums: the registers of each product's D, by (block of rows, block of columns)."""
 
     form: WgmmaForm
     sums: tuple[tuple[tuple[FragmentRun, ...], ...], ...]
@@ -113,10 +112,9 @@ class Plan(PlanBase):
         return Facts("-", self.form.m * self.form.n * self.form.k)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per product, in order: (m, n, k, start of A, start of B).
+        """Return one row per product: (m, n, k, start of A, start of B), with m, n and k in products.
 
-        m, n, k: counted in products. A factor in memory starts at an offset in bytes, and A in registers at an element
-        of a thread's tile.
+        The start is an offset in bytes, or the first element of a thread's tile for A in registers.
         """
         rows = []
         for i, j, k in self.products:
@@ -181,7 +179,7 @@ def _sizes(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _columns(columns: int, op: TileOp) -> int | None:
-    """Return the most columns of a product that divide all columns, or None."""
+    """Return the largest column count of a product that divides `columns`, or None."""
     dtype = op.region("a").dtype
     return next((n for n in range(256, 0, -8) if columns % n == 0 and is_column_count(n, dtype)), None)
 
@@ -190,7 +188,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     acc, a, b = (op.region(name) for name in ("acc", "a", "b"))
     (rows, columns), depth = acc.shape, a.shape[1]
     n, step = _columns(columns, op), K_BYTES * 8 // a.dtype.bits
-    assert n is not None, "a condition checks this"
+    assert n is not None, "`_sizes` rejects other column counts"
     counts = rows // WGMMA_M, columns // n, depth // step
     right = _in_memory(b, "b", n, step, is_k_major=0)
     left = _in_registers(a, counts[2]) if a.buffer.space == "local" else _in_memory(a, "a", WGMMA_M, step, is_k_major=1)
@@ -214,13 +212,13 @@ def _in_registers(a: Region, steps: int) -> InRegisters:
 
 
 def _in_memory(region: Region, name: str, tile: int, step: int, *, is_k_major: int) -> InMemory:
-    """is_k_major: the dimension that is contiguous if the factor is K-major."""
+    """Return a factor in shared memory, or raise LayoutError. is_k_major: the contiguous dimension if it's K-major."""
     atoms, buffer = atoms_of(region, is_k_major), region.buffer
     by_k = atoms.major == is_k_major
     other = "(N, K)" if name == "b" else "(M, K)"
     if not by_k and region.dtype.bits != 16:
         raise LayoutError(
-            f"{name} is {'N' if name == 'b' else 'M'}-major and {region.dtype}: only 16-bit types may be",
+            f"{name} is {'N' if name == 'b' else 'M'}-major and {region.dtype}; only 16-bit types support that",
             hint=f"store it as {other}{' and pass .T' if name == 'b' else ''}",
         )
     if not atoms.bits and (not by_k or atoms.row_bytes != _CORE_BYTES):
@@ -261,7 +259,7 @@ def _descriptors(factor: InMemory, buffer: Buffer, blocks: int, steps: int, b: B
 
 _TO_PLACES = "copy the factors to shared memory first (a may also be in registers); acc must be a local tile"
 _TO_SCOPE = "call it on tj.wg, in code that whole warpgroups run"
-_TO_TARGET = 'compile for target="sm_90a": sm_90 without the a has no products of warpgroups'
+_TO_TARGET = 'compile for target="sm_90a": sm_90 without the a has no wgmma'
 
 VARIANT = Variant(
     name="wgmma",

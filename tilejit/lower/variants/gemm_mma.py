@@ -57,10 +57,7 @@ class Within(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Plan(PlanBase):
-    """For each step of k, each m and each n, a warp adds one product of tiles.
-
-    form: the instruction. threads: of the scope. fragments: the tiles of each operand's registers.
-    """
+    """For each step of k, each m and each n, a warp adds one product of tiles."""
 
     form: Mma
     threads: int
@@ -123,12 +120,10 @@ class Plan(PlanBase):
         return Facts("-", self.issues)
 
     def sums(self, m: Expr, n: Expr) -> tuple[Expr | None, ...]:
-        """Return the registers of an instruction's sums, two columns of two rows; None for those without a register."""
+        """Return the registers of an instruction's sums, two columns of two rows; None for a sum without a register."""
         tile = self._at("acc", (self.fragments.m, m), (self.fragments.n, n))
         row, pair = self._steps(self.fragments.row, "acc"), self._steps(self.fragments.pair, "acc")
-        return tuple(
-            None if i is None or j is None else build.add(tile, i + j) for i in (0, row) for j in (0, pair)
-        )
+        return tuple(None if i is None or j is None else build.add(tile, i + j) for i in (0, row) for j in (0, pair))
 
     def acc_words(self, m: Expr, n: Expr) -> tuple[Expr, ...]:
         """Return the first register of each vector of `acc_width` sums."""
@@ -159,10 +154,7 @@ class Plan(PlanBase):
         return build.total([start, *(digits[operand].steps(index) for digits, index in tile)], int32)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per instruction, in order: (m, n, k, registers of acc ..., of a ..., of b ...), as elements.
-
-        A register is -1 if the accumulator lacks the element.
-        """
+        """Return one row per instruction: (m, n, k, registers of acc ..., a ..., b ...); -1 for a missing register."""
         rows = []
         for k, m, n in np.ndindex(self.tiles[2], *self.tiles[:2]):
             at_m, at_n, at_k = (build.const(int(x), int32) for x in (m, n, k))
@@ -330,7 +322,7 @@ class _Sums:
                 b.move(register, at)
 
     def _each(self, b: Builder) -> Iterator[tuple[Vector, Vector | None]]:
-        """Yield (scratch register, register of the accumulator), in a loop over all tiles."""
+        """Yield (scratch register, accumulator register or None if it is missing), in a loop over all tiles."""
         if not self.plan.gathers:
             return
         m, n, _ = self.plan.tiles
@@ -342,7 +334,7 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True)
 class _Factor:
-    """A factor's registers in one step of k. at: returns those of a tile."""
+    """A factor's registers in one step of k. at: returns a tile's registers."""
 
     at: Callable[[Expr], tuple[Vector, ...]]
 
@@ -364,8 +356,8 @@ class _Factor:
     def made_opaque(self, name: str, tiles: int, b: Builder) -> _Factor:
         """Return a copy in registers whose values are opaque to ptxas.
 
-        For sm_90 ptxas converts 8-bit floats to float16. If it knows the upper half of a register to be zero, that
-        becomes 0x60, which is 32 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
+        For sm_90 ptxas converts 8-bit floats to float16. If it knows that the upper half of a register is zero, it
+        converts 0x60 instead, which is 32 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
         """
         first, *others = self.at(build.const(0, int32))
         pack, words = first.width, 1 + len(others)
@@ -392,7 +384,7 @@ def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Bui
 
 
 def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Expr]:
-    """Return for each element of a register a condition: True if it isn't padding along k."""
+    """Return for each element of a register the condition that it isn't padding along k."""
     depth, within = plan.fragments.depth, plan.within(step, half)
     conditions: list[Expr] = [TRUE] * plan.form.pack
     for p, ((first, _), where) in enumerate(zip(depth.elements(step, half), within, strict=False)):
@@ -400,7 +392,7 @@ def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Ex
             conditions[p] = FALSE
         elif where is Within.SOME:
             lane = depth.of_lane(b.thread(op.scope, plan.threads))
-            # the elements of a register share one condition
+            # rounding up to a multiple of `step`, which divides `lane`, lets the elements share a condition
             step = depth.lane_step
             conditions[p] = build.less(lane, -(-(depth.count - first) // step) * step)
     return conditions

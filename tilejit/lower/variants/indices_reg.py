@@ -22,10 +22,7 @@ from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant, 
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In iteration r each thread writes its register r.
-
-    owned: the registers of "dst". dim: the dimension of the index; None if it has one element.
-    """
+    """In iteration r each thread writes its register r. dim: the index's dimension; None if its extent is 1."""
 
     owned: OwnedVectors
     dim: int | None
@@ -65,7 +62,7 @@ def _local(op: TileOp, context: DispatchContext) -> str | None:
 def plan(op: TileOp, context: DispatchContext) -> Plan:
     tiles, threads = placed_tiles(op), context.count(op.scope)
     need_all_threads(tiles["dst"][0], op.scope, threads)
-    # a vector could merge digits of different dimensions, whose indices differ
+    # digits aren't joined, because an index needs the digits of its dimension
     threads_share, elements = schedule(tiles).split_by_owner("dst")
     owned = OwnedVectors(threads_share, elements, elements, 1)
     axis, shape = op.attr("axis"), op.region("dst").shape

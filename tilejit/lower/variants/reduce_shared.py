@@ -4,7 +4,8 @@ accepts: as `reduce_registers`, but the reduced axes are distributed over severa
     number isn't a power of two.
 emits: the tree of `reduce_registers`, and the shuffles of `reduce_shuffle` as far as they reach. Then the lowest thread
     with each partial result stores it to shared memory, the scope synchronizes, and every thread loads the partials of
-    its results by vectors and combines them in a tree, in the order of threads. In a loop another barrier comes first.
+    its results by vectors and combines them in a tree. If whole warps share results with 16 or 32 partials, each lane
+    loads one partial, and shuffles combine them. In a loop another barrier comes first.
 source: tilejit/lower/README.md, "Reductions".
 """
 

@@ -1,7 +1,7 @@
 """any and all of a whole tile, by a vote.
 
 accepts: `any` and `all`, with operands as for `reduce_registers`, but all threads of a scope of whole warps share each
-    result, of which there is only one unless the scope is a warp.
+    result; only a warp may have several results.
 emits: the tree of `reduce_registers`, and a vote per result: of a warp's lanes, or at the scope's barrier.
 source: PTX ISA, "vote.sync" and "bar.red".
 """
