@@ -198,7 +198,7 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
         {"statement 'Assert': no emitter"},
     ),
     "a line of the grammar": (
-        lambda: replace(REAL, printer=changed(printer, '      assert EXPR, "message"[', "      [")),
+        lambda: replace(REAL, printer=changed(printer, '      assert EXPR, "message" [', "      [")),
         {"statement 'Assert': no line in the grammar"},
     ),
 }
