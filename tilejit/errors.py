@@ -26,7 +26,7 @@ class Rendered(Protocol):
 
 
 class TilejitError(Exception):
-    """Base class of all errors that tilejit raises.
+    """Base class of tilejit's errors.
 
     message: the problem in one sentence, with the relevant numbers.
     span: the location in the user's source, or None if there is none.
@@ -116,7 +116,7 @@ class DispatchError(TilejitError):
 
 
 class ResourceError(TilejitError):
-    """A kernel exceeds a limit on shared memory, registers or threads, or has clusters on a target without them.
+    """A kernel or array needs too much memory, or too many registers or threads, or a feature that the target lacks.
 
     Example:
         @tj.kernel(threads=32)
@@ -330,7 +330,7 @@ class GridWarning(UserWarning):
 
 
 class CacheWarning(UserWarning):
-    """The cache on disk can't be used, so each process recompiles its kernels."""
+    """The cache on disk, or an entry of it, can't be used or written, so kernels are recompiled."""
 
 
 def shown_file(file: str) -> str:

@@ -2,9 +2,9 @@
 
 ```
 open IR ─ limits, layouts ─▶
-tile IR ─ initialized, polls, in place, checks, lower ─▶
-lane IR ─ expects, proxies, arrivals, clusters, storage, pending, packed, assertions, prune, unroll, split offsets,
-          hoist ─▶
+tile IR ─ initialized, in place, checks, lower ─▶
+lane IR ─ registers, polls, expects, proxies, arrivals, clusters, storage, pending, packed, assertions, prune, unroll,
+          split offsets, hoist ─▶
        ─ codegen ─▶ PTX
 ```
 """
@@ -84,8 +84,8 @@ class PassState:
 class Pass:
     """A step of the pipeline.
 
-    level: the IR level (see `ir.nodes`) of the resulting kernel, which is verified; "" if the pass leaves the body
-    unchanged, or only expands verified statements.
+    level: the IR level (see `ir.nodes`) at which `compile` verifies the resulting kernel; "" if it doesn't, because the
+    pass leaves the body unchanged, or expands or moves verified statements.
     after: the passes that must precede this one, each with the reason.
     """
 
@@ -277,7 +277,7 @@ PASSES: tuple[Pass, ...] = (
         "prune", _prune,
         after=(
             ("lower", "it decides which extents and strides are used by edges and addresses"),
-            ("pending", "the last verification provides the names in use"),
+            ("packed", "the verification after it provides the names in use"),
             ("assertions", "the parameter of the record is the last one and is always kept"),
         ),
     ),
@@ -286,7 +286,7 @@ PASSES: tuple[Pass, ...] = (
         after=(
             ("lower", "variants emit loops of uniform iterations"),
             ("packed", "the loops that it adds are unrolled, too"),
-            ("prune", "the verification that it requires then covers fewer statements"),
+            ("prune", "the verification that pruning requires then covers fewer statements"),
         ),
     ),
     Pass(
@@ -337,7 +337,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
 
     Only the last kernel of each level is verified; if it is broken, the earlier ones are, too, to find the faulty pass.
 
-    sound: `kernel` has been verified already, such as the result of `frontend.build`.
+    sound: `kernel` has been verified already, such as the result of `frontend.kernel.build`.
     raises: any TilejitError of a pass, such as DispatchError or ResourceError; AssertionError for a broken kernel.
     """
     state = PassState(kernel, target)
