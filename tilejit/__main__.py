@@ -232,7 +232,7 @@ def cache_info() -> Iterator[str]:
 
 
 def cache_clear() -> Iterator[str]:
-    """Remove all entries from the cache on disk, even if it is not in use, and yield a report."""
+    """Remove all entries from the cache on disk, unless it is off, and yield a report."""
     kept, problem = store.asked()
     if kept is None:
         yield f"The cache on disk is off, so nothing was removed: {problem}."

@@ -66,7 +66,10 @@ def row(verdict: Verdict[Any]) -> VerdictRow:
 
 
 def _sectors(plan: Plan) -> str | None:
-    """Describe the sectors of global memory that a warp's first access touches; None if at most one is unnecessary."""
+    """Describe the sectors of global memory that a warp's first access touches.
+
+    None if at most one is unnecessary, or if the plan doesn't transfer vectors to or from global memory.
+    """
     if not isinstance(plan, VectorPlan):
         return None
     sides = [side for side, region in enumerate(plan.regions) if region.buffer.space == "global"]

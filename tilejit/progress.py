@@ -175,8 +175,6 @@ class _Cell:
 
 
 class _Tqdm:
-    """tqdm's bar, on a terminal."""
-
     def __init__(self, work: Progress, stream: TextIO) -> None:
         from tqdm import tqdm
 

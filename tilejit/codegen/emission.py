@@ -172,10 +172,7 @@ def _is_integer(operand: str) -> bool:
 def _call(
     row: Row, carried: tuple[Operand, ...], named: tuple[str, ...], number: int, literals: frozenset[int]
 ) -> _AsmCall:
-    """Return the call of a row. literals: indices of integer literals.
-
-    raises: TypeError unless the row takes `number` operands and carries registers if `carried` isn't empty.
-    """
+    """Return the call of a row; TypeError if it takes other operands. literals: indices of integer literals."""
     results, arguments = (*carried, *row.results), (*carried, *row.arguments)
     if named:
         results, arguments = row.results_without_sums, row.arguments_without_sums

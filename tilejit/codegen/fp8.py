@@ -1,6 +1,4 @@
-"""Conversion of the two fp8 types: by instructions from sm_89 on, otherwise by equivalent code.
-
-Conversion to fp8 without saturation has no instruction.
+"""Conversion of the two fp8 types: by instructions from sm_89 on (to fp8 only with saturation), else by code.
 
 e4m3fn: sign, 4 exponent bits of bias 7, 3 mantissa bits; no infinity; NaN is 0x7f or 0xff; greatest 448.
 e5m2: sign, 5 exponent bits of bias 15, 2 mantissa bits; like float16's upper byte; greatest 57344.

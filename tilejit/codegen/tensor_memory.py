@@ -94,10 +94,7 @@ def cta_barrier(emission: Emission, span: Span | None) -> None:
 
 
 def _lanes_of_warp(emission: Emission, address: str) -> str:
-    """Return the address of the first lane that the calling warp can access.
-
-    The lane is 32 times the index of the warp in its warpgroup.
-    """
+    """Return the address of the first lane that the warp can access: lane 32 * (its index in its warpgroup)."""
     w = emission.writer
     warp = w.value(f"and i32 {special(emission, 'warp_id').text}, {WARPGROUP // WARP - 1}")
     return w.value(f"add i32 {address}, {w.value(f'shl i32 {warp}, {_LANES_SHIFT}')}")
