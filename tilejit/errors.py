@@ -116,7 +116,7 @@ class DispatchError(TilejitError):
 
 
 class ResourceError(TilejitError):
-    """A kernel or array exceeds a limit, such as on memory or threads, or the target lacks a resource, such as clusters.
+    """A kernel or array exceeds a limit, such as on memory, or the target lacks a resource, such as clusters.
 
     Example:
         @tj.kernel(threads=32)
