@@ -20,6 +20,6 @@ __all__ = [
 def lower(kernel: Kernel, target: Target) -> Lowered:
     """Lower `kernel` to lane level, and record the variant chosen for each tile operation.
 
-    raises: DispatchError if no variant accepts an operation, or the target lacks an instruction.
+    raises: DispatchError if an operation or access can't be lowered, KernelTypeError if a wait is ambiguous.
     """
     return _lower(kernel, target, VARIANTS)

@@ -70,17 +70,17 @@ def product_shape_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, Attribu
     matrices = [shape for shape in wanted if shape is not None and len(shape) == 2]
     if len(matrices) != len(wanted):
         listed = ", ".join(map(str, wanted))
-        return Fault(f"gemm takes matrices (M, N), (M, K), (K, N); got {listed}", _SHAPE_HINT)
+        return Fault(f"a product takes matrices (M, N), (M, K), (K, N); got {listed}", _SHAPE_HINT)
     acc, a, b = matrices
     if a[1] != b[0] or acc != (a[0], b[1]):
-        return Fault(f"{a} by {b} isn't {acc}: gemm takes (M, N), (M, K), (K, N)", _SHAPE_HINT)
+        return Fault(f"{a} by {b} isn't {acc}: a product takes (M, N), (M, K), (K, N)", _SHAPE_HINT)
     return None
 
 
 def reference(acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return acc + a @ b, summed in float64 or int64 and rounded once; integers wrap.
 
-    The hardware's results differ from this one by the rounding of partial sums.
+    The hardware's results differ from this one by the rounding of partial sums and of float32 factors.
     """
     wide = np.int64 if acc.dtype.kind == "i" else np.float64
     return np.asarray((acc.astype(wide) + a.astype(wide) @ b.astype(wide)).astype(acc.dtype))

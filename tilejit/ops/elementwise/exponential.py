@@ -34,7 +34,7 @@ EXP_FIT = Polynomial(
     ),
 )
 
-#: like EXP_FIT, for remainders from an interval twice as wide
+#: for remainders from an interval twice as wide as that of EXP_FIT
 WIDE_EXP_FIT = Polynomial(
     "mp.expm1(x) / x",
     weight="x / mp.exp(x)",
