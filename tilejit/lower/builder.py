@@ -46,7 +46,7 @@ _UNROLLED = 32
 #: most exchange buffers with equal scope, type and shape; further operations reuse them after a barrier
 _OWN_BUFFERS = 8
 
-#: Once exchange buffers of several kinds take this many bytes, further kinds may share pools, since each `tj.cat` of a
+#: Once `_OWN_BUFFERS` kinds of exchange buffers take this many bytes, further kinds may share pools: each `tj.cat` of a
 #: growing tile would add a buffer. Sizes of pools up to this many bytes are powers of two.
 _OWN_BYTES = 16 * 1024
 
@@ -58,9 +58,8 @@ def instances_of(scope: str, threads: int) -> tuple[int, Expr]:
     return count, build.const(0, int32) if number is None or count == 1 else Special(number.name)
 
 
-#: `each_round` emits loops of at most this many iterations as straight-line code. LLVM compiles two copies of a body
-#: in a third less time than a loop, and `unroll` costs more (0.3 ms in `square_root` of
-#: `tests/bench/bench_compile.py`).
+#: `each_round` emits up to this many iterations as straight-line code: LLVM compiles two copies of a body in a third
+#: less time than a loop, and `unroll` costs more (0.3 ms in `square_root` of `tests/bench/bench_compile.py`).
 WRITTEN_OUT = 2
 
 
@@ -233,7 +232,7 @@ class Builder:
         return made
 
     def pooled_exchange_buffer(self, scope: str, buffer: Buffer, instances: int) -> Buffer:
-        """Like `exchange_buffer`, but return a view of a shared pool if there are many kinds of large buffers.
+        """Like `exchange_buffer`, but return a view of a shared pool once there are many kinds and bytes.
 
         The operation must have a single buffer. If a scope has several `instances`, no pool is used: instances don't
         wait for each other, and their parts of the pool would overlap.

@@ -128,7 +128,7 @@ _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
-    """Finds the registers that may be pending. most_groups: counts saturate here. stops: variables that end loops."""
+    """Finds the registers that may be pending. most_groups: counts saturate here. stops: variables that bound loops."""
 
     kinds = frozenset({Instruction, Assign, *walk.VARIABLES})
 

@@ -17,7 +17,6 @@ _OPERANDS = ("acc", "a", "b")
 _SHAPE_HINT = "slice or transpose the operands: .T"
 _TYPE_HINT = "change the element type of acc, a or b, or the precision"
 
-
 PRECISION = Attribute("precision", str, '"tf32", required for float32 factors, which are rounded to it')
 
 
@@ -47,7 +46,7 @@ def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue, sums: Seq
     elif precision is not None:
         return f"precision={precision!r} is for float32 operands; got {a} and {b}"
     if not sums:
-        return f"no tensor core multiplies {a} by {b}; cast one of them"
+        return f"products of {a} by {b} aren't supported; cast the factors"
     if acc not in sums:
         listed = " or ".join(str(t) for t in dict.fromkeys(sums))
         return f"{a} by {b} accumulates in {listed}; got {acc}"
@@ -55,7 +54,7 @@ def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue, sums: Seq
 
 
 def multiplied(a: DType, b: DType) -> list[DType]:
-    """Return the accumulator types for products of these types; empty if tensor cores can't multiply them."""
+    """Return the accumulator types for products of these types; empty if no `mma` multiplies them."""
     return [form.acc for form in MMA.forms() if (form.a, form.b) == (a, b)]
 
 

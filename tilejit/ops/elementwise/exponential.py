@@ -84,7 +84,6 @@ EXP2_FIT = Polynomial(
     ),
 )
 
-
 #: like EXP2_FIT, for results rounded to at most 11 bits
 NARROW_EXP2_FIT = Polynomial(
     "mp.expm1(x * mp.log(2)) / x",

@@ -185,7 +185,6 @@ COS = Elementwise(
     special=((0.0, 1.0), (-0.0, 1.0), (INF, NAN), (-INF, NAN), (NAN, NAN)), symmetry="even",
 )
 
-
 QUARTER_PI = RealConstant("mp.pi / 4", "0x1.921fb6p-1 -0x1.777a5cp-26", "0x1.921fb54442d18p-1 0x1.1a62633145c07p-55")
 
 THREE_QUARTERS_PI = RealConstant(
