@@ -192,7 +192,10 @@ def _attributes(record: TileOperation, attrs: Mapping[str, AttributeValue]) -> t
 
 
 def _scalar(value: Expr | bool | int | float, tile_types: Sequence[DType]) -> Expr:
-    """Return `value` as an expression; an int or float in the last tile's type if possible. raises: KernelTypeError."""
+    """Return `value` as an expression; an int or float gets the last tile's type if that fits, else int32 or float32.
+
+    raises: KernelTypeError if `value` is neither a number nor an expression.
+    """
     if isinstance(value, (Var, Const, Special, Op, Cast)):
         return value
     if not isinstance(value, (bool, int, float)):

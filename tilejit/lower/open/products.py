@@ -74,7 +74,7 @@ class ProductLayouts:
         return time, wm * wn, traffic, -wm
 
     def _conversions(self, step: AxisJoin, split: _Split) -> Iterable[int]:
-        """Yield the costs per warp of converting operands that have another layout, or sums that are factors, too."""
+        """Yield the costs per warp of converting operands that have another layout, or sums that are also factors."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
             is_cut = name == "acc" and split.warps[1] > 1 and use.tile.axes in self._lefts

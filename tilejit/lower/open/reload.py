@@ -52,7 +52,7 @@ def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
 
 
 def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
-    """Map each tile of at most `_MOST_BYTES` that only one load writes, whole, unmasked, from global memory, to it."""
+    """Return the load of each tile that only one load writes, if it is whole, unmasked, global, and not too large."""
     loads: dict[TileUse, AxisJoin] = {}
     for step in survey.steps:
         if step.op.name != COPY.name or len(step.uses) != 1 or "dst" not in step.uses:

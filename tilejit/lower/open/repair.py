@@ -156,7 +156,7 @@ class Rewriter:
     def _filled(
         self, step: AxisJoin, use: Use, fresh: Region, layout: Projection, original: Region
     ) -> Sequence[TileOp]:
-        """Return the operations that fill the fresh tile: those of a rematerialization if it has one, else a copy."""
+        """Return the operations that fill the fresh tile: they recompute its elements if possible, else copy them."""
         make = partial(self._another, span=use.region.span)
         made = self._rematerializer.rematerialized(step, use, fresh, layout, make)
         return made or (TileOp(COPY.name, step.op.scope, (fresh, original), (), step.op.span),)
