@@ -187,7 +187,10 @@ class ClockSets:
         return self.count > self.sweep_at or self.paged_elements > self.sweep_pages_at
 
     def sweep(self, kept: Sequence[Index]) -> None:
-        """Drop frontiers that no array in `kept` contains; renumber the arrays in place. Page numbers don't change."""
+        """Drop the table's rows and the pages that no array in `kept` refers to; renumber the arrays in place.
+
+        Page numbers don't change.
+        """
         stays = np.zeros(self.count, bool)
         stays[NOTHING] = True
         pages: set[int] = set()

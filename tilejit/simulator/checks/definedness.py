@@ -168,7 +168,10 @@ class Definedness:
         return result
 
     def selection(self, step: Step, positions: Index) -> Marks | None:
-        """Return the marks of the result of selp, from the chosen operand and the predicate; None if there are none."""
+        """Return the marks of a selp's result, from the predicate and the chosen operand, or from both operands.
+
+        Both count if the predicate's value wasn't kept. Return None if no register has marks.
+        """
         sources = [x.strip().lstrip("!") for x in self.function.body[step.pc].operands[1:]]
         sides = [self.combined((name,), positions) for name in sources]
         if all(x is None for x in sides):

@@ -243,7 +243,10 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, writes: Record, at: Index,
         data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> Index:
-        """Report races at the cells `at`; return the cells where an earlier, unordered store wrote an equal value."""
+        """Report races at `at`, indices of cells; return those where an earlier store only repeats the value.
+
+        Such a store is by the same operation and isn't ordered before this one.
+        """
         shadow: Shadow = region.shadow
         index, value, view = data
         self.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
@@ -290,7 +293,7 @@ class AccessChecker:
             wrong |= self.report.race(region, cells, me, reads, there, site, "read")
             raced[there] = True
         if shadow.group_reads is not None:
-            # For each cell, report one reader that is neither the first nor the last.
+            # For each cell without a race so far, report one reader that is neither the first nor the last.
             groups = shadow.group_reads[:, cells]
             differs = (groups != 0) & (groups != shadow.first_reads[cells]) & (groups != shadow.last_reads[cells])
             for group in np.flatnonzero(differs.any(axis=1)).tolist():
