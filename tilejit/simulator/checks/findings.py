@@ -62,7 +62,7 @@ class Finding:
     second: Place | None
     #: the first few threads of the first party, by their numbers in the grid
     threads: tuple[int, ...]
-    #: number of faulty accesses, counted per thread
+    #: number of faulty accesses, counted per thread and, in most checks of accesses, per memory cell
     count: int
 
     def __str__(self) -> str:

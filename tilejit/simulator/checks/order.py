@@ -147,7 +147,7 @@ class HappensBefore:
         return Message(rows, frontiers)
 
     def redirect(self, message: Message, rank: int | None = None) -> Message:
-        """Redirect a message from the releasing CTAs to the CTA of `rank` in their clusters, or to all CTAs there."""
+        """Redirect a message from the releasing CTAs to the CTA of `rank` (None: all CTAs) in their clusters."""
         rows = message.rows.reshape(message.rows.shape[0], -1, self.lanes.ranks, message.rows.shape[-1])
         redirected = np.zeros_like(rows)
         redirected[:, :, slice(None) if rank is None else slice(rank, rank + 1)] = rows.max(axis=2, keepdims=True)

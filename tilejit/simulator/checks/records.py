@@ -83,7 +83,7 @@ class Shadow:
         self.last_reads = untouched(cells)
         self.group_reads: Record | None = None
         self.shared = region.space == "shared"
-        #: the events of the latest recorded write and read, 0 for none; `wrote` is FOREVER after IN_FLIGHT and BARRIER marks
+        #: the events of the latest write and read, 0 for none; `wrote` is FOREVER after a mark IN_FLIGHT or BARRIER
         self.wrote = 0
         self.read = 0
         #: True if agents access the region. Barriers don't wait for agents, so no record is too old.

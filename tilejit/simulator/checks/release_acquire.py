@@ -300,7 +300,7 @@ class ReleaseAcquire:
                 self.seen[row][positions] = self.frontiers.joined(self.seen[row][positions], numbers)
 
     def strong_write(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Record strong stores or, thread by thread, atomic updates, which may read too. cells: as for `strong_read`."""
+        """Record strong stores or, thread by thread, atomic updates, which may read. cells: as for `strong_read`."""
         concerned = np.full(cells.size, site.release)
         if self.fences:
             concerned |= (self.fenced[ANY][0][positions] > 0) | (self.spread[positions] > 0)
@@ -350,7 +350,7 @@ class ReleaseAcquire:
         self, shadow: Shadow, cell: int, positions: Index, concerned: NDArray[np.bool_], wide: Rows, near: Rows,
         site: Site,
     ) -> None:
-        """Record updates of a location, thread by thread: each adds its releases and, if it reads, sees earlier ones."""
+        """Record threads' updates of a location in order. Each adds its releases; if it reads, it sees earlier ones."""
         location = shadow.releases.get(cell)
         group = self.order.reached(self.lanes.full["cta"][positions])
         to_all = chain(self.frontiers.row(location.wide if location is not None else NOTHING), wide)
