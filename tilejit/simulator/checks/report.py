@@ -63,7 +63,7 @@ class RegionCount:
     def __str__(self) -> str:
         start = f"line {self.line}: {self.region} lay"
         if not self.inside:
-            return f"{start} wholly outside in all {self.instances} instances"
+            return f"{start} wholly outside in {self.instances} of {self.instances} instances"
         return f"{start} at least partly inside in {self.inside} of {self.instances} instances"
 
 
