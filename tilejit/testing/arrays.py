@@ -298,9 +298,8 @@ def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: fl
     distance = _distance(got, wanted)[at] if _is_float(got) else math.inf
     # The distance between a number and a NaN is meaningless.
     apart = f", {distance:{'.3f' if distance % 1 else '.0f'}} ulp apart" if distance < 2**62 else ""
-    others = int(wrong.sum()) - 1
-    more = f"; {others} more of {got.size} differ" if others else f"; the other {got.size - 1} agree"
-    raise AssertionError(f"{name}{list(at)} is {got[at]!s}, expected {wanted[at]!s}{apart}{more}")
+    total = f"wrong elements: {int(wrong.sum())} of {got.size}"
+    raise AssertionError(f"{name}{list(at)} is {got[at]!s}, expected {wanted[at]!s}{apart}; {total}")
 
 
 def _agree(got: Array, wanted: Array, rtol: float, atol: float, ulp: float) -> Array:
