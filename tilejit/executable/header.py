@@ -22,6 +22,7 @@ from ..ir.params import (
     TensorMapParam,
 )
 from ..ir.types import ConstexprType
+from ..wording import counted
 from .record import Executable
 
 #: element type -> C type of the same size; C11 and C++11 have no floating-point types of 8 or 16 bits
@@ -114,7 +115,7 @@ def _declared(field: str, param: Param) -> tuple[str, str]:
     match param:
         case PointerParam(of=of, buffer=buffer):
             written = "written" if param.written else "only read"
-            meaning = f"address of {of}: {buffer.dtype.name}, a multiple of {buffer.align} bytes, {written}"
+            meaning = f"address of {of}: {buffer.dtype.name}, a multiple of {counted(buffer.align, 'byte')}, {written}"
             return f"uint64_t {field}", meaning
         case ScalarParam(of=of, var=var):
             return f"{C_TYPES[var.dtype.name]} {field}", f"{of}: {var.dtype.name}"

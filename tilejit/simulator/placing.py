@@ -209,4 +209,4 @@ def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> 
         return arg.tobytes()
     if isinstance(arg, int):
         return (int(arg) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-    raise LaunchError(f"argument {arg!r} is not a Pointer, TensorMap, bytes, NumPy scalar or int")
+    raise LaunchError(f"argument {arg!r} is not a Pointer, a TensorMap, bytes, a NumPy scalar or an int")

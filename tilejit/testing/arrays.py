@@ -41,7 +41,7 @@ def arrays(
 
     shape, dtype: values or strategies for them; a shape may be a single extent.
     strided: strides may be permuted, padded, negative or 0; elements of a dimension with stride 0 share memory.
-    misaligned: the array may start at any element, instead of at a multiple of 128 bytes.
+    misaligned: the array may start up to 16 elements after a multiple of 128 bytes, instead of at one.
     finite: exclude infinities and NaNs.
     range: (minimum, maximum) of the elements; implies `finite`.
 

@@ -2,7 +2,7 @@
 
 A *frontier* is the number of a row. The row has a column for each thread, warp, CTA or agent of any frontier:
 
-    element     the accesses of the column's threads up to and including this event have happened
+    element     an event: the column's accesses up to and including it happen before what the frontier's owner does next
     row 0       the empty frontier
     column 0    unused, 0 in every row
 

@@ -55,7 +55,7 @@ class StoreNote:
 
 
 class Definedness:
-    """The marks of a launch's registers. active: True if there are any."""
+    """The marks of a launch's registers. active: True if there may be any."""
 
     def __init__(self, program: Program, lanes: Lanes, places: PtxPlaces, findings: Findings) -> None:
         self.program = program

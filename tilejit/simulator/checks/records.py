@@ -1,6 +1,6 @@
 """Records of the last write and reads of each memory cell.
 
-A cell is as wide as the kernel's narrowest access to that state space. It keeps three records:
+A cell is as wide as the kernel's narrowest access to that state space, at most 16 bytes. It keeps three records:
 
 - its last write;
 - the first thread that read it since the last barrier;
