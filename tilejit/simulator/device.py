@@ -84,10 +84,7 @@ class Device:
         self._arrays.remove(array)
 
     def load(self, ptx: str) -> DeviceModule:
-        """Load a module, whose kernels are parsed at launch.
-
-        raises: UnsupportedInstructionError for PTX outside the kernels that the simulator doesn't support.
-        """
+        """Load a module; raise UnsupportedInstructionError for unsupported PTX. Kernels are only parsed at launch."""
         return DeviceModule(self, ptx)
 
     def allocations(self) -> tuple[PlacedMemory, ...]:

@@ -97,8 +97,7 @@ class Placing:
     def place(self, args: Sequence[ParameterValue]) -> None:
         """Assign addresses to arrays and variables, and fill the parameter space.
 
-        raises: LaunchError if `args` are invalid or don't fit the parameters; SimulationError if the kernel loads a
-            tensor map.
+        raises: LaunchError if `args` are invalid; SimulationError if the kernel loads a tensor map.
         """
         function = self.program.function
         if len(args) != len(function.params):

@@ -152,8 +152,7 @@ class TunedKernel(Kernel):
     def choose(self, values: Sequence[Any], launcher: TunedLauncher) -> Config:
         """Return the fastest configuration for the arguments `values`; tune the kernel if it isn't known.
 
-        Return the first candidate untimed with TILEJIT_AUTOTUNE=off, if it is the only one, or if the grid has no CTAs
-        in any configuration.
+        Return the first candidate untimed with TILEJIT_AUTOTUNE=off, if it is the only one, or if all grids are empty.
         """
         call = Call(self.open_parameters, values)
         device = devices.of(call)

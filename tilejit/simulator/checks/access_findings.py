@@ -35,8 +35,6 @@ _RING_HINT = "put a barrier between them: one thread arrives after its access, t
 
 
 class AccessFindings:
-    """Reports faulty accesses as findings."""
-
     def __init__(
         self, lanes: Lanes, places: PtxPlaces, findings: Findings, precedence: Precedence, definedness: Definedness,
         sites: Sequence[Site], replicas: Replicas,

@@ -36,8 +36,6 @@ class Start:
 
 
 class Agents:
-    """Checks the asynchronous operations of a chunk of CTAs."""
-
     def __init__(self, checker: AccessChecker, operations: Operations) -> None:
         self.checker = checker
         self.order = checker.order

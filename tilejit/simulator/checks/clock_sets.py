@@ -187,10 +187,7 @@ class ClockSets:
         return self.count > self.sweep_at or self.paged_elements > self.sweep_pages_at
 
     def sweep(self, kept: Sequence[Index]) -> None:
-        """Drop the table's rows and the pages that no array in `kept` refers to; renumber the arrays in place.
-
-        Page numbers don't change.
-        """
+        """Drop rows of the table, and pages, that no array in `kept` uses; renumber the rows, but not the pages."""
         stays = np.zeros(self.count, bool)
         stays[NOTHING] = True
         pages: set[int] = set()

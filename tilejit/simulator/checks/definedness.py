@@ -168,10 +168,7 @@ class Definedness:
         return result
 
     def selection(self, step: Step, positions: Index) -> Marks | None:
-        """Return the marks of a selp's result, from the predicate and the chosen operand, or from both operands.
-
-        Both count if the predicate's value wasn't kept. Return None if no register has marks.
-        """
+        """Return marks of a selp's predicate and chosen operand, or both operands if unknown; None without marks."""
         sources = [x.strip().lstrip("!") for x in self.function.body[step.pc].operands[1:]]
         sides = [self.combined((name,), positions) for name in sources]
         if all(x is None for x in sides):

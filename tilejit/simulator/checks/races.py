@@ -41,8 +41,6 @@ from .records import (
 
 
 class AccessChecker:
-    """Checks each access against the records, and updates them."""
-
     def __init__(self, order: HappensBefore, report: AccessFindings) -> None:
         self.order = order
         self.lanes = order.lanes
@@ -243,10 +241,7 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, writes: Record, at: Index,
         data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> Index:
-        """Report races at `at`, indices of cells; return those where an earlier store only repeats the value.
-
-        Such a store is by the same operation and isn't ordered before this one.
-        """
+        """Report races at `at`; return the cells where the same operation wrote an equal value, but isn't ordered."""
         shadow: Shadow = region.shadow
         index, value, view = data
         self.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)

@@ -253,10 +253,7 @@ def clz(a: PerThread) -> PerThread:
 
 
 def prmt(a: PerThread, b: PerThread, selector: PerThread, mode: str | None) -> PerThread:
-    """Permute bytes: each selector nibble chooses one of the eight bytes of (b:a); its bit 3 replicates the sign.
-
-    A `mode` replaces the nibbles, depending on the selector's lowest two bits.
-    """
+    """Permute bytes: nibbles of the selector, or of a `mode`, choose bytes of (b:a); bit 3 replicates the sign."""
     both = _pair(a, b)
     if not mode:
         return _prmt_default(both, selector)
