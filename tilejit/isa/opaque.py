@@ -1,4 +1,4 @@
-"""Instructions that hide constants from LLVM and ptxas, so that their results aren't folded."""
+"""Instructions whose results LLVM, and for `CTA_DEPTH` ptxas too, neither knows nor folds."""
 
 from __future__ import annotations
 

@@ -114,7 +114,10 @@ TCGEN05_SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Atom:
-    """The instructions that move a tile between tensor memory and registers: `slabs` of `num` repetitions each."""
+    """The instructions for a tile between tensor memory and registers: `slabs`, each of `num` repetitions.
+
+    registers: 32-bit registers per thread and slab.
+    """
 
     num: int
     slabs: int
