@@ -1,4 +1,4 @@
-"""Instructions whose results LLVM, and for `CTA_DEPTH` ptxas too, neither knows nor folds."""
+"""Instructions whose results LLVM can't fold; for `CTA_DEPTH`, ptxas can't either."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ class Row(Capability):
 
     @cached_property
     def leaves(self) -> int | None:
-        """The index of a wait's argument that is the number of groups left unfinished; None without such an argument."""
+        """The index of a wait's argument that is the number of groups left unfinished; None if it has none."""
         constants = [k for k, o in enumerate(self.arguments) if o.kind is Kind.CONSTANT]
         return constants[0] if self.completes is not None and constants else None
 
