@@ -126,7 +126,7 @@ ARGUMENTS = [
     (lambda: add(A, B), LAUNCH, "add is a kernel and needs a grid", "write add[grid](...)"),
     (lambda: add[1](A), LAUNCH, "add is missing B", "pass every parameter that has no default"),
     (lambda: add[1](), LAUNCH, "add is missing A, B", "pass every parameter that has no default"),
-    (lambda: add[1](A, B, 1, 2), LAUNCH, "add takes 3 arguments; 4 positional arguments were given", "A, B, n"),
+    (lambda: add[1](A, B, 1, 2), LAUNCH, "add takes 3 arguments; got 4 by position", "A, B, n"),
     (lambda: add[1](A, B, m=1), LAUNCH, "add has no parameter 'm'", "its parameters: A, B, n"),
     (lambda: add[1](A, B, A=A), LAUNCH, "add got 'A' twice", "by position or by keyword"),
     (lambda: add[1]([1, 2], B), LAUNCH, "A: list is not an array", "a NumPy array"),

@@ -86,7 +86,7 @@ class Product:
 
     @property
     def flags(self) -> tuple[int, ...]:
-        """Immediates: the factors' signs, and for each 16-bit factor in memory 1 if MN-major, else 0; () for integers."""
+        """Immediates: the factors' signs, then whether each 16-bit factor in memory is MN-major; () for integers."""
         if not self.a.is_float:
             return ()
         places = (self.a_place, self.b_place)

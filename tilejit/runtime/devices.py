@@ -146,7 +146,7 @@ def of(call: Call) -> Device:
 
 
 def check_environment(call: Call) -> None:
-    """Raise LaunchError like `of`, which checks `TILEJIT_DEVICE` only at a GPU's first launch to save time."""
+    """Raise LaunchError like `of`, which usually reads `TILEJIT_DEVICE` only at a GPU's first launch, to save time."""
     number = None if call.first is None else call.first.facts.device
     if number is not None and number != SIMULATOR:
         _refuse_simulator(number, _chosen.get())

@@ -67,7 +67,7 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
 
 
 class GridArguments(dict[str, Any]):
-    """A launch's arguments by name, also accessible as attributes; passed to grid functions with one parameter."""
+    """A launch's arguments by name, also accessible as attributes: the only argument of some grid functions."""
 
     def __missing__(self, name: str) -> NoReturn:
         raise LaunchError(f"the launch has no argument {name!r}", hint=f"its arguments: {', '.join(self)}")
@@ -81,8 +81,8 @@ class GridArguments(dict[str, Any]):
 class GridFunction:
     """A function that returns a grid.
 
-    names: (name, is required) for each parameter that is an argument of the launch; None if the function takes a
-    mapping of all arguments, because at most one parameter lacks a default.
+    names: (name, is required) for each parameter, which is an argument of the launch; None if the function takes a
+    mapping of all arguments: at most one of its parameters lacks a default, or its signature is unknown.
     """
 
     __slots__ = ("function", "names")
