@@ -210,7 +210,7 @@ class TileLayout:
         return places.map_all(self._fitted(shape))
 
     def canonical(self, fuse: bool = True) -> TileLayout:
-        """Return the same function with the fewest iterators in the shard, in order; replicas are sorted.
+        """Return the same function with the fewest iterators in the shard, in their order; replicas are sorted.
 
         fuse: also fuse thread axes, such as laneid and warpid into tx.
         raises: LayoutError if thread axes to fuse don't nest.

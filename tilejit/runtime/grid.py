@@ -16,7 +16,7 @@ from ..errors import GridWarning, LaunchError, ResourceError
 from ..target import MAX_GRID, MAX_REGISTERS, MAX_THREADS
 from ..wording import shown
 
-_LONG_GRID = "axis 0 may be the longest: put the largest extent there, or give each CTA more work"
+_MORE_WORK = "give each CTA more work"
 _THREADS = "threads and a stream follow a tuple: k[(4,), 128, stream]"
 
 
@@ -62,7 +62,8 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
                 hint="write 0 to launch nothing, or a positive number",
             )
         if size > limit:
-            raise LaunchError(f"grid {sizes} has {size} CTAs along axis {axis}; at most {limit} fit", hint=_LONG_GRID)
+            hint = f"axis 0 may be the longest: put the largest extent there, or {_MORE_WORK}" if axis else _MORE_WORK
+            raise LaunchError(f"grid {sizes} has {size} CTAs along axis {axis}; at most {limit} fit", hint=hint)
     return _three(sizes)
 
 
