@@ -191,7 +191,7 @@ GRIDS = [
     (lambda: add[()](A, B), LAUNCH, "() is not a grid", "an int, a tuple of one to three ints"),
     (lambda: add[(1, 2, 3, 4)](A, B), LAUNCH, "(1, 2, 3, 4) is not a grid", "an int, a tuple of one to three ints"),
     (lambda: add[lambda m: "x"](A, B), LAUNCH, "'x' is not a grid", "a function that returns one"),
-    (lambda: add[2**31](A, B), LAUNCH, "2147483648 CTAs along axis 0; at most 2147483647 fit", "give each CTA more work"),
+    (lambda: add[2**31](A, B), LAUNCH, "2147483648 CTAs along axis 0; at most 2147483647 fit", "each CTA more work"),
     (lambda: add[1, 65536](A, B), LAUNCH, "65536 CTAs along axis 1; at most 65535 fit", "axis 0"),
     (lambda: add[(1,), 0](A, B), LAUNCH, "0 is not a number of threads", "from 1 to 1024"),
     (lambda: add[(1,), "x"](A, B), LAUNCH, "'x' is not a number of threads", "from 1 to 1024"),

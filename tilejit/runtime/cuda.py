@@ -52,7 +52,7 @@ class CudaDevice:
     def __init__(self, ordinal: int) -> None:
         if not 0 <= ordinal < device_count():
             found = counted(device_count(), "device")
-            raise DeviceError(f"no device cuda:{ordinal}", hint=f"this machine has {found}, from cuda:0 on")
+            raise DeviceError(f"no device cuda:{ordinal}", hint=f"the driver has {found}, from cuda:0 on")
         self.number = ordinal
         self.name = f"cuda:{ordinal}"
         self.checks = False
