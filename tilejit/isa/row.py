@@ -101,7 +101,6 @@ def register(
     name: str, kind: Register, direction: Direction = Direction.IN, count: int = 1, element: DType | None = None,
     *, is_immediate: bool = False, is_bits: bool = False, is_common: bool = False,
 ) -> Operand:
-    """Return an operand of `count` registers of one kind."""
     return Operand(
         name, Kind.REGISTER, kind, direction, count, element, is_immediate=is_immediate, is_bits=is_bits,
         is_common=is_common,

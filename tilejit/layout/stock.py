@@ -114,10 +114,7 @@ TCGEN05_SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Atom:
-    """The instructions for a tile between tensor memory and registers: `slabs`, each of `num` repetitions.
-
-    registers: 32-bit registers per thread and slab.
-    """
+    """The instructions that move a tile: `slabs`, each of `num` repetitions and `registers` registers per thread."""
 
     num: int
     slabs: int

@@ -120,10 +120,7 @@ def is_tile_outer(
 def is_direct_sum_left(
     left: TileLayout, total: TileLayout, interleaved_shape: Shape, left_shape: Shape
 ) -> TileLayout | None:
-    """Return the layout `right` for which left(l) + right(r) is `total`, or None.
-
-    interleaved_shape: extents of left and right in alternation.
-    """
+    """Return the layout `right` for which left(l) + right(r) is `total`, or None."""
     interleaved_shape, left_shape = extents(interleaved_shape), extents(left_shape)
     parts, own = _groups(total, interleaved_shape), _groups(left, left_shape)
     if left.swizzle is not None or parts is None or own is None:

@@ -104,7 +104,6 @@ Argument = ArrayView | bool | int | float | None
 
 
 def is_host(argument: Argument) -> bool:
-    """True for an array in host memory."""
     return type(argument) is ArrayView and argument.facts.device is None
 
 

@@ -42,7 +42,6 @@ def problem() -> str | None:
 
 
 def device_count() -> int:
-    """Return the number of GPUs."""
     return int(call(driver.cuDeviceGetCount))
 
 

@@ -162,7 +162,6 @@ def _refuse_simulator(number: int, chosen: str | None) -> None:
 
 
 def is_simulator(name: str) -> bool:
-    """True if `name` is the name of a simulator device."""
     return name.partition(":")[0] == "sim"
 
 
