@@ -171,7 +171,7 @@ def _joined(replica: Sequence[Iter]) -> tuple[Iter, ...]:
 
 
 def same_owners(one: TileLayout, one_shape: Sequence[int], other: TileLayout, other_shape: Sequence[int]) -> bool:
-    """True if two layouts provably give each element to the same threads. Shapes include padding but no extents of 1."""
+    """True if both layouts provably give each element to the same threads. Shapes: padded, without extents of 1."""
     return _owners(one, tuple(one_shape)) == _owners(other, tuple(other_shape))
 
 

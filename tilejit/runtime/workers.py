@@ -72,7 +72,7 @@ _MARK = "TILEJIT_WORKER"
 #: executables with which no worker started
 _unable: set[str] = set()
 
-#: seconds that a worker takes to start; by default, workers are started only if the remaining work takes over twice that
+#: seconds that a worker takes to start; by default, workers start only if the remaining work takes over twice that
 START_SECONDS = 0.5
 
 #: size of the length that precedes a message
