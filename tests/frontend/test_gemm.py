@@ -89,7 +89,7 @@ def test_float32_operands_need_a_precision() -> None:
 
 
 def test_a_layout_that_doesnt_divide_is_refused_at_its_location() -> None:
-    with pytest.raises(LayoutError, match="M is 24; a fragment needs a multiple of 16") as refused:
+    with pytest.raises(LayoutError, match="M is 24; a fragment needs a positive multiple of 16") as refused:
         built("x = tj.mma.layout_a((24, 16), tj.float16)")
     assert refused.value.span is not None and "layout_a" in refused.value.span.text
 

@@ -340,9 +340,9 @@ def test_layouts_of_64_rows_are_those_of_fragments_on_four_warps() -> None:
         assert tj.wgmma.layout_a((64, 96), dtype) == wanted
     two = tj.wgmma.layout_c((128, 32))
     assert two.shard[0].extent == 2 and two.shard[0].stride == 16
-    with pytest.raises(LayoutError, match="M is 32; wgmma needs a multiple of 64"):
+    with pytest.raises(LayoutError, match="M is 32; wgmma needs a positive multiple of 64"):
         tj.wgmma.layout_c((32, 32))
-    with pytest.raises(LayoutError, match="K is 8; wgmma needs a multiple of 16"):
+    with pytest.raises(LayoutError, match="K is 8; wgmma needs a positive multiple of 16"):
         tj.wgmma.layout_a((64, 8), tj.float16)
 
 
