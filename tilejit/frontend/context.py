@@ -144,7 +144,7 @@ class Hinted:
         self.ctx.hint = self.name
 
 
-#: larger integers don't convert to a Python float
+#: the largest integer that a Python float represents
 _LARGEST_FLOAT = int(sys.float_info.max)
 
 
@@ -325,7 +325,7 @@ class Context:
     def tile(
         self, name: str, scope: str, shape: tuple[int, ...], dtype: DType, span: Span, layout: TileLayout | None = None
     ) -> Memory:
-        """Return a new read-only tile; without `layout`, a thread's tile is row-major and any other tile is open."""
+        """Return a new read-only tile; without `layout`, a thread's nonempty tile is row-major, any other tile open."""
         chosen: TileLayout | Open | None = layout
         if chosen is None:
             is_row_major = scope == THREAD.name and 0 not in shape

@@ -347,7 +347,9 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
     if memory.is_whole:
         return layout
     if isinstance(layout, Strided) or not all(isinstance(s, Const) for s in memory.starts):
-        raise ctx.type_error(node, "a region with run-time starts can't be reinterpreted", "view first, then slice")
+        raise ctx.type_error(
+            node, "a region with run-time starts or strides can't be reinterpreted", "view first, then slice"
+        )
     region = memory.region(ctx.span(node))
     box = [(int(s.value), n) for s, n in zip(region.starts, region.counts, strict=True) if isinstance(s, Const)]
     with Located(ctx, node):
@@ -375,8 +377,8 @@ def _with_element_type(
         return reinterpreted(ctx, node, memory, shape, dtype, layout)
     if isinstance(layout, Strided) or not shape or not isinstance(shape[-1], int):
         raise ctx.type_error(
-            node, f"{memory.buffer.name} has run-time strides, and {dtype} has another width than {memory.dtype}",
-            _pinned(memory),
+            node, f"{memory.buffer.name} has {'run-time strides' if shape else 'no dimensions'}, and {dtype} has "
+            f"another width than {memory.dtype}", _pinned(memory) if shape else "name a type of the same width",
         )
     last = shape[-1] * before
     if last % after != 0:

@@ -50,7 +50,7 @@ def shared_place(ctx: Context, node: ast.expr) -> Memory:
 
 
 def need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
-    """Raise KernelTypeError unless other threads can access the buffer."""
+    """Raise KernelTypeError unless the buffer is in global or shared memory."""
     if buffer.space not in ("global", "shared"):
         raise ctx.type_error(
             node, f"other threads can't access {buffer.name}, which is in {buffer.space} memory",

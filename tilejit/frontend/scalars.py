@@ -153,7 +153,7 @@ def _no_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> KernelTy
 
 
 def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
-    """Return the truth value, as a bool if it is known; raise KernelTypeError for a tile, a region or a barrier."""
+    """Return the truth value, as a bool if it is known; raise KernelTypeError for a value that has none."""
     value = as_scalar(ctx, node, value)
     if isinstance(value, Constant):
         return bool(value.value)
