@@ -81,7 +81,7 @@ TYPE_CASES = [
     ("print(f'{«n»}')", "f-string", "pass the value to print"),
     ("f = 3\n«f()»", "can't be called", ""),
     ("x = tj.cta.load(A[0:4, 0:8])\ny = «min(1, x)»", "min takes scalars; this is a local tile", "write tj.min(x)"),
-    ("x = tj.sum(tj.cta.load(A[0:4, 0:8]))\ny = «x.view(tj.int16)»", "x has no dimensions, and int16", "same width"),
+    ("x = tj.sum(tj.cta.load(A[0:4, 0:8]))\ny = «x.view(tj.int16)»", "has no dimensions, and int16", "same width"),
     ("«A[0, 0], x» = n", "unpacked", ""),
     ("«A[0, 0], x» = tj.cta_id()", "unpacked", "tj.cta_id(0), tj.cta_id(1)"),
     ("A[0, 0] = tj.sum(«n»)", "sum reduces a local tile; this is a scalar of int32", "min(a, b)"),
@@ -264,7 +264,7 @@ TYPE_CASES = [
     ("for i in «tj.static_range(n)»:\n    pass", "must be known at compile time", "tj.constexpr"),
     ("for i in «tj.static_range(100000)»:\n    pass", "unrolls 100000 iterations; the limit is 4096", "range(...)"),
     ("for i in «range(n, 3, 0)»:\n    pass", "range has a step of 0", "other than 0"),
-    ("«tj.static_assert(False, 'this')»", "static_assert failed: this", "condition"),
+    ("«tj.static_assert(False, 'this')»", "static_assert failed: this", "the values that it tests"),
     ("tj.static_assert(«n > 0»)", "static_assert needs a condition that is known at compile time", "use assert"),
 ]
 

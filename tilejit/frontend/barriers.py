@@ -1,4 +1,4 @@
-"""Barriers and rings: `tj.alloc_barrier`, `tj.alloc_ring`, ring steps, arrivals and waits.
+"""Barriers and rings: `tj.alloc_barrier`, `tj.alloc_ring`, `tj.named_barrier`, ring steps, arrivals and waits.
 
 A ring has a `full` and an `empty` barrier per stage. Step i is use number i // stages of stage i % stages, so producers
 wait for phase i // stages - 1 of `empty`, and consumers for phase i // stages of `full`. Waits take phase numbers,

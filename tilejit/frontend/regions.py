@@ -105,7 +105,7 @@ def _layout(ctx: Context, node: ast.Subscript, builder: Any) -> Constant:
 
 def _places(ctx: Context, node: ast.Subscript, what: str, length: int) -> int | slice:
     if isinstance(node.slice, ast.Slice):
-        ends = [None if e is None else ctx.integer(ctx.evaluate(e), e, f"an end of {what}'s slice")
+        ends = [None if e is None else ctx.integer(ctx.evaluate(e), e, f"a number in {what}'s slice")
                 for e in (node.slice.lower, node.slice.upper, node.slice.step)]
         if ends[2] == 0:
             raise ctx.type_error(node, "the step of a slice can't be 0", "leave it out, or write another step")

@@ -163,7 +163,7 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
         expr = value.expr if value.dtype == bool_ else build.op("not_equal", value.expr, build.const(0, value.dtype))
         return bool(expr.value) if isinstance(expr, Const) else expr
     if not isinstance(value, Memory):
-        hint = ring_number_hint(value) or "call it, or compare the result"
+        hint = ring_number_hint(value) or "test a scalar, such as an element or the result of a call"
     elif value.is_local:
         hint = "on tiles use &, |, ~ and tj.where"
     else:
