@@ -183,7 +183,7 @@ class Region:
         """Return the same memory in another shape, in row-major order; one extent may be -1."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """Return the region's only element converted to `dtype`; fp8 saturates unless `saturate` is False."""
+        """Return an element, but no larger region, converted to `dtype`; fp8 saturates unless `saturate` is False."""
 
 
 class Tensor(Region):

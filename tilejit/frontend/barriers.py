@@ -112,8 +112,9 @@ def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     count = ctx.integer(ctx.evaluate(arguments["threads"]), arguments["threads"], "the number of threads")
     if count < 1 or count % WARP or count > ctx.threads:
         raise ctx.type_error(
-                arguments["threads"], f"{count} threads can't synchronize at a named barrier of a CTA of {ctx.threads}",
-                f"give a multiple of {WARP}, at most the number of threads in the CTA",
+            arguments["threads"],
+            f"{counted(count, 'thread')} can't synchronize at a named barrier of a CTA of {ctx.threads}",
+            f"give a multiple of {WARP}, at most the number of threads in the CTA",
         )
     low, high = facts.bounds(number)
     first, last = USERS[0], USERS[-1]

@@ -1,4 +1,4 @@
-"""Open tiles whose layout a kernel reads: they get the default layout of their shape and type."""
+"""Open tiles whose layout a kernel reads: they get the default layout of their shape, type and scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of `tj.<name>(...)`: ids, waits, barriers, allocations, functions of scalars and tiles, conversions."""
+"""Calls of `tj.<name>(...)`: ids, waits, barriers, allocations, atomic updates, functions of scalars and tiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python's operators: folded on compile-time values, otherwise elementwise operations."""
+"""Python's operators: folded on compile-time values, otherwise elementwise operations or matrix products."""
 
 from __future__ import annotations
 
