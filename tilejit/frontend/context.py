@@ -132,8 +132,6 @@ class EmitInto:
 
 @dataclass(slots=True)
 class Hinted:
-    """Context manager of `Context.hinted`."""
-
     ctx: Context
     name: str | None
 

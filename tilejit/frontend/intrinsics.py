@@ -27,7 +27,6 @@ from .values import Constant, Scalar, Value
 
 
 def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
-    """Translate a call of `tj.<name>`."""
     arguments = bind(ctx, node, f"tj.{callee.name}", callee.names, callee.required)
     handler = HANDLERS.get(callee.name)
     if handler is not None:
