@@ -1,7 +1,7 @@
 """Vectors in memory, some of whose elements may be excluded by the edge of a tensor or by a mask.
 
-A vector without excluded elements moves in one access. Any other vector moves element by element, in a branch that
-few threads take.
+A vector without excluded elements moves in one access. A partially excluded vector moves element by element, in a
+branch that few threads take.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MaskedVector:
     allowed: VectorMask | None = None
     #: memory order of stores, one of `ORDERS["move"]`
     order: str = ""
-    #: the current pass; a vector that can't have excluded elements moves in any pass
+    #: the current pass; a vector that can't be partially excluded moves in any pass
     selection: Selection = "each"
 
     @property
@@ -139,9 +139,10 @@ def _advanced(offset: Expr, start: int) -> Expr:
     return build.add(offset, start) if start else offset
 
 
-#: Up to this many vectors per thread are always predicated. A second copy of the code without predicates takes longer
-#: to compile (two copies of 8 iterations: 14.0 ms instead of 10.6 from call to PTX) and isn't faster (1 GiB through
-#: shared memory on an H100: 0.974 of a device-to-device copy instead of 0.986, `tests/bench/bench_copy.py`).
+#: Up to this many vectors per thread are always predicated if no vector can straddle an edge. A second copy of the code
+#: without predicates takes longer to compile (two copies of 8 iterations: 14.0 ms instead of 10.6 from call to PTX) and
+#: isn't faster (1 GiB through shared memory on an H100: 0.974 of a device-to-device copy instead of 0.986,
+#: `tests/bench/bench_copy.py`).
 _FEW_ROUNDS = 8
 
 

@@ -35,7 +35,7 @@ class Edges:
     dims: tuple[int, ...]
     #: the space's dimensions in which they may pass the region's edge
     padded: tuple[int, ...]
-    #: the space's dimension along which vectors run; None if they span several
+    #: the space's dimension along which vectors run; None if there are no digits or vectors span several
     run_dim: int | None
     #: distance in that dimension between neighbours in a vector
     run_step: int
@@ -108,7 +108,7 @@ Coordinate = Callable[[int, DType], Expr]
 
 @lean(frozen=True, slots=True)
 class Window:
-    """The test 0 <= start + coordinate < size in dimension `dim` of the space; None if the only coordinate is 0."""
+    """The test 0 <= start + coordinate < size in dimension `dim`; `dim` is None if the only coordinate is 0."""
 
     dim: int | None
     start: Expr

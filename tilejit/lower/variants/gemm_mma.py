@@ -267,7 +267,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
         left, right = _rounded_to_tf32(plan, left, right, b)
     sums = _Sums.of(plan, acc, b)
     sums.gather(b)
-    # consecutive products have different accumulators, so that none waits for the previous one
+    # k is the outer loop, so that consecutive products have different accumulators if there are several
     if plan.whole_steps:
         with b.loop("k", plan.whole_steps, unrolled=True) as at_k:
             left_now, right_now = _Factor.of(plan, "a", left, at_k), _Factor.of(plan, "b", right, at_k)
