@@ -1,8 +1,8 @@
 """The registers and threads that are combined into each result of a reduction.
 
-A tile of 64 x 512 over 128 threads, reduced along its rows, each digit as extent : stride:
+A tile of 64 x 256 over 128 threads, reduced along its rows, each digit as extent : stride:
 
-    row 8 : register 16,  8 : thread 1           column 2 : thread 64,  4 : register 4,  8 : thread 8,  8 ...
+    row 8 : register 16,  8 : thread 1           column 2 : thread 64,  4 : register 4,  8 : thread 8,  4 : register 1
 
     results  kept digits over registers                              8 results per thread
     values   reduced digits over registers, for each result          combined first, in the thread

@@ -40,7 +40,7 @@ class Edges:
     #: distance in that dimension between neighbours in a vector
     run_step: int
     width: int
-    #: True if no vector straddles an edge
+    #: True if it is known that no vector straddles an edge
     whole: bool
 
     @staticmethod
@@ -88,7 +88,7 @@ class Edges:
 
 
 def _moves_whole(view: View, dims: Sequence[int], padded: Sequence[int], width: int) -> bool:
-    """Return whether no vector straddles an edge: start, size and slower digits are multiples of a vector's span."""
+    """True if no edge is along the vectors, or start, size and slower digits are multiples of a vector's span."""
     run = view.digits[-1]
     if width == 1 or run.dim is None:
         return True
