@@ -200,8 +200,7 @@ class SharedPartials:
         return Shuffles(1, tuple(1 << k for k in range(self.members.bit_length() - 1)))
 
 
-#: largest number of partial results that threads read themselves where lanes could read one each; 8 float32 are two
-#: vectors
+#: every thread reads up to this many partials of a result itself: 8 float32 are two vectors
 _MOST_READ = 8
 
 

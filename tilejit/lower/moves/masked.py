@@ -126,7 +126,6 @@ class MaskedVector:
             b.move(Vector(registers.buffer, build.add(registers.offset, self.start + k)), register)
 
     def _single(self, at: Expr, inside: Expr) -> tuple[Vector, Expr]:
-        """Return the place of element `at` and whether it is accessed. inside: as in `_elements`."""
         is_inside = inside if self.mask.whole else self.inside(at)
         place = Vector(self.view.buffer, build.add(self.address, at))
         return place, build.logical_and(is_inside, self._allows(at))

@@ -130,7 +130,7 @@ def _no_fragment(placement: Placement, operand: str, dim: int, shown: str, wante
 
 
 def _lane_bits(step: DigitStep) -> set[int] | None:
-    """Return the lane distances of a step's binary digits: none over warps, None for other than powers of two."""
+    """Return the lane distances of a step's bits, none over warps; None if stride or extent isn't a power of two."""
     first, extent = step.threads, step.extent
     if first >= WARP:
         return set()
@@ -208,7 +208,7 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """True if a digit is over matching threads of both operands: lanes along k; along n 8 times the distance in B."""
+    """True if a digit is over matching threads of both operands: only lanes along k; n's lanes are 8 times apart in B."""
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
     if name == "k":
