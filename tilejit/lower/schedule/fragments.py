@@ -208,7 +208,7 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """True if a digit is over matching threads of both operands: only lanes along k; n's lanes are 8 times apart in B."""
+    """True if a digit's threads match in both operands: lanes along k, 8 times the lane stride in B along n."""
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
     if name == "k":

@@ -80,7 +80,6 @@ def _in_tile(step: DigitStep) -> int:
 
 
 def _along(steps: Sequence[DigitStep], stride: Callable[[DigitStep], int]) -> Array:
-    """Return the distances of all values of `steps`, slowest first. stride: returns a step's stride."""
     distance = np.zeros(1, np.int64)
     for step in steps:
         distance = _each(distance, stride(step) * np.arange(step.extent))
