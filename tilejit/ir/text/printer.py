@@ -1,6 +1,6 @@
 """The textual form of the IR, which `parser.from_text` reads.
 
-Blocks are indented as in Python. Each statement is one line; parts in brackets [] are optional:
+Blocks are indented as in Python. Parts in brackets [] are optional, except in shapes, layouts and places:
 
     kernel NAME threads=N target=NAME [max_registers=N] [cluster=(X, Y, Z)] [cooperative] [debug]
       param BUFFER [of ARGUMENT] [written] [noalias]             a pointer
