@@ -9,7 +9,7 @@ from ...dataclass import field, lean, replace
 from ...source import Span
 from .register_pool import Gates
 
-#: the levels of values that all threads of a CTA share, and of values that differ between threads
+#: the levels of values that all threads of a CTA share, and of values that may differ between any two threads
 CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 
 
