@@ -208,7 +208,7 @@ class _Statements:
         if stmt.along is not None and (not stmt.call or stmt.along not in range(3)):
             self.fault(f"{buffer.name} along axis {stmt.along} of the cluster: only rings have an axis, 0 to 2", span)
         if buffer.space == "global" or buffer.base is not None:
-            self.fault(f"{buffer.name}: only shared, local or tensor memory that isn't a view can be allocated", span)
+            self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, and no view", span)
         if stmt.addressed:
             self.values.addressed.add(buffer.name)
             if self.is_tile or buffer.space != "local":
