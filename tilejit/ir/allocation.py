@@ -1,6 +1,6 @@
 """Rules for the memory that a kernel allocates: valid layouts, the default layout, and alignment.
 
-Shared by the frontend's `tj.alloc_*` and by `tj.operand`. The errors raised here carry no source location.
+Used by the frontend's `tj.alloc_*`, by `tj.operand` and by lowering. The errors raised here carry no source location.
 """
 
 from __future__ import annotations

@@ -204,9 +204,10 @@ class Sync:
 
 @lean(frozen=True, slots=True)
 class Arrive:
-    """Each instance of a scope arrives once at a barrier in shared memory, through its leader.
+    """Each instance of a scope arrives once at a barrier in shared memory (of each CTA along `Alloc.reach`).
 
-    Everything that the instance's threads did before is ordered before what threads do after waiting for the phase.
+    Its leader executes the arrival. Everything that the instance's threads did before is ordered before what threads do
+    after waiting for the phase.
     place: an `Element` at tile level, a `Vector` of width 1 at lane level.
     bytes: additional bytes of asynchronous copies that the phase waits for, an int32; or None.
     word: the operation's name in messages.
@@ -246,13 +247,13 @@ class Expect:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-#: the kinds of assertions: the kernel's author writes "assert", and checked builds insert the others
+#: the kinds of assertions: "assert" for the author's own and for the arguments of ranges, the others for other checks
 RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "division")
 
 
 @lean(frozen=True, slots=True)
 class Assert:
-    """Ends the thread if the condition is false, and records the failure.
+    """Ends the thread if the condition is false, and records the failure; does nothing in an unchecked build.
 
     rule: one of `RULES`.
     values: int64 numbers for the record, at most `AssertionsParam.VALUES`. Unless the rule is "assert", the message
