@@ -247,7 +247,7 @@ class Expect:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-#: the kinds of assertions: "assert" for the author's own and for the arguments of ranges, the others for other checks
+#: the kinds of assertions: "assert" for conditions of the author and of `range`, the others for the compiler's checks
 RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "division")
 
 

@@ -73,8 +73,10 @@ def comparison_key(value: Any) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class ConstexprType:
-    """The type of a compile-time argument: the name of its class, and its value. `1`, `1.0` and `True` differ,
-    but are equal within tuples."""
+    """The type of a compile-time argument: the name of its class, and its value.
+
+    `1`, `1.0` and `True` differ, but not within a tuple.
+    """
 
     type_name: str
     value: Any = field(compare=False)

@@ -105,7 +105,7 @@ def _apart(a: Region | Element, b: Region | Element, order: Sequence[int]) -> Ex
 
 
 def _of_elements(a: Region, b: Region) -> Expr | None:
-    """Return the condition for fixed layouts, by comparing all elements for all starts; None for others or too many."""
+    """Return the condition for fixed layouts, by comparing elements for all starts; None if too many, or not fixed."""
     if isinstance(a.buffer.layout, Strided) or isinstance(b.buffer.layout, Strided):
         return None
     possible = dict([*_possible_starts(a), *_possible_starts(b)])

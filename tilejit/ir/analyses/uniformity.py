@@ -377,9 +377,9 @@ class Uniformity(Analysis[ThreadState]):
         return self.sources_from(level, names, variables)
 
     def level_of_copies(self, tile: ir.Buffer) -> int:
-        """Return the level of the scope whose threads all have a copy of a tile of one element; else `THREAD`.
+        """Return the level of the scope whose threads all have a copy of a one-element tile; else `THREAD`.
 
-        A copy that a thread stores alone doesn't count.
+        It is also `THREAD` if threads store single elements to the tile.
         """
         layout = tile.layout
         if not isinstance(layout, TileLayout) or tile.name in self.stored:

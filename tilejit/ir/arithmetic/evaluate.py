@@ -30,7 +30,7 @@ def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
     if isinstance(expr, Cast):
         return convert(evaluate(expr.x, values), expr.dtype, expr.saturate)
     if isinstance(expr, Load):
-        raise TypeError(f"an address can't depend on memory; got {expr!r}")
+        raise TypeError(f"an expression with a load can't be evaluated; got {expr!r}")
     assert isinstance(expr, Op)
     args = [evaluate(a, values) for a in expr.args]
     if expr.name in DIVISIONS and not isinstance(expr.args[1], Const):
