@@ -124,10 +124,7 @@ class Op:
 
 @lean(frozen=True, slots=True)
 class Cast:
-    """`x` converted to `dtype`, as by `ops.cast.convert`.
-
-    To a float, it rounds to nearest even; to an integer, a float is truncated, and an integer taken modulo 2**bits; to
-    bool_, it is `x != 0`.
+    """`x` converted to `dtype`, rounded or wrapped as by `ops.cast.convert`.
     saturate: False for a conversion to fp8 without saturation, as by ml_dtypes.
     """
 

@@ -66,8 +66,6 @@ class LoopDepths:
 
 
 class Sum(NamedTuple):
-    """An integer sum."""
-
     terms: tuple[Expr, ...]
     constant: int
 

@@ -107,7 +107,6 @@ class ThreadState:
 
 
 def with_levels(levels: Mapping[str, int], changed: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the levels with the changed levels of some variables."""
     made = dict(levels)
     for name, level in changed.items():
         if level != CTA:

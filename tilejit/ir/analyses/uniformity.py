@@ -64,8 +64,6 @@ class _Sources(NamedTuple):
 
 
 class Uniformity(Analysis[ThreadState]):
-    """The uniformity analysis of a kernel."""
-
     kinds = frozenset({
         ir.Let, ir.Declare, ir.Assign, ir.Instruction, ir.WaitPhase, ir.Atomic, ir.TileOp, ir.Break, ir.Continue,
         ir.Return, ir.If, ir.For, ir.Loop,
@@ -91,7 +89,6 @@ class Uniformity(Analysis[ThreadState]):
 
     @staticmethod
     def of(kernel: ir.Kernel) -> Uniformity:
-        """Return the analysis for a kernel."""
         stored = frozenset([stmt.place.buffer.root.name for stmt in walk.each(kernel.body, ir.Store)])
         uniformity = Uniformity(kernel.threads, kernel.body, stored)
         uniformity.derive(kernel.body)
@@ -377,10 +374,7 @@ class Uniformity(Analysis[ThreadState]):
         return self.sources_from(level, names, variables)
 
     def level_of_copies(self, tile: ir.Buffer) -> int:
-        """Return the level of the scope whose threads all have a copy of a one-element tile; else `THREAD`.
-
-        It is also `THREAD` if threads store single elements to the tile.
-        """
+        """Return the level of the scope whose threads each have a copy of a tile that none stores to; else `THREAD`."""
         layout = tile.layout
         if not isinstance(layout, TileLayout) or tile.name in self.stored:
             return THREAD

@@ -24,8 +24,6 @@ _MOST_EVENTS = (1 << 16) - 1
 
 
 class WatchedRegions:
-    """The watched regions of one kernel."""
-
     def __init__(self, kernel: ir.Kernel) -> None:
         self._threads = kernel.threads
         self._watched: list[WatchedRegion] = []
@@ -37,10 +35,7 @@ class WatchedRegions:
         return tuple([replace(w, tensor="") if w.tensor in self._others else w for w in self._watched])
 
     def before(self, stmt: ir.Stmt, conditions: Conditions) -> Iterator[ir.Stmt]:
-        """Yield instructions that count how often an operation executes, and how often each region overlaps its tensor.
-
-        Regions that are proved to overlap aren't counted.
-        """
+        """Yield counts of an operation's executions and of overlaps, for regions not proved to overlap their tensor."""
         if not isinstance(stmt, ir.TileOp):
             return
         for region in dict.fromkeys(stmt.tiles.values()):

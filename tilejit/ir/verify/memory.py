@@ -245,10 +245,7 @@ def access_fault(place: ir.Element | ir.Vector) -> str | None:
 
 @remembered
 def _storage(buffer: ir.Buffer) -> int | None:
-    """Return the number of elements of a buffer's storage (per thread if local).
-
-    None for strides known only at launch, tensor memory, and views at an offset.
-    """
+    """Return a buffer's storage in elements (per thread if local); None for `Strided`, tmem and views at an offset."""
     if isinstance(buffer.layout, ir.Strided) or buffer.space == "tmem" or buffer.offset is not None:
         return None
     layout = buffer.tile_layout
