@@ -133,7 +133,7 @@ class TensorMapSpec:
     #: swizzle of the box in shared memory: "none", "32B", "64B" or "128B"
     swizzle: str
 
-    #: possible numbers of dimensions of a box
+    #: possible numbers of dimensions of a box; TMA's boxes of one dimension aren't used
     RANKS: ClassVar[range] = range(2, 6)
     #: limit of the number of elements along one dimension of a box
     MOST_BOX: ClassVar[int] = 256

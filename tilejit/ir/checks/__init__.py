@@ -1,8 +1,8 @@
 """Checked builds: tile IR with assertions for facts that PTX no longer contains.
 
 The extents of dimensions, the regions of operands and the initialization of registers are lost in PTX. Accesses are
-checked against them in tile IR, unless facts prove them valid. `tj.uniform` and integer scalar divisors, whose zero is
-an error only in Python, are checked, too. Accesses to regions that may lie entirely outside their tensor are counted.
+checked against them in tile IR, unless facts prove them valid. `tj.uniform` and division of integer scalars by zero,
+which GPUs allow, are checked, too. Accesses to regions that may lie entirely outside their tensor are counted.
 
 Launches on the simulator run the checked build, as do GPU launches with `debug=True`. `TILEJIT_SIM_CHECKS=0`,
 `checks=False` and `profile=True` select the plain one, which `compile`, `explain`, golden files and profiles show. Both
