@@ -180,7 +180,7 @@ def _wanted(operand: Operand) -> str:
         size = f" of {operand.access_bytes} bytes" if operand.access_bytes else ""
         return f"a place{size} in {operand.space} memory"
     if operand.kind is Kind.DESCRIPTOR:
-        return f"a descriptor of a place in {operand.space} memory"
+        return f"a 64-bit descriptor of a place in {operand.space} memory"
     if operand.kind is Kind.CONSTANT:
         which = "" if operand.among is None else f", one of {', '.join(map(str, operand.among))}"
         return f"a constant of {operand.register.bits} bits{which}"

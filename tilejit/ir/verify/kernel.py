@@ -194,7 +194,7 @@ class _Statements:
         name = stmt.var.name
         self.values.value(stmt.value, stmt.var.dtype, stmt.span, name)
         self.values.var(stmt.var, stmt.span)
-        if name in self.values.defined and name not in self.scopes.mutable:
+        if name in self.scopes.vars and name not in self.scopes.mutable:
             self.fault(f"{name} is assigned, but not declared as mutable", stmt.span)
 
     def alloc(self, stmt: ir.Alloc) -> None:
@@ -275,7 +275,7 @@ class _Statements:
         if stmt.unrolled and self.is_tile:
             self.fault("loops are unrolled at lane level only", stmt.span)
         if stmt.unrolled and [part for part in parts if not isinstance(part, ir.Const)]:
-            self.fault(f"the bounds of unrolled {stmt.var.name} aren't constant", stmt.span)
+            self.fault(f"the bounds of unrolled {stmt.var.name} aren't all constant", stmt.span)
         values, outer, unrolled = self.values, self.loop, self.values.unrolled
         self.loop = "unrolled" if stmt.unrolled else "for"
         if stmt.unrolled:
