@@ -2,8 +2,9 @@
 
 All arithmetic on indices uses them. Integer arithmetic becomes a sum of products with the constant last (see `affine`).
 Comparisons, minima and maxima that facts decide are replaced by the result. A Python number becomes a constant of the
-other operand's type; integers of two types are converted by `promote`. Constants wrap around as their type does.
-Simplifications that are valid only without overflow are applied if it is disproved, or assumed absent (see `facts`).
+other operand's type (an int with bool_, of int32); integers of two types are converted by `promote`. Constants wrap
+around as their type does. Simplifications that are valid only without overflow are applied if it is disproved, or
+assumed absent (see `facts`).
 """
 
 from __future__ import annotations
