@@ -289,7 +289,7 @@ class TileOp:
     attrs: tuple[tuple[str, AttributeValue], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
     record: TileOperation = field(init=False, compare=False, repr=False)
-    #: the operands that are regions, by name, in order
+    #: the tiles among the operands (regions, but not of barriers), by name, in order
     tiles: Mapping[str, Region] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
