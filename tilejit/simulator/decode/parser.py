@@ -108,7 +108,7 @@ def bounds_of(directives: str) -> LaunchBounds:
 
 
 def variable(source: Source, match: re.Match[str]) -> Variable:
-    """Return the variable that a match of VARIABLE declares; raise UnsupportedInstructionError for unknown types."""
+    """Return the variable that a match of VARIABLE declares; raise UnsupportedInstructionError if it is malformed."""
     type_name = match["type"]
     if type_name not in TYPE_BYTES:
         raise source.refusal(f"unknown type .{type_name}", source.line_at(match.start()))
