@@ -266,7 +266,7 @@ class BlockWriter:
             self.fail(f"got {got} operands, but {opcode} takes {self.highest + 1}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
-        """Return `signed` if an operand has a view in it but not in `unsigned`, else `unsigned`: this saves conversions."""
+        """Return `signed` if an operand has a view in it but not in `unsigned`, else `unsigned`. This saves casts."""
         for i in indices:
             dtypes = self.dtypes_held(self.ins.operands[i])
             if signed in dtypes and unsigned not in dtypes:
@@ -274,7 +274,7 @@ class BlockWriter:
         return unsigned
 
     def dtypes_held(self, operand: str) -> Collection[str]:
-        """Return the dtypes of a register's views, or its home dtype before its first access; none for other operands."""
+        """Return the dtypes of a register's views, or its home dtype if it has none yet; nothing for other operands."""
         slot = self.names.slots.get(operand)
         if slot is None:
             return ()

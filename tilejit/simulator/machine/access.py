@@ -36,7 +36,7 @@ _INT64 = np.dtype(np.int64)
 
 
 class Observer(Protocol):
-    """A callback for every access. `lead` is the number of bytes before element 0 of the region's view."""
+    """A callback for loads, stores, atomics and cp.async. lead: bytes of the region before element 0 of its view."""
 
     def access(self, site: Site, region: MemoryRegion, index: NDArray[Any], lead: int) -> None: ...
 
@@ -56,7 +56,7 @@ class Access:
         self.checker = checker
         self.observer: Observer | None = None
         self.bound: list[Bound | None] = [None] * len(sites)
-        # created by the first check for a deadlock
+        # created by `watch`
         self.watched: Watched | None = None
 
     def rebind(self, lanes: Lanes) -> None:
@@ -199,7 +199,7 @@ class Access:
             bound.view[index] = value
 
     def atomic(self, number: int, address: Any, wanted: bool, *operands: Any) -> Any:
-        """Update the element at each thread's address. Return the old values if `wanted`, else None."""
+        """Update the element at each thread's address. The result is the old values if `wanted`, else unspecified."""
         site = self.sites[number]
         bound, index = self.resolve(number, address)
         if bound is None:
@@ -303,9 +303,10 @@ class Access:
         if rank is not None:
             where += (rank << RANK_SHIFT) - (where >> RANK_SHIFT << RANK_SHIFT)
             detail = f"it is in the CTA of rank {rank} of the cluster, which only arrivals and multicast can access"
+        size = f"{width} byte{'s' * (width > 1)}"
         verb = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "uses an mbarrier of"}[site.kind]
         thread = self.describe_thread(at) if self.lanes.n > at else "a thread"
-        text = f"{thread} {verb} {width} bytes out of bounds at {space} address {where:#x}: {detail}\n"
+        text = f"{thread} {verb} {size} out of bounds at {space} address {where:#x}: {detail}\n"
         text += f"  {self.places.describe(site.pc)}"
         self.findings.add("bounds", text, site.pc, None, self.threads(outside), outside.size)
 

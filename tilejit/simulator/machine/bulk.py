@@ -31,7 +31,7 @@ from .shares import SharedBox, Shares
 from .swizzle import CHUNK_BYTES
 from .tensor_map import EncodedMap
 
-# alignment of boxes in shared memory, in bytes; source: PTX ISA, "Tensors: alignment"
+# alignment of boxes in shared memory, in bytes; source: CUDA programming guide, "Tensor Memory Accelerator"
 BOX_ALIGNMENT = 128
 
 
@@ -56,7 +56,8 @@ class Landed:
 class BulkCopies:
     """The TMA copies of a chunk's threads.
 
-    committed: the number of groups of each thread. read: the number of those whose sources it knows to be read.
+    committed: the number of groups that each thread has committed. read: the number of those whose sources it knows
+    to be read.
     stores: each thread's stores whose completion it hasn't waited for.
     landed: CTA → agent → the agent's last delivered load to the CTA.
     """

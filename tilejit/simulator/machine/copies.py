@@ -106,7 +106,7 @@ class AsyncCopies:
             batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def read_parts(self, batch: Batch, source: int, single: int, address: NDArray[Any], kept: NDArray[Any]) -> None:
-        """Read only the first `kept` bytes of each source. raises: SimulationError if a copy is smaller."""
+        """Read only the first `kept` bytes of each source. raises: SimulationError if `kept` exceeds the copy."""
         site = self.access.sites[source]
         width = 1 << site.shift
         over = np.flatnonzero(kept > width)
