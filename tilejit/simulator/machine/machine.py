@@ -380,7 +380,7 @@ class Machine(Units):
         warp = int(self.lanes.full["thread"][position]) // WARP
         lines.extend(self.barriers.describe_waiting())
         raise DivergenceError(
-            f"a warp instruction is never reached by {noun} {lanes} of warp {warp}, which it needs\n" + "\n".join(lines),
+            "\n".join([f"a warp instruction is never reached by {noun} {lanes} of warp {warp}, which it needs", *lines]),
             **self.parties(self.held),
         )
 
