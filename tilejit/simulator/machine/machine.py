@@ -378,9 +378,9 @@ class Machine(Units):
         lanes = ", ".join(str(i) for i in range(WARP) if missing >> i & 1)
         noun = "lanes" if "," in lanes else "lane"
         warp = int(self.lanes.full["thread"][position]) // WARP
-        lines.extend(self.barriers.describe_waiting())
+        text = "\n".join([*lines, *self.barriers.describe_waiting()])
         raise DivergenceError(
-            "\n".join([f"a warp instruction is never reached by {noun} {lanes} of warp {warp}, which it needs", *lines]),
+            f"a warp instruction is never reached by {noun} {lanes} of warp {warp}, which it needs\n{text}",
             **self.parties(self.held),
         )
 
