@@ -38,7 +38,7 @@ class BasicBlock:
 
 
 def is_warp_sync(ins: PtxInstruction) -> bool:
-    """True for a vote, shuffle or another exchange between lanes, and for bar.warp.sync, at which lanes wait."""
+    """True for an exchange of values between lanes, and for bar.warp.sync: lanes wait for each other there."""
     return ins.root in WARP_SYNC_ROOTS or (ins.root in BARRIER_ROOTS and ".warp" in ins.suffix)
 
 

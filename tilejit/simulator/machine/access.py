@@ -285,6 +285,7 @@ class Access:
     def report_outside(self, site: Site, actual: NDArray[np.uint64], outside: NDArray[np.int64]) -> None:
         at = int(outside[0])
         where, width = int(actual[at]), 1 << site.shift
+        size = f"{width} byte{'s' * (width > 1)}"
         space = site.space or "generic"
         near = self.memory.nearest(site.space, where)
         detail = "no memory is allocated there"
@@ -292,7 +293,7 @@ class Access:
             start = near.base if site.space else self.memory.generic(near)
             part = near.part_at(max(0, min(where - start, near.size - 1))) or near.parts[0]
             offset = where - start - part.start
-            element = f", element {offset // width} of {width} bytes" if offset % width == 0 else ""
+            element = f", element {offset // width} of {size}" if offset % width == 0 else ""
             detail = f"{part.name}{offset:+d} bytes{element}; {part.name} has {part.size_bytes} bytes"
             if abs(offset) > 1 << 40:
                 detail = f"no array is near; the closest is {part.name}"
@@ -303,7 +304,6 @@ class Access:
         if rank is not None:
             where += (rank << RANK_SHIFT) - (where >> RANK_SHIFT << RANK_SHIFT)
             detail = f"it is in the CTA of rank {rank} of the cluster, which only arrivals and multicast can access"
-        size = f"{width} byte{'s' * (width > 1)}"
         verb = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "uses an mbarrier of"}[site.kind]
         thread = self.describe_thread(at) if self.lanes.n > at else "a thread"
         text = f"{thread} {verb} {size} out of bounds at {space} address {where:#x}: {detail}\n"

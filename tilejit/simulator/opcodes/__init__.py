@@ -47,7 +47,7 @@ INSTRUCTIONS = _merge()
 
 @lru_cache(maxsize=4096)
 def lookup(root: str, suffix: str) -> tuple[Entry, Match] | None:
-    """Return the function that emits an opcode with modifiers, and the match's named groups; None if none matches."""
+    """Return an opcode's emitting function for these modifiers, and the match's groups; None if no pattern matches."""
     for pattern, entry in INSTRUCTIONS.get(root, ()):
         match = pattern.fullmatch(suffix)
         if match:

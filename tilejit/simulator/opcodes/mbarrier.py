@@ -35,7 +35,7 @@ def inval(e: BlockWriter, m: Match) -> None:
 def arrive(e: BlockWriter, m: Match) -> None:
     """Emit mbarrier.arrive or .arrive_drop. The last operand counts bytes with .expect_tx, else arrivals.
 
-    It is optional in forms without .expect_tx and .noComplete.
+    It is optional in forms with neither .expect_tx nor .noComplete.
     """
     operands = list(e.ins.operands)
     target = operands.pop(0)

@@ -239,9 +239,9 @@ def store(e: BlockWriter, m: Match) -> None:
 
 
 def _stored(e: BlockWriter, source: str, dtype: str, ptx_type: str) -> tuple[str, str]:
-    """Return (value, dtype) of a stored operand: a whole register of 32 or 64 bits may be stored as a float.
+    """Return (value, dtype) of a stored operand.
 
-    It is if the register has a float view but no unsigned one.
+    A whole register of 32 or 64 bits is stored as a float if it has a float view but no unsigned view.
     """
     if e.is_register(source) and e.names.register_bits.get(source) == 8 * SIZE[dtype] and SIZE[dtype] >= 4:
         held, other = e.dtypes_held(source), f"f{SIZE[dtype]}"
@@ -298,7 +298,7 @@ def atomic(e: BlockWriter, m: Match) -> None:
 
 
 def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[str], offset: int = 0) -> None:
-    """Emit the atomic update of the element `offset` bytes after an address. target: as in the instruction."""
+    """Emit the atomic update of the element `offset` bytes after an address. target: for the old value, or `_`."""
     op, t = m["op"], m["t"]
     dtype = PTX_DTYPE[t]
     m = {**m, "op": f"{op}.{t}"}
