@@ -187,7 +187,7 @@ class _Body(Cursor):
                 self.function.registers[self.declare(name)] = bits
 
     def declare(self, name: str, prefix: str = "%") -> str:
-        """Declare a name in the current scope; return its unique name. prefix: added in inner scopes, if it has no %."""
+        """Declare a name in the current scope; return its unique name. prefix: added in inner scopes if % is absent."""
         if len(self.scopes) == 1:
             return name
         self.renamed = True

@@ -1,7 +1,7 @@
 """mbarrier: barrier objects in shared memory, with phases, arrivals and transaction counts.
 
-Phases are numbered from 0; a parity is the lowest bit of such a number. A phase completes when no arrival and no byte
-is pending. The state is in Python objects; the bytes of a barrier in memory aren't used.
+Phases are numbered from 0; a parity is the lowest bit of a number. A phase completes when no arrival and no byte is
+pending. The state is in Python objects; the bytes of a barrier in memory aren't used.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", "Phase of the mbarrier object",
 "Tracking asynchronous operations by the mbarrier object".
