@@ -383,7 +383,7 @@ MUTATIONS = {
         RING, RING.release(), TO_ITSELF, DeadlockError, r"phase 0 of mbarrier empty\[0\]\n.*\n.*1 of 2 arrivals"),
     "a copy that a CTA doesn't wait for": (
         RING, "CONSUME: setp.ge.u32 %p3, %r10, 7;", FEWER, AsyncHazardError,
-        "a CTA exits while a TMA load to its shared memory is in flight"),
+        "a CTA exits while a TMA load to its shared memory may be in flight"),
     "a CTA that leaves early": (
         RING, ENTRY, ONE_LEAVES, AsyncHazardError,
         r"copies to CTA \(1, 0, 0\), which has exited|a CTA exits while a TMA load to its shared"),

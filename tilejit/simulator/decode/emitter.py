@@ -239,7 +239,7 @@ class BlockWriter:
     def symbol(self, operand: str) -> int:
         name, _, offset = (x.strip() for x in operand.partition("+"))
         if name not in self.names.addresses:
-            self.fail(f"{operand} is not declared")
+            self.fail(f"{name} is not declared")
         return self.names.addresses[name] + (parse_number(offset) if offset else 0)
 
     def src(self, index: int, dtype: str, ptx_type: str = "") -> str:

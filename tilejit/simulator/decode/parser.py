@@ -47,7 +47,7 @@ class _Parser(Cursor):
     def parse(self) -> Module:
         while self.skip() < len(self.code):
             if not self.item():
-                raise self.refusal("this directive is not supported", self.pos)
+                raise self.refusal("this directive is malformed or not supported", self.pos)
         return self.module
 
     def item(self) -> bool:

@@ -150,7 +150,7 @@ class _Body(Cursor):
         elif match := self.take(FILE):
             self.module.files[int(match[1])] = match[2]
         elif not self.take(_PRAGMA):
-            raise self.refusal("this directive is not supported", self.pos)
+            raise self.refusal("this directive is malformed or not supported", self.pos)
 
     def location(self, match: re.Match[str]) -> None:
         """Handle a `.loc`. If the call was itself inlined, an earlier `.loc` of the call's location has its caller.

@@ -171,14 +171,14 @@ class BulkCopies:
                 self.map_at(_of(where, i), position, pc)
 
     def check_exit(self, positions: Index, alive: NDArray[np.bool_]) -> None:
-        """Report copies in flight that need shared memory of exiting threads. alive: True for the remaining threads."""
+        """Report copies that may still need shared memory of exiting threads. alive: True for the remaining threads."""
         self.check_stores_read(positions)
         cta_of = self.lanes.full["chunk_cta"]
         for cta in np.setdiff1d(cta_of[positions], cta_of[alive]).tolist():
             for operation in self.unseen_loads(cta):
                 self.access.findings.add(
                     "in-flight",
-                    f"a CTA exits while a {operation.what} to its shared memory is in flight, started by "
+                    f"a CTA exits while a {operation.what} to its shared memory may be in flight, started by "
                     f"{self.lanes.describe_position(operation.issuer)}\n  {self.places.describe(operation.pc)}",
                     operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
                     hint="wait for the phase of its mbarrier before exiting",
