@@ -43,10 +43,7 @@ def is_warp_sync(ins: PtxInstruction) -> bool:
 
 
 def aligned_warps(ins: PtxInstruction) -> int:
-    """Return the number of warps whose lanes must all execute this instruction together.
-
-    Return 0 for other instructions, and for barriers of a CTA, which the machine checks.
-    """
+    """Return the number of warps that must execute this instruction as a whole; 0 for others and barriers of a CTA."""
     if is_warpgroup_sync(ins) or (ins.root == "wgmma" and ".mma_async" in ins.suffix):
         return 4
     return int(".aligned" in ins.suffix and (ins.root in ALIGNED_ROOTS or ins.suffix.startswith(".cluster")))

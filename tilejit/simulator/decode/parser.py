@@ -99,7 +99,6 @@ class _Parser(Cursor):
 
 
 def bounds_of(directives: str) -> LaunchBounds:
-    """Return the launch bounds in a kernel's directives."""
     bounds = {name: prod(int(x) for x in numbers.split(",")) for name, numbers in _BOUND.findall(directives)}
     threads = bounds.get("reqntid", bounds.get("maxntid", 0))
     found = _CLUSTER.search(directives)

@@ -328,7 +328,6 @@ class BulkCopies:
 
 
 def pipe_of(position: int) -> tuple[str, int]:
-    """Return the pipe of a thread's stores."""
     return "stores", position
 
 

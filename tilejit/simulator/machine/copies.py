@@ -199,6 +199,5 @@ def open_target(checker: AccessChecker, region: MemoryRegion, cells: Index, thre
 
 
 def read_until_now(checker: AccessChecker, region: MemoryRegion, cells: Index, threads: Record, pc: int) -> None:
-    """Record that copies read their sources until now."""
     me = np.repeat(threads, cells.shape[1])
     checker.record_read(region.shadow, cells.reshape(-1), me, me + np.uint64(checker.order.tick(pc) << 32), ONE)

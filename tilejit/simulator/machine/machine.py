@@ -173,10 +173,7 @@ class Machine(Units):
             self.definedness.finish(compiled.block, self.lanes.positions())
 
     def common_target(self, compiled: TranslatedBlock, taken: Any) -> int | None:
-        """Return the block at which all threads of the group continue, or None if they diverge.
-
-        Also return None at a switch, a barrier or a trap.
-        """
+        """Return the block at which all threads of the group continue; None if they diverge, and at a switch or barrier."""
         block = compiled.block
         if block.kind == "fall":
             return block.targets[0]

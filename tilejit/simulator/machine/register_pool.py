@@ -28,10 +28,7 @@ class Blocked(Exception):
 
 
 def entry_registers(bounds: LaunchBounds) -> int:
-    """Return the registers per thread at kernel entry: an SM's divided by its threads, or .maxnreg if that is less.
-
-    The number is at most 255, and rounded down to a multiple of 8.
-    """
+    """Return the registers per thread at kernel entry: an equal share of an SM's, or .maxnreg if less, in steps of 8."""
     fair = ALL_REGISTERS // (bounds.threads * max(bounds.ctas, 1))
     most = min(fair, bounds.registers or MOST_REGISTERS, MOST_REGISTERS)
     return most // STEP * STEP

@@ -140,7 +140,6 @@ class Boxes:
 
 @lru_cache(maxsize=64)
 def boxes_of(shape: MapShape) -> Boxes:
-    """Return the boxes of a shape, from a cache."""
     return Boxes(shape)
 
 

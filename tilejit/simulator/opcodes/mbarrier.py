@@ -33,10 +33,7 @@ def inval(e: BlockWriter, m: Match) -> None:
 
 
 def arrive(e: BlockWriter, m: Match) -> None:
-    """Emit mbarrier.arrive or .arrive_drop. The last operand counts bytes with .expect_tx, else arrivals.
-
-    It is optional in forms with neither .expect_tx nor .noComplete.
-    """
+    """Emit mbarrier.arrive or .arrive_drop. The last operand counts bytes with .expect_tx, else arrivals."""
     operands = list(e.ins.operands)
     target = operands.pop(0)
     needs_count = m["expects"] or m["incomplete"]

@@ -239,10 +239,7 @@ def store(e: BlockWriter, m: Match) -> None:
 
 
 def _stored(e: BlockWriter, source: str, dtype: str, ptx_type: str) -> tuple[str, str]:
-    """Return (value, dtype) of a stored operand.
-
-    A whole register of 32 or 64 bits is stored as a float if it has a float view but no unsigned view.
-    """
+    """Return (value, dtype) to store: a float for a whole 32- or 64-bit register with a float but no unsigned view."""
     if e.is_register(source) and e.names.register_bits.get(source) == 8 * SIZE[dtype] and SIZE[dtype] >= 4:
         held, other = e.dtypes_held(source), f"f{SIZE[dtype]}"
         if other in held and dtype not in held:
