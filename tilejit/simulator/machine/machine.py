@@ -173,7 +173,7 @@ class Machine(Units):
             self.definedness.finish(compiled.block, self.lanes.positions())
 
     def common_target(self, compiled: TranslatedBlock, taken: Any) -> int | None:
-        """Return the block at which all threads of the group continue; None if they diverge, and at a switch or barrier."""
+        """Return the block at which all threads of the group continue; None if they diverge, switch or synchronize."""
         block = compiled.block
         if block.kind == "fall":
             return block.targets[0]

@@ -28,7 +28,7 @@ class Blocked(Exception):
 
 
 def entry_registers(bounds: LaunchBounds) -> int:
-    """Return the registers per thread at kernel entry: an equal share of an SM's, or .maxnreg if less, in steps of 8."""
+    """Return the registers per thread at kernel entry: an equal share of an SM's, at most .maxnreg, in steps of 8."""
     fair = ALL_REGISTERS // (bounds.threads * max(bounds.ctas, 1))
     most = min(fair, bounds.registers or MOST_REGISTERS, MOST_REGISTERS)
     return most // STEP * STEP
