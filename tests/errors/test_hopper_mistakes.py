@@ -141,7 +141,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "each warp arrives": Mistake(
         without(LOADED, "tj.cta.arrive", "tj.warp.arrive"), AsyncHazardError,
-        "gets one arrival more than the 1 of phase 0", "tj.warp.arrive(full)", "initialize the barrier with",
+        "gets more arrivals than the 1 of phase 0", "tj.warp.arrive(full)", "initialize the barrier with",
     ),
     "each warp copies the same": Mistake(
         without(without(LOADED, "tj.cta.", "tj.warp."), "alloc_barrier()", "alloc_barrier(4)"), AsyncHazardError,

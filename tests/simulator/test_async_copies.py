@@ -101,7 +101,7 @@ def test_the_last_bytes_of_an_array_can_be_copied_alone():
     copy = "setp.eq.u32 %p1, %r1, 63; selp.b32 %r4, {}, 16, %p1; cp.async.cg.shared.global [%r3], [%x1], 16, %r4;"
     got = attempt(copy.format(8) + COMMIT + WAIT + OUT, source=source)
     assert (got == [*range(254), 0, 0]).all()
-    with pytest.raises(OutOfBoundsError, match="thread 63 .* reads 1 bytes"):
+    with pytest.raises(OutOfBoundsError, match="thread 63 .* reads 1 byte out"):
         attempt(copy.format(9) + COMMIT + WAIT + OUT, source=source)
 
 

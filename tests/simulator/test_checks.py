@@ -381,7 +381,7 @@ def test_whole_warps_that_have_exited_dont_hold_up_a_barrier():
 
 def test_two_barriers_in_the_branches_of_a_warp_are_divergence():
     body = "setp.lt.u32 %p1, %r1, 16; @%p1 bra A; bar.sync 0; bra B; A: bar.sync 0; B: st.global.u32 [%x2], %r1;"
-    with pytest.raises(DivergenceError, match="waits at another barrier"):
+    with pytest.raises(DivergenceError, match="has arrived at another barrier"):
         attempt(body)
     attempt(body.replace("%r1, 16", "%r1, 32"))
 

@@ -122,7 +122,7 @@ def test_loads_and_stores_reach_only_their_own_cta(access):
 
 
 def test_there_are_as_many_ranks_as_ctas():
-    with pytest.raises(OutOfBoundsError, match="maps an address to the CTA of rank 2 in its cluster of 2 CTAs"):
+    with pytest.raises(OutOfBoundsError, match="maps an address to the CTA of rank 2 in its cluster of 2\n"):
         launch("mov.u32 %r3, sm; mapa.shared::cluster.u32 %r4, %r3, 2;", np.zeros(1, np.uint32))
 
 
@@ -176,8 +176,8 @@ def test_threads_that_have_exited_are_not_waited_for():
 
 
 @pytest.mark.parametrize(("body", "message"), [
-    ("barrier.cluster.wait;", "waits at the cluster barrier without having arrived"),
-    ("barrier.cluster.arrive; barrier.cluster.arrive; barrier.cluster.wait;", "arrives at the cluster barrier again"),
+    ("barrier.cluster.wait;", "waited at the cluster barrier without having arrived"),
+    ("barrier.cluster.arrive; barrier.cluster.arrive; barrier.cluster.wait;", "arrived at the cluster barrier again"),
     ("barrier.cluster.arrive; barrier.cluster.wait; barrier.cluster.wait;", "without having arrived"),
 ])
 def test_threads_arrive_and_wait_in_turn(body, message):
@@ -206,7 +206,7 @@ setp.ne.u32 %p2, %r4, 1; @%p2 bra SYNC; setp.lt.u32 %p3, %r1, 32; @%p3 bra SYNC;
     assert re.search(waiting, text)
     assert "missing: warp 1 of CTA (1, 0, 0)" in text
     assert "warp 1 of CTA (1, 0, 0) waits for phase 0 of mbarrier sm+0" in text
-    assert "the same holds in 1 more clusters" in text
+    assert "the same holds in 1 more cluster\n" in text
 
 
 # arrivals
@@ -248,12 +248,12 @@ def test_arrivals_at_peers_count_as_others():
     arrived("mbarrier.arrive.shared::cluster.b64 _, [%r7], 3;", 3)
     arrived("mbarrier.arrive.release.cta.shared::cluster.b64 _, [%r7];")
     arrived("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%r7], 0;")
-    with pytest.raises(AsyncHazardError, match="one arrival more than the 1 of phase 0|is in phase"):
+    with pytest.raises(AsyncHazardError, match="more arrivals than the 1 of phase 0|is in phase"):
         arrived(f"mbarrier.arrive.expect_tx.shared::cluster.b64 _, [%r7], 16; {PLAIN}")
     with pytest.raises(DeadlockError, match=r"1 of 2 arrivals\n  thread 0 .* of CTA \(1, 0, 0\) arrived"):
         arrived(count=2)
     for wrong in (PLAIN.replace("_,", "%x5,"), PLAIN.replace("arrive.", "arrive.noComplete.").replace("]", "], 1")):
-        with pytest.raises(UnsupportedInstructionError, match="another CTA"):
+        with pytest.raises(UnsupportedInstructionError, match="arrival with .shared::cluster"):
             arrived(wrong)
 
 
@@ -368,7 +368,7 @@ MUTATIONS = {
     "no barrier at the entry": (RING, ENTRY, "", HAZARDS, f"of CTA .* {UNORDERED}|{NOT_THERE}"),
     "no wait at the entry": (
         RING, "barrier.cluster.wait.acquire.aligned;", "", HAZARDS,
-        f"{UNORDERED}|{NOT_THERE}|arrives at the cluster barrier again"),
+        f"{UNORDERED}|{NOT_THERE}|arrived at the cluster barrier again"),
     "a mask without the own bit": (RING, MASK, PEER, DeadlockError, "1,024 bytes missing; no operation"),
     "a mask of the own bit": (RING, MASK, "mov.u16 %h1, 1; shl.b16 %h1, %h1, %r5;", DeadlockError, "024 bytes missing"),
     "a mask of a CTA that isn't there": (
@@ -383,7 +383,7 @@ MUTATIONS = {
         RING, RING.release(), TO_ITSELF, DeadlockError, r"phase 0 of mbarrier empty\[0\]\n.*\n.*1 of 2 arrivals"),
     "a copy that a CTA doesn't wait for": (
         RING, "CONSUME: setp.ge.u32 %p3, %r10, 7;", FEWER, AsyncHazardError,
-        "a CTA exits while a TMA load to its shared memory is in flight"),
+        "a CTA exits while a TMA load to its shared memory may be in flight"),
     "a CTA that leaves early": (
         RING, ENTRY, ONE_LEAVES, AsyncHazardError,
         r"copies to CTA \(1, 0, 0\), which has exited|a CTA exits while a TMA load to its shared"),

@@ -220,7 +220,7 @@ MISUSES = {
     "too many bytes": ("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 1048576;", "is missing 1048576 bytes"),
     "past the count": (
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16; mbarrier.arrive.shared::cta.b64 _, [%r3];",
-        "gets one arrival more than the 1 of phase 0, which is still missing 16 bytes",
+        "gets more arrivals than the 1 of phase 0, which is still missing 16 bytes",
     ),
     "completes by noComplete": (
         "mbarrier.arrive.noComplete.shared::cta.b64 %x3, [%r3], 1;", "must not complete the phase",
@@ -419,7 +419,7 @@ def test_named_barriers_reused_after_their_phase_are_right(name, schedule):
 @pytest.mark.parametrize("schedule", range(10))
 @pytest.mark.parametrize("name", WRONG_TURNS)
 def test_a_named_barrier_reused_before_its_phase_is_known_to_be_over_is_reported(name, schedule):
-    with pytest.raises(AsyncHazardError, match=r"arrives at barrier \d( twice| for a phase of 64|\n.*\nand nothing)"):
+    with pytest.raises(AsyncHazardError, match=r"arrive. at barrier \d( twice| for a phase of 64|\n.*\nand nothing)"):
         arrivals(1, WRONG_TURNS[name], schedule)
 
 
@@ -490,8 +490,8 @@ def test_two_ctas_on_an_sm_have_half_the_registers():
          DivergenceError, "lanes 0, 1, 2"),
         ("setmaxnreg.dec.sync.aligned.u32 48; setmaxnreg.dec.sync.aligned.u32 40;",
          SimulationError, "a second time"),
-        ("setmaxnreg.inc.sync.aligned.u32 24;", SimulationError, "increases its registers from 168 to 24"),
-        ("setmaxnreg.dec.sync.aligned.u32 240;", SimulationError, "decreases its registers from 168 to 240"),
+        ("setmaxnreg.inc.sync.aligned.u32 24;", SimulationError, "its registers from 168 to 24 with setmaxnreg.inc"),
+        ("setmaxnreg.dec.sync.aligned.u32 240;", SimulationError, "its registers from 168 to 240 with setmaxnreg.dec"),
         ("setmaxnreg.dec.sync.aligned.u32 28;", UnsupportedInstructionError, "multiple of 8"),
     ],
 )

@@ -52,7 +52,7 @@ def test_unknown_labels_are_refused():
 
 @pytest.mark.parametrize("text", ["add.u32 %x1, %r1, %r1, ;", "add.u64 %r1, %x1, %x1;", "mov.u32 %r1, 0x;"])
 def test_operands_that_dont_fit_are_refused(text):
-    refuse(text, "bits|operand|literal")
+    refuse(text, "width|operand|literal")
 
 
 def test_a_missing_operand_is_refused():

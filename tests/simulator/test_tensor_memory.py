@@ -411,7 +411,7 @@ def test_the_address_reaches_other_warps_through_a_barrier():
 ])
 def test_all_lanes_of_a_warp_execute_it(instruction):
     body = fill() + "setp.eq.u32 %p2, %r1, 3; @%p2 bra SKIP;" + instruction + WAIT_LD + WAIT_ST + "SKIP: bar.sync 0;"
-    with pytest.raises(DivergenceError, match="lanes 3 of warp 0"):
+    with pytest.raises(DivergenceError, match="lane 3 of warp 0"):
         attempt(body)
 
 

@@ -11,7 +11,7 @@ EXIT = -1
 WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
 ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "tcgen05", "wgmma"})
 BARRIER_ROOTS = frozenset({"bar", "barrier"})
-# instructions that all warps of a warpgroup execute together
+# opcodes, other than wgmma, that all warps of a warpgroup execute together
 WARPGROUP_ROOTS = frozenset({"setmaxnreg"})
 
 # Instructions that end a block, and for which no code is emitted.
@@ -38,19 +38,19 @@ class BasicBlock:
 
 
 def is_warp_sync(ins: PtxInstruction) -> bool:
-    """True if lanes of a warp wait for each other at this instruction."""
+    """True for an exchange of values between lanes, and for bar.warp.sync: lanes wait for each other there."""
     return ins.root in WARP_SYNC_ROOTS or (ins.root in BARRIER_ROOTS and ".warp" in ins.suffix)
 
 
 def aligned_warps(ins: PtxInstruction) -> int:
-    """Return the number of warps whose lanes must all execute this instruction together, 0 for an ordinary one."""
+    """Return the number of warps that must execute this instruction as a whole; 0 for others and barriers of a CTA."""
     if is_warpgroup_sync(ins) or (ins.root == "wgmma" and ".mma_async" in ins.suffix):
         return 4
     return int(".aligned" in ins.suffix and (ins.root in ALIGNED_ROOTS or ins.suffix.startswith(".cluster")))
 
 
 def is_warpgroup_sync(ins: PtxInstruction) -> bool:
-    """True if all 128 threads of a warpgroup must execute this instruction together."""
+    """True for setmaxnreg, which all 128 threads of a warpgroup must execute together."""
     return ins.root in WARPGROUP_ROOTS and ".aligned" in ins.suffix
 
 

@@ -1,12 +1,12 @@
 """Control-flow analyses: loops that may wait for other threads, endless loops, and uses of loaded values.
 
-A loop may wait for other threads if it reads memory that they may change, by a strong access or an update, and a branch
-in it depends on a loaded value. A loop that only counts iterations doesn't wait, whatever it updates.
+A loop may wait for other threads if it contains a strong load, an atomic or a wait at an mbarrier, and one of its
+branches depends on the result of one of these or of another load. A loop that only counts iterations doesn't wait.
 
-The *deciding* registers of a loop are those on which its branches, barriers and store addresses depend; values that are
-only stored decide nothing. If all deciding registers have the values of an earlier iteration, and the memory that the
-deciding loads read is unchanged, then all later iterations take the same path and store to the same addresses: the loop
-is endless. So is a loop without an exit.
+The *deciding* registers of a loop are those on which its branches, its store addresses and the operands of its barriers
+and similar instructions depend; values that are only stored decide nothing. If all deciding registers have the values
+of an earlier iteration, and the memory that the deciding loads read is unchanged, then all later iterations take the
+same path and store to the same addresses: the loop is endless. So is a loop without an exit.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _AMONG_LANES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma"})
 class Cycle:
     """A strongly connected component of blocks."""
 
-    #: registers on which the cycle's branches, barriers and addresses depend
+    #: the deciding registers
     registers: frozenset[str]
-    #: loads on which these registers depend, as numbers of memory instructions
+    #: loads, atomics and mbarrier instructions on which these registers depend, as numbers of memory instructions
     loads: frozenset[int]
-    #: False if its branches, barriers or addresses also depend on something else, such as tensor memory
+    #: False if the deciding registers also depend on something else, such as tensor memory
     understood: bool
 
 
@@ -120,7 +120,7 @@ class ControlFlow:
 
     @cached_property
     def waiting_loops(self) -> dict[BackEdge, bool]:
-        """Back edge of a loop that may wait for other threads → True if it may wait for other CTAs."""
+        """Back edge of a loop that may wait for other threads → True if it may wait for CTAs outside its cluster."""
         reads = [site for site in self.sites if site.kind != "store"]
         ordered = {site.pc: site.space != "shared" for site in reads if site.strong}
         ordered |= {site.pc: False for site in reads if self.is_wait(site)}
@@ -139,7 +139,7 @@ class ControlFlow:
 
     @cached_property
     def unread_waits(self) -> frozenset[int]:
-        """The waits for a phase of an mbarrier whose result is never read."""
+        """The instructions that wait at an mbarrier, and whose results are never read."""
         waits = {site.pc for site in self.sites if self.is_wait(site)}
         return frozenset(
             pc for block in self.blocks for i, pc in enumerate(block.pcs) if pc in waits and not self.is_read(block, i)
@@ -246,12 +246,12 @@ class ControlFlow:
 
 
 def predicates(blocks: Iterable[BasicBlock]) -> set[str]:
-    """Return the registers that branches of these blocks test."""
+    """Return the registers that branches and switches of these blocks test."""
     return {block.predicate for block in blocks if block.predicate}
 
 
 def origins(steps: Iterable[Step], seeds: Iterable[str]) -> tuple[list[Step], set[str]]:
-    """Return the instructions on which `seeds` depend, directly or not, and the registers in between."""
+    """Return the instructions on which `seeds` depend, directly or not, and the set of the seeds and their inputs."""
     steps = list(steps)
     sources: dict[str, list[str]] = {}
     for step in steps:

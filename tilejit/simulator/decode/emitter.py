@@ -1,8 +1,8 @@
 """Emission of the Python source of a basic block: registers become local variables, and instructions expressions.
 
-Within a block, a register's value is kept in each dtype in which it has been accessed (its *views*), so that a `.b32`
-register with a float is not reinterpreted between float instructions. Between blocks it has its *home* dtype, that of
-the first access.
+Within a block, a register's value is kept in each dtype of its width in which it has been accessed (its *views*), so
+that a `.b32` register with a float is not reinterpreted between float instructions. Between blocks it has its *home*
+dtype, usually that of the first access.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SPECIAL = {
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Registers of wgmma products that other instructions access between two wgmma instructions, by row."""
+    """Registers of wgmma products that a run of other instructions in a block accesses, by row."""
 
     #: the rows of the registers in the tables of the machine
     read: tuple[int, ...]
@@ -140,7 +140,7 @@ class BlockWriter:
         self.extra = "None"
         self.call_params: dict[str, int] = {}
         self.result_slot: tuple[int, str] | None = None
-        # wgmma register that other instructions have accessed → the first such instruction
+        # wgmma register that other instructions have read, or written → the first such instruction
         self.product_reads: dict[str, int] = {}
         self.product_writes: dict[str, int] = {}
 
@@ -154,7 +154,7 @@ class BlockWriter:
         return name
 
     def once(self, expression: str) -> str:
-        """Return the variable with the value of a pure expression, which is computed once per block."""
+        """Return the variable with the value of an expression, which is emitted only once per block."""
         if expression not in self.computed:
             self.computed[expression] = self.temp(expression)
         return self.computed[expression]
@@ -189,7 +189,7 @@ class BlockWriter:
         size = SIZE[dtype]
         if (dtype == "p") != (bits == 1) or 8 * size > max(bits, 8):
             needed = 8 * size if dtype != "p" else "a predicate"
-            self.fail(f"register {name} has {bits} bits; the operand needs {needed}")
+            self.fail(f"register {name} has width {bits}; the operand needs {needed}")
         full = dtype if 8 * size == bits or bits == 1 else f"u{bits // 8}"
         if not names.home[slot]:
             names.home[slot] = full
@@ -212,7 +212,7 @@ class BlockWriter:
         return operand in self.names.register_bits or operand in SPECIAL
 
     def source(self, operand: str, dtype: str, ptx_type: str = "") -> str:
-        """Return the Python name with the value of a source operand: a register, literal, or address of a symbol."""
+        """Return the variable with a source operand: a register, negated predicate, literal, or address of a symbol."""
         if not operand:
             self.fail("an operand is empty")
         first = operand[0]
@@ -239,7 +239,7 @@ class BlockWriter:
     def symbol(self, operand: str) -> int:
         name, _, offset = (x.strip() for x in operand.partition("+"))
         if name not in self.names.addresses:
-            self.fail(f"{operand} is not declared")
+            self.fail(f"{name} is not declared")
         return self.names.addresses[name] + (parse_number(offset) if offset else 0)
 
     def src(self, index: int, dtype: str, ptx_type: str = "") -> str:
@@ -250,7 +250,7 @@ class BlockWriter:
 
     def exactly(self, count: int) -> tuple[str, ...]:
         if len(self.ins.operands) != count:
-            self.fail(f"expected {count} operands, got {len(self.ins.operands)}")
+            self.fail(f"the number of operands must be {count}, got {len(self.ins.operands)}")
         return self.ins.operands
 
     def begin(self, ins: PtxInstruction, pc: int) -> None:
@@ -260,13 +260,13 @@ class BlockWriter:
             self.emit_touched()
 
     def end(self) -> None:
-        """Fail if the instruction has operands after the last one that was read."""
+        """Fail if operands follow the last one that `src` has read; do nothing if it has read none."""
         if 0 <= self.highest < len(self.ins.operands) - 1:
             got, opcode = len(self.ins.operands), self.ins.root + self.ins.suffix
-            self.fail(f"{opcode} takes {self.highest + 1} operands, got {got}")
+            self.fail(f"got {got} operands, but {opcode} takes {self.highest + 1}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
-        """Return `signed` if an operand has a signed but no unsigned view, else `unsigned`: this saves conversions."""
+        """Return `signed` if an operand has a view in it but not in `unsigned`, else `unsigned`. This saves casts."""
         for i in indices:
             dtypes = self.dtypes_held(self.ins.operands[i])
             if signed in dtypes and unsigned not in dtypes:
@@ -274,7 +274,7 @@ class BlockWriter:
         return unsigned
 
     def dtypes_held(self, operand: str) -> Collection[str]:
-        """Return the dtypes of a register's views; none if the operand has not been used as a register."""
+        """Return the dtypes of a register's views, or its home dtype if it has none yet; nothing for other operands."""
         slot = self.names.slots.get(operand)
         if slot is None:
             return ()
@@ -282,7 +282,7 @@ class BlockWriter:
         return (self.names.home[slot],) if views is None else views
 
     def dst(self, index: int, dtype: str, expression: str) -> None:
-        """Assign to a destination operand. A narrower value is extended, according to the dtype's signedness."""
+        """Assign to a destination operand. A narrower value is extended: by its sign if it is signed, else by zeros."""
         self.write(self.ins.operands[index], dtype, expression)
 
     def write(self, name: str, dtype: str, expression: str) -> None:
@@ -293,7 +293,7 @@ class BlockWriter:
         bits = self.names.bits[slot]
         size = 8 * SIZE[dtype]
         if (dtype == "p") != (bits == 1) or (dtype != "p" and size > bits):
-            self.fail(f"register {name} has {bits} bits; the result has {size if dtype != 'p' else 1}")
+            self.fail(f"register {name} has width {bits}; the result has {size if dtype != 'p' else 1}")
         if dtype != "p" and size < bits:
             if dtype[0] == "f":
                 expression, dtype = f"({expression}).view(u{size // 8})", f"u{size // 8}"
@@ -464,7 +464,7 @@ class Fidelity:
         return text if self.races else f"{text}; not checked for races"
 
 
-#: (pattern of an opcode's modifiers, function that emits the instruction, its fidelity unless exact)
+#: (pattern of an opcode's modifiers, function that emits the instruction, its fidelity: exact by default)
 Form = tuple[str, Entry] | tuple[str, Entry, Fidelity]
 
 #: opcode → its forms
@@ -487,7 +487,8 @@ def refused(what: str) -> tuple[Entry, Fidelity]:
 def expression(result: str, text: str, *operands: str) -> Entry:
     """Return an entry that assigns the expression `text`, in which {0}, {1}, ... are the source operands.
 
-    result, operands: dtypes, or names of groups of the pattern that match a PTX type.
+    result, operands: dtypes, or names of groups of the pattern that match a PTX type. In `text`, {x} is group x of the
+    pattern, {root} the opcode, and {dtype} the dtype of the result.
     """
 
     def emit(e: BlockWriter, m: Match) -> None:

@@ -34,12 +34,12 @@ class Ordering:
     within: bool
     #: some fence is sequentially consistent
     consistent: bool
-    #: there are partial barriers, releases or fences, which may order a part of a CTA, or threads of several CTAs
+    #: `clocks`, or there are releases or fences, which may order a part of a CTA, or threads of several CTAs
     partial: bool
-    #: vector clocks are needed, for barriers of a part of a CTA or of a cluster, or for asynchronous operations
+    #: vector clocks are needed, for mbarriers, barriers of a part of a CTA or of a cluster, or asynchronous operations
     clocks: bool
     proxies: bool
-    #: some mbarrier.arrive or wait has .relaxed, so that it orders no memory accesses
+    #: some mbarrier instruction without .expect_tx has .relaxed; such arrivals and waits order no memory accesses
     relaxed: bool
 
     @classmethod

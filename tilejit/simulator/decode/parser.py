@@ -47,7 +47,7 @@ class _Parser(Cursor):
     def parse(self) -> Module:
         while self.skip() < len(self.code):
             if not self.item():
-                raise self.refusal("this directive is not supported", self.pos)
+                raise self.refusal("this directive is malformed or not supported", self.pos)
         return self.module
 
     def item(self) -> bool:
@@ -99,7 +99,6 @@ class _Parser(Cursor):
 
 
 def bounds_of(directives: str) -> LaunchBounds:
-    """Return the launch bounds in a kernel's directives."""
     bounds = {name: prod(int(x) for x in numbers.split(",")) for name, numbers in _BOUND.findall(directives)}
     threads = bounds.get("reqntid", bounds.get("maxntid", 0))
     found = _CLUSTER.search(directives)
@@ -108,7 +107,7 @@ def bounds_of(directives: str) -> LaunchBounds:
 
 
 def variable(source: Source, match: re.Match[str]) -> Variable:
-    """Return the variable that a match of VARIABLE declares; raise UnsupportedInstructionError for unknown types."""
+    """Return the variable that a match of VARIABLE declares; raise UnsupportedInstructionError if it is malformed."""
     type_name = match["type"]
     if type_name not in TYPE_BYTES:
         raise source.refusal(f"unknown type .{type_name}", source.line_at(match.start()))

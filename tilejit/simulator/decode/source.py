@@ -11,7 +11,7 @@ _SPACE = re.compile(r"\s*")
 _COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.S)
 _BRACE = re.compile(r'"[^"\n]*"|[{}]')
 _LIST = re.compile(r"\{([^{},;]*),[^{};]{40,},([^{},;]*)\}")
-# Longer lines are abbreviated in messages to this number of characters.
+# Messages show only this number of the characters of longer lines.
 _SHOWN = 240
 
 

@@ -150,7 +150,7 @@ class _Body(Cursor):
         elif match := self.take(FILE):
             self.module.files[int(match[1])] = match[2]
         elif not self.take(_PRAGMA):
-            raise self.refusal("this directive is not supported", self.pos)
+            raise self.refusal("this directive is malformed or not supported", self.pos)
 
     def location(self, match: re.Match[str]) -> None:
         """Handle a `.loc`. If the call was itself inlined, an earlier `.loc` of the call's location has its caller.
@@ -187,7 +187,7 @@ class _Body(Cursor):
                 self.function.registers[self.declare(name)] = bits
 
     def declare(self, name: str, prefix: str = "%") -> str:
-        """Declare a name in the current scope and return its unique name. prefix: added to a name without %."""
+        """Declare a name in the current scope; return its unique name. prefix: added in inner scopes if % is absent."""
         if len(self.scopes) == 1:
             return name
         self.renamed = True

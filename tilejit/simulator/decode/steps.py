@@ -25,7 +25,7 @@ class Step:
 
 
 def step_of(pc: int, ins: PtxInstruction) -> Step:
-    """Return an instruction's registers. The target `_` is an unused destination."""
+    """Return an instruction's registers, without its guard. The target `_` is an unused destination."""
     operands = list(ins.operands)
     has_result = ins.root not in _NO_RESULT or ".red." in ins.suffix + "."
     targets: list[str] = []
@@ -54,7 +54,7 @@ def skippable(function: PtxFunction, undefined: frozenset[str]) -> dict[str, int
 
 
 def defined(function: PtxFunction) -> set[str]:
-    """Return the registers in the first operands of all instructions except st, red and branches."""
+    """Return the names in the first operands of all instructions except st, red and branches."""
     written: set[str] = set()
     for ins in function.body:
         if ins.operands and ins.root not in ("st", "red", "bra", "brx"):

@@ -1,4 +1,4 @@
-"""Translation of PTX kernels into one Python function per basic block, cached by the PTX text."""
+"""Translation of PTX kernels into one Python function per basic block. Translated kernels are cached."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class _Translator:
             missing = [x for x in names if x not in self.function.labels]
             count = {"bra": 1, "brx": 2}.get(ins.root, 0)
             if missing or len(ins.operands) != count or lookup(ins.root, ins.suffix) is None:
-                what = f"label {missing[0]} is not defined" if missing else f"{ins.root}{ins.suffix} is not supported"
+                what = f"label {missing[0]} is not defined" if missing else f"this form of {ins.root} is not supported"
                 raise self.module.source.refusal(what, ins.line)
 
     def program(self) -> Program:
@@ -266,7 +266,7 @@ class _Translator:
 
 
 def _cell_shift(sites: list[Site]) -> dict[str, int]:
-    """Return the log2 of the narrowest access to each state space: at most 4, and 2 if there is none."""
+    """Return the log2 of the narrowest access to each state space, except parts: at most 4, and 2 if there is none."""
     result = {}
     for space in ("shared", "global", "local"):
         shifts = [s.shift for s in sites if s.space in (space, "") and not s.part]

@@ -15,7 +15,7 @@ Placed = tuple[Variable, int]
 
 
 class Places:
-    """Assigns addresses to variables, by state space, with a red zone after each variable."""
+    """Assigns addresses to variables, by state space, with a red zone after each variable that isn't external."""
 
     def __init__(self, next_free: Mapping[str, int]) -> None:
         self.next_free = dict(next_free)

@@ -36,7 +36,7 @@ _INT64 = np.dtype(np.int64)
 
 
 class Observer(Protocol):
-    """A callback for every access. `lead` is the number of bytes before element 0 of the region's view."""
+    """A callback for loads, stores, atomics and cp.async. lead: bytes of the region before element 0 of its view."""
 
     def access(self, site: Site, region: MemoryRegion, index: NDArray[Any], lead: int) -> None: ...
 
@@ -56,7 +56,7 @@ class Access:
         self.checker = checker
         self.observer: Observer | None = None
         self.bound: list[Bound | None] = [None] * len(sites)
-        # created by the first check for a deadlock
+        # created by `watch`
         self.watched: Watched | None = None
 
     def rebind(self, lanes: Lanes) -> None:
@@ -199,7 +199,7 @@ class Access:
             bound.view[index] = value
 
     def atomic(self, number: int, address: Any, wanted: bool, *operands: Any) -> Any:
-        """Update the element at each thread's address. Return the old values if `wanted`, else None."""
+        """Update the element at each thread's address. The result is the old values if `wanted`, else unspecified."""
         site = self.sites[number]
         bound, index = self.resolve(number, address)
         if bound is None:
@@ -285,6 +285,7 @@ class Access:
     def report_outside(self, site: Site, actual: NDArray[np.uint64], outside: NDArray[np.int64]) -> None:
         at = int(outside[0])
         where, width = int(actual[at]), 1 << site.shift
+        size = f"{width} byte{'s' * (width > 1)}"
         space = site.space or "generic"
         near = self.memory.nearest(site.space, where)
         detail = "no memory is allocated there"
@@ -292,7 +293,7 @@ class Access:
             start = near.base if site.space else self.memory.generic(near)
             part = near.part_at(max(0, min(where - start, near.size - 1))) or near.parts[0]
             offset = where - start - part.start
-            element = f", element {offset // width} of {width} bytes" if offset % width == 0 else ""
+            element = f", element {offset // width} of {size}" if offset % width == 0 else ""
             detail = f"{part.name}{offset:+d} bytes{element}; {part.name} has {part.size_bytes} bytes"
             if abs(offset) > 1 << 40:
                 detail = f"no array is near; the closest is {part.name}"
@@ -305,7 +306,7 @@ class Access:
             detail = f"it is in the CTA of rank {rank} of the cluster, which only arrivals and multicast can access"
         verb = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "uses an mbarrier of"}[site.kind]
         thread = self.describe_thread(at) if self.lanes.n > at else "a thread"
-        text = f"{thread} {verb} {width} bytes out of bounds at {space} address {where:#x}: {detail}\n"
+        text = f"{thread} {verb} {size} out of bounds at {space} address {where:#x}: {detail}\n"
         text += f"  {self.places.describe(site.pc)}"
         self.findings.add("bounds", text, site.pc, None, self.threads(outside), outside.size)
 

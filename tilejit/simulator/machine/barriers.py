@@ -149,7 +149,7 @@ class Barriers:
         return self.release(number, count, full)
 
     def check_order(self, order: HappensBefore, number: int, arrival: Arrival) -> None:
-        """Report threads that arrive twice in a phase, or before they have passed the previous phase."""
+        """Report threads that arrive twice in a phase, or that nothing orders after the previous phase."""
         if number not in self.phase_orders:
             self.phase_orders[number] = PhaseOrder(order, self.findings, any_warp=True)
         positions, pc = arrival.positions, arrival.block.end_pc
@@ -158,7 +158,7 @@ class Barriers:
             if again.size:
                 self.findings.add(
                     "barrier",
-                    f"{self.lanes.party(again)} arrives at barrier {number} twice in one phase\n"
+                    f"{self.lanes.party(again)} arrived at barrier {number} twice in one phase\n"
                     f"  {self.places.describe(pc)}\nafter\n  {self.places.describe(earlier.block.end_pc)}",
                     pc, earlier.block.end_pc, self.lanes.numbers(again), again.size, hint=HINT,
                 )
@@ -170,7 +170,7 @@ class Barriers:
         positions = positions[excess[self.lanes.full["chunk_cta"][positions]]]
         self.findings.add(
             "barrier",
-            f"{self.lanes.party(positions)} arrives at barrier {number}, at which more threads have arrived than "
+            f"{self.lanes.party(positions)} arrived at barrier {number}, at which more threads have arrived than "
             f"the {count} that its phase expects\n  {self.places.describe(pc)}",
             pc, None, self.lanes.numbers(positions), positions.size, hint=HINT,
         )
@@ -241,7 +241,7 @@ class Barriers:
     def check_aligned(self, arrival: Arrival, full: NDArray[np.bool_]) -> None:
         """Raise DivergenceError if threads of an arrival's warps that have not exited are missing.
 
-        If the missing threads have exited, report a finding: a run that collects findings continues, as a GPU does.
+        If all missing threads have exited, report a finding: a run that collects findings continues, as a GPU does.
         """
         lanes = self.lanes
         here = np.zeros(lanes.total, bool)
@@ -255,7 +255,7 @@ class Barriers:
         living = elsewhere[self.alive[elsewhere]]
         at = int(living[0] if living.size else elsewhere[0])
         waiter = int(arrival.positions[warp[arrival.positions] == warp[at]][0])
-        fate = "waits at another barrier instruction" if self.alive[at] else "has exited without reaching it"
+        fate = "has arrived at another barrier instruction" if self.alive[at] else "has exited without reaching it"
         others = self.describe_waiting() if self.alive[at] else []
         message = (
             f"a barrier that all threads of a warp must execute together was reached by only part of the warp: "
@@ -277,7 +277,8 @@ class Barriers:
             for a in arrivals:
                 if a.waits:
                     place = self.places.describe(a.block.end_pc)
-                    lines.append(f"{self.lanes.describe_some(a.positions)} wait at barrier {number}\n  {place}")
+                    verb = "waits" if a.positions.size == 1 else "wait"
+                    lines.append(f"{self.lanes.describe_some(a.positions)} {verb} at barrier {number}\n  {place}")
         return lines
 
     def report(self, others: str) -> NoReturn:

@@ -31,7 +31,7 @@ from .shares import SharedBox, Shares
 from .swizzle import CHUNK_BYTES
 from .tensor_map import EncodedMap
 
-# alignment of boxes in shared memory, in bytes; source: PTX ISA, "Tensors: alignment"
+# alignment of boxes in shared memory, in bytes; source: CUDA programming guide, "Tensor Memory Accelerator"
 BOX_ALIGNMENT = 128
 
 
@@ -56,7 +56,8 @@ class Landed:
 class BulkCopies:
     """The TMA copies of a chunk's threads.
 
-    committed: the number of groups of each thread. read: the number of those whose sources it knows to be read.
+    committed: the number of groups that each thread has committed. read: the number of those whose sources it knows
+    to be read.
     stores: each thread's stores whose completion it hasn't waited for.
     landed: CTA → agent → the agent's last delivered load to the CTA.
     """
@@ -170,14 +171,14 @@ class BulkCopies:
                 self.map_at(_of(where, i), position, pc)
 
     def check_exit(self, positions: Index, alive: NDArray[np.bool_]) -> None:
-        """Report copies in flight that need shared memory of exiting threads. alive: True for the remaining threads."""
+        """Report copies that may still need shared memory of exiting threads. alive: True for the remaining threads."""
         self.check_stores_read(positions)
         cta_of = self.lanes.full["chunk_cta"]
         for cta in np.setdiff1d(cta_of[positions], cta_of[alive]).tolist():
             for operation in self.unseen_loads(cta):
                 self.access.findings.add(
                     "in-flight",
-                    f"a CTA exits while a {operation.what} to its shared memory is in flight, started by "
+                    f"a CTA exits while a {operation.what} to its shared memory may be in flight, started by "
                     f"{self.lanes.describe_position(operation.issuer)}\n  {self.places.describe(operation.pc)}",
                     operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
                     hint="wait for the phase of its mbarrier before exiting",
@@ -327,7 +328,6 @@ class BulkCopies:
 
 
 def pipe_of(position: int) -> tuple[str, int]:
-    """Return the pipe of a thread's stores."""
     return "stores", position
 
 

@@ -65,12 +65,12 @@ class Clusters:
         return address - np.where(shared, self.lanes.get("window").astype(address.dtype), np.zeros((), address.dtype))
 
     def mapped(self, address: Any, rank: Any, pc: int) -> Any:
-        """mapa: return the corresponding address in the CTA `rank`; raise OutOfBoundsError if it doesn't exist."""
+        """mapa: return the corresponding address in the CTA `rank`; raise OutOfBoundsError if there is no such CTA."""
         ranks = np.broadcast_to(rank, (self.lanes.n,))
         wrong = np.flatnonzero(ranks >= self.lanes.ranks)
         if wrong.size:
             rank = int(ranks[wrong[0]])
-            what = f"maps an address to the CTA of rank {rank} in its cluster of {self.lanes.ranks} CTAs"
+            what = f"maps an address to the CTA of rank {rank} in its cluster of {self.lanes.ranks}"
             raise self.lanes.error(self.places, OutOfBoundsError, self.lanes.positions()[wrong], what, pc)
         kind = address.dtype.type
         return address & ~kind(0xFF << RANK_SHIFT) | rank.astype(address.dtype) << kind(RANK_SHIFT)
@@ -86,7 +86,7 @@ class Clusters:
         again = positions[self.pending[positions] >= 0]
         if again.size:
             other = int(self.arrived[again[0]])
-            self.misuse(again, "arrives at the cluster barrier again without a wait in between", pc, other)
+            self.misuse(again, "arrived at the cluster barrier again without a wait in between", pc, other)
         self.pending[positions] = self.phase[self.home[positions]]
         self.arrived[positions] = pc
         if self.order is not None:
@@ -97,7 +97,7 @@ class Clusters:
         self.complete()
 
     def wait(self, aligned: bool, pc: int) -> None:
-        """barrier.cluster.wait, first in its block. raises: Blocked with the threads whose cluster is incomplete."""
+        """barrier.cluster.wait, first in its block. raises: Blocked with the threads whose phase is incomplete."""
         if aligned:
             self.warps.whole(pc)
         positions = self.lanes.positions()
@@ -107,7 +107,7 @@ class Clusters:
             raise Blocked(blocked)
         never = positions[self.pending[positions] < 0]
         if never.size:
-            self.misuse(never, "waits at the cluster barrier without having arrived", pc)
+            self.misuse(never, "waited at the cluster barrier without having arrived", pc)
         self.pending[positions] = self.blocked[positions] = -1
         if self.order is not None and self.done is not None:
             self.order.learn(positions, self.done)
@@ -151,7 +151,7 @@ class Clusters:
         for positions, _ in self.by_cta(missing, np.zeros_like(self.blocked)):
             lines.append(f"  missing: {self.lanes.party(positions)}")
         more = fast_unique(self.home[waiting]).size - 1
-        return [*lines, *([f"the same holds in {more} more clusters"] if more else [])]
+        return [*lines, *([f"the same holds in {more} more cluster{'s' * (more > 1)}"] if more else [])]
 
     def by_cta(self, positions: Index, pcs: NDArray[np.int64]) -> list[tuple[Index, int]]:
         """Group threads by CTA and instruction; return (threads, instruction) of each group."""

@@ -106,7 +106,7 @@ class AsyncCopies:
             batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def read_parts(self, batch: Batch, source: int, single: int, address: NDArray[Any], kept: NDArray[Any]) -> None:
-        """Read only the first `kept` bytes of each source. raises: SimulationError if a copy is smaller."""
+        """Read only the first `kept` bytes of each source. raises: SimulationError if `kept` exceeds the copy."""
         site = self.access.sites[source]
         width = 1 << site.shift
         over = np.flatnonzero(kept > width)
@@ -199,6 +199,5 @@ def open_target(checker: AccessChecker, region: MemoryRegion, cells: Index, thre
 
 
 def read_until_now(checker: AccessChecker, region: MemoryRegion, cells: Index, threads: Record, pc: int) -> None:
-    """Record that copies read their sources until now."""
     me = np.repeat(threads, cells.shape[1])
     checker.record_read(region.shadow, cells.reshape(-1), me, me + np.uint64(checker.order.tick(pc) << 32), ONE)

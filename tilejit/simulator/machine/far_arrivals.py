@@ -118,7 +118,7 @@ class FarArrivals:
                 )
 
     def check_signalled(self, site: Site, address: int, thread: int, cta: int) -> None:
-        """Report a copy that signals another CTA's barrier, if its issue isn't ordered after the initialization."""
+        """Report a copy that signals another CTA's barrier, unless its issue is ordered after the initialization."""
         barrier, threads = self.mbarriers.at.get(address), np.array([thread])
         if barrier is None or not barrier.live[cta]:
             position = int(self.lanes.positions()[thread])

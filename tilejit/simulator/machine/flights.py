@@ -48,7 +48,7 @@ class Batch:
 
 
 def touching(batches: list[Batch], region: MemoryRegion, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
-    """Return (batch, copy, index in `cells`) of a copy that writes (if `targets`) or reads a cell; or None."""
+    """Return (batch, copy, index in `cells`) of a copy in flight to (if `targets`) or from one of `cells`; or None."""
     for batch in batches:
         for side in batch.targets if targets else batch.sources:
             if side.region is not region or side.cells is None:

@@ -103,7 +103,7 @@ class Lanes:
         return self.cache[key]
 
     def offsets(self, owner: str, stride: int) -> Index:
-        """Return the first element of each executing thread's copy of a region. Copies are `stride` elements apart."""
+        """Return the first index of each executing thread's copy of a region. Copies are `stride` elements apart."""
         key = (owner, stride)
         found = self.cache.get(key)
         if found is not None:
@@ -169,7 +169,7 @@ class Lanes:
         return f"thread {thread} (warp {thread // WARP}, lane {thread % WARP}) of CTA {cta}"
 
     def party(self, positions: Index) -> str:
-        """Describe threads of a CTA: 'warpgroups 1 and 2 of CTA (0, 0, 0)', 'warp 3 of …', 'thread 5 … and 3 more'."""
+        """Describe the threads of the first one's CTA: 'warps 1 and 2 of CTA (0, 0, 0)', 'thread 5 … and 3 more'."""
         cta = int(self.full["chunk_cta"][positions[0]])
         threads = fast_unique(self.full["thread"][positions[self.full["chunk_cta"][positions] == cta]])
         for size, unit in ((WARPGROUP, "warpgroup"), (WARP, "warp")):
@@ -194,7 +194,7 @@ class Lanes:
         return kind(text, hint=hint, instructions=(pc,), threads=self.numbers(positions))
 
     def uniform(self, places: PtxPlaces, value: Any, size: int, what: str, pc: int) -> NDArray[Any]:
-        """Return one value per executing warp or warpgroup of `size` threads; raise SimulationError if they differ."""
+        """Return one value per executing warp or warpgroup (`size`); raise SimulationError if they differ in one."""
         table = self.each(value).reshape(-1, size)
         wrong = np.argwhere(table != table[:, :1])
         if wrong.size:

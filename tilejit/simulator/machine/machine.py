@@ -1,7 +1,8 @@
 """The scheduler: runs groups of threads block by block, with barriers, parking and deadlock detection.
 
 Groups that reach the same block merge. A loop may wait for other threads, so a group that takes the back edge of a
-waiting loop, or returns to an earlier state, is parked until no other group can run.
+waiting loop, or returns to an earlier state, is parked until no other group can run; random schedules may retry it
+earlier.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ class Machine(Units):
             self.definedness.finish(compiled.block, self.lanes.positions())
 
     def common_target(self, compiled: TranslatedBlock, taken: Any) -> int | None:
-        """Return the block at which all threads of the group continue; None if they diverge, or wait at a barrier."""
+        """Return the block at which all threads of the group continue; None if they diverge, switch or synchronize."""
         block = compiled.block
         if block.kind == "fall":
             return block.targets[0]
@@ -215,7 +216,7 @@ class Machine(Units):
             self.send(block.index, block.targets[int(i)], None if whole else positions[at_i])
 
     def send(self, origin: int, target: int, group: Index | None) -> None:
-        """Move a group to a block; park it if it takes the back edge of a loop that may wait for other threads."""
+        """Move a group to a block; park it at the back edge of a loop that may wait for other threads or repeats."""
         if target == EXIT:
             self.finish(group)
             return
@@ -320,7 +321,7 @@ class Machine(Units):
     def state(
         self, groups: Sequence[tuple[int, Index | None]], slots_of: Callable[[int], Sequence[int] | None]
     ) -> Any:
-        """Return a hash of each group's registers, with the group's block; None if a block's registers are unknown."""
+        """Return a hash of each group's registers, with the group's block; None if `slots_of` is None for a block."""
         result = []
         for number, group in groups:
             slots = () if number == EXIT else slots_of(number)
@@ -331,7 +332,7 @@ class Machine(Units):
         return sorted(result)
 
     def deciding_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
-        """Return (slot, value) of the registers that decide the loop around a block, or of all live registers."""
+        """Return (slot, value) of the registers that decide the loop around a block; if unknown, of all live ones."""
         control_flow = self.program.control_flow
         slots = control_flow.deciding(number)
         return self.registers.values(control_flow.live_slots(number) if slots is None else slots, group)
@@ -345,7 +346,7 @@ class Machine(Units):
         self.held.clear()
 
     def retry_held(self) -> None:
-        """Retry held groups. If none has advanced since the last retry, let different bar.warp.sync match, or raise."""
+        """Retry held groups. If no group has run since the last retry, let different bar.warp.sync match, or raise."""
         if self.advanced == self.advanced_at_retry:
             barriers = {b for b in self.held if self.is_warp_barrier(b)}
             lanes = np.zeros(self.lanes.total, bool)
@@ -368,13 +369,15 @@ class Machine(Units):
         lines = []
         for number, group in self.held.items():
             place = self.places.describe(self.program.blocks[number].block.pcs[0])
-            lines.append(f"{self.lanes.describe_some(group)} wait at\n  {place}")
+            verb = "waits" if group.size == 1 else "wait"
+            lines.append(f"{self.lanes.describe_some(group)} {verb} at\n  {place}")
         position, missing = self.warps.failed or (0, 0)
         lanes = ", ".join(str(i) for i in range(WARP) if missing >> i & 1)
+        noun = "lanes" if "," in lanes else "lane"
         warp = int(self.lanes.full["thread"][position]) // WARP
-        lines.extend(self.barriers.describe_waiting())
+        text = "\n".join([*lines, *self.barriers.describe_waiting()])
         raise DivergenceError(
-            f"a warp instruction needs lanes {lanes} of warp {warp}, which never reach it\n" + "\n".join(lines),
+            f"a warp instruction is never reached by {noun} {lanes} of warp {warp}, which it needs\n{text}",
             **self.parties(self.held),
         )
 
@@ -427,7 +430,7 @@ class Machine(Units):
     def describe_groups(self, number: int, group: Index | None) -> list[str]:
         lines = [self.describe_group(number, group, "run")]
         others = {b: g for b, g in self.ready.items() if b != number}
-        for verb, groups in (("are ready", others), ("spin", self.parked), ("wait", self.held)):
+        for verb, groups in (("continue", others), ("spin", self.parked), ("wait", self.held)):
             lines.extend(self.describe_group(b, g, verb) for b, g in groups.items())
         return lines + self.barriers.describe_waiting()
 
@@ -441,8 +444,9 @@ class Machine(Units):
         return block.pcs[0] if block.pcs else block.end_pc
 
     def describe_group(self, number: int, group: Index | None, verb: str) -> str:
-        name = self.lanes.describe_some(self.all_positions if group is None else group)
-        return f"{name} {verb} at\n  {self.places.describe(self.first_pc(number))}"
+        positions = self.all_positions if group is None else group
+        name = self.lanes.describe_some(positions) + f" {verb}" + "s" * (positions.size == 1)
+        return f"{name} at\n  {self.places.describe(self.first_pc(number))}"
 
     def warp_sync(self, mask: Any, pc: int) -> None:
         if self.current in self.matched:

@@ -1,7 +1,7 @@
 """mbarrier: barrier objects in shared memory, with phases, arrivals and transaction counts.
 
-Phases are numbered from 0; threads see only the lowest bit. A phase completes when no arrival and no byte is pending.
-The state is in Python objects; the bytes of a barrier in memory aren't used.
+Phases are numbered from 0; a parity is the lowest bit of a number. A phase completes when no arrival and no byte is
+pending. The state is in Python objects; the bytes of a barrier in memory aren't used.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", "Phase of the mbarrier object",
 "Tracking asynchronous operations by the mbarrier object".
@@ -29,7 +29,7 @@ from .operations import Operation, Operations
 from .phase_waits import Waits
 from .shared_names import name_of
 
-# source: PTX ISA, "Valid range of ... counts"
+# source: PTX ISA, "Contents of the mbarrier object"
 MOST = (1 << 20) - 1
 
 
@@ -365,10 +365,8 @@ class MBarriers:
 
     def describe_excess(self, barrier: MBarrier, cta: int) -> str:
         missing = int(barrier.tx[cta])
-        return (
-            f"gets one arrival more than the {int(barrier.expected[cta])} of phase {int(barrier.phase[cta])}, "
-            f"which is still missing {missing:,} bytes"
-        )
+        text = f"gets more arrivals than the {int(barrier.expected[cta])} of phase {int(barrier.phase[cta])}"
+        return f"{text}, which is still missing {missing:,} bytes" if missing > 0 else text
 
     def finish_phases(self, barrier: MBarrier, ctas: Index) -> None:
         """Start the next phase of the barriers in `ctas` whose current phase is complete."""

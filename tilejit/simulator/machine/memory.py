@@ -39,7 +39,7 @@ LOCAL_BASE = 1 << 16
 class MemoryPart:
     """A named array in a region, for messages. start: bytes from the region's base.
 
-    buffer: True if the name comes from the launch rather than from a PTX variable.
+    buffer: True if the name comes from the launch's `shared_map`.
     """
 
     name: str

@@ -43,13 +43,15 @@ class Waits:
         cta_of = self.lanes.full["chunk_cta"]
         keys = np.stack([self.barrier[here], self.phase[here], self.pc[here], cta_of[here]])
         lines = []
-        seen: dict[tuple[int, int, int], int] = {}
+        seen: set[tuple[int, int, int]] = set()
+        more: set[int] = set()
         for key in sorted(map(tuple, np.unique(keys, axis=1).T.tolist())):
-            seen[key[:3]] = seen.get(key[:3], -1) + 1
-            if not seen[key[:3]]:
-                lines.append(self.describe_one(here[(keys == np.array(key)[:, None]).all(axis=0)], operations))
-        more = sum(seen.values())
-        lines.extend([f"the same holds in {more} more CTAs"] if more else [])
+            if key[:3] in seen:
+                more.add(key[3])
+                continue
+            seen.add(key[:3])
+            lines.append(self.describe_one(here[(keys == np.array(key)[:, None]).all(axis=0)], operations))
+        lines.extend([f"the same holds in {len(more)} more CTA{'s' * (len(more) > 1)}"] if more else [])
         return lines, positions[~matches]
 
     def describe_one(self, positions: Index, operations: Operations) -> str:

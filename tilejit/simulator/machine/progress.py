@@ -2,8 +2,8 @@
 
 A group's state consists of the values that decide whether its loop continues (`decode/control_flow.py`). Most loops
 have a counter among them, so one register distinguishes an iteration from all earlier ones. The registers are saved at
-iterations 1024, 2048, 4096, …, and at all other iterations compared with the last saved ones. This finds cycles of any
-length, at the cost of one comparison per iteration.
+iterations 1024, 2048, 4096, …, and at the iterations in between compared with the last saved ones. This finds cycles of
+any length, at the cost of one comparison per iteration.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Loops:
 def same_bits(a: Any, b: Any) -> bool:
     if a is b or np.array_equal(a, b):
         return True
-    # a uniform value may be an array of equal elements; a NaN counts as equal to itself
+    # a NaN counts as equal to itself, and a float scalar `b` as equal to an array of that value
     return bool(a.dtype.kind == "f") and np.broadcast_to(b, np.shape(a)).tobytes() == a.tobytes()
 
 
@@ -89,7 +89,7 @@ class Standstill:
     def reached(self, changes: int, state: Callable[[], Any]) -> bool:
         """True if the state equals that of an earlier retry and nothing has changed since.
 
-        The state is saved at retries 1, 2, 4, …, and compared at a few retries after each, so long polling stays cheap.
+        The state is saved at retries 1, 2, 4, …, and compared at up to 64 retries after each, so long polling is cheap.
         changes: a counter of changes. state: returns the groups' state, or None if it can't be compared.
         """
         if changes != self.changes:

@@ -28,7 +28,7 @@ class Blocked(Exception):
 
 
 def entry_registers(bounds: LaunchBounds) -> int:
-    """Return the registers per thread at kernel entry: an equal share for all threads of an SM, a multiple of 8."""
+    """Return the registers per thread at kernel entry: an equal share of an SM's, at most .maxnreg, in steps of 8."""
     fair = ALL_REGISTERS // (bounds.threads * max(bounds.ctas, 1))
     most = min(fair, bounds.registers or MOST_REGISTERS, MOST_REGISTERS)
     return most // STEP * STEP
@@ -51,11 +51,11 @@ class RegisterPool:
         self.wanted, self.wanted_by = np.zeros((2, lanes.ctas, self.groups), np.int64)
 
     def set(self, how: str, count: int, pc: int) -> None:
-        """Release (dec) or acquire (inc) registers for whole warpgroups. Raise Blocked if a CTA has too few for inc."""
+        """Release (dec) or acquire (inc) registers for whole warpgroups. Raise Blocked if a CTA has too few."""
         if not self.entry:
             self.findings.add(
-                "registers", f"ptxas ignores setmaxnreg in a kernel without .maxntid\n  {self.places.describe(pc)}", pc,
-                level="warning",
+                "registers", "ptxas ignores setmaxnreg in a kernel without .maxntid or .reqntid\n"
+                f"  {self.places.describe(pc)}", pc, level="warning",
             )
             return
         members = fast_unique(self.lanes.get("chunk_cta") * self.groups + self.lanes.get("thread") // WARPGROUP)
@@ -88,11 +88,8 @@ class RegisterPool:
                 f"  {self.places.describe(other)}", pc, other, threads,
             )
         if (count < before) if how == "inc" else (count > before):
-            verb = "increases" if how == "inc" else "decreases"
-            self.findings.add(
-                "registers", f"{party} {verb} its registers from {before} to {count}\n  {self.places.describe(pc)}",
-                pc, None, threads,
-            )
+            what = f"{party} changes its registers from {before} to {count} with setmaxnreg.{how}"
+            self.findings.add("registers", f"{what}\n  {self.places.describe(pc)}", pc, None, threads)
 
     def members(self, cta: int, group: int) -> Index:
         first = cta * self.lanes.threads + group * WARPGROUP

@@ -1,6 +1,7 @@
 """Swizzle modes of shared memory, which permute the 16-byte chunks of an atom.
 
-An atom has 8 rows of 32, 64 or 128 bytes. Address bits 4 and up, which select a chunk, are XORed with bits 7 and up.
+An atom has 8 rows of 32, 64 or 128 bytes. The address bits from 4 on that select a chunk in a row are XORed with as
+many bits from 7 on.
 The pattern depends only on the address, not on the start of a matrix.
 
 source: PTX ISA, "Tensor: Swizzling Modes" and "Matrices in shared memory: swizzling modes".

@@ -43,12 +43,12 @@ class MapShape:
     swizzle: str = "none"
 
     def refusal(self, address: int) -> str | None:
-        """Return the reason why the driver refuses this map for a tensor at `address`, or None if it accepts it."""
+        """Return the reason why the driver or the simulator refuses this map of a tensor at `address`, or None."""
         rank = len(self.dims)
         if not 2 <= rank <= MOST_DIMENSIONS:
-            return f"it has {rank} dimensions; a map has 2 to {MOST_DIMENSIONS}"
+            return f"its rank is {rank}; 2 to {MOST_DIMENSIONS} are supported"
         if len(self.strides) != rank - 1 or len(self.box) != rank:
-            return f"{rank} dimensions need {rank - 1} strides and a box of {rank} extents"
+            return f"for {rank} dimensions, the number of strides must be {rank - 1}, and that of box extents {rank}"
         if self.element_bytes not in ELEMENT_BYTES or self.swizzle not in SWIZZLES:
             return f"elements of {self.element_bytes} bytes with swizzle {self.swizzle} are not supported"
         if address % CHUNK_BYTES:
@@ -140,7 +140,6 @@ class Boxes:
 
 @lru_cache(maxsize=64)
 def boxes_of(shape: MapShape) -> Boxes:
-    """Return the boxes of a shape, from a cache."""
     return Boxes(shape)
 
 
@@ -172,7 +171,7 @@ class EncodedMap:
 
 
 def encode(name: str, shape: MapShape, address: int, writable: bool) -> EncodedMap:
-    """Return the map of a tensor; raise LaunchError if the driver would refuse it."""
+    """Return the map of a tensor; raise LaunchError if `MapShape.refusal` returns a reason."""
     reason = shape.refusal(address)
     if reason is not None:
         raise LaunchError(f"cannot create a tensor map of {name or 'the tensor'}: {reason}")

@@ -123,7 +123,7 @@ class Units:
         value, members = np.abs(value) if absolute else value, self.members(mask, pc)
         if value.dtype.kind != "f":
             return self.warps.redux(op, value, members)
-        # without .NaN, numbers take precedence over NaN, which is then the largest operand of min
+        # without .NaN, numbers take precedence over NaN, which is then the largest operand of min, the smallest of max
         keys = sort_keys(value, nan_is_largest=(op == "min") != nan)
         return from_sort_keys(self.warps.redux(op, keys, members))
 

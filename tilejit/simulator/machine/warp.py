@@ -121,8 +121,8 @@ class Warps:
             self.failed = (int(positions[0]), late)
             raise NotTogether
         lanes = ", ".join(str(i) for i in range(WARP) if missing >> i & 1)
-        what = "executes an instruction that all 32 lanes of a warp must execute together, but lanes "
-        what += f"{lanes} have exited or don't exist"
+        what = "executes an instruction that all 32 lanes of a warp must execute together, although "
+        what += f"some have exited or don't exist: {lanes}"
         raise self.lanes.error(self.places, DivergenceError, positions, what, pc)
 
     def shfl(self, mode: str, value: PerThread, b: PerThread, c: PerThread) -> tuple[PerThread, PerThread]:

@@ -1,4 +1,4 @@
-"""The table of instructions: opcode → (pattern of its modifiers, emitting function, fidelity unless exact).
+"""The table of instructions: opcode → entries (pattern of the modifiers, emitting function, optional fidelity).
 
 A new instruction is one entry: a regular expression over everything after the opcode, whose named groups are passed to
 the emitting function. The first matching pattern applies; if none matches, the instruction is unsupported.
@@ -47,7 +47,7 @@ INSTRUCTIONS = _merge()
 
 @lru_cache(maxsize=4096)
 def lookup(root: str, suffix: str) -> tuple[Entry, Match] | None:
-    """Return the entry for an opcode with its modifiers, and the match's named groups; None if it isn't supported."""
+    """Return an opcode's emitting function for these modifiers, and the match's groups; None if no pattern matches."""
     for pattern, entry in INSTRUCTIONS.get(root, ()):
         match = pattern.fullmatch(suffix)
         if match:

@@ -31,7 +31,7 @@ def start_of(e: BlockWriter, kind: str, space: str, operand: str) -> tuple[int, 
 
 
 def barrier(e: BlockWriter, operand: str) -> tuple[int, str]:
-    """Return (number of the memory instruction, address) of an mbarrier operand."""
+    """Register a use of an mbarrier operand. Return (number of the memory instruction, address)."""
     number, address = site(e, "barrier", {"space": "shared"}, operand, 3, "u8")
     return int(number), address
 
@@ -41,7 +41,7 @@ def box(e: BlockWriter, m: Match, operand: str) -> str:
     match = _BOX.fullmatch(operand)
     coordinates = vector(match[2]) if match else []
     if match is None or len(coordinates) != int(m["rank"]):
-        e.fail(f"{operand!r} must be a tensor map and {m['rank']} coordinates")
+        e.fail(f"{operand!r} must be a tensor map and a coordinate vector of length {m['rank']}")
     values = ", ".join(e.source(x, "i4") for x in coordinates)
     return f"{e.source(match[1], 'u8')}, ({values},)"
 
@@ -83,7 +83,7 @@ def wait(e: BlockWriter, m: Match) -> None:
 
 
 def prefetch(e: BlockWriter, m: Match) -> None:
-    """Emit prefetch.tensormap [map], which only checks that there is a map."""
+    """Emit prefetch.tensormap [map], which only checks the address."""
     (where,) = e.exactly(1)
     e.stmt(f"S.bulk.check_map({e.source(where.strip('[] '), 'u8')}, {e.pc})")
 

@@ -1,4 +1,4 @@
-"""cvt: conversions between all types."""
+"""cvt: conversions between integers, floats and packed narrow floats."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def float_to_float(e: BlockWriter, m: Match) -> None:
 
 
 def narrow(e: BlockWriter, m: Match) -> None:
-    """Emit cvt from f32 to f16 or bf16 with .relu or .satfinite."""
+    """Emit cvt from f32 to f16 or bf16 with .relu, .satfinite or both."""
     value = _float_source(e, {**m, "s": "f32"})
     e.dst(0, PTX_DTYPE[m["t"]], f"narrow({value}, {m['t']!r}, {m['round']!r}, {_flags(m)})")
 

@@ -18,10 +18,10 @@ def cp_async(e: BlockWriter, m: Match) -> None:
         policy = operands.pop() if len(operands) > 3 else ""
         e.source(policy, "u8")
     if len(operands) not in (3, 4):
-        e.fail("cp.async takes three or four operands")
+        e.fail("cp.async takes three or four operands, apart from a cache policy")
     size = literal(e, operands[2], 16)
     if size not in ((16,) if m["cache"] == "cg" else (4, 8, 16)):
-        e.fail(f"cp.async.{m['cache']} can't copy {size} bytes")
+        e.fail(f"cp.async.{m['cache']} doesn't support size {size}")
     kept = kept_bytes(e, operands[3], size) if len(operands) == 4 else "None"
     shift, whole = size.bit_length() - 1, _WHOLE[size]
     target, to = site(e, "store", {"space": "shared"}, operands[0], shift, whole)
@@ -32,7 +32,7 @@ def cp_async(e: BlockWriter, m: Match) -> None:
 
 
 def kept_bytes(e: BlockWriter, operand: str, size: int) -> str:
-    """Return an expression of the bytes that each thread copies: src-size, or 0 if the predicate ignore-src holds."""
+    """Return an expression of the number of bytes to copy: src-size or, by the predicate ignore-src, 0 or `size`."""
     name = operand.lstrip("!").strip()
     if e.names.register_bits.get(name) != 1:
         return e.source(operand, "u4")

@@ -100,7 +100,7 @@ def minmax(e: BlockWriter, m: Match) -> None:
 
 
 def sign(e: BlockWriter, m: Match) -> None:
-    """Emit neg or abs: in the float dtype if the register has a float but no unsigned view, else on the sign bit."""
+    """Emit neg or abs on the sign bit, or, in f32 or f64 without .ftz, on a float view if there is no unsigned view."""
     t = m["t"]
     unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
     if t in ("f32", "f64") and not m.get("ftz"):
@@ -175,7 +175,7 @@ APPROX_HALF: tuple[Form, ...] = (
     (r"\.approx\.(?P<t>f16|f16x2)", approximate_half, DOUBLE),
     (r"\.approx(?:\.ftz)?\.(?P<t>bf16|bf16x2)", approximate_half, approximated(f"{DOUBLE.how}; .ftz is ignored")),
 )
-UPPER = approximated("reads and writes upper 32 bits only: relative error at most 2^-19")
+UPPER = approximated("reads and writes only the upper 32 bits: relative error at most 2^-19")
 ENTRIES: Entries = {
     "add": (*ARITHMETIC, (MIXED, mixed)),
     "sub": (*ARITHMETIC, (MIXED, mixed)),

@@ -8,7 +8,7 @@ from .move import WINDOWS
 
 _ROW_SHIFT = 4
 
-# Registers of A, B and C per shape and type of A: PTX ISA, "Matrix Fragments for mma.m16n8k…".
+# Type of A → shape → numbers of registers of A and of B: PTX ISA, "Matrix Fragments for mma.m16n8k…".
 _F16 = {"m16n8k8": (2, 1), "m16n8k16": (4, 2)}
 _8_BITS = {"m16n8k16": (2, 1), "m16n8k32": (4, 2)}
 _REGISTERS = {
@@ -84,7 +84,7 @@ def listed(e: BlockWriter, registers: list[str], dtype: str) -> str:
 
 def check_count(e: BlockWriter, registers: list[str], count: int) -> None:
     if len(registers) != count:
-        e.fail(f"expected a vector of {count} registers, got {len(registers)}")
+        e.fail(f"expected a vector of length {count}, got {len(registers)}")
 
 
 _FORM = r"\.sync\.aligned\.m8n8\.x(?P<num>[124])(?P<trans>\.trans)?(?P<space>\.shared(?:::cta)?)?\.b16"

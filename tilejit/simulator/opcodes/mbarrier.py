@@ -1,4 +1,4 @@
-"""Barriers in shared memory (mbarrier)."""
+"""Barriers in shared memory (mbarrier), and setmaxnreg."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLAIN = any_order(_SHARED)
 
 
 def barrier_site(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
-    """Return (number of the memory instruction, address expression) of an mbarrier operand."""
+    """Register a use of an mbarrier operand. Return (number of the memory instruction, address expression)."""
     fields = {"space": "shared" if m["space"] else "", "far": m.get("far") or ""}
     return site(e, "barrier", fields, operand, 3, "u8")
 
@@ -33,17 +33,18 @@ def inval(e: BlockWriter, m: Match) -> None:
 
 
 def arrive(e: BlockWriter, m: Match) -> None:
-    """Emit mbarrier.arrive. The optional last operand is a number of arrivals or, with .expect_tx, of bytes."""
+    """Emit mbarrier.arrive or .arrive_drop. The last operand counts bytes with .expect_tx, else arrivals."""
     operands = list(e.ins.operands)
     target = operands.pop(0)
-    if len(operands) not in ((2,) if m["expects"] or m["incomplete"] else (1, 2)):
-        e.fail("expected a state, an address and a count")
+    needs_count = m["expects"] or m["incomplete"]
+    if len(operands) not in ((2,) if needs_count else (1, 2)):
+        e.fail(f"expected a state, an address and {'a' if needs_count else 'an optional'} count")
     number, address = barrier_site(e, m, operands[0])
     last = e.source(operands[1], "u4") if len(operands) > 1 else "None"
     count, expected = ("None", last) if m["expects"] else (last, "None")
     if m["far"]:
         if target != "_" or m["incomplete"]:
-            e.fail("an arrival at a barrier of another CTA returns no state, and can't have .noComplete")
+            e.fail("an arrival with .shared::cluster returns no state, and can't have .noComplete")
         scope = "" if m["sem"] == ".relaxed" else m["scope"] or "cta"
         arguments = f"{number}, {address}, {count}, {expected}, {bool(m['drop'])}, {scope!r}"
         e.stmt(f"S.far_arrivals.arrive({arguments})")
@@ -82,7 +83,8 @@ def wait(e: BlockWriter, m: Match) -> None:
 def awaited(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
     """Return the kind of the phase that a wait names, "state", "parity" or "number", and its expression.
 
-    The number is n if the previous instruction, in the same braces, computes the parity p by `and.b32 p, n, 1`.
+    The kind is "number", and the expression n, if the parity p is declared in inner braces and the previous instruction
+    is `and.b32 p, n, 1` without a guard.
     """
     if not m["parity"]:
         return "state", e.source(operand, "u8")

@@ -1,4 +1,4 @@
-"""Loads, stores, atomics and fences."""
+"""Loads, stores, atomics, fences and cache hints."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _ADDRESS = re.compile(r"\[\s*([%$\w@]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A memory instruction of a program."""
+    """A memory instruction of a program, or one of the accesses of an instruction with several, such as a copy."""
 
     index: int
     pc: int
@@ -74,7 +74,7 @@ class Site:
     #: dtype of the access, as one element
     dtype: str
     address_dtype: str
-    #: "load", "store", "atomic", or "barrier" for mbarrier instructions
+    #: "load", "store", "atomic", or "barrier" for mbarrier operands
     kind: str
     #: strong accesses don't race with each other if the scopes of both include the other thread
     strong: bool = False
@@ -82,7 +82,7 @@ class Site:
     release: bool = False
     #: strong, with a scope that includes all CTAs
     wide: bool = False
-    #: False for reductions, which return no old value
+    #: False for red, and for atom with destination `_`, which return no old value
     reads: bool = True
     #: a load with .nc, from memory that the kernel must not write
     constant: bool = False
@@ -149,7 +149,7 @@ _WIDE = {16: "V16", 32: "V32"}
 
 
 def operands_of(e: BlockWriter, m: Match, count: int) -> list[str]:
-    """Return the `count` operands of an access, without the cache policy that a .cache_hint adds."""
+    """Return the `count` operands of an access, without the cache policy that .L2::cache_hint adds."""
     operands = list(e.ins.operands)
     needed = count + 1 if m.get("hint") else count
     if len(operands) != needed:
@@ -165,7 +165,7 @@ def load(e: BlockWriter, m: Match) -> None:
     count = int(m["vec"][1:]) if m["vec"] else 1
     targets = vector(e.ins.operands[0])
     if len(targets) != count:
-        e.fail(f"expected {count} destination registers")
+        e.fail(f"the number of destination registers must be {count}")
     if m["space"] == "param" and _load_param(e, targets, dtype):
         return
     total = SIZE[dtype] * count
@@ -209,7 +209,7 @@ def store(e: BlockWriter, m: Match) -> None:
     count = int(m["vec"][1:]) if m["vec"] else 1
     sources = vector(e.ins.operands[1])
     if len(sources) != count:
-        e.fail(f"expected {count} source registers")
+        e.fail(f"the number of source registers must be {count}")
     if m["space"] == "param":
         _store_param(e, sources, dtype)
         return
@@ -239,7 +239,7 @@ def store(e: BlockWriter, m: Match) -> None:
 
 
 def _stored(e: BlockWriter, source: str, dtype: str, ptx_type: str) -> tuple[str, str]:
-    """Return (value, dtype) of a stored operand: a float if the register has a float view but no unsigned one."""
+    """Return (value, dtype) to store: a float for a whole 32- or 64-bit register with a float but no unsigned view."""
     if e.is_register(source) and e.names.register_bits.get(source) == 8 * SIZE[dtype] and SIZE[dtype] >= 4:
         held, other = e.dtypes_held(source), f"f{SIZE[dtype]}"
         if other in held and dtype not in held:
@@ -258,7 +258,7 @@ def _store_param(e: BlockWriter, sources: list[str], dtype: str) -> None:
         e.write(name, dtype, e.source(source, dtype))
 
 
-# Types of the elements of vector atomics: PTX ISA, "Parallel Synchronization and Communication Instructions: atom".
+# Element type → widths of vector atomics: PTX ISA, "Parallel Synchronization and Communication Instructions: atom".
 _VECTORS = {
     "f32": ("v2", "v4"), "f16": ("v2", "v4", "v8"), "bf16": ("v2", "v4", "v8"),
     "f16x2": ("v2", "v4"), "bf16x2": ("v2", "v4"),
@@ -295,7 +295,7 @@ def atomic(e: BlockWriter, m: Match) -> None:
 
 
 def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[str], offset: int = 0) -> None:
-    """Emit the atomic update of the element `offset` bytes after an address. target: register for the old value."""
+    """Emit the atomic update of the element `offset` bytes after an address. target: for the old value, or `_`."""
     op, t = m["op"], m["t"]
     dtype = PTX_DTYPE[t]
     m = {**m, "op": f"{op}.{t}"}
@@ -339,7 +339,7 @@ ENTRIES: Entries = {
     "fence": ((r"(?:\.(?P<sem>sc|acq_rel|acquire|release))?\.(?P<scope>cta|cluster|gpu|sys)", fence),
               (r"\.mbarrier_init\.release\.cluster", statement("S.mbarriers.fence_init()")),
               (r"\.proxy\.async(?:\.(?P<space>global|shared)(?:::(?:cta|cluster))?)?", fence_proxy),
-              (r"\.proxy\.alias", nothing, Fidelity("exact", "no memory has two addresses"))),
+              (r"\.proxy\.alias", nothing, Fidelity("exact", "no memory has two virtual addresses"))),
     "prefetch": ((r"(?:\.global|\.local)?\.L[12]", nothing, _HINT),
                  (r"\.global\.L2::evict_(?:last|normal)", nothing, _HINT)),
     "prefetchu": ((r"\.L1", nothing, _HINT),),

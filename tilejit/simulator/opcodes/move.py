@@ -26,7 +26,7 @@ def mov(e: BlockWriter, m: Match) -> None:
         if special is None and e.names.register_bits.get(target) == e.names.register_bits[source]:
             e.alias(target, source)
         else:
-            # mov of a special register of another width converts its bits
+            # mov of a special register may truncate its value
             e.write(target, dtype, e.source(source, dtype))
     elif source[0] in "0123456789-+":
         bits = e.literal(source, dtype, m["t"])
@@ -97,7 +97,11 @@ def selp(e: BlockWriter, m: Match) -> None:
 
 
 def _held_dtype(e: BlockWriter, unsigned: str) -> str:
-    """Return a float or signed dtype of which all register inputs have a view, and none unsigned; else `unsigned`."""
+    """Return a float or signed dtype in which all register inputs have a view, while none has an unsigned view.
+
+    Otherwise, and without register inputs, return `unsigned`. A float dtype also requires that an input that isn't a
+    register is a float literal.
+    """
     for other in (f"f{unsigned[1]}", f"i{unsigned[1]}"):
         registers = [i for i in (1, 2) if e.is_register(e.ins.operands[i])]
         if registers and all(e.either(unsigned, other, i) == other for i in registers):

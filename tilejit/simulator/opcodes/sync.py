@@ -1,4 +1,4 @@
-"""Barriers, warp-level exchange, calls and the end of a thread."""
+"""Barriers, warp-level exchange, jumps, calls and the end of a thread."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def shfl(e: BlockWriter, m: Match) -> None:
 
 
 def write_both(e: BlockWriter, both: str) -> None:
-    """Assign the two elements of `both` to the destination `r` or `r|p`."""
+    """Assign `both` to the destination `r|p`, or its first element to `r`."""
     for i, (target, dtype) in enumerate(zip(paired(e.ins.operands[0]), ("u4", "p"), strict=False)):
         if target != "_":
             e.write(target, dtype, f"{both}[{i}]")
@@ -94,7 +94,7 @@ def call(e: BlockWriter, m: Match) -> None:
         return
     if e.module.functions.get(name):
         e.fail(f"call of {name}: device functions are not supported; inline them into the kernel")
-    e.fail(f"call of {name}: only vprintf and __assertfail are supported")
+    e.fail(f"call of {name}: only vprintf with two arguments and __assertfail are supported")
 
 
 def nothing(e: BlockWriter, m: Match) -> None:
