@@ -36,7 +36,7 @@ from tilejit.ir.params import (
 )
 from tilejit.ir.types import ArrayType, Signature
 from tilejit.layout import S, TileLayout, laneid
-from tilejit.lower import storage
+from tilejit.lower.passes import storage
 from tilejit.pipeline import PASSES, Pass, PassState, check_order, compile
 from tilejit.source import Span
 from tilejit.target import target

@@ -35,13 +35,13 @@ from .ir.placements import DYNAMIC, SHARED, MemoryPlacement, total, within
 from .ir.types import Signature
 from .ir.verify import Examined, examine, placement_faults
 from .ir.watched import WatchedRegion
-from .lower import (
-    Verdict,
+from .lower import Verdict, lower
+from .lower.open import LayoutChoice, lay_out
+from .lower.passes import (
     arrivals,
     clusters,
     expects,
     hoist,
-    lower,
     packed,
     pending,
     proxies,
@@ -50,7 +50,6 @@ from .lower import (
     tensor_fences,
     unroll,
 )
-from .lower.open import LayoutChoice, lay_out
 from .progress import report_step
 from .remember import lasting
 from .source import Span

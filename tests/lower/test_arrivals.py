@@ -9,7 +9,8 @@ from tilejit.dtypes import float16, int32
 from tilejit.ir import nodes as ir
 from tilejit.ir.text.printer import to_text
 from tilejit.ir.verify import verify
-from tilejit.lower import arrivals, expects, lower, proxies
+from tilejit.lower import lower
+from tilejit.lower.passes import arrivals, expects, proxies
 from tilejit.target import target
 
 

@@ -20,7 +20,8 @@ from tilejit.ir.verify import verify
 from tilejit.isa.barriers import CLUSTER_ENTRY, CLUSTER_EXIT
 from tilejit.isa.mbarrier import ARRIVE_AT_PEER
 from tilejit.isa.tma import MULTICAST_LOADS
-from tilejit.lower import arrivals, clusters, expects, lower, proxies
+from tilejit.lower import lower
+from tilejit.lower.passes import arrivals, clusters, expects, proxies
 from tilejit.target import target
 
 CLUSTERS = [(2, 1, 1), (1, 3, 1), (2, 3, 1), (4, 2, 2), (1, 1, 5), (3, 2, 2)]

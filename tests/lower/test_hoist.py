@@ -36,8 +36,8 @@ from tilejit.ir.params import ScalarParam
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import expr_text, to_text
 from tilejit.ir.verify import verify
-from tilejit.lower.hoist import hoist
-from tilejit.lower.split_offsets import split_offsets
+from tilejit.lower.passes.hoist import hoist
+from tilejit.lower.passes.split_offsets import split_offsets
 
 A, R, T = array("a", float32, 4096), local("r", float32, 4), shared("t", float32, 4096)
 N = Var("n", int32, bounds=(1, 1000))

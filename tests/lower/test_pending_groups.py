@@ -11,7 +11,7 @@ from tilejit.ir import walk
 from tilejit.isa import ROWS, WAITS, AsyncWork, Direction, Row
 from tilejit.isa.row import F32, carried, constant, register
 from tilejit.layout import TileLayout
-from tilejit.lower.pending import add_wait_registers
+from tilejit.lower.passes.pending import add_wait_registers
 
 PRODUCTS = AsyncWork("products", "gemm_async", wait="made_up.wait", fills=True, reads=True)
 

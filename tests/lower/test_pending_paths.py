@@ -15,7 +15,7 @@ from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk
 from tilejit.layout import TileLayout, datapath
-from tilejit.lower.pending import add_wait_registers
+from tilejit.lower.passes.pending import add_wait_registers
 
 OUT = ir.Buffer("A", "global", float32, (8,), ir.Strided((1,), 16), 16)
 TMEM = ir.Buffer("t", "tmem", float32, (128, 8), datapath("D", 128, 8), 4)

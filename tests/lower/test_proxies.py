@@ -11,7 +11,8 @@ from tilejit.dtypes import float16, int32
 from tilejit.ir.text.printer import to_text
 from tilejit.ir.types import ArrayType
 from tilejit.ir.verify import verify
-from tilejit.lower import expects, lower, proxies
+from tilejit.lower import lower
+from tilejit.lower.passes import expects, proxies
 from tilejit.target import target
 
 MATRIX = ArrayType(float16, 2, 1, 16, 16)

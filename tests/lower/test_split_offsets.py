@@ -31,7 +31,7 @@ from tilejit.ir.params import ScalarParam
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import expr_text, to_text
 from tilejit.ir.verify import verify
-from tilejit.lower.split_offsets import split_offsets
+from tilejit.lower.passes.split_offsets import split_offsets
 
 A, S, R = array("a", float32, 4096), shared("s", float32, 4096), local("r", float32, 4)
 N, M = Var("n", int64), Var("m", int64)

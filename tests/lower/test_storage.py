@@ -23,7 +23,7 @@ from tilejit.ir.text.printer import to_text
 from tilejit.ir.verify import verify
 from tilejit.layout import TileLayout
 from tilejit.lower import lower
-from tilejit.lower.storage import placed
+from tilejit.lower.passes.storage import placed
 from tilejit.target import target
 
 

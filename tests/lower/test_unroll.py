@@ -34,7 +34,7 @@ from tilejit.ir.nodes import (
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
 from tilejit.ir.verify import verify
-from tilejit.lower.unroll import unroll_loops
+from tilejit.lower.passes.unroll import unroll_loops
 
 TURN = Var("turn", int32, bounds=(0, 3))
 A, R = array("a", float32, 4096), local("r", float32, 4)

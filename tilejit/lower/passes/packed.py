@@ -17,32 +17,18 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..dataclass import replace
-from ..dtypes import DType, int32, uint32
-from ..ir import walk
-from ..ir.analyses.register_pool import most_of_a_thread
-from ..ir.arithmetic import build
-from ..ir.names import FreshNames, defined_names
-from ..ir.nodes import (
-    Alloc,
-    Buffer,
-    Expr,
-    For,
-    Instruction,
-    Kernel,
-    Let,
-    Load,
-    Stmt,
-    Store,
-    Sync,
-    Var,
-    Vector,
-)
-from ..ir.walk import Block, Place
-from ..isa.opaque import AND, XOR
-from ..layout import TileLayout
-from ..source import Span
-from .builder import opaque_zero
+from ...dataclass import replace
+from ...dtypes import DType, int32, uint32
+from ...ir import walk
+from ...ir.analyses.register_pool import most_of_a_thread
+from ...ir.arithmetic import build
+from ...ir.names import FreshNames, defined_names
+from ...ir.nodes import Alloc, Buffer, Expr, For, Instruction, Kernel, Let, Load, Stmt, Store, Sync, Var, Vector
+from ...ir.walk import Block, Place
+from ...isa.opaque import AND, XOR
+from ...layout import TileLayout
+from ...source import Span
+from ..builder import opaque_zero
 
 #: registers per thread for values other than packed tiles; with 32 elements in 64 registers ptxas spilled nothing
 OTHER_REGISTERS = 30

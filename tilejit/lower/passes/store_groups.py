@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..dataclass import dataclass, replace
-from ..errors import KernelTypeError
-from ..ir import walk
-from ..ir.analyses.flow import Analysis, solve
-from ..ir.nodes import Instruction, Jump, Kernel, Simple, TileOp
-from ..isa import ROWS
-from ..isa.tma import BULK_STORES, BULK_WAIT, BULK_WAIT_READ
-from ..source import Span
-from .engine import Verdict
+from ...dataclass import dataclass, replace
+from ...errors import KernelTypeError
+from ...ir import walk
+from ...ir.analyses.flow import Analysis, solve
+from ...ir.nodes import Instruction, Jump, Kernel, Simple, TileOp
+from ...isa import ROWS
+from ...isa.tma import BULK_STORES, BULK_WAIT, BULK_WAIT_READ
+from ...source import Span
+from ..engine import Verdict
 from .pending import unfinished
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..dataclass import replace
-from ..forks import cached_property
-from ..ir import walk
-from ..ir.arithmetic.evaluate import number
-from ..ir.arithmetic.substitution import Substitution
-from ..ir.names import FreshNames
-from ..ir.nodes import (
+from ...dataclass import replace
+from ...forks import cached_property
+from ...ir import walk
+from ...ir.arithmetic.evaluate import number
+from ...ir.arithmetic.substitution import Substitution
+from ...ir.names import FreshNames
+from ...ir.nodes import (
     Alloc,
     BufferView,
     Const,
@@ -36,9 +36,9 @@ from ..ir.nodes import (
     Var,
     Vector,
 )
-from ..ir.rewriting import Rewriting
-from ..ir.walk import Block
-from .builder import filled
+from ...ir.rewriting import Rewriting
+from ...ir.walk import Block
+from ..builder import filled
 
 
 def unroll_loops(kernel: Kernel) -> Kernel:

@@ -15,15 +15,15 @@ from math import gcd
 from operator import is_, is_not
 from typing import Any
 
-from ..dataclass import dataclass, field, replace
-from ..dtypes import DType
-from ..forks import cached_property
-from ..ir import walk
-from ..ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
-from ..ir.arithmetic.facts import bounds, flagged, full_range, multiple_of
-from ..ir.arithmetic.intern import integer, operation
-from ..ir.names import FreshNames
-from ..ir.nodes import (
+from ...dataclass import dataclass, field, replace
+from ...dtypes import DType
+from ...forks import cached_property
+from ...ir import walk
+from ...ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
+from ...ir.arithmetic.facts import bounds, flagged, full_range, multiple_of
+from ...ir.arithmetic.intern import integer, operation
+from ...ir.names import FreshNames
+from ...ir.nodes import (
     Alloc,
     Buffer,
     BufferView,
@@ -46,10 +46,10 @@ from ..ir.nodes import (
     Var,
     Vector,
 )
-from ..ir.rewriting import Rewriting
-from ..ir.walk import Block
-from ..scopes import THREAD_IDS
-from ..source import Span
+from ...ir.rewriting import Rewriting
+from ...ir.walk import Block
+from ...scopes import THREAD_IDS
+from ...source import Span
 
 
 def hoist(kernel: Kernel) -> Kernel:

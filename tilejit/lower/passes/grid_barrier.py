@@ -9,11 +9,11 @@ source: grid synchronization of CUDA's cooperative groups.
 
 from __future__ import annotations
 
-from ..dtypes import bool_, int64, uint32
-from ..ir.arithmetic import build
-from ..ir.nodes import Atomic, Break, Buffer, Expr, If, Let, Load, Loop, Special, Sync, Var, Vector
-from ..layout import TileLayout
-from .builder import Builder
+from ...dtypes import bool_, int64, uint32
+from ...ir.arithmetic import build
+from ...ir.nodes import Atomic, Break, Buffer, Expr, If, Let, Load, Loop, Special, Sync, Var, Vector
+from ...layout import TileLayout
+from ..builder import Builder
 
 _ONE = TileLayout.row_major((1,))
 

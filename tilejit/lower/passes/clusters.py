@@ -18,17 +18,17 @@ from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import or_
 
-from ..dataclass import replace
-from ..dtypes import int32, uint16
-from ..ir import walk
-from ..ir.analyses.thread_values import ThreadValues, comers
-from ..ir.arithmetic import build
-from ..ir.clusters import Cluster, has_one_axis, rank_name
-from ..ir.nodes import Alloc, Expr, If, Instruction, Kernel, Return, Special, Stmt
-from ..ir.walk import Block
-from ..isa.barriers import CLUSTER_ENTRY, CLUSTER_EXIT
-from ..isa.mbarrier import ARRIVE_AT_PEER
-from ..isa.tma import MULTICAST_LOADS
+from ...dataclass import replace
+from ...dtypes import int32, uint16
+from ...ir import walk
+from ...ir.analyses.thread_values import ThreadValues, comers
+from ...ir.arithmetic import build
+from ...ir.clusters import Cluster, has_one_axis, rank_name
+from ...ir.nodes import Alloc, Expr, If, Instruction, Kernel, Return, Special, Stmt
+from ...ir.walk import Block
+from ...isa.barriers import CLUSTER_ENTRY, CLUSTER_EXIT
+from ...isa.mbarrier import ARRIVE_AT_PEER
+from ...isa.tma import MULTICAST_LOADS
 
 
 def multicast_mask(cluster: Cluster, axis: int) -> Expr:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..dataclass import dataclass
-from ..ir import walk
-from ..ir.arithmetic import build
-from ..ir.names import names_in
-from ..ir.nodes import (
+from ...dataclass import dataclass
+from ...ir import walk
+from ...ir.arithmetic import build
+from ...ir.names import names_in
+from ...ir.nodes import (
     Arrive,
     Assign,
     Atomic,

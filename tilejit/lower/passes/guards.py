@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..dataclass import dataclass, field
-from ..ir import walk
-from ..ir.analyses.flow import Analysis, solve
-from ..ir.analyses.thread_values import instances
-from ..ir.names import names_in
-from ..ir.nodes import Alloc, Arrive, Expr, For, If, Jump, Kernel, Loop, Simple, Stmt, WaitPhase
-from ..scopes import SCOPES
+from ...dataclass import dataclass, field
+from ...ir import walk
+from ...ir.analyses.flow import Analysis, solve
+from ...ir.analyses.thread_values import instances
+from ...ir.names import names_in
+from ...ir.nodes import Alloc, Arrive, Expr, For, If, Jump, Kernel, Loop, Simple, Stmt, WaitPhase
+from ...scopes import SCOPES
 from .stages import CHANGING, Stages, stage_of
 
 

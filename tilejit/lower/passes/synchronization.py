@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from operator import is_
 
-from ..dataclass import dataclass, field, replace
-from ..ir import walk
-from ..ir.analyses.flow import Analysis, solve
-from ..ir.analyses.thread_values import ThreadValues, comers
-from ..ir.names import names_in
-from ..ir.nodes import (
+from ...dataclass import dataclass, field, replace
+from ...ir import walk
+from ...ir.analyses.flow import Analysis, solve
+from ...ir.analyses.thread_values import ThreadValues, comers
+from ...ir.names import names_in
+from ...ir.nodes import (
     Arrive,
     Expr,
     For,
@@ -41,13 +41,13 @@ from ..ir.nodes import (
     Sync,
     WaitPhase,
 )
-from ..isa import ROWS, Row
-from ..isa.barriers import BARRIERS, SYNCHRONIZING
-from ..isa.mbarrier import EXPECT
-from ..isa.warp import ELECT
-from ..isa.wgmma import PRODUCTS
-from ..scopes import SCOPES, THREAD, WARP, WARPGROUP, Scope
-from ..target import WARP as WARP_THREADS
+from ...isa import ROWS, Row
+from ...isa.barriers import BARRIERS, SYNCHRONIZING
+from ...isa.mbarrier import EXPECT
+from ...isa.warp import ELECT
+from ...isa.wgmma import PRODUCTS
+from ...scopes import SCOPES, THREAD, WARP, WARPGROUP, Scope
+from ...target import WARP as WARP_THREADS
 from .guards import guards
 from .pending import unfinished
 from .stages import CHANGING, Stages, stage_of

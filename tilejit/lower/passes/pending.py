@@ -26,14 +26,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from ..dataclass import dataclass, replace
-from ..dtypes import int32
-from ..errors import KernelTypeError
-from ..ir import walk
-from ..ir.analyses.flow import Analysis, LoopStates, solve
-from ..ir.arithmetic import build, facts
-from ..ir.arithmetic.decide import decided
-from ..ir.nodes import (
+from ...dataclass import dataclass, replace
+from ...dtypes import int32
+from ...errors import KernelTypeError
+from ...ir import walk
+from ...ir.analyses.flow import Analysis, LoopStates, solve
+from ...ir.arithmetic import build, facts
+from ...ir.arithmetic.decide import decided
+from ...ir.nodes import (
     Assign,
     Break,
     Cast,
@@ -55,9 +55,9 @@ from ..ir.nodes import (
     Var,
     Vector,
 )
-from ..ir.walk import Block, Place
-from ..isa import ROWS, WAITS, AsyncWork
-from ..source import Span
+from ...ir.walk import Block, Place
+from ...isa import ROWS, WAITS, AsyncWork
+from ...source import Span
 
 #: fewest groups that the analysis distinguishes; errors report how many groups a wait may leave unfinished
 _GROUPS = 8

@@ -12,14 +12,14 @@ source: PTX ISA, "tcgen05.fence".
 
 from __future__ import annotations
 
-from ..dataclass import replace
-from ..ir import walk
-from ..ir.analyses.thread_values import ThreadValues, comers
-from ..ir.nodes import Arrive, Instruction, Kernel, Stmt, Sync, WaitPhase
-from ..isa.barriers import SYNCHRONIZING
-from ..isa.tcgen05 import FENCE_AFTER, FENCE_BEFORE, LD, ST
-from ..scopes import CTA
-from ..target import WARPGROUP
+from ...dataclass import replace
+from ...ir import walk
+from ...ir.analyses.thread_values import ThreadValues, comers
+from ...ir.nodes import Arrive, Instruction, Kernel, Stmt, Sync, WaitPhase
+from ...isa.barriers import SYNCHRONIZING
+from ...isa.tcgen05 import FENCE_AFTER, FENCE_BEFORE, LD, ST
+from ...scopes import CTA
+from ...target import WARPGROUP
 from .proxies import acquires, releases
 
 _ACCESSES = frozenset(row.name for row in (*LD.rows(), *ST.rows()))

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..dataclass import dataclass, replace
-from ..dtypes import barrier
-from ..errors import DispatchError
-from ..ir import walk
-from ..ir.analyses.flow import Analysis, solve
-from ..ir.analyses.overlap import are_apart
-from ..ir.nodes import (
+from ...dataclass import dataclass, replace
+from ...dtypes import barrier
+from ...errors import DispatchError
+from ...ir import walk
+from ...ir.analyses.flow import Analysis, solve
+from ...ir.analyses.overlap import are_apart
+from ...ir.nodes import (
     Arrive,
     Atomic,
     Descriptor,
@@ -43,14 +43,14 @@ from ..ir.nodes import (
     Var,
     Vector,
 )
-from ..ir.params import PointerParam, TensorMapParam
-from ..isa import ROWS, Direction, Kind, Row
-from ..isa.barriers import BAR_ARRIVE_NUMBERED, SYNCHRONIZING
-from ..isa.cp_async import CP_ASYNC
-from ..isa.fences import FENCE, PROXY_ASYNC_OF
-from ..isa.tma import MULTICAST_LOADS
-from ..ops.copies import MULTICAST
-from ..source import Span
+from ...ir.params import PointerParam, TensorMapParam
+from ...isa import ROWS, Direction, Kind, Row
+from ...isa.barriers import BAR_ARRIVE_NUMBERED, SYNCHRONIZING
+from ...isa.cp_async import CP_ASYNC
+from ...isa.fences import FENCE, PROXY_ASYNC_OF
+from ...isa.tma import MULTICAST_LOADS
+from ...ops.copies import MULTICAST
+from ...source import Span
 
 #: memory: its space, and the name of the buffer or argument
 _Memory = tuple[str, str]

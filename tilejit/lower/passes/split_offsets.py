@@ -15,15 +15,15 @@ from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Any
 
-from ..dataclass import replace
-from ..forks import cached_property
-from ..ir import walk
-from ..ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
-from ..ir.arithmetic.displaced import displaced
-from ..ir.arithmetic.facts import bounds, full_range
-from ..ir.arithmetic.intern import integer
-from ..ir.names import FreshNames
-from ..ir.nodes import (
+from ...dataclass import replace
+from ...forks import cached_property
+from ...ir import walk
+from ...ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
+from ...ir.arithmetic.displaced import displaced
+from ...ir.arithmetic.facts import bounds, full_range
+from ...ir.arithmetic.intern import integer
+from ...ir.names import FreshNames
+from ...ir.nodes import (
     Alloc,
     Atomic,
     Buffer,
@@ -49,8 +49,8 @@ from ..ir.nodes import (
     Vector,
     WaitPhase,
 )
-from ..ir.walk import Block
-from ..source import Span
+from ...ir.walk import Block
+from ...source import Span
 
 
 def split_offsets(kernel: Kernel) -> Kernel:

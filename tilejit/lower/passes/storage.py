@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..dataclass import replace
-from ..dtypes import barrier
-from ..ir import walk
-from ..ir.nodes import Alloc, Buffer, Instruction, Kernel, Sync
-from ..ir.placements import BARRIER, DYNAMIC, STATIC, TMEM, MemoryPlacement
-from ..isa.barriers import BARRIERS, OF_WARPGROUPS, VOTES
-from ..scopes import SCOPES
-from ..target import STATIC_SHARED_BYTES
+from ...dataclass import replace
+from ...dtypes import barrier
+from ...ir import walk
+from ...ir.nodes import Alloc, Buffer, Instruction, Kernel, Sync
+from ...ir.placements import BARRIER, DYNAMIC, STATIC, TMEM, MemoryPlacement
+from ...isa.barriers import BARRIERS, OF_WARPGROUPS, VOTES
+from ...scopes import SCOPES
+from ...target import STATIC_SHARED_BYTES
 
 #: name of a vote instruction -> its scope
 _VOTES = {row.name: row.scope.name for row in VOTES.values()}

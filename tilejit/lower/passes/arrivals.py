@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..dataclass import replace
-from ..ir import walk
-from ..ir.names import defined_names
-from ..ir.nodes import Arrive, Expr, Instruction, Kernel, Stmt, Sync, Vector
-from ..isa import mbarrier
-from .builder import Builder
+from ...dataclass import replace
+from ...ir import walk
+from ...ir.names import defined_names
+from ...ir.nodes import Arrive, Expr, Instruction, Kernel, Stmt, Sync, Vector
+from ...isa import mbarrier
+from ..builder import Builder
+from ..leaders import leads
 from .clusters import peer_ranks, release_axes
-from .leaders import leads
 from .synchronization import synchronizing_arrivals
 
 

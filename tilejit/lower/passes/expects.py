@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from itertools import count
 
-from ..dataclass import dataclass, replace
-from ..dtypes import int32
-from ..errors import assert_never
-from ..ir import walk
-from ..ir.arithmetic import build
-from ..ir.names import defined_names, sources
-from ..ir.nodes import (
+from ...dataclass import dataclass, replace
+from ...dtypes import int32
+from ...errors import assert_never
+from ...ir import walk
+from ...ir.arithmetic import build
+from ...ir.names import defined_names, sources
+from ...ir.nodes import (
     Arrive,
     Assign,
     Atomic,
@@ -42,11 +42,11 @@ from ..ir.nodes import (
     Vector,
     WaitPhase,
 )
-from ..ir.walk import Block
-from ..isa import ROWS
-from ..isa.mbarrier import EXPECT
-from .builder import Builder
-from .leaders import leads
+from ...ir.walk import Block
+from ...isa import ROWS
+from ...isa.mbarrier import EXPECT
+from ..builder import Builder
+from ..leaders import leads
 
 
 def lower_expects(kernel: Kernel) -> Kernel:
