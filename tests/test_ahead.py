@@ -196,7 +196,7 @@ def test_machine_code_needs_a_gpu(kernel, tmp_path):
 
 @pytest.mark.parametrize("path", ["k.txt", "k", 3, None])
 def test_a_file_of_another_kind_is_refused(path):
-    words = r"is not the path of a compiled kernel\nhelp: its name must end in .ptx or .cubin"
+    words = r"is not the path of a compiled kernel\nhelp: pass a str or Path that ends in .ptx or .cubin"
     with pytest.raises(tj.LaunchError, match=words):
         tj.load_compiled(path)
 

@@ -284,9 +284,9 @@ def test_compile_needs_no_kernel_name_where_there_is_one_and_no_spec_where_all_i
     [
         ("", (), "has 2 kernels\nhelp: write .*::KERNEL, one of: scaled, other"),
         ("::missing", (), "has no kernel 'missing'"),
-        ("::scaled", ("--spec", "C=int32"), "--spec 'C=int32' names no parameter of scaled"),
-        ("::scaled", ("--spec", "A"), "--spec 'A' names no parameter of scaled"),
-        ("::scaled", ("--spec", "K=no literal"), "--spec K=no literal is neither an array nor a dtype"),
+        ("::scaled", ("--spec", "C=int32"), "scaled has no parameter 'C'"),
+        ("::scaled", ("--spec", "A"), "--spec 'A' has no value"),
+        ("::scaled", ("--spec", "K=no literal"), "--spec K=no literal is neither a dtype nor a Python literal"),
         ("::scaled", ("--spec", "A=float33[3]"), "'float33' is not an element type"),
         ("::scaled", ("--spec", "A=float32[3]:(1, 2)"), "2 strides .* for shape"),
         ("::scaled", ("--spec", "A=float32[3]"), "scaled is missing B, n, K"),

@@ -139,7 +139,7 @@ def test_instructions_per_byte_and_element_follow_as_data_and_text():
 def test_a_kernel_that_moves_no_global_memory_has_no_density():
     density = Density(Census({"mov.u32": 3}, 0, 0), None)
     assert density.per_byte is None and density.per_element is None
-    assert str(density) == "3 PTX instructions, none of which moves global memory"
+    assert str(density) == "3 PTX instructions, none of which is a global load or store"
 
 
 def test_a_kernel_that_copies_asynchronously_has_no_density():

@@ -232,7 +232,7 @@ def cache_info() -> Iterator[str]:
 
 
 def cache_clear() -> Iterator[str]:
-    """Remove all entries from the cache on disk, even if it is not in use, and yield a report."""
+    """Remove all entries from the cache on disk, unless it is off, and yield a report."""
     kept, problem = store.asked()
     if kept is None:
         yield f"The cache on disk is off, so nothing was removed: {problem}."
@@ -242,7 +242,7 @@ def cache_clear() -> Iterator[str]:
 
 
 def cache_verify() -> Iterator[str]:
-    """Remove damaged entries from the cache on disk, and yield a report."""
+    """Remove damaged entries from the cache on disk, if possible, and yield a report."""
     kept, _ = asked = store.asked()
     if kept is None or asked.unused is not None:
         yield f"The cache on disk is off, so nothing was verified: {asked.unused}."
@@ -280,14 +280,13 @@ def compile_ahead(
 
 
 def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
-    """Return the kernel named `wanted`, or the only kernel if `wanted` is empty; LaunchError if it does not exist."""
+    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; LaunchError if there is no such kernel."""
     if not wanted and len(kernels) == 1:
         (wanted,) = kernels
     if wanted not in kernels:
         named = f"no kernel {wanted!r}" if wanted else f"{len(kernels)} kernels"
-        raise LaunchError(
-            f"{file} has {named}", hint=f"write {file}::KERNEL, one of: {', '.join(kernels) or 'none'}"
-        )
+        hint = f"write {file}::KERNEL, one of: {', '.join(kernels)}"
+        raise LaunchError(f"{file} has {named}", hint=hint if kernels else "decorate a function with @tj.kernel")
     return kernels[wanted]
 
 
@@ -301,9 +300,8 @@ def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, t
     for text in specs:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or name not in kinds:
-            raise LaunchError(
-                f"--spec {text!r} names no parameter of {kernel.name}", hint=f"write NAME=VALUE for: {', '.join(kinds)}"
-            )
+            fault = f"{kernel.name} has no parameter {name!r}" if equals else f"--spec {text!r} has no value"
+            raise LaunchError(fault, hint=f"write NAME=VALUE for: {', '.join(kinds)}")
         if name in arguments:
             raise LaunchError(f"--spec gives {name} twice", hint="remove one of the two")
         arguments[name] = _argument(name, kinds[name], value)
@@ -341,7 +339,7 @@ def _argument(name: str, kind: ParameterKind, text: str) -> Any:
         # the errors of literal_eval, including those for input that is nested too deeply
         written = [f"{name}=float32[64, 64]"] if kind is ParameterKind.ANY else []
         raise LaunchError(
-            f"--spec {name}={_cut(text)} is neither an array nor a dtype nor a Python literal",
+            f"--spec {name}={_cut(text)} is neither {'an array nor ' if written else ''}a dtype nor a Python literal",
             hint=f"write {', '.join([*written, f'{name}=int32'])}, or a value such as {name}=64 or {name}='text'",
         ) from None
 
@@ -359,10 +357,10 @@ def explain(
     place: str, target: Target | None, text: str | None, *, run: bool = False, specs: Sequence[str] = (),
     threads: int | None = None, shows_all: bool = False,
 ) -> Iterator[str]:
-    """Yield the explanation of each kernel of a file, or another of its texts.
+    """Yield the explanation of each kernel of a file, or another text about it.
 
-    A kernel is compiled for the arguments in `specs`, else for those in its `tj.spec` annotations, else for those that
-    the file launched it with.
+    A kernel is compiled for the arguments in `specs`, else for its defaults if each parameter has one, such as
+    a `tj.spec`, else for the arguments that the file launched it with.
 
     place: `FILE` or `FILE::KERNEL`. text: an attribute of `Compiled`, or None for the explanation.
     run: run the file as a program rather than import it as a module.
@@ -416,7 +414,7 @@ def _kernels(file: str, run: bool) -> dict[str, Kernel]:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
         where = f" at line {lines[-1]}" if lines else ""
         raise LaunchError(
-            f"{file} raised {type(error).__name__}{where}: {error}", hint="fix the file so that Python can import it"
+            f"{file} raised {type(error).__name__}{where}: {error}", hint="fix the file so that Python can run it"
         ) from error
     finally:
         sys.path[:], sys.argv = before
@@ -463,7 +461,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
-    """Compile a kernel for its pinned parameters or, if it has others, for the signatures that the file launched."""
+    """Compile a kernel for its defaults or, if a parameter has none, for the signatures that the file launched."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
         return [kernel.compile_named({}, target, None)]
     if target is None:

@@ -24,6 +24,7 @@ from .runtime.fast_launch.generated import GeneratedLauncher, GeneratedLaunchers
 from .runtime.fast_launch.memory import LaunchMemory
 from .runtime.grid import check_threads, split
 from .runtime.signature import Call, describe_one, freeze, signature
+from .wording import counted
 
 _NOTHING_CAPTURED = CapturedValues(0, (), (), True)
 
@@ -35,7 +36,8 @@ def load_compiled(path: str | Path) -> CompiledKernel:
     PTX is code: load only files that you trust.
 
     path: a .ptx or .cubin file.
-    raises: LaunchError if the file can't be read, holds no kernel, or was modified after it was saved.
+    raises: LaunchError if the file can't be read, holds no kernel in this version's format, or was modified after it
+    was saved.
     Example:
         import os
         import tempfile
@@ -51,9 +53,8 @@ def load_compiled(path: str | Path) -> CompiledKernel:
         assert (a == 1).all()
     """
     if not isinstance(path, (str, Path)) or Path(path).suffix not in SUFFIXES:
-        raise LaunchError(
-            f"{path!r} is not the path of a compiled kernel", hint=f"its name must end in {' or '.join(SUFFIXES)}"
-        )
+        hint = f"pass a str or Path that ends in {' or '.join(SUFFIXES)}"
+        raise LaunchError(f"{path!r} is not the path of a compiled kernel", hint=hint)
     return CompiledKernel(read_executable(Path(path)), Path(path))
 
 
@@ -141,7 +142,7 @@ class CompiledKernel:
     def _check(self, threads: int, values: Sequence[Any], call: Call) -> None:
         if threads != self.options.threads:
             raise LaunchError(
-                f"{self.name} was compiled for {self.options.threads} threads per CTA; got {threads}",
+                f"{self.name} was compiled for {counted(self.options.threads, 'thread')} per CTA; got {threads}",
                 hint="launch it with that number, or compile and save the kernel for this number",
             )
         pairs = [pair for pair in call.overlaps if not self._written.isdisjoint(pair)]
@@ -151,7 +152,7 @@ class CompiledKernel:
             if not _fits(name, compiled, actual):
                 raise LaunchError(
                     f"{self.name} was compiled for {describe_one(name, compiled)}; got {describe_one(name, actual)}",
-                    hint="pass arguments of that type, or compile and save the kernel for these",
+                    hint="pass such an argument, or compile and save the kernel for this one",
                 )
 
     def _underived(self) -> Derivation:

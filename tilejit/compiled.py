@@ -52,7 +52,8 @@ class Compiled:
 
     executable: Executable
     timings: dict[str, float]
-    #: the record of the compilation, or a function that recompiles to obtain it, for a kernel from the cache
+    #: the record of the compilation, or a function that recompiles to obtain it (for a kernel from the cache) or raises
+    #: TilejitError (for one from a file)
     origin: Derivation | Callable[[], Derivation] = field(repr=False)
     #: filled in when a driver loads the kernel
     measurement: Measurement = field(default_factory=Measurement, repr=False)
@@ -89,7 +90,7 @@ class Compiled:
 
     @property
     def derivation(self) -> Derivation:
-        """The record of the compilation; obtained by recompiling if the kernel came from the cache."""
+        """The record of the compilation. A kernel from the cache is recompiled; one from a file raises TilejitError."""
         if not isinstance(self.origin, Derivation):
             self.origin = self.origin()
         return self.origin

@@ -123,7 +123,7 @@ def from_numpy(dtype: object) -> DType | None:
 def promote(*types: DType) -> DType:
     """Return the type in which an operation on values of these types is computed.
 
-    It is the widest type of the highest kind among them (bool < int < float), except that different floats of the same
+    It is the widest type of the highest kind among them (bool < int < float), except that different floats of that
     width give float32, and signed with unsigned integers the narrowest signed type that holds both.
 
     raises: KernelTypeError for uint64 with a signed type, as no type holds both.

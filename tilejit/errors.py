@@ -26,7 +26,7 @@ class Rendered(Protocol):
 
 
 class TilejitError(Exception):
-    """Base class of all errors that tilejit raises.
+    """Base class of tilejit's errors.
 
     message: the problem in one sentence, with the relevant numbers.
     span: the location in the user's source, or None if there is none.
@@ -94,7 +94,7 @@ class LayoutError(TilejitError):
 
 
 class DispatchError(TilejitError):
-    """No variant accepts a tile operation, or the target lacks an instruction.
+    """No variant accepts a tile operation, some threads may not reach it, or the target lacks an instruction.
 
     declines: variant name -> the reasons for which it declined.
 
@@ -116,7 +116,7 @@ class DispatchError(TilejitError):
 
 
 class ResourceError(TilejitError):
-    """A kernel exceeds a limit on shared memory, registers or threads, or has clusters on a target without them.
+    """A kernel or array exceeds a limit, such as on memory, or the target lacks a resource, such as clusters.
 
     Example:
         @tj.kernel(threads=32)
@@ -141,7 +141,7 @@ class LaunchError(TilejitError):
 
 
 class DeviceError(TilejitError):
-    """A device or target does not exist, a driver or LLVM can't be used, or the driver rejected the PTX.
+    """A device or target does not exist, they don't match, a driver or LLVM can't be used, or the driver rejected PTX.
 
     Example:
         with tj.use_device("gpu"):
@@ -152,7 +152,7 @@ class DeviceError(TilejitError):
 class SimulationError(TilejitError):
     """The simulator detected an error in a running kernel.
 
-    The message names the thread, the CTA and the source lines involved.
+    The message names the threads, CTAs and source lines involved, if they are known.
 
     instructions: indices in the kernel's PTX of the instructions involved: two, one or none.
     threads: indices in the grid, from 0, of the threads that executed the first of them.
@@ -318,7 +318,7 @@ class OutsideWarning(UserWarning):
 
 
 class GridWarning(UserWarning):
-    """A grid has an axis along which all CTAs do the same work.
+    """A grid has several CTAs, or none, along an axis whose index the kernel never reads.
 
     Example:
         @tj.kernel(threads=32)
@@ -330,7 +330,7 @@ class GridWarning(UserWarning):
 
 
 class CacheWarning(UserWarning):
-    """The cache on disk can't be used, so each process recompiles its kernels."""
+    """The cache on disk, or an entry of it, can't be used or written, or a setting of the cache is invalid."""
 
 
 def shown_file(file: str) -> str:

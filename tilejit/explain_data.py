@@ -66,7 +66,10 @@ def row(verdict: Verdict[Any]) -> VerdictRow:
 
 
 def _sectors(plan: Plan) -> str | None:
-    """Describe the memory sectors that a warp's first access touches, or return None if they are as few as possible."""
+    """Describe the sectors of global memory that a warp's first access touches.
+
+    None if at most one is unnecessary, or if the plan doesn't transfer vectors to or from global memory.
+    """
     if not isinstance(plan, VectorPlan):
         return None
     sides = [side for side, region in enumerate(plan.regions) if region.buffer.space == "global"]
@@ -94,7 +97,7 @@ def _sectors(plan: Plan) -> str | None:
 
 
 def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
-    """Return the accesses to single elements outside registers in a kernel at tile level, in program order."""
+    """Return the accesses to single elements of buffers that aren't local, in program order. kernel: at tile level."""
     times: dict[ElementAccess, int] = {}
     for stmt in walk.statements(kernel.body):
         if isinstance(stmt, Let) and isinstance(stmt.value, Load):

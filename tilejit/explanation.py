@@ -40,7 +40,7 @@ class VerdictRow:
     cuts: str | None = None
     #: the variants in `declines` that are for operands in other memory spaces
     elsewhere: tuple[str, ...] = ()
-    #: the memory sectors that a warp's access touches, None if no more than necessary
+    #: the memory sectors that a warp's access touches, None if at most one is unnecessary
     sectors: str | None = None
 
     @property
@@ -159,10 +159,10 @@ class Density:
 
     def __str__(self) -> str:
         if self.census.copies:
-            copies = f"{self.census.copies} of which copy global memory asynchronously"
-            return f"{self.census.instructions} PTX instructions, {copies}"
+            copies = f"{self.census.copies} of which {'copies' if self.census.copies == 1 else 'copy'} global memory"
+            return f"{self.census.instructions} PTX instructions, {copies} asynchronously"
         if self.per_byte is None:
-            return f"{self.census.instructions} PTX instructions, none of which moves global memory"
+            return f"{self.census.instructions} PTX instructions, none of which is a global load or store"
         elements = f", {self.per_element:.3g} per {self.dtype} written" if self.per_element is not None else ""
         return (
             f"{self.census.instructions} PTX instructions for {self.bytes} bytes of global memory: "
@@ -244,7 +244,7 @@ class Explanation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on the kernel as a whole."""
+        """The layouts chosen, the tiles in local memory, the density, and remarks."""
         whole = () if self.density is None else (str(self.density),)
         made = self.decisions
         return (*made.layouts, *map(str, made.local), *whole, *made.remarks, *self.remarks)

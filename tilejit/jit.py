@@ -44,10 +44,10 @@ _TYPES_OF_GRIDS = frozenset((int,) * n for n in (1, 2, 3))
 
 @contextmanager
 def no_recompile() -> Iterator[None]:
-    """Within the context, a launch that would compile a kernel raises a LaunchError that says what differs.
+    """Within the context, a launch that would compile a kernel raises a LaunchError.
 
-    If a variant is compiled as a plain or as a checked build, its other build may still be compiled, such as for a
-    launch on the simulator after `k.compile`.
+    The message lists what differs from a compiled variant, if there is one. If a variant is compiled as a plain or as
+    a checked build, its other build may still be compiled, such as for a launch on the simulator after `k.compile`.
 
     Example:
         @tj.kernel(threads=32)
@@ -113,7 +113,7 @@ class Kernel:
             raise for_users(error) from None
 
     def _launcher(self, configuration: Any) -> Launcher:
-        """Return a new launcher, and cache it if the grid consists of plain integers."""
+        """Return a new launcher, and cache it if the configuration is a grid of plain integers."""
         launcher = self._configured(configuration)
         if _is_kept(configuration):
             if len(self._launchers) >= _LAUNCHERS:
@@ -178,8 +178,8 @@ class Kernel:
 
         The result is the build that a GPU runs: a checked build with `debug=True`, else a plain one.
 
-        args, constexprs: as for a launch; a `tj.spec` can replace an array, and a dtype a scalar. Parameters that are
-        pinned by their annotations may be omitted.
+        args, constexprs: as for a launch; a `tj.spec` can replace an array, and a dtype a scalar. Parameters that
+        have a default, such as a `tj.spec`, may be omitted.
         target: an architecture such as "sm_90a"; by default the kernel's own, else that of the device in use.
         threads: threads per CTA, by default the kernel's own.
         """
@@ -277,7 +277,7 @@ class Kernel:
 def specified(
     name: str, declared: Sequence[Parameter], args: tuple[Any, ...], named: Mapping[str, Any]
 ) -> list[Any]:
-    """Return the full list of arguments, which may be specs and dtypes; omitted ones are the pinned specs."""
+    """Return the full list of arguments, which may be specs and dtypes, with the defaults for omitted ones."""
     pinned = {p.name: p.spec for p in declared[len(args) :] if p.spec is not None}
     return bind(name, declared, args, {**pinned, **named})
 
@@ -341,14 +341,15 @@ def kernel(
     """Turn a function into a GPU kernel, which is compiled at its first launch.
 
     A parameter annotated `tj.Tensor` is an array, `tj.constexpr` a compile-time value, and `tj.int32` or another
-    element type a scalar to which the argument is converted. `int` means int32 (int64 for a value that needs it),
-    `float` float32, and `bool` bool_; Python numbers passed for parameters without annotation have these types, too.
+    element type a scalar of that type, to which the argument is converted. `int` means int32 (int64 for a value that
+    needs it), `float` float32, and `bool` bool_; Python numbers passed for parameters without annotation have these
+    types, too.
 
     threads: threads per CTA.
     target: the architecture to compile for, instead of the device's own.
     max_registers: maximum number of 32-bit registers per thread.
     cluster: number of CTAs per cluster in each dimension.
-    nonportable_cluster: allow more CTAs per cluster than every GPU supports.
+    nonportable_cluster: allow clusters of more than 8 CTAs, which only some GPUs support.
     cooperative: run all CTAs of a launch concurrently, as `tj.grid_sync()` requires.
     debug: run the checked build on GPUs, as on the simulator.
 
@@ -406,7 +407,7 @@ def simulate(
     threads: threads per CTA, by default the kernel's own.
     checks: True to run the checked build and detect errors; "strict" to treat shuffles, votes and matches as unordered
     with memory accesses, as the PTX ISA does; False to detect only deadlocks, and copies in flight when a thread exits.
-    profile: run the build that a GPU runs, and count wavefronts and sectors per source line.
+    profile: run the plain build instead, and count wavefronts and sectors per source line.
     on_finding: "raise" the first error, or "collect" errors in `report.findings` and continue.
     schedule: selects a legal order of the threads, on which no result may depend.
     delivery: completion of TMA copies and other asynchronous operations: "late" for as late as possible, "early" for

@@ -325,7 +325,7 @@ class PreparedLaunch(LaunchBase):
             resolved = self.kernel.resolve(self.threads, values)
         if resolved.function.compiled is not self.compiled:
             raise LaunchError(
-                f"these arguments of {self.kernel.name} differ in signature from those that were bound: "
+                f"these arguments of {self.kernel.name} differ in signature from those that were bound; they are "
                 f"{describe(resolved.function.compiled.signature)}",
                 hint=f"call bind again, or launch {self.kernel.name}[grid](...)",
             )

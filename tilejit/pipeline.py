@@ -2,9 +2,9 @@
 
 ```
 open IR ─ limits, layouts ─▶
-tile IR ─ initialized, polls, in place, checks, lower ─▶
-lane IR ─ expects, proxies, arrivals, clusters, storage, pending, packed, assertions, prune, unroll, split offsets,
-          hoist ─▶
+tile IR ─ initialized, in place, checks, lower ─▶
+lane IR ─ registers, polls, expects, proxies, arrivals, clusters, storage, pending, packed, assertions, prune, unroll,
+          split offsets, hoist ─▶
        ─ codegen ─▶ PTX
 ```
 """
@@ -33,7 +33,7 @@ from .ir.nodes import Assert, Buffer, Kernel, Open, Var
 from .ir.params import AssertionsParam, Param
 from .ir.placements import DYNAMIC, SHARED, MemoryPlacement, total, within
 from .ir.types import Signature
-from .ir.verify import Examined, examine
+from .ir.verify import Examined, examine, placement_faults
 from .ir.watched import WatchedRegion
 from .lower import Verdict, lower
 from .lower.open import LayoutChoice, lay_out
@@ -57,7 +57,7 @@ from .target import MAX_THREADS, Target, entry_registers
 
 @dataclass(slots=True)
 class PassResults:
-    """What passes find out about a kernel besides changing it."""
+    """The results of the passes of one compilation, other than the kernel."""
 
     target: Target
     #: the kernel with layouts, before checks are inserted
@@ -162,7 +162,10 @@ def _count_registers(kernel: Kernel, results: PassResults) -> Kernel:
 
 def _place(kernel: Kernel, results: PassResults) -> Kernel:
     placed = storage.placed(kernel)
-    _check_memory(placed, results, tuple(allocations(placed.body)), placed.memory)
+    buffers = tuple(allocations(placed.body))
+    _check_memory(placed, results, buffers, placed.memory)
+    # the verifier accepts a kernel without any places, as before this pass
+    _refuse_broken("storage", placed, "lane", tuple(placement_faults(placed, buffers)))
     return placed
 
 
@@ -280,7 +283,7 @@ PASSES: tuple[Pass, ...] = (
         "prune", _prune, level="lane",
         after=(
             ("lower", "it decides which extents and strides are used by edges and addresses"),
-            ("pending", "the last verification provides the names in use"),
+            ("packed", "the verification after it provides the names in use"),
             ("assertions", "the parameter of the record is the last one and is always kept"),
         ),
     ),
@@ -289,7 +292,7 @@ PASSES: tuple[Pass, ...] = (
         after=(
             ("lower", "variants emit loops of uniform iterations"),
             ("packed", "the loops that it adds are unrolled, too"),
-            ("prune", "the verification that it requires then covers fewer statements"),
+            ("prune", "the verification that pruning requires then covers fewer statements"),
         ),
     ),
     Pass(
@@ -337,7 +340,7 @@ CHECKPOINTS = ("limits", "checks", "packed")
 def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool = False) -> Compiled:
     """Compile a kernel at open level for one target.
 
-    sound: `kernel` has been verified already, such as the result of `frontend.build`.
+    sound: `kernel` has been verified already, such as the result of `frontend.kernel.build`.
     raises: any TilejitError of a pass, such as DispatchError or ResourceError; AssertionError that names the pass that
         broke the kernel.
     """
@@ -359,7 +362,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
         ended = time.perf_counter()
         results.timings[step.name] = 1e3 * (ended - began)
         unverified.append((step, kernel))
-        if step.name in CHECKPOINTS or kernel.debug or VERIFY_EACH:
+        if step.name in CHECKPOINTS or VERIFY_EACH or kernel.debug:
             if kernel is not verified:
                 results.examined = verify(unverified)
             verified, unverified = kernel, []
@@ -367,7 +370,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
     return _compiled(given, kernel, results, signature)
 
 
-#: verify every kernel after each pass, as in checked builds
+#: verify after every pass, as in checked builds
 VERIFY_EACH = False
 
 
@@ -382,10 +385,14 @@ def verify(kernels: Sequence[tuple[Pass, Kernel]]) -> Examined | None:
     examined = examine(kernel, step.level)
     if examined.violations:
         for step, kernel in kernels:
-            listed = "\n".join(map(str, examine(kernel, step.level).violations))
-            if listed:
-                raise AssertionError(f"pass {step.name} left {kernel.name} at {step.level} level broken:\n{listed}")
+            _refuse_broken(step.name, kernel, step.level, examine(kernel, step.level).violations)
     return examined
+
+
+def _refuse_broken(step: str, kernel: Kernel, level: str, faults: Sequence[object]) -> None:
+    if faults:
+        listed = "\n".join(map(str, faults))
+        raise AssertionError(f"pass {step} left {kernel.name} at {level} level broken:\n{listed}")
 
 
 def would_check(tile: Kernel) -> bool:

@@ -71,7 +71,7 @@ def compile_many(jobs: Iterable[Job], workers: int | None = None) -> tuple[Compi
     """Compile variants of several kernels in parallel, in separate processes, so that launches find them compiled.
 
     If launches on the device in use run checked builds, as on the simulator, these are compiled, whatever the target.
-    `Kernel.compile` returns the plain build, which is the one to save.
+    `Kernel.compile` returns the build that a GPU runs, which is the one to save.
 
     jobs: tuples of a kernel and arguments of its `compile`, with named ones in a mapping at the end, such as
     `(softmax, tj.spec((64, 1000), tj.float32), {"N": 1000, "threads": 128})`.

@@ -1,7 +1,7 @@
 """A progress line for long work, on a terminal or in a notebook.
 
-Only the outermost of nested work shows a line. On a terminal, tqdm draws a bar if it is installed and the number of
-steps is known.
+Only the outermost of nested work shows a line. On a terminal, tqdm draws a bar if it is installed and the total
+number of steps is known and greater than one.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def report_step(name: str) -> None:
 
 
 def _is_watched(stream: TextIO | None) -> bool:
-    """True if the stream has a viewer."""
+    """True in a notebook, or if the stream is a terminal that isn't dumb; False if TILEJIT_PROGRESS=0."""
     if stream is None or os.environ.get("TILEJIT_PROGRESS") == "0":
         return False
     return _is_notebook() or bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
@@ -127,7 +127,7 @@ def _is_notebook() -> bool:
 
 
 def _line_of(work: Progress, stream: TextIO) -> _Cell | _Tqdm | _Plain:
-    """Return a bar if the number of steps is known and tqdm is installed, else a line."""
+    """Return a line, or on a terminal a bar if tqdm is installed and the work is known to have several steps."""
     if _is_notebook():
         return _Cell()
     if work.total > 1:
@@ -175,8 +175,6 @@ class _Cell:
 
 
 class _Tqdm:
-    """tqdm's bar, on a terminal."""
-
     def __init__(self, work: Progress, stream: TextIO) -> None:
         from tqdm import tqdm
 

@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in marked:
         functions.setdefault(item.nodeid.split("[")[0], []).append(item)
     for first, *others in functions.values():
-        cases = f" ({len(others)} more cases)" if others else ""
+        cases = f" ({len(others)} more case{'s' * (len(others) > 1)})" if others else ""
         first.add_marker(pytest.mark.skip(reason=f"{reason}{cases}"))
     # reporting thousands of skipped cases takes half a minute
     silent = {item for _, *others in functions.values() for item in others}

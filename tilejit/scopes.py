@@ -86,7 +86,7 @@ class Scope:
         return next((axis for axis, unit in self.axes.items() if unit == "thread"), None)
 
     def threads(self, cta: int) -> int:
-        """Return the number of threads of an instance in a CTA of `cta` threads."""
+        """Return the number of threads of an instance, for a scope within a CTA, in a CTA of `cta` threads."""
         return cta if self.size is None else self.size
 
     def left_over(self, cta: int) -> int:

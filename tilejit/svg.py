@@ -14,7 +14,7 @@ from .files import write_whole
 PAGE, INK, QUIET, EDGE, ABSENT = "#ffffff", "#1b1f24", "#57606a", "#ffffff", "#eaeef2"
 
 _FONT_SIZE = 10
-#: width of a character of a monospaced font relative to its size; some are slightly wider
+#: assumed width of a character of a monospaced font, relative to the font size
 _LETTER = 0.62
 _LINE, _MARGIN = 15, 8
 _ROW, _GAP, _STRIPE = 20, 14, 4
@@ -247,7 +247,7 @@ def _gaps(numbers: Sequence[int], places: Sequence[float]) -> list[float]:
 
 
 def _wrapped(text: str, letters: int) -> list[str]:
-    """Break a text into lines of at most `letters` characters, at spaces if possible."""
+    """Break a text at spaces into lines of at most `letters` characters, except for longer words."""
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + 1 + len(word) > letters:

@@ -19,7 +19,7 @@ SECTOR_BYTES, LINE_BYTES = 32, 128
 MAX_GRID = (2**31 - 1, 65535, 65535)
 
 #: maximum number of CTAs of a cluster: on every GPU with clusters, and on some GPUs if a kernel opts in
-#: source: CUDA C++ Programming Guide, "Thread Block Clusters"; cudaFuncAttributeNonPortableClusterSizeAllowed
+#: source: CUDA C++ Programming Guide, "Thread Block Clusters"; Hopper Tuning Guide, "Thread Block Clusters"
 PORTABLE_CLUSTER = 8
 MAX_CLUSTER = 16
 

@@ -1,4 +1,4 @@
-"""Code generation: kernels at lane level to LLVM's text and PTX."""
+"""Code generation: kernels at lane level to LLVM text and PTX."""
 
 from .module import Generated, generate
 

@@ -248,6 +248,6 @@ class FormBuilder(InlineBuilder):
         return None
 
     def form(self, result: Number) -> str | None:
-        """Return the single instruction that computes `result`, or None if the operation may need others as well."""
+        """Return the single instruction that computes `result`, or None if it isn't always one pure instruction."""
         is_one = self._is_form and len(self._written) == 1 and self._written[0][0] is result
         return self._written[0][1] if is_one else None

@@ -15,7 +15,7 @@ def cast(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool = True) 
 
     To a float: rounded to nearest even, once, except that an integer becomes bfloat16 by way of float32. From a float
     to an integer: truncated and saturated, and NaN becomes 0. Between integers: wrapped. To bool_: x != 0.
-    saturate: for fp8 only; infinities and finite values that overflow become the greatest finite value of their sign.
+    saturate: for fp8 only: infinities and overflowing values are to become the greatest finite value of their sign.
     """
     source = x.dtype
     if source == dtype:

@@ -11,7 +11,7 @@ from ..remember import remembered
 
 
 class Changes(NamedTuple):
-    """The names of the assigned variables and of the written local buffers, as ordered sets."""
+    """The names of the assigned variables, and of the roots of the written local buffers, as ordered sets."""
 
     variables: dict[str, None]
     buffers: dict[str, None]

@@ -46,7 +46,7 @@ class Counting:
 
 
 def _stays_inside(stmt: For, dtype: DType) -> bool:
-    """True if the step can't be zero and the index one step past the end fits the type."""
+    """True if known bounds show that the step isn't zero and that the index one step past the end fits the type."""
     if step_may_be_zero(stmt):
         return False
     low, high = facts.full_range(dtype)
@@ -60,8 +60,8 @@ def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str
     """Emit the values that control a `for` in a CTA of `threads` threads, and return them.
 
     If the next index can't overflow, it is compared with `stop`, which LLVM and ptxas optimize best. Otherwise the
-    current index is compared with `stop - step`. If the step's sign is unknown, the distance left, which fits an
-    unsigned integer of the same width, is compared with |step|.
+    current index is compared with `stop - step`, or with `start` if there is at most one iteration. If the step's sign
+    is unknown, the distance left, which fits an unsigned integer of the same width, is compared with |step|.
     """
     kind, sign = f"i{dtype.bits}", "u" if dtype.kind == "uint" else "s"
 

@@ -91,8 +91,8 @@ class Emission:
     def number(self, buffer: Buffer) -> str:
         """Return the address of a shared buffer as a 32-bit number.
 
-        Except for views, it is a constant expression at each use: a named value would occupy a register from its first
-        use on.
+        Except for views at an offset, it is a constant expression at each use: a named value would occupy a register
+        from its first use on.
         """
         start = buffer.start
         if start.offset is not None:
@@ -172,11 +172,13 @@ def _is_integer(operand: str) -> bool:
 def _call(
     row: Row, carried: tuple[Operand, ...], named: tuple[str, ...], number: int, literals: frozenset[int]
 ) -> _AsmCall:
-    """Return the call of a row; TypeError unless it takes `number` operands. literals: indices of integer literals."""
+    """Return the call of a row; TypeError if it takes other operands. literals: indices of integer literals."""
     results, arguments = (*carried, *row.results), (*carried, *row.arguments)
     if named:
         results, arguments = row.results_without_sums, row.arguments_without_sums
-    if number != len(arguments) or (carried and row.carries is None):
+    if carried and row.carries is None:
+        raise TypeError(f"{row.name} carries no registers; got {len(carried)}")
+    if number != len(arguments):
         raise TypeError(f"{row.name} takes {len(arguments)} operands; got {number}")
     types = [TYPES[o.register.constraint] for o in results]
     result, definition = _result_type(types)

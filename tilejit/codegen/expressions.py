@@ -110,9 +110,10 @@ _ORDERS = {
 
 
 def _compared(emission: Emission, op: Op, order: tuple[str, str]) -> LLVMValue | None:
-    """Emit the comparison of a sum `x + constant` with a limit, with the constant moved to the limit's side.
+    """Emit the comparison of a sum `x + constant` with a limit so that one side is a constant.
 
-    Unrolled iterations then compare one shared value with different constants.
+    That is `x < limit - constant` for a constant limit, else `limit - x > constant`: unrolled iterations then compare
+    one shared value with different constants.
     returns: the result; None if the left side is no such signed sum, a difference might wrap, or the limit has 64 bits
     and isn't constant. Such a limit is the end of a window: a window has few tests, but several arrays test the same
     sum, so that a difference per limit would cost more.

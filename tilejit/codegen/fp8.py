@@ -1,6 +1,6 @@
-"""Conversion of the two fp8 types: by instructions from sm_89 on, otherwise by code that returns the same bits.
+"""Conversion of the two fp8 types: by instructions from sm_89 on (to fp8 only with saturation), else by code.
 
-e4m3fn: sign, 4 exponent bits of bias 7, 3 mantissa bits; no infinity; NaN is 0x7f; greatest 448.
+e4m3fn: sign, 4 exponent bits of bias 7, 3 mantissa bits; no infinity; NaN is 0x7f or 0xff; greatest 448.
 e5m2: sign, 5 exponent bits of bias 15, 2 mantissa bits; like float16's upper byte; greatest 57344.
 source: PTX ISA, "Data Types: Alternate Floating-Point Data Formats"; OCP 8-bit Floating Point Specification, 1.0.
 """

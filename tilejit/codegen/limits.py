@@ -25,7 +25,7 @@ _THREAD_LIMIT = 512 * 1024
 #: nearly all tiles.
 _TOLERATED = 8
 
-#: the number of buffers that an error names
+#: the maximum number of buffers that an error names; an error about tensor memory names all
 _NAMED = 5
 
 

@@ -17,7 +17,7 @@ from .emission import TYPES, Emission, LLVMValue
 from .expressions import evaluate, offset_of
 from .types import pointer_type, register_type
 
-#: the bits of a shared address that a matrix descriptor encodes; the others select a CTA of the cluster
+#: the bits of a shared address within a CTA; the bits above them select a CTA of the cluster
 _WITHIN_CTA = 0x3FFFF
 
 

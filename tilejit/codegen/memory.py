@@ -1,11 +1,11 @@
 """Loads, stores and vector moves.
 
-Elements are accessed one by one (`load`, `store`), or as a vector in one access (`read`, `write`). A vector is moved as
-words, whose size depends on the sizes of the elements and of the vector:
+Elements are accessed one by one (`load`, `store`), or as a vector (`read`, `write`). A vector is moved as words, whose
+size depends on the sizes of the elements and of the vector:
 
-    elements of 8 bytes          words of 64 bits     16 bytes are ld.global.v2.b64
-    smaller, 4 bytes or more     words of 32 bits     16 bytes are ld.global.v4.b32
-    2 bytes or 1 in all          one word of 16 or 8 bits
+    elements of 8 bytes                       words of 64 bits     16 bytes are ld.global.v2.b64
+    smaller elements, 4 bytes or more in all  words of 32 bits     16 bytes are ld.global.v4.b32
+    2 bytes or 1 in all                       one word of 16 or 8 bits
 
 A local buffer lives in a thread's registers if `emission.registers` contains it, otherwise in local memory.
 """
@@ -49,8 +49,8 @@ def words_of(dtype: DType, width: int) -> WordFormat:
     bits = 64 if dtype.bits == 64 else min(total, 32)
     if total % bits:
         raise ValueError(f"{width} elements of {dtype} don't fill whole registers")
-    # An element of a word's size keeps its type. Otherwise LLVM rewrites the access where its value is first used, and
-    # the access gets the source line of that use.
+    # An element that fills a word of 32 or 64 bits keeps its type. Otherwise LLVM rewrites the access where its value
+    # is first used, and the access gets the source line of that use.
     word = register_type(dtype) if dtype.bits == bits and dtype.bits >= 32 else f"i{bits}"
     return WordFormat(bits, total // bits, word)
 
@@ -249,7 +249,8 @@ class Guard(NamedTuple):
 def takes_guard(emission: Emission, move: Move) -> bool:
     """True if a predicated move should be a predicated access to global memory, from or to registers, not a branch.
 
-    A load must have a value for a false predicate, and a move must copy its registers to memory: ptxas would delay
+    It must be unordered. A load must have a value for a false predicate, and some move must copy its registers to
+    memory: ptxas would delay
     a load whose values are used in computations, which makes `examples/bias_gelu.py` 3 % slower.
     """
     place = move.memory
@@ -372,7 +373,7 @@ def _further(buffer: Buffer, offset: OffsetParts, bits: int) -> OffsetParts:
 def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[WordFormat, int]:
     """Return the words that one access moves, and its alignment in bytes.
 
-    It moves the whole vector, except in local memory, where vectors may not be aligned to their size.
+    It moves the whole vector, except in local memory, where a vector may be aligned to less than its size.
     """
     if vector.buffer.space != "local":
         return words, _access_bytes(emission, vector.buffer, words)
@@ -383,7 +384,7 @@ def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[Word
 
 
 def _access_bytes(emission: Emission, buffer: Buffer, words: WordFormat) -> int:
-    """Return the size of an access in bytes, which is also its alignment, and record the use of 32-byte accesses.
+    """Return the size of an access in bytes, which is also its alignment; record the use of a 32-byte global access.
 
     raises: ValueError if the size isn't a power of two.
     """

@@ -196,7 +196,9 @@ def _parameters(emission: Emission) -> str:
 
 
 def _pointer_attributes(buffer: Buffer, constant: bool) -> str:
-    """Return the attributes of a pointer: its alignment, and `noalias` if no thread writes the array.
+    """Return the attributes of a pointer: its alignment, and `noalias` if `constant`.
+
+    constant: the array overlaps no other argument, the kernel doesn't write it, and no load of it has an order.
 
     On a written array `noalias` would be wrong even without overlap: LLVM assumes that no other thread writes it, and
     reuses values that were loaded before a barrier. `readonly` is omitted because LLVM would emit `ld.global.nc`, and
@@ -209,7 +211,7 @@ def _pointer_attributes(buffer: Buffer, constant: bool) -> str:
 
 def _registers(buffer: Buffer) -> Registers:
     size = buffer.size_bytes
-    # a lone 16-bit value gets a 16-bit register, which needs no packing
+    # a buffer of two bytes gets a 16-bit register: a lone 16-bit value then needs no packing
     bits = 16 if size == 2 else max(buffer.dtype.bits, 32)
     narrow = buffer.dtype.bits < bits
     words, kind = -(-size * 8 // bits), f"i{bits}" if narrow else register_type(buffer.dtype)

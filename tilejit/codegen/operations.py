@@ -1,6 +1,6 @@
 """Emit elementwise operations as their records define them.
 
-float16 and bfloat16 are computed in float32 and rounded once.
+Operations without code of their own for float16 and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class OneInstruction(NamedTuple):
 
 @cache
 def one_instruction(name: str, dtype: DType, proved: bool) -> OneInstruction | None:
-    """Return the single instruction that computes the operation `name` in a type, or None if it needs several."""
+    """Return the instruction that computes the operation `name` in a type, or None if it isn't always a single one."""
     record = ELEMENTWISE.get(name)
     return None if record is None else _one_instruction(record, dtype, proved)
 
@@ -100,7 +100,7 @@ def _call(emission: Emission, name: str, dtype: DType, computed: DType, args: Se
 
 
 def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str]) -> LLVMValue:
-    """Emit an operation on float16 or bfloat16 that computes in float32, and return the rounded result."""
+    """Emit an operation on float16 or bfloat16 in float32, and return the result, rounded unless it is a bool."""
     wide = [cast(emission, LLVMValue(a, dtype), float32).text for a in args]
     if record.halves is not None:
         return cast(emission, _call(emission, record.name, dtype, float32, wide), dtype)

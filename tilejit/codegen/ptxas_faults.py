@@ -73,7 +73,7 @@ FAULTS = (
         provoked_by="mma of 8-bit floats for sm_90 with a register whose upper half ptxas knows to be zero",
         versions="wrong: 13.0, 13.5",
         evidence="F2FP.F16.E4M3.UNPACK_B R6, 0x60 for RZ.H1: 32 instead of 0",
-        avoided_by="lower/variants/gemm_mma.py combines the registers with an opaque zero (_Factor.hidden)",
+        avoided_by="lower/variants/gemm_mma.py combines the registers with an opaque zero (_Factor.made_opaque)",
         cost="1 LOP3 per register",
     ),
 )
@@ -117,7 +117,7 @@ class _Instruction(NamedTuple):
 
 
 class _Program:
-    """A kernel's instructions. by_result: register -> the instructions that may define it."""
+    """The instructions of a kernel that `_INSTRUCTION` matches. by_result: register -> those that may define it."""
 
     def __init__(self, ptx: str) -> None:
         self.by_result: dict[str, list[_Instruction]] = defaultdict(list)
@@ -127,7 +127,7 @@ class _Program:
                 self.by_result[result].append(_Instruction(found[1], found[2], result, operands, found.span()))
 
     def inner_extrema(self) -> Iterator[_Instruction]:
-        """Yield the signed maxima that are operands of a maximum, in a loop even of themselves, and likewise minima."""
+        """Yield signed maxima that are operands of a maximum, even of themselves or through copies; likewise minima."""
         for outer in [i for instructions in self.by_result.values() for i in instructions]:
             if outer[:2] in {("max", "s32"), ("max", "s16"), ("min", "s32"), ("min", "s16")}:
                 yield from (i for i in self.sources(outer.operands, _Instruction.is_copy) if i[:2] == outer[:2])
@@ -141,7 +141,7 @@ class _Program:
             yield from self.by_result.get(register, ())
 
     def origins(self, registers: Iterable[str], passes: Callable[[_Instruction], bool]) -> list[str]:
-        """Return `registers` and, transitively, the operands of instructions that define them and `passes` accepts."""
+        """Return `registers` and, transitively, the operands of those defining instructions that `passes` accepts."""
         reached = list(registers)
         seen = set(reached)
         for register in reached:
@@ -169,7 +169,7 @@ class _Program:
                 return False
 
     def _may_be_constant(self, operand: str, number: str) -> bool:
-        """True if an operand is the literal `number`, or a register that ptxas may know in some iteration of a loop."""
+        """True if an operand is the literal `number`, or a register that ptxas may know, if only in one iteration."""
         if not operand.startswith("%"):
             return operand == number
         sources = self.sources([operand], _Instruction.keeps_constant)
@@ -177,7 +177,7 @@ class _Program:
 
 
 def without_faults(ptx: str) -> str:
-    """Return the PTX of one kernel, rewritten so that it provokes none of the faults that its text can show."""
+    """Return the PTX of one kernel, rewritten so that it provokes no fault other than `float16_of_zero`."""
     if _NEGATION.search(ptx) is not None:
         ptx = _with_extensions(ptx)
     if _EXTREMUM.search(ptx) is not None:
@@ -186,7 +186,7 @@ def without_faults(ptx: str) -> str:
 
 
 def _with_extensions(ptx: str) -> str:
-    """Return PTX in which every signed use of a 16-bit register reads a sign-extended number."""
+    """Return PTX in which no signed use of a 16-bit register reads the result of a neg.s16 or abs.s16."""
     program = _Program(ptx)
     changes: dict[tuple[int, int], list[str]] = {}
     for use in _SIGNED_USE.finditer(ptx):
@@ -202,7 +202,7 @@ def _with_extensions(ptx: str) -> str:
 
 
 def _with_separate_extrema(ptx: str) -> str:
-    """Return PTX in which no inner maximum or minimum has an operand that is a negation."""
+    """Return PTX in which no inner signed maximum or minimum has an operand that ptxas may compute as 0 - x."""
     program = _Program(ptx)
     changes: dict[tuple[int, int], list[str]] = {}
     for operation, kind, result, operands, span in program.inner_extrema():
@@ -220,7 +220,7 @@ def _with_separate_extrema(ptx: str) -> str:
 
 
 def _with_shifted_halves(ptx: str) -> str:
-    """Return PTX in which no mov unpacks a register with several definitions into operands of integer arithmetic."""
+    """Return PTX without a mov that unpacks a register of several definitions, or its copy, for integer arithmetic."""
     program = _Program(ptx)
     terms = (term for found in _INTEGER.finditer(ptx) for term in found[1].split(", "))
     used = set(program.origins(terms, _Instruction.is_copy))

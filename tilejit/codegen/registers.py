@@ -38,7 +38,7 @@ ZEROS = frozenset({"0x0000000000000000", "0"})
 class Word:
     """A mutable register.
 
-    kind: the LLVM type; a phi has this type if its incoming values differ in type.
+    kind: the LLVM type; also that of phis at the start of loops, and of phis whose incoming values differ in type.
     zeroed: the register starts as zero. Needed if the elements in the word are written one by one: otherwise, in a loop
     that writes one of them, LLVM would preserve the others by computing with an undefined register.
     name: the name of the PTX register, "" if the register is an LLVM value.

@@ -105,7 +105,7 @@ def _if(emission: Emission, stmt: If) -> None:
 def _for(emission: Emission, stmt: For) -> None:
     """Emit a counted loop, with a test before the loop if there may be no iteration, and one after each iteration.
 
-    If the body begins with another test for the end, a single test precedes each iteration instead.
+    If the body begins with another exit test and the index can't overflow, one test precedes each iteration instead.
     """
     assert not stmt.unrolled, "unrolled loops have been expanded"
     w = emission.writer

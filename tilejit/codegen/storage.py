@@ -102,8 +102,8 @@ def shared_globals(memory: Iterable[MemoryPlacement]) -> tuple[list[str], dict[s
 def legal(name: str) -> str:
     """Return a name escaped, injectively, as an identifier of both LLVM and PTX.
 
-    A character that isn't a letter, digit or underscore becomes `$` and its code point in hexadecimal: two digits, or,
-    from 256 on, any number of digits between underscores.
+    A character that isn't an ASCII letter, a digit or an underscore becomes `$` and its code point in hexadecimal: two
+    digits, or, from 256 on, any number of digits between underscores.
     """
     return re.sub(r"[^0-9A-Za-z_]", lambda found: _escaped(ord(found[0])), name)
 

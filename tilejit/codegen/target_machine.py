@@ -52,7 +52,7 @@ _OPTIONS = (
     "-disable-auto-upgrade-debug-info",
     # Turns off speculative execution, which hoists addresses of masked accesses above the branch with their constants;
     # these become additions instead of offsets of the accesses. The writer hoists addresses without their constants:
-    # the PTX of the examples' 65 kernels is 1.8 % shorter, and their SASS 0.3 %.
+    # the PTX of the examples is 1.8 % shorter, and their SASS 0.3 %.
     "-spec-exec-max-not-hoisted=0",
 )
 

@@ -21,7 +21,7 @@ from .expressions import special
 
 _LEAST = 32
 
-#: a warp id shifted left by this is the lane field of the address of the warp's first lane
+#: shift of a warp's index in its warpgroup to the lane field of an address; a warp has 32 lanes
 _LANES_SHIFT = 16 + 5
 
 _ADDRESS = "@tmem_address"
@@ -94,7 +94,7 @@ def cta_barrier(emission: Emission, span: Span | None) -> None:
 
 
 def _lanes_of_warp(emission: Emission, address: str) -> str:
-    """Return the address of the first lane that the calling warp can access: 32 times its index in its warpgroup."""
+    """Return the address of the first lane that the warp can access: lane 32 * (its index in its warpgroup)."""
     w = emission.writer
     warp = w.value(f"and i32 {special(emission, 'warp_id').text}, {WARPGROUP // WARP - 1}")
     return w.value(f"add i32 {address}, {w.value(f'shl i32 {warp}, {_LANES_SHIFT}')}")

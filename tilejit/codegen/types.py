@@ -69,7 +69,7 @@ def literal(const: Const) -> str:
 
 
 def _as_double(bits: int) -> int:
-    """Return the bits of the double that equals the float32 with these bits; a NaN keeps its sign."""
+    """Return the bits of the double that equals the float32 with these bits; a NaN keeps only its sign."""
     if bits & 0x7FFFFFFF > 0x7F800000:
         return (bits >> 31) << 63 | 0x7FF8 << 48
     (value,) = struct.unpack("<f", struct.pack("<I", bits))

@@ -30,7 +30,7 @@ class ViewUses(NamedTuple):
 
 
 def uses_of_views(kernel: Kernel) -> ViewUses:
-    """Return the uses of shared memory in a kernel at lane level, none without views. A view uses its bases, too."""
+    """Return the uses of shared buffers at lane level, none if no shared view has an offset. Views use their bases."""
     body = kernel.body
     views = [stmt.buffer for stmt in walk.each(body, BufferView) if stmt.buffer.offset is not None]
     if "shared" not in [view.space for view in views]:

@@ -37,7 +37,7 @@ def called(result: str, name: str, arguments: Iterable[tuple[str, str]]) -> tupl
 
 
 class Table(dict[K, V]):
-    """A scoped table: `cut` removes the newest entries. A copy per block would take time quadratic in the branches."""
+    """A scoped table: `cut` removes the newest entries. Copying it for each block would take quadratic time."""
 
     __slots__ = ()
 
@@ -57,7 +57,8 @@ class Available(NamedTuple):
 class Path(NamedTuple):
     """An edge into a block: the label of the predecessor, and the number of the line that ends it.
 
-    held: contents of the words written since the target's `available`. computes: the predecessor only computes words.
+    held: contents of the words written since the target's `available`, {} if none is read in the target or after it.
+    computes: the predecessor ends in a jump and only computes words.
     """
 
     block: str
@@ -97,7 +98,7 @@ class Writer:
         #: LLVM could fold a branch on a constant or on another branch's condition, or a block that only computes words
         #: which are read later. Valid after `lines`.
         self.foldable = False
-        #: no instruction of the current block has side effects or reads memory
+        #: each instruction of the current block is one of `_PURE`, or was emitted as pure
         self._computes = True
         #: the block to which a thread branches at its end, or None for a plain return
         self.exit: Join | None = None
@@ -181,7 +182,7 @@ class Writer:
         return name
 
     def fresh(self, text: str) -> str:
-        """Emit an instruction and return its result, a number: with names, parsing takes LLVM a quarter longer."""
+        """Emit an instruction and return its result. Results are numbered: with names, LLVM parses a quarter longer."""
         self._computes = False
         name = f"%{len(self.body)}"
         self.body.append(f"  {name} = {text}{self._location}")
@@ -224,7 +225,7 @@ class Writer:
         return result
 
     def inserted(self, parts: str, vector: str, count: int, element: tuple[str, str], at: int) -> str:
-        """Return a vector of `count` elements with a (type, value) pair inserted, which later extractions return."""
+        """Insert a (type, value) pair into a vector of `count` elements. Later extractions return known elements."""
         kind, value = element
         result = self.value(f"insertelement {parts} {vector}, {kind} {value}, i32 {at}")
         for place in range(count):
@@ -325,9 +326,9 @@ class Writer:
         target.paths.append(Path(self.block, len(self.body), held, computes))
 
     def start(self, join: Join, changing: Sequence[Word] = ()) -> None:
-        """Open a block whose incoming edges are all known, unless it has none; the previous block must have ended.
+        """Open a block whose incoming edges are known, unless it has none; the previous block must have ended.
 
-        changing: the words that are written before later jumps back to this block. Apart from these jumps, the block
+        changing: the words that are written before later jumps back to this block. Apart from these jumps, such a block
         has one incoming edge.
         """
         if not join.paths:
