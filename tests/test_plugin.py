@@ -48,7 +48,7 @@ def pytest_says(folder: Path, *options: str, text: str = KERNEL) -> str:
 
 def test_the_device_and_the_schedules_are_those_of_the_options(tmp_path: Path) -> None:
     text = pytest_says(tmp_path, "--tilejit-device", "sim:sm_80", "--tilejit-schedules", "16", "--strict-markers")
-    assert "AssertionError: A[0] is 0, expected 1; the other 0 agree; under schedule " in text
+    assert "AssertionError: A[0] is 0, expected 1; wrong elements: 1 of 1; under schedule " in text
     assert ": needs a GPU, and --tilejit-device is sim:sm_80 (2 more cases)" in text
     assert "1 failed, 1 passed, 1 skipped, 2 deselected" in text
 

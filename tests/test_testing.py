@@ -63,7 +63,7 @@ def test_check_compares_arrays_functions_and_names() -> None:
 
 
 def test_check_names_the_first_element_that_differs() -> None:
-    with pytest.raises(AssertionError, match=r"B\[7\] is 7.0, expected 14.0, 8388608 ulp apart; the other 31 agree"):
+    with pytest.raises(AssertionError, match=r"B\[7\] is 7.0, expected 14.0, 8388608 ulp apart; wrong elements: 1 of"):
         check(double_but_one, 1, A, np.zeros_like(A), expected=2 * A)
     check(double_but_one, 1, A, np.zeros_like(A), expected=2 * A, atol=7)
 
@@ -95,7 +95,7 @@ def test_bits_written_between_the_elements_are_found() -> None:
     comparing._same_between("A", copy, room, before)
     at = copy.ctypes.data - room.ctypes.data
     room[at + 2] ^= 1
-    with pytest.raises(AssertionError, match="A: 1 bytes changed that belong to none"):
+    with pytest.raises(AssertionError, match="A: 1 byte changed outside of its elements"):
         comparing._same_between("A", copy, room, before)
 
 
@@ -174,7 +174,7 @@ def test_finite_arrays_and_those_in_a_range_hold_nothing_else(data: st.DataObjec
 
 def test_an_empty_range_and_one_beyond_the_type_are_refused() -> None:
     for limits in ((2, 1), (-1, 1), (0, 256)):
-        with pytest.raises(ValueError, match="is outside the range of uint8, 0 to 255"):
+        with pytest.raises(ValueError, match="in the range of uint8, 0 to 255"):
             arrays(4, tj.uint8, range=limits)
     with pytest.raises(TypeError, match="write tj.float32"):
         arrays(4, float)
@@ -227,15 +227,15 @@ def test_references_of_float64_are_compared_in_units_of_the_result() -> None:
         narrow = third.astype(np.float32)
     assert_equal("x", narrow, third, ulp=0.5)
     beyond = np.nextafter(narrow, np.float32(9))
-    with pytest.raises(AssertionError, match=r"x\[0\] is 0.33333337, expected 0.33.*, 1.333 ulp apart; 3 more"):
+    with pytest.raises(AssertionError, match=r"x\[0\] is 0.33333337, expected 0.33.*, 1.333 ulp apart; .*: 4 of 7"):
         assert_equal("x", beyond, third, ulp=0.9)
     with pytest.raises(AssertionError, match="expected has float64: cast it"):
         assert_equal("x", narrow, third)
     for dtype in (tj.float16, tj.bfloat16):
         assert_equal("x", np.array([1 / 3]).astype(dtype.numpy), np.array([1 / 3]), ulp=0.5)
-    with pytest.raises(AssertionError, match=r"is nan, expected 1.0; the other 0 agree"):
+    with pytest.raises(AssertionError, match=r"is nan, expected 1.0; wrong elements: 1 of 1"):
         assert_equal("x", np.array([np.nan], np.float32), np.array([1.0]), ulp=1e9)
-    with pytest.raises(AssertionError, match=r"is inf, expected 1e\+30; the other 0 agree"):
+    with pytest.raises(AssertionError, match=r"is inf, expected 1e\+30; wrong elements: 1 of 1"):
         assert_equal("x", np.array([np.inf], np.float32), np.array([1e30]), ulp=1e9)
 
 
@@ -267,7 +267,7 @@ def last_one_wins(A: tj.Tensor):
 def test_every_schedule_is_run_and_the_one_that_goes_wrong_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = np.zeros(1, np.int32), np.ones(1, np.int32)
     check(last_one_wins, 1, a, expected=b)
-    with pytest.raises(AssertionError, match=r"A\[0\] is 0, expected 1; the other 0 agree; under schedule \d+$"):
+    with pytest.raises(AssertionError, match=r"A\[0\] is 0, expected 1; wrong elements: 1 of 1; under schedule \d+$"):
         check(last_one_wins, 1, a, expected=b, schedules=16)
     monkeypatch.setenv("TILEJIT_SCHEDULES", "16")
     with pytest.raises(AssertionError, match="under schedule"):

@@ -74,7 +74,7 @@ def test_layouts_take_constexprs_and_keywords() -> None:
         ("tj.warp.gemm(acc, a, 1)", "b of gemm must be a buffer or a region", "slice"),
         ("tj.warp.gemm(a, a, b)", "a is the result of an expression", "alloc_local"),
         ("tj.warp.gemm(acc, acc, acc)", "isn't", "slice"),
-        ("x = a.astype(tj.int8)\n    tj.warp.gemm(acc, x, b)", "no tensor core multiplies int8 by", "element"),
+        ("x = a.astype(tj.int8)\n    tj.warp.gemm(acc, x, b)", "products of int8 by", "element"),
     ],
 )
 def test_operands_that_dont_fit_are_refused_at_their_location(body: str, words: str, help_words: str) -> None:
@@ -89,7 +89,7 @@ def test_float32_operands_need_a_precision() -> None:
 
 
 def test_a_layout_that_doesnt_divide_is_refused_at_its_location() -> None:
-    with pytest.raises(LayoutError, match="M is 24; a fragment needs a multiple of 16") as refused:
+    with pytest.raises(LayoutError, match="M is 24; a fragment needs a positive multiple of 16") as refused:
         built("x = tj.mma.layout_a((24, 16), tj.float16)")
     assert refused.value.span is not None and "layout_a" in refused.value.span.text
 

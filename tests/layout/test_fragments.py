@@ -58,11 +58,11 @@ def test_layouts_are_ordinary_data() -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: layout_a((24, 16), float16), "M is 24; a fragment needs a multiple of 16"),
-        (lambda: layout_a((32, 16), float16, warps=(4, 1)), "M is 32; a fragment needs a multiple of 16 for each of 4"),
-        (lambda: layout_a((16, 12), float16), "K is 12; a fragment needs a multiple of 8"),
-        (lambda: layout_b((16, 8), int8), "K is 16; a fragment needs a multiple of 32"),
-        (lambda: layout_b((16, 12), float16), "N is 12; a fragment needs a multiple of 8"),
+        (lambda: layout_a((24, 16), float16), "M is 24; a fragment needs a positive multiple of 16"),
+        (lambda: layout_a((32, 16), float16, warps=(4, 1)), "needs a positive multiple of 16 for each of 4"),
+        (lambda: layout_a((16, 12), float16), "K is 12; a fragment needs a positive multiple of 8"),
+        (lambda: layout_b((16, 8), int8), "K is 16; a fragment needs a positive multiple of 32"),
+        (lambda: layout_b((16, 12), float16), "N is 12; a fragment needs a positive multiple of 8"),
         (lambda: layout_c((16, 0)), "N is 0"),
         (lambda: layout_a((16, 16), int32), "tensor cores multiply int8, uint8, float16"),
         (lambda: layout_c((16, 8), bfloat16), "accumulate in float32, float16 or int32; got bfloat16"),

@@ -79,6 +79,6 @@ def test_a_box_and_padding_count_in_the_slots() -> None:
 
 
 def test_threads_beyond_the_scope_are_refused() -> None:
-    with pytest.raises(LayoutError, match="along tx"):
+    with pytest.raises(LayoutError, match="uses axis tx"):
         Holding.of(S[64 : 1 @ tx], (64,), [(0, 64)], WARP.steps)
     assert Holding.of(S[2 : 1 @ warpid], (2,), [(0, 2)], CTA.steps).thread.tolist() == [[0, 32]]

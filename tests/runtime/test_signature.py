@@ -92,7 +92,7 @@ def test_an_int_of_which_only_the_type_is_given_holds_all_of_that_type(dtype):
     ("args", "kwargs", "message"),
     [
         ((1,), {}, "k is missing N"),
-        ((1, 2, 3), {}, "takes 2 arguments; 3 positional"),
+        ((1, 2, 3), {}, "takes 2 arguments; got 3 by position"),
         ((1,), {"M": 2}, "no parameter 'M'"),
         ((1, 2), {"N": 2}, "got 'N' twice"),
     ],

@@ -207,7 +207,7 @@ def test_a_race_names_the_stage():
                                     "atom.shared.add.u32 %r45, [%r13], 1;"])
 def test_a_barriers_bytes_are_its_own(access):
     ring = Ring()
-    with pytest.raises(AsyncHazardError, match="which are part of an mbarrier") as error:
+    with pytest.raises(AsyncHazardError, match="memory, part of an mbarrier") as error:
         played(ring, changed(ring.text(), LOAD, access + LOAD))
     assert "ring.full+" in str(error.value)
     assert str(error.value).count("PTX line") == 2

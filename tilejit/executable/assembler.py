@@ -25,7 +25,7 @@ def find_ptxas() -> str | None:
 
 
 def ptxas_notes(ptx: str, target: str) -> tuple[str, ...]:
-    """Return ptxas' notes about lost performance; empty if ptxas is missing, fails to start or times out."""
+    """Return ptxas's notes about lost performance; empty if ptxas is missing, fails to start or times out."""
     ptxas = find_ptxas()
     if ptxas is None:
         return ()

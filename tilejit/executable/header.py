@@ -22,6 +22,7 @@ from ..ir.params import (
     TensorMapParam,
 )
 from ..ir.types import ConstexprType
+from ..wording import counted
 from .record import Executable
 
 #: element type -> C type of the same size; C11 and C++11 have no floating-point types of 8 or 16 bits
@@ -53,11 +54,11 @@ _DEFINED = frozenset((
 ))
 
 #: Field names that need no trailing underscore. A program may include any header before this one. A header's macros
-#: may be upper-case (`I`, `EOF`) or contain underscores (`st_mtime`), and are rarely single lower-case words. No macro
-#: ends with an underscore.
+#: may be upper-case (`I`, `EOF`) or contain underscores (`st_mtime`), and are rarely single lower-case words. Only
+#: macros with reserved names (`__unix__`) end with an underscore.
 _KEPT = re.compile(r"[a-z][a-z0-9]*|\w+_(extent|stride)_\d+|(?!ifr_)\w+_(map|address)")
 
-#: suffixes of the macros that the header defines; the kernel's name precedes them
+#: suffixes of the header's constants; the kernel's name precedes them
 _MACROS = ("_ENTRY", "_THREADS", "_SHARED_BYTES")
 
 
@@ -114,7 +115,7 @@ def _declared(field: str, param: Param) -> tuple[str, str]:
     match param:
         case PointerParam(of=of, buffer=buffer):
             written = "written" if param.written else "only read"
-            meaning = f"address of {of}: {buffer.dtype.name}, a multiple of {buffer.align} bytes, {written}"
+            meaning = f"address of {of}: {buffer.dtype.name}, a multiple of {counted(buffer.align, 'byte')}, {written}"
             return f"uint64_t {field}", meaning
         case ScalarParam(of=of, var=var):
             return f"{C_TYPES[var.dtype.name]} {field}", f"{of}: {var.dtype.name}"
@@ -168,7 +169,7 @@ def _field_names(params: tuple[Param, ...], macros: Sequence[str]) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    """Return `name` as a C identifier, with other characters replaced by their code points."""
+    """Return `name` as a C identifier that isn't reserved; letters and digits outside ASCII become code points."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in name)
     # C reserves names that start with an underscore and a capital or a second underscore.
     if plain[:1] == "_" and (plain[1:2] == "_" or plain[1:2].isupper()):

@@ -70,7 +70,7 @@ def _read(kind: str, parts: list[Any]) -> ArgumentType:
     if kind == "scalar":
         return ScalarType(DTYPES[parts[0]])
     type_name, value = parts
-    # `compile_time` returns the one canonical NaN, which equals itself
+    # `compile_time` makes every NaN the same object, so that values that contain NaN compare equal
     return ConstexprType(type_name, compile_time(_read_value(value)))
 
 
@@ -83,7 +83,7 @@ def saved(value: Any) -> Any:
 
 
 def _value(value: Any) -> Any:
-    """Encode a compile-time value: unchanged if JSON represents it, else as a list of kind and text."""
+    """Encode a compile-time value: unchanged if JSON represents it, else as a list of kind and text or items."""
     value = saved(value)
     if type(value) in _PLAIN:
         return value
@@ -115,7 +115,7 @@ def _read_value(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A compile-time value that can't be loaded from a file, such as a function. It equals only equal text."""
+    """A compile-time value that can't be loaded from a file, such as a function. Two are equal if their texts are."""
 
     text: str
 

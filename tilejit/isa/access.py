@@ -20,7 +20,7 @@ GLOBAL_256 = Capability(name="global.256", since=100, ptx=(8, 8))
 
 _ANY = Capability(name="global", since=75, ptx=(6, 0))
 
-#: hint -> PTX modifier, and the oldest PTX version that has it
+#: hint -> PTX modifier, and the PTX version that it requires, at least that of `_ANY`
 _HINTS: dict[str, tuple[str, tuple[int, int]]] = {
     "evict_first": ("L1::evict_first", (7, 4)),
     "evict_last": ("L1::evict_last", (7, 4)),

@@ -1,7 +1,7 @@
 """Atomic operations on memory.
 
 Rows have PTX's default order and scope: relaxed, GPU. `qualified` derives the rows of other orders and scopes, so the
-table needn't list all 1,400.
+table needn't list all 1,200.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def qualified(row: Row, order: str) -> Row:
 
 
 def row_of(form: AtomicForm, order: str, *, returns: bool) -> Row:
-    """Return the row of `form` with an order: a `red` if it exists and `returns` is false, else an `atom`."""
+    """Return the row of `form` with an order: a `red` if `returns` is false and `red` has both, else an `atom`."""
     # acquire needs a read, so `red` doesn't support it
     is_reduction = not returns and form in RED.made and not order.startswith(("acquire", "acq_rel"))
     return qualified((RED if is_reduction else ATOM).row(form), order)

@@ -7,7 +7,7 @@ from .row import Row, constant
 PMEVENT = Row(
     name="pmevent.mask",
     text="pmevent.mask $events;",
-    meaning="performance monitors count the events whose bits are set in the 16 bits of $events",
+    meaning="triggers the performance monitor events whose bits are set in the 16 bits of $events",
     operands=(constant("events"),), since=75, ptx=(6, 0),
     # convergent, so that LLVM neither removes nor duplicates it
     convergent=True,

@@ -10,7 +10,7 @@ from .row import B32, F32, Direction, Family, Row, register
 #: rows of A, columns of B, and bits of a register, in every form
 MMA_M, MMA_N, WORD_BITS = 16, 8, 32
 
-#: PTX name of a factor's type; a float32 factor is rounded to tf32
+#: PTX name of a factor's type; a float32 factor must have been rounded to tf32
 _PTX = {
     float16: "f16", bfloat16: "bf16", float32: "tf32", int8: "s8", uint8: "u8", float8_e4m3fn: "e4m3",
     float8_e5m2: "e5m2",

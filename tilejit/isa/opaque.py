@@ -1,4 +1,4 @@
-"""Instructions that hide constants from LLVM and ptxas, so that their results aren't folded."""
+"""Instructions whose results LLVM can't fold; for `CTA_DEPTH`, ptxas can't either."""
 
 from __future__ import annotations
 

@@ -101,7 +101,6 @@ def register(
     name: str, kind: Register, direction: Direction = Direction.IN, count: int = 1, element: DType | None = None,
     *, is_immediate: bool = False, is_bits: bool = False, is_common: bool = False,
 ) -> Operand:
-    """Return an operand of `count` registers of one kind."""
     return Operand(
         name, Kind.REGISTER, kind, direction, count, element, is_immediate=is_immediate, is_bits=is_bits,
         is_common=is_common,
@@ -186,10 +185,10 @@ class Capability:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Row(Capability):
-    """One instruction, or a short sequence of instructions."""
+    """One instruction, or a sequence of instructions."""
 
-    #: LLVM inline assembly, except that `$name` is an operand, its registers separated by commas. An address
-    #: in shared memory is alone in its brackets, `[$name]`, so that a constant offset can follow it.
+    #: LLVM inline assembly, except that `$name` is an operand, its registers separated by commas. An address in
+    #: brackets is alone in them, `[$name]`, so that a constant offset can follow it.
     text: str
     meaning: str
     #: read-write operands first, then results, then arguments, in the order of the IR
@@ -209,8 +208,9 @@ class Row(Capability):
     accumulates: bool = False
     #: True if its result is uniform over the threads that execute it together
     agrees: bool = False
-    #: True if it only waits, or starts work that completes later, such as a copy or a product: if threads did nothing
-    #: else, one thread may arrive at an mbarrier for all of them without synchronizing them first
+    #: True if it has no effect of its own that other threads wait for: it waits, arrives, fences, or starts work that
+    #: completes later, for instance. If threads did nothing else, one thread may arrive at an mbarrier for all of them
+    #: without synchronizing them first
     elides_sync: bool = False
     #: True if it accesses memory by the asynchronous proxy, which needs a fence to be ordered with ordinary accesses
     asynchronous: bool = False
@@ -236,7 +236,7 @@ class Row(Capability):
 
     @cached_property
     def leaves(self) -> int | None:
-        """The index of a wait's argument that is the number of groups left unfinished; None if it leaves none."""
+        """The index of a wait's argument that is the number of groups left unfinished; None if it has none."""
         constants = [k for k, o in enumerate(self.arguments) if o.kind is Kind.CONSTANT]
         return constants[0] if self.completes is not None and constants else None
 
@@ -270,7 +270,7 @@ class Row(Capability):
 
     @cached_property
     def arguments(self) -> tuple[Operand, ...]:
-        """The operand of each register that the instruction reads, except the registers of `carries`."""
+        """The operand of each register or constant that the instruction reads, except the registers of `carries`."""
         return tuple(o for o in self.operands if o.is_argument for _ in range(o.count or 0))
 
     @cached_property

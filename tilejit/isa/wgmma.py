@@ -86,7 +86,7 @@ class Product:
 
     @property
     def flags(self) -> tuple[int, ...]:
-        """Immediates: the factors' signs, and for 16-bit factors in memory if they are MN-major; () for integers."""
+        """Immediates: the factors' signs, then whether each 16-bit factor in memory is MN-major; () for integers."""
         if not self.a.is_float:
             return ()
         places = (self.a_place, self.b_place)
@@ -199,7 +199,7 @@ def _b(form: WgmmaForm) -> Iterator[Operand]:
         yield descriptor(f"b{j}_{k}")
 
 
-#: the first PTX version with products of int8 and uint8
+#: the first PTX version with products of an int8 and a uint8 factor
 _MIXED_INTEGERS = (8, 4)
 
 _TARGET = Capability(name="wgmma", since=90, ptx=(8, 0), only=("sm_90a",))

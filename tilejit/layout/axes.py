@@ -6,6 +6,7 @@ thread     in a warp     in a warpgroup     in a CTA
 warp                     wid_in_wg          warpid
 warpgroup                                   wgid
 ```
+CTAs are counted by cbx, cby and cbz in a cluster, and by bx, by and bz in a grid.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 
 from ..errors import LayoutError
-from ..wording import shown
+from ..wording import counted, shown
 from .axes import Axis, Term, m
 from .iters import Iter, weights
 from .tile_layout import Replica, TileLayout
@@ -55,7 +55,7 @@ def _iters(spec: object) -> tuple[Iter, ...]:
     extents = _extents(spec.start)
     strides = _strides(spec.stop, extents, single=not isinstance(spec.start, Sequence))
     if len(strides) != len(extents):
-        found = f"{len(extents)} extents {extents} with {len(strides)} strides"
+        found = f"{counted(len(extents), 'extent')} {extents} with {counted(len(strides), 'stride')}"
         raise LayoutError(found, hint="give each extent a stride")
     return tuple(Iter(n, t.value, t.axis) for n, t in zip(extents, strides, strict=True))
 

@@ -27,7 +27,7 @@ BANK_BITS = 32
 _MOST_ROWS, _MOST_COLUMNS = 32, 32
 #: width above which half the columns are shown, to fit a screen
 _WIDE = 1000
-#: maximum number of additional places shown for a replicated element
+#: maximum number of stripes in a replicated element's cell, and of places in its title
 _MOST_COPIES = 4
 #: assumed element width if the swizzle doesn't imply one
 _PLAIN_BITS = 32

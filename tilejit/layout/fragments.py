@@ -178,7 +178,7 @@ def _need_multiple(name: str, extent: int, tile: int, warps: int) -> None:
     if extent < 1 or extent % (tile * warps):
         among = f" for each of {warps} warps" if warps > 1 else ""
         raise LayoutError(
-            f"{name} is {shown(extent)}; a fragment needs a multiple of {tile}{among}",
+            f"{name} is {shown(extent)}; a fragment needs a positive multiple of {tile}{among}",
             hint=f"make {name} a multiple of {tile * warps}",
         )
 

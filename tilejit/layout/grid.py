@@ -3,7 +3,7 @@
 An axis is split into digits, over registers (blocks r and vectors v) and over threads (warps w and lanes l):
 
     index  = ((r * warps + w) * lanes + l) * vector + v          period = warps * lanes * vector
-    thread = sum of l * (running product of lanes) + 32 * sum of w * (running product of warps)
+    thread = sum of l * (running product of lanes) + lanes per warp * sum of w * (running product of warps)
 
 A tile's layout is the grid's *projection* to the tile's axes: it has all digits of these axes, and is replicated over
 the thread digits of the other axes. So equal indices in tiles of one grid have the same owners. Any shape works with
@@ -11,7 +11,7 @@ any number of threads: an axis has as many blocks as needed, and indices past it
 
     axes (rows, columns), a tile of 32 x 48, lanes 4 x 8, warps 2 x 1, vectors of 8 columns
     the tile      S[(4, 64, 8) : (8, 1 @ tx, 1)] in slots [32, 64]
-    a row of 48   S[(8, 8) : (1 @ tx, 1)] + R[(2, 4) : (32 @ tx, 8 @ tx)] in slots [64]
+    a row of 48   S[(8, 8) : (1 @ tx, 1)] + R[8 : 8 @ tx] in slots [64]
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _joined(replica: Sequence[Iter]) -> tuple[Iter, ...]:
 
 
 def same_owners(one: TileLayout, one_shape: Sequence[int], other: TileLayout, other_shape: Sequence[int]) -> bool:
-    """True if two layouts give each element to the same threads. Shapes include padding but no extents of 1."""
+    """True if both layouts provably give each element to the same threads. Shapes: padded, without extents of 1."""
     return _owners(one, tuple(one_shape)) == _owners(other, tuple(other_shape))
 
 
@@ -257,7 +257,7 @@ def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[i
 
 
 def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
-    """Yield vector widths of all axes: above 1 on the fast axis, on axes of its column, and on at most one more."""
+    """Yield vector widths of all axes: above 1 only on the fast axis, axes of its column, and at most one more."""
     others = [a for a, axis in enumerate(axes) if axis.column != axes[fast].column and len(axis.vectors) > 1]
     for width in axes[fast].vectors:
         chosen = [
@@ -265,14 +265,14 @@ def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
         ]
         chosen[fast] = width
         yield tuple(chosen)
-        # without vectors on the fast axis, the grid with the other axis as fast is equivalent
+        # with vectors on another axis only, that axis should be the fast one
         for other in others if width > 1 else ():
             for second in axes[other].vectors[:-1]:
                 yield (*chosen[:other], second, *chosen[other + 1 :])
 
 
 def _lanes(axes: Sequence[GridAxis], fast: int, vector: int, lanes: int) -> Iterator[dict[int, int]]:
-    """Yield column -> lanes: any divisors for the fast column and the next one; a third column gets the rest."""
+    """Yield column -> lanes: divisors for the fast column and, of three, for the next one; the last gets the rest."""
     first = axes[fast].column
     extent = max(axis.extent for axis in axes if axis.column == first)
     others = sorted({axis.column for axis in axes} - {first}, reverse=True)
@@ -312,7 +312,7 @@ def _splits(number: int, parts: int) -> Iterator[tuple[int, ...]]:
 def alone(shape: Sequence[int], scope: str, threads: int, bits: int) -> Projection:
     """Return the best layout of a tile without constraints: fewest registers, longest runs per warp, widest vectors.
 
-    Threads are in row-major order of the elements if the extents allow it without padding.
+    Threads are in row-major order of the elements if there is one dimension, or the extents need no padding.
     threads: of the scope. bits: of an element.
     """
     if SCOPES[scope].axis is None:

@@ -20,7 +20,7 @@ def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...],
 
     The boundary of a dimension is the product of the extents to its right. The boundaries of all shapes are merged, and
     each must be a multiple of the next. A boundary that a shape repeats becomes an extent of 1.
-    raises: LayoutError if the sizes differ, or there is no common refinement.
+    raises: LayoutError if no shapes are given, their sizes differ, or there is no common refinement.
     """
     listed = items(shapes, "the shapes", "give a tuple of shapes, such as ((8, 4), (32,))")
     return _common_refinement(tuple(map(extents, listed)))

@@ -31,7 +31,7 @@ class Group:
     """Words that are exchanged with each other.
 
     sources: the source's words, by the exchanged bits of the receiving lane. results: the destination's words, by the
-    exchanged bits of the sending lane. offset: the xor distance to the sending lane.
+    exchanged bits of the sending lane. offset: the xor distance to the sending lane in step 0.
     """
 
     sources: tuple[int, ...]
@@ -105,7 +105,7 @@ def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, A
     warps = int(thread.max()) // WARP + 1
     tables = np.zeros((2, warps * WARP, len(results)), np.int64)
     if len(thread) != tables[0].size * per_word:
-        return "some lanes have 32-bit words that are only partly filled"
+        return "some lanes don't fill all of their 32-bit words"
     tables[:, thread, column] = sender, origin // per_word
     if (tables[:, thread, column] != np.stack([sender, origin // per_word])).any():
         return f"the {per_word} elements of a 32-bit word don't stay together"

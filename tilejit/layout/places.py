@@ -142,7 +142,6 @@ def _is_nested(layout: TileLayout) -> bool:
 
 
 def is_bijective(layout: TileLayout) -> bool:
-    """True if elements and the places of their bounding box correspond one to one."""
     keys, box = _keys(layout)
     return keys.shape[0] == 1 and keys.size == box and fast_unique(keys).size == box
 

@@ -114,7 +114,7 @@ TCGEN05_SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Atom:
-    """The instructions that move a tile between tensor memory and registers: `slabs` of `num` repetitions each."""
+    """The instructions that move a tile: `slabs`, each of `num` repetitions and `registers` registers per thread."""
 
     num: int
     slabs: int

@@ -125,7 +125,7 @@ class Swizzle:
     def xor_separable(self, base_bits: int, offset: int) -> bool:
         """True if `base_bits` and `offset` share no bits, and `offset` isn't negative.
 
-        Then apply(a + offset) == apply(a) ^ apply(offset) for every a with bits in `base_bits`.
+        Then apply(a + offset) == apply(a) ^ apply(offset) for every a whose set bits are all in `base_bits`.
         """
         bits = integer(base_bits, "base_bits", "give a mask of bits")
         return integer(offset, "an offset", "give an integer") >= 0 and bits & offset == 0

@@ -20,9 +20,9 @@ _WORD = 32
 def datapath(path: str, rows: int, columns: int, half: int = 0) -> TileLayout:
     """Return the tensor memory layout of an accumulator.
 
-    path: "D": 128 rows, row r in lane r; "F": 64 rows, in 16 of every 32 lanes, the upper ones if `half` is 1;
-    "B": 64 rows, with the right half of the columns in lanes 64 to 127.
-    columns: in elements.
+    path: "A" or "D": 128 rows, row r in lane r; "C" or "F": 64 rows, in 16 of every 32 lanes, the upper ones if `half`
+    is 1; "B" or "E": 64 rows, with the right half of the columns in lanes 64 to 127; "G": 32 rows, with a quarter of
+    the columns in every 32 lanes. columns: in elements.
     source: PTX ISA, "tcgen05: data path layout organization".
 
     Example:

@@ -137,7 +137,7 @@ class TileLayout:
         return self.swizzle is not None and plain and self.shard[0].stride == 1 and self.shard[0].axis == m
 
     def size(self, axis: Axis | str | None = None) -> int:
-        """Return the number of logical elements; with an axis, the product of its iterators' extents."""
+        """Return the number of logical elements; with an axis, the product of its extents in the shard."""
         wanted = _axis(axis)
         return math.prod([it.extent for it in self.shard if wanted is None or it.axis == wanted])
 
@@ -146,7 +146,7 @@ class TileLayout:
         return _memory_span(self) if axis is None else _span(self, _axis(axis))
 
     def lowest(self, axis: Axis | str) -> int:
-        """Return the lowest coordinate on `axis`, which is negative for negative strides, before swizzling."""
+        """Return the lowest coordinate on `axis`, which may be negative, before swizzling."""
         wanted = _axis(axis)
         down = [(it.extent - 1) * min(it.stride, 0) for it in (*self.shard, *self.replica) if it.axis == wanted]
         return sum(down) + sum([value for a, value in self.offset if a == wanted])
@@ -196,7 +196,7 @@ class TileLayout:
             shape = self.shape
         else:
             raise LayoutError(
-                f"{self!r} takes a flat index or {len(self.shard)} coordinates; got {shown(coord)}",
+                f"{self!r} takes a flat index or {counted(len(self.shard), 'coordinate')}; got {shown(coord)}",
                 hint="name the logical shape as well: apply(i, j, shape=(rows, columns))",
             )
         _check_coord(coord, shape)
@@ -210,7 +210,7 @@ class TileLayout:
         return places.map_all(self._fitted(shape))
 
     def canonical(self, fuse: bool = True) -> TileLayout:
-        """Return the same function with the fewest iterators; the shard keeps its order, and replicas are sorted.
+        """Return the same function with the fewest iterators in the shard, in their order; replicas are sorted.
 
         fuse: also fuse thread axes, such as laneid and warpid into tx.
         raises: LayoutError if thread axes to fuse don't nest.
@@ -260,15 +260,16 @@ class TileLayout:
                 hint="pass what group(shape) gave",
             )
         if sorted(perm) != list(range(count)):
-            got, hint = f"{shown(perm)} is not a permutation of {count} groups", f"name 0 to {count - 1} once each"
-            raise LayoutError(got, hint=hint)
+            got = f"{shown(perm)} is not a permutation of {counted(count, 'group')}"
+            raise LayoutError(got, hint=f"name 0 to {count - 1} once each")
         chosen = (self.shard[separators[k] : separators[k + 1]] for k in perm)
         return self.replace(shard=tuple(it for group in chosen for it in group))
 
     def slice(self, shape: Sequence[int], region: Sequence[tuple[int, int]]) -> TileLayout:
         """Return the layout of a window: slice(shape, region)(x) == self(start + x).
 
-        region: (start, extent) per dimension. The offset of a swizzled layout is swizzled too.
+        Thread axes are fused, and the offset of a swizzled layout is swizzled too.
+        region: (start, extent) per dimension.
         raises: LayoutError if the window exceeds the shape or isn't a layout.
         """
         shape, region = arguments.extents(shape), iters.windows(region)
@@ -280,7 +281,7 @@ class TileLayout:
         for dim, ((start, extent), full) in enumerate(zip(region, shape, strict=True)):
             if start < 0 or extent < 1 or start + extent > full:
                 raise LayoutError(
-                    f"[{start}, {start + extent}) leaves dimension {dim} of extent {full}",
+                    f"[{start}, {start + extent}) is empty or leaves dimension {dim} of extent {full}",
                     hint="give (start, extent) inside the shape",
                 )
         fitted = self._fitted(shape).canonical()
@@ -302,7 +303,7 @@ class TileLayout:
 
         returns: the layout of the window at zero, and for each dimension the iterator along which it
             moves: starting at i * multiple adds i * stride to that iterator's axis.
-        raises: LayoutError if a start doesn't move the window along one iterator.
+        raises: LayoutError if the window at zero isn't a layout, or a start doesn't move it along one iterator.
         """
         shape, wide = arguments.extents(shape), arguments.extents(window, "a window's extents")
         multiples = arguments.extents(multiples, "the multiples")
@@ -386,7 +387,7 @@ class TileLayout:
         return places.equivalent(self, _layout(other))
 
     def verify_well_formed(self) -> None:
-        """Raise LayoutError if thread axes don't nest or exceed the limits of the hardware."""
+        """Raise LayoutError if thread axes don't nest, or a coordinate on one is negative or not below its limit."""
         self.scope  # noqa: B018
         for axis in self.axes():
             if axis.is_thread and self.lowest(axis) < 0:

@@ -39,7 +39,7 @@ def _combined(
         )
     if slow.swizzle is not None:
         raise LayoutError(
-            f"{slow!r} is swizzled; only the inner layout may be", hint="tile first, and swizzle the result"
+            f"{slow!r} is swizzled; only the inner or right layout may be", hint="combine first, and swizzle the result"
         )
     fast = fast.group(fast_shape)[0]
     shard: list[Iter] = []
@@ -120,7 +120,7 @@ def is_tile_outer(
 def is_direct_sum_left(
     left: TileLayout, total: TileLayout, interleaved_shape: Shape, left_shape: Shape
 ) -> TileLayout | None:
-    """Return the layout `right` for which left(l) + right(r) is `total`, or None; left and right extents alternate."""
+    """Return the layout `right` for which left(l) + right(r) is `total`, or None."""
     interleaved_shape, left_shape = extents(interleaved_shape), extents(left_shape)
     parts, own = _groups(total, interleaved_shape), _groups(left, left_shape)
     if left.swizzle is not None or parts is None or own is None:
@@ -233,7 +233,7 @@ def pack(layout: TileLayout, count: int) -> TileLayout:
     bad_offset = any(v % count != 0 for a, v in layout.offset if a == inner.axis)
     if before is None or replica is None or bad_offset:
         raise LayoutError(
-            f"can't pack {count} elements into one: strides and offsets of {layout!r} aren't multiples",
+            f"can't pack {count} elements into one: not all strides and offsets of {layout!r} are multiples",
             hint=f"make them multiples of {count}",
         )
     coarse = layout.replace(

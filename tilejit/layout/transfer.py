@@ -46,8 +46,8 @@ class Holding:
                 register = register + at
             else:
                 raise LayoutError(
-                    f"{layout!r} counts threads along {axis}, which the operation's scope doesn't have",
-                    hint="count them along an axis of that scope",
+                    f"{layout!r} uses axis {axis}, which the operation's scope doesn't have",
+                    hint="count threads along an axis of that scope",
                 )
         both = np.broadcast_arrays(thread, register)
         return Holding(both[0], both[1])

@@ -56,5 +56,6 @@ def _layout(rows: int, width: tuple[Iter, ...], pack: int) -> TileLayout:
 def _need_multiples(name: str, extent: int, tile: int) -> None:
     if extent < 1 or extent % tile:
         raise LayoutError(
-            f"{name} is {shown(extent)}; wgmma needs a multiple of {tile}", hint=f"make {name} a multiple of {tile}"
+            f"{name} is {shown(extent)}; wgmma needs a positive multiple of {tile}",
+            hint=f"make {name} a multiple of {tile}",
         )

@@ -80,8 +80,8 @@ def operand(
     """Return a description of a buffer, or of a region of a buffer, for `dispatch`.
 
     space: "global", "shared", "local" or "tmem". region: (start, extent) per dimension; a start may be a `sym`.
-    strides: "runtime" for a global tensor whose strides are known only at launch. align: in bytes.
-    raises: KernelTypeError if an argument is invalid or doesn't fit the others.
+    strides: of a global tensor, in elements; "runtime" if they are known only at launch. align: in bytes.
+    raises: KernelTypeError or LayoutError if an argument is invalid or doesn't fit the others.
 
     Example:
         tile = tj.operand("local", (32, 8), tj.float32, layout=S[(32, 8) : (1 @ laneid, 1)])
@@ -154,7 +154,7 @@ def dispatch(
     threads: of the CTA.
     attrs: the operation's attributes, such as variant="reg", require_bits=128, or precision="tf32" of a gemm.
     raises: DispatchError if no variant accepts the operation, or its name, scope, operand count or an attribute is
-    invalid; KernelTypeError if a value isn't an operand.
+    invalid; KernelTypeError if a value isn't an operand; DeviceError if the target is unknown.
 
     Example:
         dst, src = (tj.operand(space, (32, 32), tj.float16) for space in ("shared", "global"))
@@ -192,7 +192,10 @@ def _attributes(record: TileOperation, attrs: Mapping[str, AttributeValue]) -> t
 
 
 def _scalar(value: Expr | bool | int | float, tile_types: Sequence[DType]) -> Expr:
-    """Return `value` as an expression; a number in the last tile's type if that fits. raises: KernelTypeError else."""
+    """Return `value` as an expression; an int or float gets the last tile's type if that fits, else int32 or float32.
+
+    raises: KernelTypeError if `value` is neither a number nor an expression.
+    """
     if isinstance(value, (Var, Const, Special, Op, Cast)):
         return value
     if not isinstance(value, (bool, int, float)):

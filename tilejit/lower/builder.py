@@ -46,8 +46,8 @@ _UNROLLED = 32
 #: most exchange buffers with equal scope, type and shape; further operations reuse them after a barrier
 _OWN_BUFFERS = 8
 
-#: Once exchange buffers take this many bytes, those of a new scope, type or shape share pools, since each `tj.cat` of
-#: a growing tile would add a buffer. Sizes of pools up to this many bytes are powers of two.
+#: Once `_OWN_BUFFERS` kinds of exchange buffers take this many bytes, further kinds may share pools: each `tj.cat` of a
+#: growing tile would add a buffer. Sizes of pools up to this many bytes are powers of two.
 _OWN_BYTES = 16 * 1024
 
 
@@ -58,8 +58,8 @@ def instances_of(scope: str, threads: int) -> tuple[int, Expr]:
     return count, build.const(0, int32) if number is None or count == 1 else Special(number.name)
 
 
-#: Loops of at most this many iterations are emitted as straight-line code. LLVM compiles two copies of a body in a
-#: third less time than a loop, and `unroll` costs more (0.3 ms in `square_root` of `tests/bench/bench_compile.py`).
+#: `each_round` emits up to this many iterations as straight-line code: LLVM compiles two copies of a body in a third
+#: less time than a loop, and `unroll` costs more (0.3 ms in `square_root` of `tests/bench/bench_compile.py`).
 WRITTEN_OUT = 2
 
 
@@ -232,7 +232,7 @@ class Builder:
         return made
 
     def pooled_exchange_buffer(self, scope: str, buffer: Buffer, instances: int) -> Buffer:
-        """Like `exchange_buffer`, but return a view of a shared pool if there are many kinds of buffers.
+        """Like `exchange_buffer`, but return a view of a shared pool once there are many kinds and bytes.
 
         The operation must have a single buffer. If a scope has several `instances`, no pool is used: instances don't
         wait for each other, and their parts of the pool would overlap.
@@ -319,7 +319,7 @@ class Builder:
 
     @contextmanager
     def when(self, cond: Expr) -> Iterator[None]:
-        """Emit the statements of the context under an `If` on `cond`. A constant condition emits no branch."""
+        """Emit the context's statements under an `If` on `cond`; if `cond` is a constant, without it or not at all."""
         if isinstance(cond, Const) and cond.value:
             yield
             return

@@ -1,7 +1,8 @@
 """Leaders: in each instance of a scope, the thread that executes what the instance must do only once.
 
-A warp's leader is the lane that `elect.sync` returns; the leader of a warpgroup or a CTA is that of its first warp. It
-is the same throughout a launch. ptxas emits a quarter fewer instructions for `elect.sync` than for a test of the lane.
+A warp's leader is the lane that `elect.sync` returns; the leader of a warpgroup or a CTA is that of its first warp. In
+a CTA with a partial warp, it is the instance's first thread. It is the same throughout a launch. ptxas emits a quarter
+fewer instructions for `elect.sync` than for a test of the lane.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .builder import Builder
 
 
 def leads(b: Builder, scope: str, threads: int) -> Expr:
-    """Return a condition that holds in the leader of each instance of `scope`; all of its threads must compute it."""
+    """Return a condition that holds in the leader of each instance of `scope`; all its threads must compute it."""
     if SCOPES[scope] is THREAD or threads == 1:
         return TRUE
     if threads % WARP_THREADS:

@@ -1,4 +1,4 @@
-"""Pictures of the elements that one instruction moves, for each input and for the destination."""
+"""Pictures of the elements that a warp moves in one issue, for each input and for the destination."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _passed(passes: Passes) -> tuple[Array, Array, Array]:
 class Panel:
     """One tile and the elements moved to or from it.
 
-    visits: element -> the threads that move it. Elements that share a place have the same visits.
+    visits: element -> (thread, place) of each move. Elements that share a place have the same visits.
     leader: the thread whose elements have borders.
     """
 

@@ -1,7 +1,7 @@
 """Plans: how a variant carries out an operation.
 
-A plan has `Facts`, which `explain` shows, and `Moves`, which `proof/` checks against the layouts. A `VectorPlan`
-derives both from the start offsets of its vectors.
+A plan has `Facts`, which `explain` shows, and `Moves` (or `Products`, ...), which `proof/` checks against the layouts.
+A `VectorPlan` derives the moves from the start offsets of its vectors.
 
     iteration    one pass of the loop over vectors, in which each active thread moves or computes one vector
     issue        one warp-wide instruction, such as ldmatrix, counted along the plan
@@ -18,6 +18,7 @@ from ..dataclass import dataclass
 from ..dtypes import int32
 from ..ir.arithmetic import build
 from ..ir.nodes import TRUE, Expr, Region, TileOp
+from ..wording import counted
 from .schedule.iterations import Iterations
 
 Array = np.ndarray
@@ -52,7 +53,7 @@ class VectorPlan(Plan):
 
     vector_width: in elements. rounds: iterations, which is the most vectors that a thread has. threads: of the scope.
     limit: why vectors aren't wider, or "".
-    A subclass that extends a method calls it as `VectorPlan.moves(self)`: until Python 3.14 `super()` in a dataclass
+    A subclass that extends a method calls it as `VectorPlan.moves(self)`: before Python 3.14 `super()` in a dataclass
     with slots refers to the class before slots were added, and raises TypeError.
     """
 
@@ -102,7 +103,7 @@ class VectorPlan(Plan):
     def schedule(self) -> Array:
         """Return one row per vector: (iteration, thread, place on each source ..., place on the destination).
 
-        Run-time starts are as near to 0 as possible; run-time strides are those of a row-major tensor.
+        Run-time starts are as near to 0 as possible; run-time strides are those of `launch_values`.
         """
         moves = self.moves()
         return np.column_stack([moves.issue, moves.thread, moves.places[:, 1:], moves.places[:, 0]])
@@ -124,7 +125,8 @@ class Facts:
     cuts: str = ""
 
     def __str__(self) -> str:
-        return f"{self.width} in {self.rounds} rounds" + (f" (not wider: {self.limit})" if self.limit else "")
+        limit = f" (not wider: {self.limit})" if self.limit else ""
+        return f"{self.width} in {counted(self.rounds, 'round')}{limit}"
 
 
 @dataclass(frozen=True, slots=True)

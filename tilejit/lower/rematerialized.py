@@ -176,5 +176,5 @@ def _is_unmoved(buffer: Buffer) -> bool:
 
 
 def _is_part_of_dimension(region: Region) -> bool:
-    """True if the region is a single element of a longer dimension."""
+    """True if the region is a single element along a longer dimension."""
     return any(e in _SINGLE and n != 1 for e, n in zip(region.extents, region.buffer.shape, strict=True))

@@ -24,8 +24,8 @@ from .engine import Verdict
 def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
     """Return a key that is equal for operations with the same lane IR up to renaming, or None if `op` isn't reusable.
 
-    An operation is reusable if its operands are local tiles at constant offsets, regions of shared memory (only if it
-    has no options), and scalars that are variables or constants.
+    An operation is reusable if its operands are local tiles at constant offsets, scalars that are variables or
+    constants, and, without optional operands, regions of shared memory that start at such scalars.
     """
     roots: dict[str, int] = {}
     operands: list[Hashable] = []

@@ -26,6 +26,7 @@ from ..ops.copies import MULTICAST
 from ..ops.record import TILE
 from ..scopes import SCOPES, THREAD, WARP, WARPGROUP
 from ..target import Target
+from ..wording import counted
 from .builder import Builder
 from .plans import Plan
 from .rematerialized import Recomputed
@@ -166,7 +167,7 @@ def _too_narrow(plan: Plan, op: TileOp) -> Decline | None:
     why = f": {facts.limit}" if facts.limit else ""
     return Decline(
         (f"moves {bits} bits at a time; require_bits={required}{why}",),
-        "remove the stated cause, or require fewer bits",
+        "remove the stated cause, or require fewer bits" if why else "require fewer bits",
     )
 
 
@@ -248,7 +249,7 @@ def _whole_warps(op: TileOp, context: DispatchContext) -> str | None:
     if op.scope == THREAD.name:
         return "needs whole warps; called on one thread"
     threads = context.count(op.scope)
-    return f"needs whole warps; the {op.scope} has {threads} threads" if WARP.left_over(threads) else None
+    return f"needs whole warps; the {op.scope} has {counted(threads, 'thread')}" if WARP.left_over(threads) else None
 
 
 def on_warpgroup(op: TileOp, context: DispatchContext) -> str | None:
@@ -321,12 +322,8 @@ WHOLE_WARPS = Condition("whole warps", _whole_warps)
 #: number and kinds of operands (region or scalar) follow the table of tile operations
 KINDS = Condition("operands", _kinds)
 
-#: the operands' types follow the operation's rule
-TYPES = Condition("types", _types)
-
-#: the operands' shapes follow the operation's rule
-SHAPES = Condition("shapes", _rule_shapes)
-
+#: the operands' types and shapes follow the operation's rules
+TYPES, SHAPES = Condition("types", _types), Condition("shapes", _rule_shapes)
 PRODUCT_CONDITIONS = (SCOPE, TYPES, SHAPES)
 
 COPY_CONDITIONS = (SCOPE, Condition("dtype", _dtypes), Condition("shape", _shapes))

@@ -1,4 +1,4 @@
 """The operations: elementwise ones in `elementwise`, tile operations in `tile`.
 
-The tables depend on types and NumPy only. The IR uses them to check and to fold operations.
+The tables don't depend on the IR, which uses them to check and to fold operations.
 """

@@ -15,7 +15,7 @@ def convert(values: Array, dtype: DType, saturate: bool = True) -> Array:
     To floats: to nearest even, with a single rounding; integers to bfloat16 and fp8 are rounded to float32 first. To
     integers: modulo 2**bits from integers; toward zero from floats, unspecified if out of range. To bool_: x != 0.
 
-    saturate: for fp8, map finite overflows and infinities to the largest finite value, like cvt.satfinite.
+    saturate: for fp8, map finite overflows and infinities to ± the largest finite value, like cvt.satfinite.
     source: PTX ISA, "Data Movement and Conversion Instructions: cvt".
     """
     if values.dtype == dtype.numpy:

@@ -57,7 +57,8 @@ def _copy_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue
 def _masked_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     mask, dst, src = shapes.get("mask"), shapes["dst"] or (), shapes["src"]
     if "index" in shapes and dst != src:
-        return Fault(f"shapes differ: the destination has {dst}, the source {src}", "reshape the tile: x.reshape(...)")
+        message = f"shapes differ: the destination has {dst}, the source {src}"
+        return _copy_shapes(shapes, attrs) or Fault(message, "reshape the tile: x.reshape(...)")
     if mask is not None and not broadcasts(mask, dst):
         return Fault(f"a mask of shape {mask} doesn't broadcast to {dst}", "slice the mask, or take x[:, None]")
     return _copy_shapes(shapes, attrs)

@@ -40,7 +40,7 @@ def _shape_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
     for dst, src in PAIRS:
         if (dst in shapes) != (src in shapes):
             one, other = (dst, src) if dst in shapes else (src, dst)
-            return Fault(f"{one} is given without {other}", "give each source its destination")
+            return Fault(f"{one} is given without {other}", "give each source together with its destination")
     for dst, src in _given(shapes):
         if shapes[src] != shapes["src"]:
             return Fault(f"the tiles have shapes {shapes['src']} and {shapes[src]}", "give tiles of one shape")

@@ -17,7 +17,6 @@ _OPERANDS = ("acc", "a", "b")
 _SHAPE_HINT = "slice or transpose the operands: .T"
 _TYPE_HINT = "change the element type of acc, a or b, or the precision"
 
-
 PRECISION = Attribute("precision", str, '"tf32", required for float32 factors, which are rounded to it')
 
 
@@ -47,7 +46,7 @@ def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue, sums: Seq
     elif precision is not None:
         return f"precision={precision!r} is for float32 operands; got {a} and {b}"
     if not sums:
-        return f"no tensor core multiplies {a} by {b}; cast one of them"
+        return f"products of {a} by {b} aren't supported; cast the factors"
     if acc not in sums:
         listed = " or ".join(str(t) for t in dict.fromkeys(sums))
         return f"{a} by {b} accumulates in {listed}; got {acc}"
@@ -55,7 +54,7 @@ def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue, sums: Seq
 
 
 def multiplied(a: DType, b: DType) -> list[DType]:
-    """Return the accumulator types for products of these types; empty if tensor cores can't multiply them."""
+    """Return the accumulator types for products of these types; empty if no `mma` multiplies them."""
     return [form.acc for form in MMA.forms() if (form.a, form.b) == (a, b)]
 
 
@@ -70,17 +69,17 @@ def product_shape_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, Attribu
     matrices = [shape for shape in wanted if shape is not None and len(shape) == 2]
     if len(matrices) != len(wanted):
         listed = ", ".join(map(str, wanted))
-        return Fault(f"gemm takes matrices (M, N), (M, K), (K, N); got {listed}", _SHAPE_HINT)
+        return Fault(f"a product takes matrices (M, N), (M, K), (K, N); got {listed}", _SHAPE_HINT)
     acc, a, b = matrices
     if a[1] != b[0] or acc != (a[0], b[1]):
-        return Fault(f"{a} by {b} isn't {acc}: gemm takes (M, N), (M, K), (K, N)", _SHAPE_HINT)
+        return Fault(f"{a} by {b} isn't {acc}: a product takes (M, N), (M, K), (K, N)", _SHAPE_HINT)
     return None
 
 
 def reference(acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return acc + a @ b, summed in float64 or int64 and rounded once; integers wrap.
 
-    The hardware's results differ from this one by the rounding of partial sums.
+    The hardware's results differ from this one by the rounding of partial sums and of float32 factors.
     """
     wide = np.int64 if acc.dtype.kind == "i" else np.float64
     return np.asarray((acc.astype(wide) + a.astype(wide) @ b.astype(wide)).astype(acc.dtype))

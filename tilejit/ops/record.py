@@ -11,6 +11,7 @@ from ..dataclass import dataclass
 from ..dtypes import DType
 from ..forks import cached_property
 from ..scopes import SCOPES, Scope
+from ..wording import counted
 from .axes import Relation
 from .combine import CombineFunction
 from .elementwise import Elementwise
@@ -105,7 +106,7 @@ class Attribute:
 
 
 def dimensions(named: object, rank: int) -> object:
-    """Return dimensions named by an integer or a tuple as a sorted nonnegative tuple; invalid values unchanged."""
+    """Return dimensions named by an int or a tuple as a tuple, sorted and nonnegative if valid; else `named`."""
     every = (named,) if type(named) is int else named
     if not isinstance(every, tuple) or any(type(d) is not int or not -rank <= d < rank for d in every):
         return every
@@ -215,7 +216,8 @@ class TileOperation:
         least, most = self.arity
         if not least <= len(operands) <= most:
             most -= sum(operand.is_part_of_place for operand in self.operands)
-            return f"takes {least if least == most else f'{least} to {most}'} operands; got {len(operands)}"
+            taken = counted(most, "operand") if least == most else f"{least} to {most} operands"
+            return f"takes {taken}; got {len(operands)}"
         missing = [rule for rule, operand in zip(self.operands, operands, strict=False) if operand is None]
         needed = [rule.name for rule in missing if not rule.optional]
         if needed:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DType, float32, from_numpy
+from ..wording import counted
 from . import axes
 from .cast import convert
 from .copies import DST, VARIANT_NAME
@@ -114,12 +115,12 @@ def _without_units(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def axes_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
-    """Return why "dst" can't have the shape of "src" without the reduced axes, or None."""
+    """Return why the axes are invalid, or why "dst" doesn't have the shape of "src" without them, or None."""
     dst, src = shapes["dst"] or (), shapes["src"] or ()
     axes = axes_of(attrs, len(src))
     if list(axes) != sorted(set(axes)) or any(not 0 <= d < len(src) for d in axes):
         return Fault(
-            f"axes {axes} are invalid for a tile with {len(src)} dimensions",
+            f"axes {axes} are invalid for a tile with {counted(len(src), 'dimension')}",
             f"name each axis once, in ascending order, from 0 to {len(src) - 1}",
         )
     kept = tuple(n for d, n in enumerate(src) if d not in axes)
@@ -140,7 +141,7 @@ def reduced(reduction: Reduction, dst: Array, src: Array, axes: tuple[int, ...])
     """Return the new contents of the destination."""
     source, to = from_numpy(src.dtype), from_numpy(dst.dtype)
     assert source is not None and to is not None
-    # bool_ and NaN must be tested before any conversion to integers
+    # elements must be tested before any conversion to integers: 0.5 would become 0
     x = src if reduction.tests else convert(src, reduction.combines_in(source, to))
     with np.errstate(all="ignore"):
         return convert(reduction.formula(x, axes), to).reshape(dst.shape)

@@ -30,8 +30,8 @@ class Reduction:
     tests: bool = False
     #: True if the result is the row-major index, over the axes, of the value's first occurrence or of the first NaN
     picks: bool = False
-    #: True if the destination may have any numeric type (floating-point if the elements are), to which elements are
-    #: converted before they are combined
+    #: True if the destination may have any numeric type except fp8 (floating-point if the elements are), in whose
+    #: accumulation type elements are combined
     grows: bool = False
 
     def result_type(self, dtype: DType) -> DType:

@@ -56,7 +56,7 @@ FORMATS = {
 
 @cache
 def scalar_type(dtype: DType) -> str:
-    """Return a builder's name for a type, such as f32, i8, u64 or b1; storage types keep their own names."""
+    """Return a builder's name for a type, such as f32, i8, u64 or b1; fp8 and bfloat16 keep their own names."""
     if dtype.kind == "bool":
         return "b1"
     if dtype.is_fp8 or dtype.name == "bfloat16":

@@ -15,7 +15,6 @@ from .reduce import REDUCTION_OPERATIONS
 
 __all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Shorthand", "TileOperation"]
 
-
 TILE_OPERATIONS: dict[str, TileOperation] = {
     op.name: op
     for op in (

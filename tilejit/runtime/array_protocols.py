@@ -1,6 +1,6 @@
 """NumPy's array protocols for device arrays, and errors for attributes of other libraries' arrays.
 
-NumPy gets copies in host memory. Accessing an attribute that arrays of NumPy, CuPy or torch have and a `DeviceArray`
+NumPy gets copies in host memory. Accessing a common attribute of arrays of NumPy, CuPy or torch that a `DeviceArray`
 lacks raises an AttributeError that names the replacement.
 """
 

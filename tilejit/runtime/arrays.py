@@ -51,7 +51,7 @@ class ArrayFacts:
     #: in elements
     strides: tuple[int, ...]
     #: strides passed to kernels, which may assume that all but unit_dim's are multiples of stride_align. So the stride
-    #: of a dimension of extent 1, which is never used, is rounded up to a multiple of `MAX_ALIGN`
+    #: of another dimension of extent 1, which is never used, is rounded up to a multiple of `MAX_ALIGN` bytes
     passed_strides: tuple[int, ...]
     #: CUDA ordinal, `SIMULATOR`, or None for host memory
     device: int | None
@@ -104,7 +104,6 @@ Argument = ArrayView | bool | int | float | None
 
 
 def is_host(argument: Argument) -> bool:
-    """True for an array in host memory."""
     return type(argument) is ArrayView and argument.facts.device is None
 
 
@@ -385,7 +384,7 @@ class _HostMemory:
 
 
 def offset_in_base(view: ArrayView) -> int:
-    """Return the offset in bytes of an array's lowest byte in its host allocation; 0 for device arrays."""
+    """Return the offset in bytes of an array's lowest byte in its host allocation; 0 if it isn't in host memory."""
     root = view.host
     while root is not None and isinstance(root.base, np.ndarray):
         root = root.base

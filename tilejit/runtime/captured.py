@@ -1,7 +1,7 @@
 """Detects changes of the global and closure values that a kernel reads.
 
 Computing a key of the values (`frontend.captures`) is slow. Therefore every launch compares the objects by identity,
-and the key is recomputed only if an object was replaced.
+and the key is recomputed only if an object was replaced, or can change in place.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def cost(report: Report) -> float:
 
 
 class Ledger:
-    """The cost of one thread's launches since `clear`."""
+    """The cost of the launches in one context since `clear`."""
 
     def __init__(self) -> None:
         self.cycles = 0.0

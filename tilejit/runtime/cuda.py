@@ -14,6 +14,7 @@ from ..errors import DeviceError
 from ..executable import Executable, MachineCode
 from ..forks import cached_property
 from ..target import Target, for_capability
+from ..wording import counted
 from . import cuda_code, cuda_driver
 from .cuda_driver import call
 from .cuda_function import CudaFunction
@@ -41,7 +42,6 @@ def problem() -> str | None:
 
 
 def device_count() -> int:
-    """Return the number of GPUs."""
     return int(call(driver.cuDeviceGetCount))
 
 
@@ -50,7 +50,8 @@ class CudaDevice:
 
     def __init__(self, ordinal: int) -> None:
         if not 0 <= ordinal < device_count():
-            raise DeviceError(f"no device cuda:{ordinal}", hint=f"there are {device_count()} devices, from cuda:0 on")
+            found = counted(device_count(), "device")
+            raise DeviceError(f"no device cuda:{ordinal}", hint=f"the driver has {found}, from cuda:0 on")
         self.number = ordinal
         self.name = f"cuda:{ordinal}"
         self.checks = False

@@ -206,7 +206,7 @@ class CudaFunction:
     def _launch_staged(self, launch: Launch, call: Call, stream: int) -> None:
         if cuda_driver.is_capturing(stream):
             raise LaunchError(
-                "a NumPy array can't be an argument while a graph is being captured: the graph can't copy it",
+                "an array in host memory can't be an argument while a graph is being captured: the graph can't copy it",
                 hint="pass device arrays, such as tj.to_device(a)",
             )
         with staged(call.arguments, self._written, stream) as moved:
@@ -288,7 +288,7 @@ def _same_stream(stream: int) -> set[int]:
 
 
 def _streams_of(arguments: Sequence[arrays.Argument]) -> set[int]:
-    """Return the handles of the stream of all producers, which needs no wait; empty if their streams differ."""
+    """Return the handles of the stream that all producers share, and that needs no wait; empty if they differ."""
     producers = _producers(arguments)
     same = _same_stream(min(producers))
     return same if producers <= same else set()

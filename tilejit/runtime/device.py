@@ -98,7 +98,7 @@ class Device(Protocol):
 
     @property
     def multiprocessors(self) -> int:
-        """The number of multiprocessors; at least this many CTAs run concurrently."""
+        """The number of multiprocessors."""
 
     @property
     def checks(self) -> bool:

@@ -146,7 +146,7 @@ def of(call: Call) -> Device:
 
 
 def check_environment(call: Call) -> None:
-    """Raise LaunchError like `of`, which checks `TILEJIT_DEVICE` only at a GPU's first launch to save time."""
+    """Raise LaunchError like `of`, which usually reads `TILEJIT_DEVICE` only at a GPU's first launch, to save time."""
     number = None if call.first is None else call.first.facts.device
     if number is not None and number != SIMULATOR:
         _refuse_simulator(number, _chosen.get())
@@ -162,7 +162,6 @@ def _refuse_simulator(number: int, chosen: str | None) -> None:
 
 
 def is_simulator(name: str) -> bool:
-    """True if `name` is the name of a simulator device."""
     return name.partition(":")[0] == "sim"
 
 

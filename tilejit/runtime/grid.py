@@ -16,7 +16,7 @@ from ..errors import GridWarning, LaunchError, ResourceError
 from ..target import MAX_GRID, MAX_REGISTERS, MAX_THREADS
 from ..wording import shown
 
-_LONG_GRID = "axis 0 may be the longest: put the largest extent there, or give each CTA more work"
+_MORE_WORK = "give each CTA more work"
 _THREADS = "threads and a stream follow a tuple: k[(4,), 128, stream]"
 
 
@@ -62,12 +62,13 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
                 hint="write 0 to launch nothing, or a positive number",
             )
         if size > limit:
-            raise LaunchError(f"grid {sizes} has {size} CTAs along axis {axis}; at most {limit} fit", hint=_LONG_GRID)
+            hint = f"axis 0 may be the longest: put the largest extent there, or {_MORE_WORK}" if axis else _MORE_WORK
+            raise LaunchError(f"grid {sizes} has {size} CTAs along axis {axis}; at most {limit} fit", hint=hint)
     return _three(sizes)
 
 
 class GridArguments(dict[str, Any]):
-    """A launch's arguments by name, also accessible as attributes; passed to grid functions with one parameter."""
+    """A launch's arguments by name, also accessible as attributes: the only argument of some grid functions."""
 
     def __missing__(self, name: str) -> NoReturn:
         raise LaunchError(f"the launch has no argument {name!r}", hint=f"its arguments: {', '.join(self)}")
@@ -81,8 +82,8 @@ class GridArguments(dict[str, Any]):
 class GridFunction:
     """A function that returns a grid.
 
-    names: (name, is required) for each parameter that is an argument of the launch; None if the function takes a
-    mapping of all arguments, because at most one parameter lacks a default.
+    names: (name, is required) for each parameter, which is an argument of the launch; None if the function takes a
+    mapping of all arguments: at most one of its parameters lacks a default, or its signature is unknown.
     """
 
     __slots__ = ("function", "names")

@@ -68,7 +68,6 @@ class Packing:
 
 
 def field_of(param: Param) -> Field:
-    """Return the field of a parameter."""
     match param:
         case PointerParam() | AssertionsParam() | BarrierParam():
             return Field("Q", param.align_bytes)
@@ -81,7 +80,6 @@ def field_of(param: Param) -> Field:
 
 
 def field_of_scalar(dtype: DType) -> Field:
-    """Return the field of a scalar."""
     return Field(_CODES[dtype.name], dtype.bytes)
 
 

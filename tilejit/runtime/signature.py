@@ -1,7 +1,8 @@
 """Signatures of launches, and the keys under which compiled kernels are found.
 
-The *quick key*, a flat tuple of small numbers, is computed at every launch. The `Signature`, which contains exactly
-what the compiler may know, is made only if the quick key is new. Several quick keys may have the same signature.
+The *quick key*, a tuple of small numbers, types and compile-time values, is computed at every launch that no generated
+function handles. The `Signature`, which contains exactly what the compiler may know, is made only if the quick key is
+new. Several quick keys may have the same signature.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _ANY, _ARRAY, _CONSTEXPR, _SCALAR = (
 #: codes of NumPy scalars that aren't real numbers but equal a Python value: bytes, text, complex64 and complex128
 _TEXT_AND_COMPLEX = "SUFD"
 
-#: the largest values that `struct` packs without an error
+#: the largest finite values; `struct` may raise an error above them
 _LARGEST = {"float16": 65504.0, "float32": float(np.finfo(np.float32).max)}
 
 #: (Python type, dtype) -> range of the values that are passed unchanged
@@ -49,7 +50,7 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
         return list(args)
     if len(args) > len(parameters):
         raise LaunchError(
-            f"{name} takes {counted(len(parameters), 'argument')}; {len(args)} positional arguments were given",
+            f"{name} takes {counted(len(parameters), 'argument')}; got {len(args)} by position",
             hint=f"its parameters: {', '.join(p.name for p in parameters)}",
         )
     values = list(args) + [_NO_ARGUMENT] * (len(parameters) - len(args))
@@ -197,14 +198,14 @@ def _frozen(value: Any, name: str) -> Any:
         hash(value)
     except TypeError:
         raise LaunchError(
-            f"{name} is a constexpr; {with_article(kind.__name__)} can't be one because it is mutable",
+            f"{name} is a constexpr; {with_article(kind.__name__)} can't be one because it isn't hashable",
             hint="pass numbers, strings, dtypes, layouts or tuples of these",
         ) from None
     return (kind, value)
 
 
 def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
-    """Return an argument of a hypothetical launch: an array for a spec, a number for a dtype, else `value` itself."""
+    """Return an argument of a hypothetical launch: an array for a spec, a number for a scalar's type, else `value`."""
     if isinstance(value, Spec):
         # with the largest alignment, and far from all other arrays
         return ArrayView((position + 1) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value)
@@ -218,7 +219,7 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
 
 
 def scalar_dtype(parameter: Parameter, value: Any) -> DType:
-    """Return the type of a scalar whose parameter has no type or is an `int`; raise LaunchError for other values."""
+    """Return the type of a scalar whose parameter has no type or is an `int`; raise LaunchError if it has none."""
     if parameter.kind is _SCALAR:
         number = value.item() if isinstance(value, np.generic) else value
         return int32 if not isinstance(number, int) or -(2**31) <= number < 2**31 else int64
@@ -266,7 +267,8 @@ def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float
             f"{parameter.name} is {dtype.name}, which holds {low} to {high - 1}; got "
             + (str(number) if number.bit_length() < 256 else f"an integer of {number.bit_length()} bits"),
             hint=f"annotate {parameter.name} with a signed type" if -(2**63) <= number < low == 0
-            else f"annotate {parameter.name} with a wider type" if -(2**63) <= number < 2**64
+            else f"annotate {parameter.name} with {'an unsigned' if dtype.bits == 64 else 'a wider'} type"
+            if -(2**63) <= number < 2**64
             else "no integer type holds it: pass parts of it, or a float",
         )
     return int(number)

@@ -47,7 +47,7 @@ _NO_WORKSPACE = Workspace(0, lambda: 0, dict[TensorMapParam, tensor_maps.Paramet
 class SimulatedMemory:
     """Host memory that represents device memory. It is filled with 0xFF bytes, which are NaN as floats.
 
-    initialized: True once data is copied in or a kernel writes it. Until then, reads are reported as errors.
+    initialized: True once data is copied in or a kernel that writes it has run. Until then, checks report reads.
     """
 
     __slots__ = ("host", "initialized")

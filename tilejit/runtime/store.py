@@ -282,7 +282,7 @@ class Asked(NamedTuple):
 
 
 def current() -> DiskStore | None:
-    """Return the store that the environment selects, or None; warn if a setting is invalid."""
+    """Return the store that the environment selects, or None; warn if a setting is invalid or no folder is known."""
     if os.environ.get("TILEJIT_CACHE") == "0":
         return None
     store, problem = asked()

@@ -89,12 +89,12 @@ def do_bench(
     The functions should launch on the current stream. On the simulator each function runs once, and the result is its
     modelled cost in cycles of one multiprocessor (`tilejit/runtime/counting.py` has the weights).
     warmup, rep: milliseconds of warm-up, and of timing each function.
-    raises: LaunchError for anything that can't be called.
+    raises: LaunchError for an empty list, and for items that can't be called.
     """
     works = [work] if callable(work) else list(work)
     if not works or not all(map(callable, works)):
         raise LaunchError(
-            "do_bench times functions without arguments, and none was passed",
+            "do_bench times functions without arguments: one, or a nonempty list",
             hint="write do_bench(lambda: k[grid](...)), or a list of functions",
         )
     contenders = [Contender(each) for each in works]

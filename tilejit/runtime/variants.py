@@ -60,7 +60,7 @@ class Request(NamedTuple):
 
 
 class Key(NamedTuple):
-    """The cache key of a compiled variant. constexprs: frozen values. captured: the number of the captured values."""
+    """The cache key of a compiled variant. constexprs: frozen values. captured: `CapturedValues.number`."""
 
     signature: Signature
     constexprs: tuple[Hashable, ...]
@@ -76,7 +76,7 @@ class CompiledVariant:
 
     debug: True for a checked build.
     made: time of its compilation, in seconds since the epoch. call: `file:line` of the call that compiled it.
-    timings: ms per stage. captured: number of the captured values.
+    timings: ms per stage. captured: `CapturedValues.number`.
     """
 
     signature: Signature
@@ -166,10 +166,10 @@ class VariantCache:
         return self._builder.make(BuildRequest(typed, target, threads, debug))
 
     def _key_and_draft(self, request: Request) -> tuple[Key, TileDraft | None]:
-        """Return the request's key, and the kernel's tile IR if the key depends on it.
+        """Return the request's key, and the kernel's tile IR if it had to be built for that.
 
         Overlapping arrays get the overlap bit only if one of them is written, which the tile IR determines. The IR is
-        built once for each key in which all overlapping arrays have the bit.
+        built at most once for each key in which all overlapping arrays have the bit.
         """
         overlaps = request.call.overlaps
         overlapping = frozenset(position for pair in overlaps for position in pair)

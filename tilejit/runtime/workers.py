@@ -1,7 +1,7 @@
 """Worker processes that compile kernels in parallel.
 
-Threads don't run in parallel: Python code holds the GIL, and llvmlite lets one thread into LLVM at a time; two threads
-took as long as one after the other. A worker receives tile IR and returns the compiled kernel. It imports no user
+Threads don't run in parallel: Python code holds the GIL, and llvmlite lets one thread into LLVM at a time; compiling in
+two threads took as long as in one. A worker receives tile IR and returns the compiled kernel. It imports no user
 modules, so that kernels of notebooks and of programs without `if __name__ == "__main__"` can be compiled. If LLVM
 crashes, only one kernel is lost. Kernels that can't be sent, or that fail in a worker, are compiled in this process,
 which reports their errors. If no worker starts, as in another program that embeds Python, this process compiles all.
@@ -61,7 +61,7 @@ from tilejit.runtime.workers import serve
 serve(sys.stdin.buffer, answers, float(sys.argv[1]))
 """
 
-#: the worker's first line; output of its startup, such as a `sitecustomize`, may precede it
+#: the line that reports that the worker is ready; output of its startup, such as a `sitecustomize`, may precede it
 _READY = b"this is tilejit, which compiles\n"
 
 _READY_SECONDS = 30.0
@@ -72,13 +72,13 @@ _MARK = "TILEJIT_WORKER"
 #: executables with which no worker started
 _unable: set[str] = set()
 
-#: seconds that a worker takes to start; workers are started only if the remaining work takes much longer
+#: seconds that a worker takes to start; by default, workers start only if the remaining work takes over twice that
 START_SECONDS = 0.5
 
 #: size of the length that precedes a message
 _HEAD_BYTES = 8
 
-#: the maximum number of workers: the frontend, a fifth of the work, runs serially in this process
+#: the maximum number of workers by default: the frontend, a fifth of the work, runs serially in this process
 _MOST = 8
 
 #: seconds to wait for a worker to exit
@@ -86,7 +86,7 @@ _PATIENCE = 2.0
 
 
 class WorkerError(TilejitError):
-    """A worker process ended before it answered."""
+    """A worker process ended before it answered, or compilation was stopped."""
 
 
 def processors() -> int:
@@ -321,7 +321,7 @@ def _question(kernel: TileKernel, target: Target) -> bytes | None:
     try:
         return pickle.dumps((kernel, target.name), pickle.HIGHEST_PROTOCOL)
     except Exception:
-        # nested deeper than pickle's recursion limit, or contains an instance of a class without a global name
+        # nested deeper than pickle's recursion limit, for example, or an instance of a class without a global name
         return None
 
 

@@ -61,8 +61,8 @@ class Device:
     module.variable("counter").view(np.int32)         # a __device__ or __constant__ variable, writable
     ```
 
-    All checks of the simulator apply: addresses, races, barriers, uses of unwritten memory. A failed check raises
-    SimulationError.
+    By default, all checks of the simulator apply (addresses, races, barriers, uses of unwritten memory), and a failed
+    one raises SimulationError.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Device:
         self._arrays.remove(array)
 
     def load(self, ptx: str) -> DeviceModule:
-        """Load a module; raise UnsupportedInstructionError for an unknown directive. Kernels are parsed at launch."""
+        """Load a module; raise UnsupportedInstructionError for unsupported PTX. Kernels are only parsed at launch."""
         return DeviceModule(self, ptx)
 
     def allocations(self) -> tuple[PlacedMemory, ...]:
@@ -116,7 +116,8 @@ class DeviceModule:
     def variable(self, name: str) -> Bytes:
         """Return a writable view of a global or constant variable's bytes; raise LaunchError if `name` is unknown."""
         if name not in self._variables:
-            raise LaunchError(f"the PTX has no variable {name}; it has: {', '.join(self._variables) or 'none'}")
+            names = ", ".join(self._variables) or "none"
+            raise LaunchError(f"the PTX has no global or constant variable {name}; it has: {names}")
         return self._variables[name]
 
     def launch(
@@ -138,8 +139,8 @@ class DeviceModule:
         args: one per parameter: a NumPy array, a DeviceArray, a NumPy scalar, an int, or the parameter's bytes.
         shared_bytes: size of dynamic shared memory.
         write: called with the text that the kernel prints; None for standard output.
-        raises: SimulationError for errors of the kernel, LaunchError for arguments that don't fit,
-            UnsupportedInstructionError for PTX that the simulator doesn't support.
+        raises: SimulationError for errors of the kernel, unless they are collected; LaunchError for arguments that
+            don't fit; UnsupportedInstructionError for PTX that the simulator doesn't support.
         """
         values = [_parameter_value(x, i) for i, x in enumerate(args)]
         resident = Resident(self._device.allocations(), self._variables)
@@ -158,11 +159,11 @@ def _parameter_value(value: Any, position: int) -> ParameterValue:
         return value
     if isinstance(value, float):
         raise LaunchError(f"argument {position} is a Python float: pass np.float32 or np.float64 to specify its width")
-    raise LaunchError(f"argument {position}, {value!r}, is neither an array, nor a NumPy scalar, nor bytes")
+    raise LaunchError(f"argument {position}, {value!r}, is neither an array, nor a NumPy scalar or int, nor bytes")
 
 
 def _pointer(array: NDArray[Any], name: str) -> Pointer:
-    """Return a pointer to the first element of `array`, whose memory covers all its elements."""
+    """Return a pointer to the first element of `array`; its `memory` covers all elements."""
     if not array.size:
         return Pointer(np.zeros(0, np.uint8), 0, name)
     reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]

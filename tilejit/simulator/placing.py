@@ -97,11 +97,12 @@ class Placing:
     def place(self, args: Sequence[ParameterValue]) -> None:
         """Assign addresses to arrays and variables, and fill the parameter space.
 
-        raises: LaunchError if `args` don't fit the parameters; SimulationError if the kernel loads a tensor map.
+        raises: LaunchError if `args` are invalid; SimulationError if the kernel loads a tensor map.
         """
         function = self.program.function
         if len(args) != len(function.params):
-            raise LaunchError(f"{function.name} takes {len(function.params)} arguments, got {len(args)}")
+            count = len(function.params)
+            raise LaunchError(f"{function.name} takes {count} argument{'s' * (count != 1)}, got {len(args)}")
         pointers = [a.array if isinstance(a, TensorMap) else a for a in args if isinstance(a, (Pointer, TensorMap))]
         for p in pointers:
             if p.memory.dtype != np.uint8 or p.memory.ndim != 1 or not p.memory.flags.c_contiguous:
@@ -113,7 +114,8 @@ class Placing:
         for param, arg in zip(function.params, args, strict=True):
             data = _scalar_bytes(arg, param.size_bytes, address_of)
             if len(data) != param.size_bytes:
-                raise LaunchError(f"parameter {param.name} has {param.size_bytes} bytes; its argument has {len(data)}")
+                size = f"{param.size_bytes} byte{'s' * (param.size_bytes != 1)}"
+                raise LaunchError(f"parameter {param.name} has {size}; its argument has {len(data)}")
             space[param.offset : param.offset + param.size_bytes] = data
         self.params = bytes(space)
         self.place_maps(args, address_of)
@@ -206,4 +208,4 @@ def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> 
         return arg.tobytes()
     if isinstance(arg, int):
         return (int(arg) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-    raise LaunchError(f"argument {arg!r} is neither an array nor a scalar")
+    raise LaunchError(f"argument {arg!r} is not a Pointer, a TensorMap, bytes, a NumPy scalar or an int")

@@ -29,7 +29,8 @@ from .placing import ParameterValue, PlacedMemory, Placing, Pointer, Resident
 # cost more than the arithmetic.
 CHUNK_THREADS = 24576
 CHUNK_BYTES = 1 << 28
-# source: PTX ISA, "Cluster of Cooperative Thread Arrays"; not all GPUs support more than 8
+# More than 8 CTAs are a non-portable cluster size, which not all GPUs support.
+# source: CUDA C++ Programming Guide, "Thread Block Clusters"; Hopper Tuning Guide, "Thread Block Clusters"
 MOST_RANKS = 16
 
 Checks = bool | Literal["strict"]
@@ -58,8 +59,8 @@ def run(
     """Execute kernel `entry` of the module `ptx` on NumPy, and return its report.
 
     args: one per parameter. The bytes of a NumPy scalar are used unchanged; an int wraps to the parameter's size.
-    checks: False leaves only bounds, alignment, divergence and deadlock. With "strict", shuffles, votes and matches
-        don't order memory accesses, as in the PTX ISA.
+    checks: False turns off those of races, undefined values and asynchronous copies. With "strict", shuffles, votes
+        and matches don't order memory accesses, as in the PTX ISA.
     on_finding: "raise" the first error, or "collect" all in the report.
     schedule: seed of a legal order of the threads.
     delivery: when asynchronous operations land: "late", "early", or "random:" and a seed. All of these are legal.
@@ -68,7 +69,7 @@ def run(
     write: called with the text that the kernel prints; None for standard output.
     resident: memory that outlives the launch.
     may_be_empty: accept a grid without CTAs, which a driver would reject.
-    raises: SimulationError for errors of the kernel, LaunchError for invalid arguments.
+    raises: SimulationError for errors of the kernel, unless they are collected; LaunchError for invalid arguments.
     """
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)
@@ -130,7 +131,8 @@ def _number_of(text: str) -> int:
         limit = 0
     if limit < 1:
         raise LaunchError(
-            f"TILEJIT_SIM_LIMIT={text!r} is not a number of thread instructions", hint="write a number such as 1e11"
+            f"TILEJIT_SIM_LIMIT={text!r} is not a positive number of thread instructions",
+            hint="write a number such as 1e11",
         )
     return limit
 

@@ -12,7 +12,7 @@ except ImportError as error:
     _missing = error
 
     def __getattr__(name: str) -> object:
-        if name.startswith("_"):
+        if name not in __all__:
             raise AttributeError(f"module 'tilejit.testing' has no attribute {name!r}")
         raise ImportError(
             f"tilejit.testing.{name} needs hypothesis; install it: pip install hypothesis"

@@ -41,7 +41,7 @@ def arrays(
 
     shape, dtype: values or strategies for them; a shape may be a single extent.
     strided: strides may be permuted, padded, negative or 0; elements of a dimension with stride 0 share memory.
-    misaligned: the array may start at any element, instead of at a multiple of 128 bytes.
+    misaligned: the array may start up to 16 elements after a multiple of 128 bytes, instead of at one.
     finite: exclude infinities and NaNs.
     range: (minimum, maximum) of the elements; implies `finite`.
 
@@ -140,7 +140,7 @@ def array_of(
 
 
 def _strew(random: np.random.Generator, contents: Array, dtype: DType, special: Sequence[float]) -> None:
-    """Put special values at a tenth of the positions, each at least once if there is room; randomize NaN payloads."""
+    """Put special values at about a tenth of the positions, each at least once if it fits; randomize NaN payloads."""
     values = np.array(special, np.float64 if dtype.is_float else object).astype(dtype.numpy)
     at = np.flatnonzero(random.random(contents.size) < 0.1)
     contents[at] = values[random.integers(0, values.size, at.size)]
@@ -166,7 +166,7 @@ def _check_range(dtype: DType, limits: Limits | None) -> None:
     low, high = limits
     least, most = _ends(dtype)
     if not least <= low <= high <= most:
-        raise ValueError(f"range={limits} is outside the range of {dtype}, {least} to {most}: write (minimum, maximum)")
+        raise ValueError(f"range={limits} is not a (minimum, maximum) in the range of {dtype}, {least} to {most}")
 
 
 @st.composite
@@ -211,7 +211,7 @@ def _values(random: np.random.Generator, count: int, dtype: DType, values: str, 
 
 
 def _within(random: np.random.Generator, count: int, dtype: DType, values: str, low: float, high: float) -> Array:
-    """Return contents from `low` to `high`; for "zeros" and "ones", the numbers closest to 0 and 1."""
+    """Return contents from `low` to `high`; for "zeros" and "ones", the number there that is closest to 0 or 1."""
     if not dtype.is_float:
         first, last = math.ceil(low), math.floor(high)
         if values in ("zeros", "ones"):
@@ -298,9 +298,8 @@ def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: fl
     distance = _distance(got, wanted)[at] if _is_float(got) else math.inf
     # The distance between a number and a NaN is meaningless.
     apart = f", {distance:{'.3f' if distance % 1 else '.0f'}} ulp apart" if distance < 2**62 else ""
-    others = int(wrong.sum()) - 1
-    more = f"; {others} more of {got.size} differ" if others else f"; the other {got.size - 1} agree"
-    raise AssertionError(f"{name}{list(at)} is {got[at]!s}, expected {wanted[at]!s}{apart}{more}")
+    total = f"wrong elements: {int(wrong.sum())} of {got.size}"
+    raise AssertionError(f"{name}{list(at)} is {got[at]!s}, expected {wanted[at]!s}{apart}; {total}")
 
 
 def _agree(got: Array, wanted: Array, rtol: float, atol: float, ulp: float) -> Array:

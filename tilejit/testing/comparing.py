@@ -11,6 +11,7 @@ import numpy as np
 from ..dataclass import dataclass
 from ..dtypes import DType, float32, from_numpy
 from ..errors import SimulationError
+from ..wording import counted
 from .arrays import Array, assert_equal
 from .launching import DrawnLaunch
 
@@ -54,7 +55,8 @@ def check(
     TILEJIT_DEVICE, else the simulator.
     threads: threads per CTA, by default the kernel's own.
     schedules: number of thread orders to simulate, by default that of `--tilejit-schedules`.
-    raises: AssertionError with the first element that differs; SimulationError; ValueError if `expected` is wrong.
+    raises: AssertionError with the first element that differs; SimulationError; ValueError if `expected` is wrong or
+    `target` is passed for a GPU.
 
     Example:
         from tilejit.testing import check
@@ -150,7 +152,7 @@ def _in_double(dtype: DType | None, value: Any) -> Any:
 def _wanted(
     expected: Expected | Callable[..., Expected | None], args: Sequence[Any], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Map names to expected contents; raise ValueError if `expected` names no argument or has too many arrays."""
+    """Map names to contents; raise ValueError if `expected` has a name that isn't an argument's, or too many arrays."""
     arguments = dict(zip(names, args, strict=True))
     if callable(expected):
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
@@ -171,7 +173,7 @@ def _wanted(
     values = [expected] if isinstance(expected, np.ndarray) else list(expected)
     outputs = [n for n, a in arguments.items() if isinstance(a, np.ndarray)]
     if len(values) > len(outputs):
-        raise ValueError(f"`expected` has {len(values)} arrays, but the call has only {len(outputs)}")
+        raise ValueError(f"`expected` has {counted(len(values), 'array')}, but the call has only {len(outputs)}")
     return {**arguments, **dict(zip(outputs[len(outputs) - len(values) :], values, strict=True))}
 
 
@@ -193,4 +195,4 @@ def _same_between(name: str, copy: Array, room: Array, before: Array) -> None:
     over[...] = np.ndarray(copy.shape, over.dtype, room, start, copy.strides)
     changed = np.flatnonzero(room != before)
     if changed.size:
-        raise AssertionError(f"{name}: {changed.size} bytes changed that belong to none of its elements")
+        raise AssertionError(f"{name}: {counted(changed.size, 'byte')} changed outside of its elements")

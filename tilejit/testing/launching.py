@@ -17,7 +17,7 @@ Grid = int | tuple[int, ...] | Callable[[Mapping[str, Any]], Any]
 class DrawnLaunch:
     """A launch of a kernel in a test, which `check` accepts in place of a grid.
 
-    threads, target: None for the kernel's own.
+    threads, target: None for the default.
     schedule: number of the thread order on the simulator.
 
     Example:
@@ -46,7 +46,7 @@ def launches(
     """Return a strategy for launches in various thread orders; it shrinks towards the default order.
 
     grid: a grid as in `k[grid]`, or a strategy for grids; None for one to four CTAs.
-    threads, targets: the values to choose from; None for the kernel's own.
+    threads, targets: the values to choose from; None for the default.
     schedules: number of thread orders to choose from.
 
     Example:

@@ -38,7 +38,7 @@ def swizzles(draw: st.DrawFn) -> Swizzle:
 def iters(
     draw: st.DrawFn, axes: Sequence[str], *, least: int = 1, most: int = 5, max_size: int = 256, stride: int = 40
 ) -> tuple[Iter, ...]:
-    """Draw `least` to `most` iterators of at most `max_size` elements, with strides from -`stride` / 4 to `stride`."""
+    """Draw `least` to `most` iterators over at most `max_size` elements; strides are from -`stride` / 4 to `stride`."""
     run: list[Iter] = []
     room = max_size
     for _ in range(draw(st.integers(least, most))):

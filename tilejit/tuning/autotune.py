@@ -24,14 +24,14 @@ def autotune(
     grid function receives their values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
     key: names of parameters. The kernel is tuned once for each combination of their values; for an array, its shape
     counts. Other signatures (types, alignment), devices and kernel sources are also tuned separately.
-    prune: takes the configurations and the arguments by name, returns the configurations to try; called once per key.
+    prune: takes the configurations and the arguments by name, returns those to try; launches keep the answer per key.
     reset: names of arrays that a run changes and the next run reads, such as accumulators. They are restored before
     each timing and at the end. Other arrays keep the results of the last run.
 
     All configurations are compiled in parallel, then timed in rotation on the arguments of the launch, as
     `tilejit.testing.do_bench` does; on the simulator, a modelled cost replaces the time. The table is kept on disk;
-    `k.tuning` and `k.explain` show it. A configuration that can't be compiled or exceeds the device's resources gets a
-    row with the reason. Any other error is raised by the launch, and the next launch resumes the tuning.
+    `k.tuning` and `k.explain` show it. A configuration that can't be compiled, needs too many resources or has an empty
+    grid gets a row with the reason. Any other error is raised by the launch, and the next launch resumes the tuning.
     TILEJIT_AUTOTUNE=print prints each table; TILEJIT_AUTOTUNE=off uses the first configuration without timing.
 
     Example:

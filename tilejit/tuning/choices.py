@@ -48,7 +48,7 @@ class Choices:
         )
 
     def worth_trying(self, kernel: str, values: Mapping[str, Any]) -> tuple[Config, ...]:
-        """Return the configurations that prune keeps for `values`; raise LaunchError if it fails or returns others."""
+        """Return the configurations that prune keeps; raise LaunchError if it fails, keeps none or returns others."""
         if self.prune is None:
             return self.configs
         kept = self._pruned(kernel, GridArguments(values))
@@ -132,7 +132,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
 
 
 def check_names(name: str, parameters: Sequence[Parameter], config: Config, what: str, names: Sequence[str]) -> None:
-    """Raise LaunchError unless `names` lists parameters that launches pass. what: the option, "key" or "reset"."""
+    """Raise LaunchError unless `names` lists parameters that launches pass; if `what` is "reset", only arrays."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
         hint = f'write {what}=["A", "B"], or {what}=[] for none'
         raise LaunchError(f"{what}={shown(names)} of {name} is not a list of names", hint=hint)
@@ -146,7 +146,7 @@ def check_names(name: str, parameters: Sequence[Parameter], config: Config, what
         if each not in runtime:
             raise LaunchError(
                 f"{what} of {name} names {each!r}, which is not one of its parameters",
-                hint=f"its parameters: {', '.join(runtime)}",
+                hint=f"the parameters that launches pass: {', '.join(runtime) or 'none'}",
             )
         if what == "reset" and runtime[each].kind not in (ParameterKind.ARRAY, ParameterKind.ANY):
             hint = "name arrays that the kernel writes"

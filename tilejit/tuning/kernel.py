@@ -107,7 +107,7 @@ class TunedKernel(Kernel):
     def explain(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
     ) -> Explanation:
-        """Explain the fastest known configuration, else the first one; append the table of timings if there is one."""
+        """Explain the fastest known configuration, else the first one; append the reason and the timings, if any."""
         self._refuse_values(constexprs)
         self.refuse_threads(threads)
         picked = pick(self, args, constexprs, target, threads)
@@ -152,7 +152,7 @@ class TunedKernel(Kernel):
     def choose(self, values: Sequence[Any], launcher: TunedLauncher) -> Config:
         """Return the fastest configuration for the arguments `values`; tune the kernel if it isn't known.
 
-        With TILEJIT_AUTOTUNE=off, or if the grid has no CTAs in any configuration, return the first candidate untimed.
+        Return the first candidate untimed with TILEJIT_AUTOTUNE=off, if it is the only one, or if all grids are empty.
         """
         call = Call(self.open_parameters, values)
         device = devices.of(call)

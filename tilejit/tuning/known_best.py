@@ -47,7 +47,7 @@ def pick(
 
     given: values that the configuration must have. threads: the number that it must have if it sets one; None for any.
     raises: LaunchError if no configuration has these, unless `given` has a value for each tuned parameter;
-        DeviceError if a choice needs a device and neither a device nor a target is given.
+        DeviceError if the choice needs a device, none is available, and no target is given.
     """
     choices = kernel.choices
     matching = choices.matching(given, threads)

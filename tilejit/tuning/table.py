@@ -56,7 +56,7 @@ class Config:
 class Trial:
     """The result of trying one configuration.
 
-    samples: the time of each run.
+    samples: the time of each timed run.
     is_out: timing stopped early, because the configuration was clearly slower than another one.
     reason: the error that keeps the configuration from running, else None.
     is_lasting: the configuration itself caused the error, so that no process needs to try it again.

@@ -5,7 +5,7 @@
     sub  y[...], x[...], c[0 +: 32, 0 +: 1]         c, a view of s, lacks axis 1; y has both
 
 An operation's record says which dimensions vary together. Two dimensions of one tile never become one axis: if an
-operation would require it (x + x.T), its operands disagree, and one is converted.
+operation would require it (x + x.T), its operands disagree, and one is loaded again or converted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TileUse:
     shape: tuple[int, ...]
     #: node of each dimension in the union-find of axes; None if its extent is 1
     dims: tuple[int | None, ...]
-    #: indices of the first and the last operation that uses the tile, or -1
+    #: indices of the first operation that uses the tile, and of the last at which its contents are needed, or -1
     first: int
     last: int
     #: root of each dimension's node, set after all operations have joined their axes
@@ -160,7 +160,7 @@ class Survey:
         return tile
 
     def joins(self, one: int, other: int) -> bool:
-        """True if two nodes can become one axis: no tile has both, and their scopes agree."""
+        """True if two nodes are one axis or can become one: no tile has both, and their scopes agree."""
         parent = self._parent
         # fast path: most nodes are roots
         one = one if parent[one] == one else self.root(one)

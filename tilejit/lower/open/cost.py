@@ -5,6 +5,8 @@
     ... with a mask                    in addition, a test of a vector's ends or of an element's bit
     an elementwise operation           the issue weight of its record per register, padding included
     a reduction                        registers and shuffles; across warps, barriers and partial results in memory
+    a part without whole periods       its conversion through shared memory
+    too many live registers            a spill of each
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class AccessCost:
     """A tile that is loaded from memory or stored to it.
 
     strides: in bytes, along each axis of the tile; None if unknown. unit: the axis with contiguous elements, or None.
-    width: the most elements that one access may move along `unit`. masked: True if a mask selects the elements.
+    width: the longest vector along `unit` to consider, of one or two accesses. masked: True if a mask selects elements.
     """
 
     tile: Extents
@@ -74,8 +76,8 @@ Counts = tuple[tuple[tuple[Any, int], ...], ...]
 class Demand:
     """All uses of a component's tiles, with their counts.
 
-    elementwise: issue weight of the operations, by the axes of their tile. live: number of tiles live at the peak, by
-    axes and bits of an element. limit: registers of a thread.
+    elementwise: issue weight of the operations, by the extents of their tile. live: number of tiles live at the peak,
+    by extents and bits of an element. limit: registers of a thread.
     """
 
     accesses: dict[AccessCost, int] = field(default_factory=dict)
@@ -154,7 +156,7 @@ def _reduction(reduced: Reduced, grid: Grid, elements: _ElementCounts) -> int:
     warps = math.prod(grid.spreads[axis].warps for axis in reduced.axes)
     total = ELEMENT * (registers - results) + SHUFFLE * shuffles(results, lanes)
     if grid.lanes == 1 and warps > 1:
-        # partial warps combine in shared memory
+        # these warps are single threads: 32 of them combine by shuffles
         warps = -(-warps // WARP)
         total += SHUFFLE * shuffles(results, WARP)
     if warps > 1:

@@ -67,7 +67,7 @@ class _Counter:
                 self.access(step, use, name, region)
 
     def access(self, step: AxisJoin, use: Use, name: str, region: Region) -> None:
-        """Add the access of a region in memory that is copied from or to the tile of `use`."""
+        """Add the access of a region in memory, by an operation on the tile of `use`."""
         of_label = {
             label: self.axes[axis]
             for axis, label in zip(use.tile.axes, use.labels, strict=True)
@@ -181,7 +181,7 @@ def _steps(region: Region) -> list[int | None]:
 
 
 def _width(placement: Placement, extent: int, size: int) -> int:
-    """Return the most elements that one access can provably move."""
+    """Return the longest vector to consider: one or two accesses that are provably aligned."""
     strides = [step.stride for dim in placement.dims for step in dim if step.stride != 1]
     width = max(1, 2 * WIDEST_BYTES // size)
     while width > 1 and (width > extent or misaligned(placement, strides, min(width, WIDEST_BYTES // size))):

@@ -8,9 +8,10 @@
     cta.copy x[0 +: 3072], X.1[i * 3 +: 3072]
     cta.mul y[0 +: 3072], x[0 +: 3072], 2.0
 
-Vectors of a flat tile may cross the ends of rows, and all threads have the same number of elements. Tiles connected by
-operations are flattened together or not at all: all must be open, have the same extents, and be used as a whole and
-element by element. Flattening gains nothing if each row is a whole number of warp-wide accesses.
+Vectors of a flat tile may cross the ends of rows, and its elements are distributed over threads as if it had no rows.
+Tiles connected by operations are flattened together or not at all: all must be open, have the same extents, and be used
+as a whole, element by element or in reductions over all axes. Flattening gains nothing if each row is a whole number of
+warp-wide accesses.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def suits(op: TileOp, tile: Region, threads: int) -> bool:
 
 
 def by_all_threads(op: TileOp) -> bool:
-    """True for updates, gathers and scatters, whose tile all threads must own. Other copies run on its owners."""
+    """True for updates, gathers and scatters: each thread must own elements of their tile."""
     return op.name == ATOMIC.name or _is_gathered(op)
 
 

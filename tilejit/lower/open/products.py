@@ -74,7 +74,7 @@ class ProductLayouts:
         return time, wm * wn, traffic, -wm
 
     def _conversions(self, step: AxisJoin, split: _Split) -> Iterable[int]:
-        """Yield the costs per warp of converting operands that already have another layout."""
+        """Yield the costs per warp of converting operands that have another layout, or sums that are also factors."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
             is_cut = name == "acc" and split.warps[1] > 1 and use.tile.axes in self._lefts
@@ -110,7 +110,7 @@ class ProductLayouts:
 
 
 def has_products(survey: Survey) -> bool:
-    """True if tensor cores multiply open tiles."""
+    """True if the surveyed operations include products."""
     return bool(_products(survey))
 
 

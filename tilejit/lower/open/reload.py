@@ -27,7 +27,7 @@ _MOST_BYTES = 64 * 1024
 
 
 def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
-    """Insert a second load of each operand whose axes were refused and whose tile comes from global memory."""
+    """Insert a second load of each operand whose axes were refused and whose tile is among `_loads`."""
     if not survey.refused:
         return kernel
     loads = _loads(survey)
@@ -52,7 +52,7 @@ def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
 
 
 def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
-    """Map each tile that is written only by one load from global memory, whole and unmasked, to the load."""
+    """Return the load of each tile that only one load writes, if it is whole, unmasked, global, and not too large."""
     loads: dict[TileUse, AxisJoin] = {}
     for step in survey.steps:
         if step.op.name != COPY.name or len(step.uses) != 1 or "dst" not in step.uses:

@@ -1,4 +1,4 @@
-"""Rewrites a kernel with the chosen layouts. If an operation's tiles disagree, one is converted.
+"""Rewrites a kernel with the chosen layouts. If an operation's tiles disagree, those that don't fit are converted.
 
     cta.add y[...], x[...], t[...]      t, a view of x, distributes rows over other threads than y
     ---
@@ -156,7 +156,7 @@ class Rewriter:
     def _filled(
         self, step: AxisJoin, use: Use, fresh: Region, layout: Projection, original: Region
     ) -> Sequence[TileOp]:
-        """Return the operations that fill the fresh tile: rematerialized if that is cheap, else a copy."""
+        """Return the operations that fill the fresh tile: they recompute its elements if possible, else copy them."""
         make = partial(self._another, span=use.region.span)
         made = self._rematerializer.rematerialized(step, use, fresh, layout, make)
         return made or (TileOp(COPY.name, step.op.scope, (fresh, original), (), step.op.span),)
@@ -232,7 +232,7 @@ class Rewriter:
         return len(grids) <= 1
 
     def _cuts_threads(self, step: AxisJoin, use: Use) -> bool:
-        """True if only some threads have elements of a part, and the operation doesn't support that."""
+        """True if only some threads may have elements of a part, and the operation doesn't support that."""
         source = self.sources[use.tile]
         if not use.tile.is_open:
             return not suits(step.op, use.region, self._threads)
@@ -263,7 +263,7 @@ class Rewriter:
         return _View.of(part, shape, use.labels)
 
     def _seen(self, use: Use) -> _View | None:
-        """Return the layout of a use over its labels, one object for equal uses; None if a part lacks whole periods."""
+        """Return the layout of a use over its labels, or None; one object for equal uses of whole tiles."""
         source = self.sources[use.tile]
         key = id(source.layout.layout), source.layout.slots, use.tile.shape, use.labels
         if not use.cuts and key in self._views:
@@ -289,7 +289,7 @@ class Rewriter:
 
 
 def _part(use: Use, source: LayoutSource) -> Projection | None:
-    """Return the layout of a part of a tile, or None if only some threads have its elements."""
+    """Return the layout of a part of a tile, or None, for example if only some threads have its elements."""
     if source.grid is None:
         return part_of(source.layout, use)
     return source.grid.project(source.axes, use.extents) if fits(use.cuts, _periods(source)) else None

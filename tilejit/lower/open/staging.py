@@ -26,7 +26,7 @@ from .demand import access
 
 
 def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) -> dict[int, Projection]:
-    """Map the id of a copy to the layout in which it accesses memory instead, if that saves a quarter of the cost."""
+    """Map the id of a copy to the layout in which it accesses memory instead, if that saves at least a quarter."""
     made: dict[int, Projection] = {}
     chosen: dict[tuple[AccessCost, TileLayout, str], Projection | None] = {}
     for step in survey.steps:
@@ -77,7 +77,7 @@ def _for_tile(stage: Projection, step: AxisJoin, use: Use, name: str) -> Project
 
 
 def _cheaper(asked: AccessCost, layout: Projection, scope: str, threads: int) -> Projection | None:
-    """Return the cheapest layout if it saves a quarter of the cost, conversion included; otherwise None."""
+    """Return the cheapest layout if it saves at least a quarter of the cost, conversion included; otherwise None."""
     count = SCOPES[scope].threads(threads)
     if count % WARP or not asked.tile:
         return None

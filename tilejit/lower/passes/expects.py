@@ -7,8 +7,9 @@
     warp.arrive full[s]
 
 An arrival takes over the expects that precede it in its block and have its scope and barrier, since each arriving
-instance has issued exactly those copies. Bytes may arrive before they are expected, as long as an arrival of the phase
-is outstanding. Any other expect becomes an instruction of the thread that issues the copy, before the copy.
+instance has issued exactly those copies (exceptions: `_still_open`). Bytes may arrive before they are expected, as long
+as an arrival of the phase is outstanding. Any other expect becomes an instruction of the thread that issues the copy,
+before the copy.
 """
 
 from __future__ import annotations
@@ -158,8 +159,8 @@ def _indexing(body: Block) -> frozenset[str]:
 def _still_open(open: list[_OpenExpect], statements: Iterable[Stmt]) -> list[_OpenExpect]:
     """Return the expects that an arrival after `statements` may still take over.
 
-    This excludes expects that a jump may skip, and expects whose phase may be complete: after another arrival in this
-    block, or after an arrival of another thread, whose effects this thread may have observed.
+    There are none if `statements` may jump past the arrival, or may have let this thread observe that other threads
+    completed the phase. An arrival among them may complete the phase, too: expects of its buffer are excluded.
     """
     for stmt in statements:
         if isinstance(stmt, walk.JUMPS) or _may_observe_others(stmt):

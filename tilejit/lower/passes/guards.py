@@ -1,4 +1,4 @@
-"""Barriers whose phase cannot wrap until every waiter has arrived at a second ("guard") barrier.
+"""Barriers whose phase cannot wrap (see `synchronization`) until every waiter has arrived at a second one, the "guard".
 
     consumer   full[s].wait     ...   arrive empty[s]
     producer   empty[s].wait    ...   arrive full[s]

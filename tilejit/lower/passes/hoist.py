@@ -1,11 +1,11 @@
 """Loop-invariant code motion of variables, views, and parts of expressions.
 
-    for k in …                                    let r.1 = row * stride
-      let at = row * stride + k * 64              for k in …
-      …                                             let at = r.1 + k * 64
+    for k in …                                    let row.1 = row * stride
+      store x[row * stride + k * 64] <- 0         for k in …
+                                                    store x[row.1 + k * 64] <- 0
 
-Comparisons and divisions by variables stay in the loop (see `loop_depths`). A sum whose terms change in several loops
-is expanded at its uses, so that its outer terms and invariant terms of the use are added before the loop.
+Of expressions, only integer arithmetic is moved, except divisions and shifts by variables (see `loop_depths`). A sum
+whose terms differ in loop depth is expanded at its uses, so that outer terms of both are added before the loop.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal"})
 
 @dataclass(slots=True, eq=False)
 class _OpenBlock:
-    """A block that is being emitted. values, views: definitions hoisted into it, by the id of their expression."""
+    """A block that is being emitted. values, views: definitions hoisted into it, by the id of the value or offset."""
 
     made: list[Stmt] = field(default_factory=list)
     values: dict[int, tuple[Expr, Var]] = field(default_factory=dict)
@@ -152,7 +152,7 @@ class _Hoisting(Rewriting):
         return (stmt if made is value else replace(stmt, value=made),)
 
     def _is_sum(self, var: Var, value: Expr) -> bool:
-        """True if `value` is a sum whose terms change in several loops; if so, record it for expansion at its uses."""
+        """True if `value` is a sum whose terms differ in loop depth; if so, record it for expansion at its uses."""
         if not value.dtype.is_integer or not isinstance(value, Op) or value.name != "add":
             return False
         terms, constant = summands(value, self._sums)
@@ -296,7 +296,7 @@ class _Hoisting(Rewriting):
         return operation(op.name, args, op.dtype) if op.span is None else replace(op, args=args)
 
     def _sum(self, op: Op, level: int) -> Expr:
-        """Reassociate a sum: invariant terms first, the constant last."""
+        """Rewrite a sum; if it has invariant terms, these come first, and the constant last."""
         total = summands(op, self._sums)
         if min(map(self._depths.of, total.terms)) < level:
             return self._total(total, op.dtype, level)

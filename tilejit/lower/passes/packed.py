@@ -35,7 +35,7 @@ OTHER_REGISTERS = 30
 
 
 def keep(kernel: Kernel) -> Kernel:
-    """Make packed words opaque after each barrier between two conversions of a tile."""
+    """Make packed words opaque after the last barrier between two conversions of a tile, if registers are short."""
     packed = {stmt.buffer.name: _elements(stmt.buffer) for stmt in walk.each(kernel.body, Alloc) if _is_packed(stmt)}
     if _fit(packed.values(), kernel):
         return kernel
@@ -92,7 +92,7 @@ def _converted(expr: Expr) -> Sequence[Load]:
 
 
 def _last_barriers(barriers: list[int], reads: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield (barrier, read) for each read separated from the previous read, with the last barrier between the two."""
+    """Yield (barrier, read) for each read with barriers between it and the previous read; `barrier` is the last one."""
     for before, after in zip(reads, reads[1:], strict=False):
         at = bisect_left(barriers, after)
         if at and barriers[at - 1] > before:
@@ -100,7 +100,7 @@ def _last_barriers(barriers: list[int], reads: list[int]) -> Iterator[tuple[int,
 
 
 def _insertion_point(statements: Sequence[Stmt], block: Block) -> Stmt:
-    """Return the last 32-bit definition that depends on data from other threads, or the barrier if there is none.
+    """Return the last 32-bit definition that depends on shared memory, or the barrier if there is none.
 
     statements: the barrier and those after it. block: the block of the barrier, which also contains the definition.
     """

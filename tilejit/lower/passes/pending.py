@@ -1,7 +1,7 @@
 """Registers of asynchronous work in flight, and the waits that complete it.
 
 The PTX wait instructions name no registers, so LLVM could move a use before the wait. Here every wait takes and returns
-all registers that may be pending; a pending register at a use is an error, since the user's wait is missing.
+all registers that it completes; a pending register at a use is an error, since the user's wait is missing.
 
 At joins of control flow LLVM may copy registers to merge the values of both paths, so branches and loops with work that
 "settles at joins", or with waits for it, end with a wait. These waits are inserted first, as *joint* placeholders. Then
@@ -13,9 +13,9 @@ LLVM leaves in place. Using registers of pending products is an error, and so is
 pending.
 
 Work that a loop leaves pending is pending only if the loop ran. If `if steps > 0` waits for the work of
-`for k in range(steps)`, its other side has nothing to wait for; the same holds for `if steps == 0: continue` before it.
-But ptxas considers every path, and would insert a wait after each product (C7517, C7514). So that side gets a wait too,
-from an *absence* placeholder. Tests fail if ptxas reports that it inserted a wait (C7510 to C7520), except in
+`for k in range(steps)`, its other side has nothing to wait for; nor has the branch of `if steps == 0: continue` before
+a wait. But ptxas considers every path, and would insert a wait after each product (C7517, C7514). So that side gets a
+wait too, from an *absence* placeholder. Tests fail if ptxas reports that it inserted a wait (C7510 to C7520), except in
 checked builds, whose threads may end anywhere.
 
 The instruction table defines the kinds of work and how they use registers.
@@ -70,7 +70,7 @@ _ABSENCE = "absence"
 
 
 def add_wait_registers(kernel: Kernel) -> Kernel:
-    """Add to each wait of a kernel at lane level the registers that may be pending there.
+    """Add to each wait of a kernel at lane level the registers that it completes; insert waits that LLVM or ptxas need.
 
     raises: KernelTypeError if a pending register is used, or the kernel may end with work pending that must be awaited.
     """
@@ -118,7 +118,7 @@ class _Pending:
         return _range(self.vector)
 
     def is_absent(self, absence: Instruction) -> bool:
-        """True if the condition of an absence implies that the work was never started."""
+        """True if the condition of an absence implies that the work isn't pending."""
         (cond,) = absence.inputs
         return bool(self.least) and not isinstance(cond, (Vector, Descriptor)) and not _may_hold(cond, self.least)
 
@@ -128,7 +128,7 @@ _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
-    """Finds the registers that may be pending. most_groups: counts saturate here. stops: variables where loops stop."""
+    """Finds the registers that may be pending. most_groups: counts saturate here. stops: variables that bound loops."""
 
     kinds = frozenset({Instruction, Assign, *walk.VARIABLES})
 
@@ -188,7 +188,7 @@ def _is_of_work(stmt: Instruction) -> bool:
 
 
 def _forgetting(state: _State, stmt: Stmt) -> _State:
-    """Return the state after a statement, without lower bounds of the variable that it defines."""
+    """Return the state after a statement, without lower bounds of the variable that it defines or assigns."""
     name = _defined(stmt) if state else None
     if name is None or not [p for p in state if p.least]:
         return state
@@ -214,7 +214,7 @@ def _may_hold(cond: Expr, least: Iterable[tuple[str, int]]) -> bool:
 
 
 def _decided(cond: Expr, least: Mapping[str, int]) -> bool | None:
-    """Return the value of a comparison with a constant, given lower bounds of variables; None if it isn't known."""
+    """Return the value of a comparison with a constant, or of its negation; None if lower bounds don't decide it."""
     match cond:
         case Op(name="logical_not", args=(arg,)):
             answer = _decided(arg, least)
@@ -420,7 +420,7 @@ def _check_end(stmt: Return, state: _State) -> None:
         if pending.work.is_awaited:
             name = pending.vector.buffer.root.name
             raise KernelTypeError(
-                f"{name} is never waited for: the kernel may end while {_starter(pending)} is in flight",
+                f"{name} isn't waited for on every path: the kernel may end while {_starter(pending)} is in flight",
                 span=stmt.span or pending.span,
                 hint=f"call {_wait(pending)} before the end, on every path",
             )

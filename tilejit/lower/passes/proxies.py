@@ -5,6 +5,8 @@ after
 
     an ordinary write      if the kernel also reads or writes it asynchronously
     an ordinary read       if the kernel writes it asynchronously
+    a wait for cp.async    if cp.async writes it, and the kernel also accesses it asynchronously
+    an acquire             if it is global, and the kernel accesses it asynchronously
 
 until the next fence. All active threads execute a fence before they publish their accesses (at a barrier, an arrival
 or a release), and before an asynchronous access of dirty memory. So a barrier orders accesses of both proxies. No
@@ -56,7 +58,7 @@ from ...source import Span
 _Memory = tuple[str, str]
 _State = frozenset[_Memory]
 
-#: names of the instructions that write the shared memory of several CTAs, or that publish a thread's accesses
+#: names of the instructions that write the shared memory of several CTAs, and of those that publish accesses
 _MULTICAST = frozenset(row.name for row in MULTICAST_LOADS.rows())
 _ORDERING = frozenset(row.name for row in (*SYNCHRONIZING, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
 

@@ -1,12 +1,12 @@
-"""Splits offsets of memory accesses by the loops in which their terms change. Each part becomes a view.
+"""Splits offsets of memory accesses by the loops in which their terms change. Invariant parts become views.
 
     for row in …                                  for row in …
-      for k in …                                    view A.1 = A + row * stride
-        move r[0 +: 4] <- A[row * stride +            for k in …
-                            k * 64 + 128 +: 4]            move r[0 +: 4] <- A.1[k * 64 + 128 +: 4]
+      for k in …                                    for k in …
+        move r[0 +: 4] <- A[row * stride +            view A.1 = A + row * stride
+                            k * 64 + 128 +: 4]        move r[0 +: 4] <- A.1[k * 64 + 128 +: 4]
 
-Terms that change in inner loops are added last, so that the sum of the others is invariant and `hoist` can move it. The
-constant becomes part of the access instruction. Unrolled iterations share the view of their common terms.
+Terms that change in inner loops are added last, so that the view of the others is invariant and `hoist` can move it.
+The constant becomes part of the access instruction. Unrolled iterations share the view of their common terms.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _Key = tuple[str, int]
 class _Splitting:
     """Splits in one walk over a kernel. `_depth` counts enclosing loops; `_made` collects the current block.
 
-    `_sums` maps variables to sums whose terms change in several loops; those in `_inexact` may wrap around. `_views`
+    `_sums` maps variables to sums whose terms differ in loop depth; those in `_inexact` may wrap around. `_views`
     and `_places` are keyed by a buffer's name and an offset's identity. A block's entries are dropped after it.
     """
 
@@ -200,10 +200,10 @@ class _Splitting:
         return buffer.space in ("global", "shared") or buffer.root.name in self._addressed
 
     def _split(self, buffer: Buffer, offset: Expr) -> tuple[Buffer, Expr]:
-        """Return a view at the offset that all iterations of the innermost loop share, and the remaining offset."""
+        """Return a view at the offset that all iterations of the innermost loop share (or `buffer`), and the rest."""
         dtype = offset.dtype
         if dtype.bits < 64 and not (self._depth and self._is_exact(offset)):
-            # outside loops a 32-bit sum is not split
+            # a 32-bit sum isn't split outside loops, or if it may wrap around
             return buffer, offset
         terms, constant = summands(offset, self._sums)
         if not self._depth and len(terms) == 1:
@@ -234,8 +234,8 @@ class _Splitting:
     def _stages(self, groups: Sequence[tuple[int, Sequence[Expr]]], bits: int) -> list[Expr]:
         """Return the values to add to an address, outer loops first. groups: the terms that change in each loop.
 
-        The last of several 64-bit terms is added separately. That costs no more, and unrolled iterations share the sum
-        of the others.
+        The last of several 64-bit terms of a loop is added separately. That costs no more, and unrolled iterations
+        share the sum of the others.
         """
         stages: list[Expr] = []
         for depth, group in groups:

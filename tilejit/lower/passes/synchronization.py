@@ -1,10 +1,10 @@
 """Finds the arrivals at barriers before which the arriving instance must synchronize.
 
 A waiter relies on the work of every thread in the arriving instance, so the instance synchronizes before its leader
-arrives. That is unnecessary if, since their last synchronization, the threads have only waited for phases, issued
-products (which belong to no single thread), or issued copies from the leader's warp; and if the leader can't get ahead
-of a thread that still waits. That thread could find a later phase of the same parity, and wait forever. The leader
-can't get ahead if
+arrives. That is unnecessary if, since their last synchronization, the threads have accessed no memory except by waits
+for phases, products (which belong to no single thread), and copies from the leader's warp; and if the leader can't get
+ahead of a thread that still waits. That thread could find a later phase of the same parity, and wait forever. The
+leader can't get ahead if
 
 - it knows that all threads have passed the wait: after `elect.sync`, which finds a warp's leader, all lanes have; and a
   product completes only when all warps of the warpgroup have issued it, each after its waits;
@@ -206,7 +206,7 @@ class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
         return () if row.elides_sync or not row.memory else self.scopes
 
     def may_run_outside_leader_warp(self, stmt: Stmt, scope: Scope) -> bool:
-        """True if threads in other warps than those of the elected leaders of `scope` may execute `stmt`."""
+        """True if threads outside the warps of elected leaders of `scope` may execute `stmt`, or none are elected."""
         return not self.has_leaders or bool(self.coming[id(stmt)] & ~self.leading[scope])
 
     def waits(self, stmt: WaitPhase) -> Iterator[_Wait]:

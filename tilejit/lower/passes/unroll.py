@@ -4,7 +4,7 @@
       move r[turn * 4 +: 4] <- …        move r[4 +: 4] <- A[first + 512 +: 4]
 
 Conditions that become constant are folded: a branch is replaced by one of its sides, and a predicated move becomes
-unconditional or a fill. Definitions get a fresh name in each iteration. Unrolling takes 1 to 6 % of a compilation.
+unconditional, a fill, or nothing. Variables get fresh names in each iteration. Unrolling takes 1 to 6 % of compiling.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _Unrolling(Rewriting):
             if not isinstance(stmt, walk.COMPOUND):
                 made.append(stmt)
             elif isinstance(stmt, For) and stmt.unrolled:
-                # allocations live as long as the kernel, so they are emitted once
+                # allocations live as long as the kernel, so they and their views are emitted once
                 made += [each for each in walk.within(stmt) if isinstance(each, (Alloc, BufferView))]
                 made += self._prepared(stmt)()
                 # break the reference cycles between this object and its functions, which would need garbage collection

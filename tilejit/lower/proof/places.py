@@ -91,7 +91,7 @@ class Contents:
 
     @staticmethod
     def of(region: Region, scope: str, values: Mapping[str, int]) -> Contents:
-        """Return the contents of all places of `region`. values: of the variables in strides."""
+        """Return the contents of all places of `region`. values: of variables in strides and starts."""
         every = _keys(region, scope, values)
         count = every.shape[1]
         elements = np.broadcast_to(np.arange(count), every.shape).ravel()

@@ -16,7 +16,6 @@ Array = np.ndarray
 
 _WARP = 32
 
-
 #: marks for no element (as in `elements_of_threads`), and for an element that counts as 0
 _NONE, _ZERO = -1, -2
 

@@ -1,7 +1,7 @@
 """Quotients, remainders and rounding to integers.
 
-Integer results are NumPy's where the hardware or LLVM leaves them undefined. The floored remainder of floats is exact
-for any quotient.
+Integer results are NumPy's where the hardware or LLVM leaves them undefined. The truncated remainder of floats is exact
+for any quotient; flooring it rounds at most once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ROUND = Elementwise(
 
 
 def _safe_divisor(b: ScalarBuilder, y: Number) -> Number:
-    """Return y, or 1 if the division is undefined: for y = 0, and for y = -1, which overflows for the smallest x."""
+    """Return y, or 1 if the division may be undefined: for 0, and for signed -1, which overflows for the smallest x."""
     undefined = y.equals(0)
     if y.is_signed:
         undefined = undefined | y.equals(-1)
@@ -92,8 +92,8 @@ def _mod_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
 def _step(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """Return x mod y, exactly, for 0 <= x < 2^precision·y and y > 0.
 
-    After truncation, the rounded quotient is too large by at most one, and x - q·y is a multiple of the smaller unit in
-    the last place and less than y.
+    After truncation, the rounded quotient q is too large by at most one, and x - q·y is a multiple of the smaller unit
+    in the last place and at most y in magnitude.
     """
     quotient = b.intrinsic("trunc", x / y)
     remainder = b.fma(-quotient, y, x)
@@ -192,5 +192,5 @@ MOD = Elementwise(
     special=((1.0, 0.0, NAN), (INF, 1.0, NAN), (1.0, INF, 1.0), (-1.0, INF, INF), (-0.0, 1.0, 0.0), (1.0, NAN, NAN)),
 )
 
-#: names of the operations that are undefined for integer division by zero
+#: names of the operations for which division of integer scalars by zero is an error in checked builds
 DIVISIONS = (FLOORDIV.name, MOD.name)

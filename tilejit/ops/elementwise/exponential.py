@@ -34,7 +34,7 @@ EXP_FIT = Polynomial(
     ),
 )
 
-#: like EXP_FIT, for remainders from an interval twice as wide
+#: for remainders from an interval twice as wide as that of EXP_FIT
 WIDE_EXP_FIT = Polynomial(
     "mp.expm1(x) / x",
     weight="x / mp.exp(x)",
@@ -83,7 +83,6 @@ EXP2_FIT = Polynomial(
         "0x1.b524dccbc74afp-24 0x1.e606616641a08p-28 0x1.ea042c1505621p-32"
     ),
 )
-
 
 #: like EXP2_FIT, for results rounded to at most 11 bits
 NARROW_EXP2_FIT = Polynomial(

@@ -2,7 +2,7 @@
 
 source: PTX ISA, "Floating Point Instructions", for the error bounds of the instructions.
 
-No other operation approximates: PTX bounds the error of ex2.approx but does not specify its bits.
+No other operation uses such instructions: PTX bounds the error of ex2.approx, but doesn't specify its bits.
 """
 
 from __future__ import annotations

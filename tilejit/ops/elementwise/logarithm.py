@@ -238,7 +238,7 @@ def _power_formula(x: Array, y: Array) -> Array:
 
 POW = Elementwise(
     name="pow", operands=("x", "y"), kind="arithmetic",
-    meaning="x to the power y; integers wrap, and negative y give 1 / x**-y truncated toward zero, 0 for x = 0",
+    meaning="x to the power y; integers wrap, and a negative y gives 1 / x**-y truncated toward zero, 0 for x = 0",
     formula=_power_formula, floats=called(_power, shortcut=_square),
     integers=called(_integer_power, shortcut=_square),
     accuracy=Accuracy((1.0, 2.0), "mp.power(x, y)", ((0, 4), (-60, 60)), ((0, 4), (-500, 500))),

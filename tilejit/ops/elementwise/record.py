@@ -9,6 +9,7 @@ import numpy as np
 from ...dataclass import dataclass, field
 from ...dtypes import DType, bool_, float32, int32, mixes_signs, promote, unsigned
 from ...errors import KernelTypeError
+from ...wording import counted
 from ..scalar import Code
 
 Array = np.ndarray
@@ -37,9 +38,9 @@ class Accuracy:
     """A bound of the error of a function, and the ranges in which tests measure it.
 
     ulp: the bound in float32 and in float64, in units in the last place of the true value. For functions of one float32
-    it was measured on all arguments; for softplus, log1p and expm1 on every 64th and on all of moderate size.
+    it was measured on all arguments, except for softplus, log1p and expm1: on every 64th, and all of moderate size.
     exact: the true value as an mpmath expression of the operands (`mp` is mpmath), for tests only.
-    float32, float64: for each operand, the range in which the function is neither constant nor infinite.
+    float32, float64: for each operand, the range that tests sample densely.
     precision_bits: the precision that `exact` needs in case of cancellation.
     halves: for functions with a formula for float16 and bfloat16, the bounds in these formats, including half a unit
     for the rounding; measured on all arguments.
@@ -104,7 +105,7 @@ class Elementwise:
     narrow: Code | None = None
     #: code for float32 operands converted from float16 or bfloat16, with a result to be rounded back; `floats` if None
     halves: Code | None = None
-    #: bound of the error; None if results are exact or correctly rounded, so that all devices give NumPy's bits
+    #: bound of the error; None for an approximation, or if results are exact or correctly rounded, as NumPy's are
     accuracy: Accuracy | None = None
     #: the error of an approximation by the hardware; None if all devices give the same bits
     approximation: Approximation | None = None
@@ -153,7 +154,7 @@ class Elementwise:
     def result_type(self, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | str:
         """Return the types of the computation and of the result, or why the operation can't take `dtypes`."""
         if len(dtypes) != self.arity:
-            return f"{self.name} takes {self.arity} operands; got {len(dtypes)}"
+            return f"{self.name} takes {counted(self.arity, 'operand')}; got {len(dtypes)}"
         fp8 = [d for d in dtypes if d.is_fp8]
         if fp8:
             return f"{self.name} of {fp8[0]}: fp8 is storage; cast it first, for example to float32"
@@ -179,7 +180,7 @@ class Elementwise:
         return f"{hint}; a power is x ** y" if self.name == "bitwise_xor" else hint
 
     def common_type(self, dtypes: Sequence[DType]) -> DType:
-        """Return the type to which operands of types `dtypes` are converted. raises: KernelTypeError if none exists."""
+        """Return the common type of operands of types `dtypes`. raises: KernelTypeError if none exists."""
         integers = all(d.is_integer for d in dtypes)
         if integers and self.kind == "shift":
             if not mixes_signs(dtypes):

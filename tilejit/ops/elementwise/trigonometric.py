@@ -75,8 +75,8 @@ def _reduce_moderate(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 def _two_over_pi_words(b: ScalarBuilder, offset: Number, first_bit: int, rows: int) -> list[Number]:
     """Return three words of the format's width from bit `offset` of 2/pi shifted right by `first_bit`.
 
-    The first word of the window is selected by bisection: each step keeps or drops the first half of the words that
-    remain, which takes selects between constants but no table in memory.
+    The window is selected by bisection: each step drops words from the front or from the back, which takes selects
+    between constants but no table in memory.
     """
     bits = b.format.bits
     count = (1 << rows) + 3
@@ -185,7 +185,6 @@ COS = Elementwise(
     special=((0.0, 1.0), (-0.0, 1.0), (INF, NAN), (-INF, NAN), (NAN, NAN)), symmetry="even",
 )
 
-
 QUARTER_PI = RealConstant("mp.pi / 4", "0x1.921fb6p-1 -0x1.777a5cp-26", "0x1.921fb54442d18p-1 0x1.1a62633145c07p-55")
 
 THREE_QUARTERS_PI = RealConstant(
@@ -208,7 +207,7 @@ ATAN_FIT = Polynomial(
 
 
 def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
-    """Return C ± (t + t³·P(t²)) for a multiple C of pi/4 and |t| < tan(pi/8).
+    """Return C ± (t + t³·P(t²)) for a multiple C of pi/4 and |t| up to about tan(pi/8).
 
     With a and c the lesser and the greater of |x| and |y|, t is a/c, whose angle is at most pi/4. In the upper half of
     that range t is (a - c)/(a + c), which rotates the angle by -pi/4.
@@ -218,7 +217,7 @@ def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
     is_left = b.bits(x) < 0
     is_steep = abs(y) > abs(x)
     least, greatest = b.select(is_steep, abs(x), abs(y)), b.select(is_steep, abs(y), abs(x))
-    # scale by 1/4 if the sum would overflow
+    # scale by 1/4 if the sum might overflow
     factor = b.select(greatest > 2.0 ** (b.format.bias - 1), b.constant(x.type, 0.25), 1.0)
     a, c = least * factor, greatest * factor
     # two zeros give t = 0 without the rotation, two infinities t = 0 with it

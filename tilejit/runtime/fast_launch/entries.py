@@ -49,7 +49,7 @@ def overlapping_pairs(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[in
 
 
 def entry_key(text: LauncherText, key: tuple[Any, ...], pointers: Sequence[int], bounds: Bounds) -> tuple[Any, ...]:
-    """Return the key of the text's second lookup; for disjoint and aligned arrays, `key` itself."""
+    """Return the key of the text's second lookup; for disjoint, aligned arrays with memory, `key` itself."""
     overlapping = overlapping_pairs(pointers, bounds)
     residues = [p % ALIGN if p else -1 for p in pointers]
     if not overlapping and not any(residues):

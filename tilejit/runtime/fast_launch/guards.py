@@ -18,7 +18,6 @@ def _guard_class() -> Any:
 
 
 def are_available() -> bool:
-    """True if this torch has tensor guards."""
     return _guard_class() is not None
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: number of keys that are remembered when first seen. Further keys are remembered when seen again, so that a program
 #: whose shapes never recur doesn't pay for entries
 _FIRST_KEYS = 32
-#: maximum numbers of entries per table, of hashes of seen keys, and of tables (one per state of the captured values)
+#: maximum numbers of entries per table, of hashes of seen keys, and of tables (one per function and captured values)
 _ENTRIES, _SEEN, _TABLES = 4096, 65536, 64
 
 #: placeholder for a last launch, equal to no launch: check, the key's items that aren't arrays, key, entry

@@ -16,7 +16,7 @@ from .definedness import UNWRITTEN_HINT, Definedness
 from .findings import Findings
 from .places import PtxPlaces
 from .precedence import Precedence
-from .records import ACTOR, LocalShadow, Record, Shadow, place
+from .records import ACTOR, LocalShadow, Record, Shadow, in_bytes, place
 from .replicas import UNUSED, Replicas
 
 # True if both accesses are strong → hint
@@ -35,8 +35,6 @@ _RING_HINT = "put a barrier between them: one thread arrives after its access, t
 
 
 class AccessFindings:
-    """Reports faulty accesses as findings."""
-
     def __init__(
         self, lanes: Lanes, places: PtxPlaces, findings: Findings, precedence: Precedence, definedness: Definedness,
         sites: Sequence[Site], replicas: Replicas,
@@ -66,7 +64,7 @@ class AccessFindings:
 
     def describe(self, region: MemoryRegion, cells: Index, me: Record, at: int, site: Site, verb: str = "") -> str:
         return (
-            f"{self.lanes.describe(int(me[at]))} {verb or _VERBS[site.kind]} {1 << site.shift} bytes at "
+            f"{self.lanes.describe(int(me[at]))} {verb or _VERBS[site.kind]} {in_bytes(1 << site.shift)} at "
             f"{self.place(region, int(cells[at]), site)} of {region.space} memory\n  {self.places.describe(site.pc)}"
         )
 
@@ -116,8 +114,8 @@ class AccessFindings:
         init = f"\ninitialized at\n  {self.places.describe(init_pc)}" if init_pc is not None else ""
         self.findings.add(
             "barrier",
-            f"{self.lanes.describe(int(me[first]))} {_VERBS[site.kind]} {1 << site.shift} bytes at "
-            f"{self.place(region, int(cells[first]), site)} of {region.space} memory, which are part of an mbarrier\n"
+            f"{self.lanes.describe(int(me[first]))} {_VERBS[site.kind]} {in_bytes(1 << site.shift)} at "
+            f"{self.place(region, int(cells[first]), site)} of {region.space} memory, part of an mbarrier\n"
             f"  {self.places.describe(site.pc)}{init}",
             site.pc, init_pc, self.threads(me[at]), at.size,
             hint="only mbarrier instructions may access an mbarrier; mbarrier.inval makes it ordinary memory",
@@ -150,7 +148,7 @@ class AccessFindings:
 
     def unwritten_text(self, region: MemoryRegion, cell: int, me: int, site: Site) -> str:
         return (
-            f"{self.lanes.describe(me)} reads {1 << site.shift} bytes at {self.place(region, cell, site)}, "
+            f"{self.lanes.describe(me)} reads {in_bytes(1 << site.shift)} at {self.place(region, cell, site)}, "
             f"which nothing has written\n  {self.places.describe(site.pc)}"
         )
 
@@ -209,7 +207,7 @@ class AccessFindings:
             finding = self.findings.add(
                 "scope" if strong else "race",
                 f"race in {region.space} memory: {self.lanes.describe(int(me[first]))} {_VERBS[site.kind]} "
-                f"{1 << site.shift} bytes at {self.place(region, int(cells[first]), site)}\n"
+                f"{in_bytes(1 << site.shift)} at {self.place(region, int(cells[first]), site)}\n"
                 f"  {self.places.describe(site.pc)}\n"
                 f"and {self.lanes.describe(record & int(ACTOR))} {did} it, with nothing that orders the two\n"
                 f"  {self.places.describe(pc)}{UNUSED if unused else ''}",

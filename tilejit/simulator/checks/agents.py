@@ -3,8 +3,8 @@
 When an operation is issued, earlier accesses to its source and target must be ordered before its issuers, and visible
 to the asynchronous proxy: a fence.proxy.async must follow ordinary writes of the source, and ordinary accesses to the
 target. From the issue until the delivery, every access to the target is an error. Reads are recorded at issue, writes
-at delivery, as accesses of an *agent*: all copies that signal one barrier, all products of a warpgroup, or all bulk
-stores of a thread. A wait orders the agent's accesses before the waiting threads.
+at delivery, as accesses of an *agent*: all copies that signal one barrier, all products of a warpgroup, or the reads or
+the writes of all bulk stores of a thread. A wait orders the agent's accesses before the waiting threads.
 
 source: PTX ISA, "Memory Consistency Model": "Proxies"; "Async proxy".
 """
@@ -36,8 +36,6 @@ class Start:
 
 
 class Agents:
-    """Checks the asynchronous operations of a chunk of CTAs."""
-
     def __init__(self, checker: AccessChecker, operations: Operations) -> None:
         self.checker = checker
         self.order = checker.order

@@ -2,7 +2,7 @@
 
 A *frontier* is the number of a row. The row has a column for each thread, warp, CTA or agent of any frontier:
 
-    element     the accesses of the column's threads up to and including this event have happened
+    element     an event: the column's accesses up to and including it happen before what the frontier's owner does next
     row 0       the empty frontier
     column 0    unused, 0 in every row
 
@@ -187,7 +187,7 @@ class ClockSets:
         return self.count > self.sweep_at or self.paged_elements > self.sweep_pages_at
 
     def sweep(self, kept: Sequence[Index]) -> None:
-        """Drop frontiers that no array in `kept` contains; renumber the arrays in place. Page numbers don't change."""
+        """Drop rows of the table, and pages, that no array in `kept` uses; renumber the rows, but not the pages."""
         stays = np.zeros(self.count, bool)
         stays[NOTHING] = True
         pages: set[int] = set()

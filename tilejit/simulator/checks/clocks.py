@@ -4,16 +4,17 @@ They are kept for kernels in which named barriers, mbarriers, cluster barriers o
 threads of a CTA and not others. A *view* is a row with an event per column: the accesses of the column's threads, or
 agent, up to that event happen before what the view's owner does next.
 
-    columns   the cluster's warps, rank by rank; then, one column per rank, threads that have released something
-              without the rest of their warp, and agents (`agents.py`)
-    rows      a CTA's warps; threads that have acquired something without the rest of their warp
+    columns   the cluster's warps, rank by rank; then, one column per rank, threads that have released something or
+              fenced without the rest of their warp, and agents (`agents.py`)
+    rows      a CTA's warps; threads that have acquired something or fenced without the rest of their warp
     planes    the clocks for ordinary accesses; the clocks for the asynchronous proxy, for shared and for global memory;
               in clusters of several CTAs and in kernels with the asynchronous proxy, the events known to be executed,
               whether or not their accesses are visible
 
-A proxy fence copies the first plane into another. Everything else updates all planes, except some messages to other
-CTAs (`order.py`). A *message* is what threads release and others acquire: a row for each acquiring CTA. Rows and
-columns have the same meaning in all CTAs of a chunk. Without clusters, each CTA is a cluster.
+A proxy fence joins the first plane into one or both of the proxy's. Barriers and messages update all planes, except
+some messages to other CTAs (`order.py`). A *message* is what threads release and others acquire: in each plane, a row
+for each acquiring CTA. Rows and columns have the same meaning in all CTAs of a chunk. Without clusters, each CTA is a
+cluster.
 
 source: PTX ISA, "Memory Consistency Model": "Causality order", "Proxy"; "mbarrier".
 """

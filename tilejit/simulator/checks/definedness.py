@@ -55,7 +55,7 @@ class StoreNote:
 
 
 class Definedness:
-    """The marks of a launch's registers. active: True if there are any."""
+    """The marks of a launch's registers. active: True if there may be any."""
 
     def __init__(self, program: Program, lanes: Lanes, places: PtxPlaces, findings: Findings) -> None:
         self.program = program
@@ -168,7 +168,7 @@ class Definedness:
         return result
 
     def selection(self, step: Step, positions: Index) -> Marks | None:
-        """Return the marks of the result of selp, from the chosen operand and the predicate; None if there are none."""
+        """Return marks of a selp's predicate and chosen operand, or both operands if unknown; None without marks."""
         sources = [x.strip().lstrip("!") for x in self.function.body[step.pc].operands[1:]]
         sides = [self.combined((name,), positions) for name in sources]
         if all(x is None for x in sides):

@@ -1,4 +1,4 @@
-"""Findings: errors and warnings about a kernel, one per rule and pair of source lines."""
+"""Findings: errors and warnings about a kernel, one per rule, level and pair of source locations."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Finding:
     second: Place | None
     #: the first few threads of the first party, by their numbers in the grid
     threads: tuple[int, ...]
-    #: number of faulty accesses, counted per thread
+    #: number of faulty accesses, counted per thread and, in most checks of accesses, per memory cell
     count: int
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class Findings:
     def __init__(self, collect: bool, places: PtxPlaces) -> None:
         self.collect = collect
         self.places = places
-        #: by rule, level and both source lines, or PTX lines if there is no `.loc`
+        #: by rule, level and both source locations, or PTX lines if there is no `.loc`
         self.collected: dict[tuple[object, ...], Finding] = {}
 
     def add(

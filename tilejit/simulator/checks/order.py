@@ -2,8 +2,8 @@
 
 Every executed memory instruction is an event, numbered in the order of the simulation. A barrier of a whole CTA or warp
 is stored as one event number: its threads' earlier events happen before their later ones. Barriers of a part of a CTA
-or warp need clocks for pairs of warps or lanes (`clocks.py`). Releases and acquires at memory locations are in
-`release_acquire.py`.
+need a clock for each pair of warps (`clocks.py`), and barriers of a part of a warp one for each pair of lanes. Releases
+and acquires at memory locations are in `release_acquire.py`.
 
 source: PTX ISA, "Memory Consistency Model": "Causality order"; "Parallel Synchronization and Communication
 Instructions".
@@ -147,7 +147,7 @@ class HappensBefore:
         return Message(rows, frontiers)
 
     def redirect(self, message: Message, rank: int | None = None) -> Message:
-        """Redirect a message from the releasing CTAs to the CTA of `rank` in their clusters, or to all of its CTAs."""
+        """Redirect a message from the releasing CTAs to the CTA of `rank` (None: all CTAs) in their clusters."""
         rows = message.rows.reshape(message.rows.shape[0], -1, self.lanes.ranks, message.rows.shape[-1])
         redirected = np.zeros_like(rows)
         redirected[:, :, slice(None) if rank is None else slice(rank, rank + 1)] = rows.max(axis=2, keepdims=True)

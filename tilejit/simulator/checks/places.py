@@ -23,8 +23,6 @@ class Location:
 
 
 class PtxPlaces:
-    """Describes instructions by PTX line and source location."""
-
     def __init__(self, module: Module, function: PtxFunction, locate: Locate | None) -> None:
         self.module = module
         self.function = function

@@ -41,8 +41,6 @@ from .records import (
 
 
 class AccessChecker:
-    """Checks each access against the records, and updates them."""
-
     def __init__(self, order: HappensBefore, report: AccessFindings) -> None:
         self.order = order
         self.lanes = order.lanes
@@ -243,7 +241,7 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, writes: Record, at: Index,
         data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> Index:
-        """Report races at the cells `at`; return the cells where an earlier, unordered store wrote an equal value."""
+        """Report races at `at`; return the cells where the same operation wrote an equal value, but isn't ordered."""
         shadow: Shadow = region.shadow
         index, value, view = data
         self.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
@@ -290,7 +288,7 @@ class AccessChecker:
             wrong |= self.report.race(region, cells, me, reads, there, site, "read")
             raced[there] = True
         if shadow.group_reads is not None:
-            # For each cell, report one reader that is neither the first nor the last.
+            # For each cell without a race so far, report one reader that is neither the first nor the last.
             groups = shadow.group_reads[:, cells]
             differs = (groups != 0) & (groups != shadow.first_reads[cells]) & (groups != shadow.last_reads[cells])
             for group in np.flatnonzero(differs.any(axis=1)).tolist():

@@ -1,6 +1,6 @@
 """Records of the last write and reads of each memory cell.
 
-A cell is as wide as the kernel's narrowest access to that state space. It keeps three records:
+A cell is as wide as the kernel's narrowest access to that state space, at most 16 bytes. It keeps three records:
 
 - its last write;
 - the first thread that read it since the last barrier;
@@ -50,7 +50,7 @@ SEVERAL = np.uint64(1 << 30)
 FORGOTTEN = np.uint64(2 << 30)
 KIND = np.uint64(3 << 30)
 END = -1
-# Number of groups of warps. Adjacent warps are in different groups, also across CTAs of 8 or more warps.
+# Number of groups of warps. Warps 8n to 8n + 7 are in different groups, and so are warps w and w + 8.
 GROUPS = 8
 # Maximum number of log entries (64 MiB). Later writers of equal values count as ordered before every access.
 LONGEST_LOG = 1 << 22
@@ -58,7 +58,7 @@ LONGEST_LOG = 1 << 22
 MOST_LATER = 1 << 15
 # Larger arrays are mapped without reserving memory, because Linux refuses to reserve more than is available.
 _RESERVED_BYTES = 1 << 30
-# source: mmap(2) and asm-generic/mman-common.h; Python names it from 3.13 on
+# source: mmap(2) and asm-generic/mman.h; Python names it from 3.13 on
 _MAP_NORESERVE = 0x4000
 
 
@@ -83,7 +83,7 @@ class Shadow:
         self.last_reads = untouched(cells)
         self.group_reads: Record | None = None
         self.shared = region.space == "shared"
-        #: the events of the latest recorded write and read, 0 for none; `wrote` is FOREVER once `writes` may hold marks
+        #: the events of the latest write and read, 0 for none; `wrote` is FOREVER after a mark IN_FLIGHT or BARRIER
         self.wrote = 0
         self.read = 0
         #: True if agents access the region. Barriers don't wait for agents, so no record is too old.
@@ -92,7 +92,7 @@ class Shadow:
         #: first cell of a location → its releases; `released` marks these cells
         self.releases: dict[int, Location] = {}
         self.released: NDArray[np.bool_] | None = None
-        #: (cells, records) of all `last_reads` since the last barrier, None if there are too many
+        #: (cells, records) of all `last_reads` since the last barrier, None once there were too many
         self.later_reads: list[tuple[Index, Record]] | None = []
         self.later_count = 0
         #: instruction that has read from the region → its last event
@@ -262,5 +262,9 @@ def place(region: MemoryRegion, offset: int, width: int) -> str:
     part = region.part_at(offset)
     name, start = (part.name, part.start) if part else (region.parts[0].name, region.parts[0].start)
     inside = offset - start
-    element = f", element {inside // width} of {width} bytes" if inside % width == 0 else ""
-    return f"{name}{inside:+d} bytes{element}"
+    element = f", element {inside // width} of {in_bytes(width)}" if inside % width == 0 else ""
+    return f"{name}{inside:+d} byte{'s' * (inside != 1)}{element}"
+
+
+def in_bytes(count: int) -> str:
+    return f"{count} byte{'s' * (count != 1)}"

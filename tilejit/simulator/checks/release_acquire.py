@@ -27,7 +27,7 @@ from .records import Shadow
 if TYPE_CHECKING:
     from .order import HappensBefore
 
-# Kinds of fences: all fences, fences whose scope includes all CTAs, and those that are also sequentially consistent.
+# Kinds of releasing fences: all, those whose scope includes all CTAs, and those that are also sequentially consistent.
 # The last fence of each kind is kept.
 ANY, WIDE, CONSISTENT = 0, 1, 2
 
@@ -44,7 +44,7 @@ class ReleaseAcquire:
 
     def begin(self, lanes: Lanes) -> None:
         self.lanes = lanes
-        #: the frontier of each thread of the chunk; None until the first release or acquire
+        #: the frontier of each thread of the chunk; None until the first release, fence or read of a release
         self.frontier: Index | None = None
         #: True if a thread has executed a fence
         self.fences = False
@@ -172,7 +172,7 @@ class ReleaseAcquire:
         self.frontier[positions] = self.frontiers.joined(self.frontier[positions], numbers)
 
     def past(self, positions: Index, kind: int | None = None, whole: NDArray[np.bool_] | None = None) -> Rows:
-        """Return, as rows, the events that happen before each thread's last fence of a kind; before now if it is None.
+        """Return, as rows, the events that happen before each thread's last fence of `kind`; None for before now.
 
         whole: mask of the threads whose entire warp has executed that fence together.
         """
@@ -300,7 +300,7 @@ class ReleaseAcquire:
                 self.seen[row][positions] = self.frontiers.joined(self.seen[row][positions], numbers)
 
     def strong_write(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Record strong stores or, thread by thread, atomic updates, which also read. cells: as for `strong_read`."""
+        """Record strong stores or, thread by thread, atomic updates, which may read. cells: as for `strong_read`."""
         concerned = np.full(cells.size, site.release)
         if self.fences:
             concerned |= (self.fenced[ANY][0][positions] > 0) | (self.spread[positions] > 0)
@@ -336,7 +336,7 @@ class ReleaseAcquire:
         self, shadow: Shadow, cell: int, positions: Index, concerned: NDArray[np.bool_], wide: Rows, near: Rows,
         site: Site,
     ) -> None:
-        """Record a store to a location. It drops the releases there, unless the storing thread made the last one."""
+        """Record a store to a location. It drops the releases there, unless only the thread of the last one stores."""
         thread = int(self.lanes.full["gid"][positions[-1]])
         location = shadow.releases.get(cell)
         if location is not None and (positions.size > 1 or location.thread != thread):
@@ -350,7 +350,7 @@ class ReleaseAcquire:
         self, shadow: Shadow, cell: int, positions: Index, concerned: NDArray[np.bool_], wide: Rows, near: Rows,
         site: Site,
     ) -> None:
-        """Record updates of a location, thread by thread: each thread sees the releases so far and adds its own."""
+        """Record threads' updates of a location in order. Each adds its releases; if it reads, it sees earlier ones."""
         location = shadow.releases.get(cell)
         group = self.order.reached(self.lanes.full["cta"][positions])
         to_all = chain(self.frontiers.row(location.wide if location is not None else NOTHING), wide)

@@ -6,8 +6,8 @@ long as their values are unused. Such a race is a warning if all of the followin
 
 - Reader and writer are in one CTA. The writer has read the location before, by the reader's instruction, which is an
   ordinary load into registers, and its store depends on that load.
-- Only arithmetic, stores and atomics depend on the value. The reader has executed none of these stores and atomics
-  since the last barrier of the CTA, and executes none later.
+- Only arithmetic, stores and atomics depend on the value. The reader executes none of these stores and atomics later
+  and, if it read before the racing store, has executed none since the last barrier of the CTA.
 - The same is true of every other unordered reader of the location, and of every instruction that has read this memory
   since the barrier, because records keep only one read per thread.
 """
@@ -108,9 +108,10 @@ class Replicas:
     def examine(
         self, shadow: Shadow, cells: Index, me: Record, records: Record, site: Site, pc: int, did: str
     ) -> tuple[NDArray[np.bool_], frozenset[int]]:
-        """Return the cells whose read value is unused so far, as a mask, and the stores and atomics that may use it.
+        """Return a mask of the cells whose race is a warning so far, and the stores and atomics that may use the value.
 
-        pc, did: the recorded accesses' instruction, and "wrote" or "read".
+        In these cells, reader and writer are in one CTA, the writer has read the cell by the same load as the reader,
+        and the value that was read is unused. pc, did: the recorded accesses' instruction, and "wrote" or "read".
         """
         ctas = self.order.home(actors_of(me))[0]
         stores = None

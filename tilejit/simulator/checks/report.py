@@ -63,7 +63,7 @@ class RegionCount:
     def __str__(self) -> str:
         start = f"line {self.line}: {self.region} lay"
         if not self.inside:
-            return f"{start} wholly outside in all {self.instances} instances"
+            return f"{start} wholly outside in {self.instances} of {self.instances} instances"
         return f"{start} at least partly inside in {self.inside} of {self.instances} instances"
 
 
@@ -82,7 +82,7 @@ class Report:
         findings: Sequence[Finding] = (),
         delivery: str = "",
     ) -> None:
-        """block_lanes: threads that executed each block. traffic: by instruction, None without a profile."""
+        """block_lanes: executions of each block by threads. traffic: by instruction, None without a profile."""
         self.entry = program.function.name
         self.grid = grid
         self.block = block
@@ -114,7 +114,7 @@ class Report:
 
     @cached_property
     def instructions(self) -> dict[str, int]:
-        """Opcode → number of threads that executed it."""
+        """Opcode → number of its executions, summed over threads."""
         result: dict[str, int] = {}
         for pc, count in self._counts:
             opcode = self._places.opcode(pc)
@@ -123,7 +123,7 @@ class Report:
 
     @cached_property
     def events(self) -> dict[int, int]:
-        """16-bit mask of performance events → number of threads that triggered them."""
+        """16-bit mask of performance events → how often threads triggered them."""
         result: dict[int, int] = {}
         for block, events in self._program.events:
             result[events] = result.get(events, 0) + self._block_lanes[block]

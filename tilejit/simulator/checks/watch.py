@@ -21,8 +21,6 @@ from .replicas import Replicas
 
 
 class Watch:
-    """The checks of a launch."""
-
     def __init__(
         self, program: Program, lanes: Lanes, ctas: int, places: PtxPlaces, findings: Findings, strict: bool
     ) -> None:

@@ -28,7 +28,7 @@ def round_integral(x: PerThread, mode: str) -> PerThread:
 
 
 def float_to_int(x: PerThread, target: np.dtype[Any], mode: str, wide_source: bool) -> PerThread:
-    """Convert a float to an integer, clamped. NaN gives 0, but only the top bit set for float64 or 64-bit integers.
+    """Convert a float to an integer, clamped. NaN gives 0, or the top bit alone from float64 or to 64-bit integers.
 
     source: PTX ISA, "cvt", notes on NaN and out-of-range inputs.
     """
@@ -214,7 +214,7 @@ def fp8_to_f16x2(x: PerThread, form: str, positive: str | None) -> PerThread:
 
 
 def pack_f16x2(high: PerThread, low: PerThread, target: str, mode: str, flags: tuple[str, ...]) -> PerThread:
-    """cvt.rn.{f16x2,bf16x2}.f32 d, a, b: pack a into the upper half and b into the lower."""
+    """cvt.{f16x2,bf16x2}.f32 d, a, b: pack a into the upper half and b into the lower."""
     parts = []
     for x in (low, high):
         bits = narrow(x, target, mode, flags)

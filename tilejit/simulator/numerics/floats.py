@@ -1,10 +1,11 @@
 """Floating-point arithmetic with PTX's roundings, NaN and zero rules. Operands are arrays or NumPy scalars.
 
-The payload of a NaN from a sum, product or `fma` is unspecified, and may depend on whether operands are scalars.
+The payload of a NaN from a float32 or float64 sum, product or `fma` is unspecified, and may depend on whether operands
+are scalars.
 
-Narrow formats are computed in float64, exactly or rounded to odd, and then rounded. Rounding to odd keeps a sticky bit,
-so that a second rounding to a format at least two bits narrower is correct (Boldo and Melquiond, "Emulation of FMA and
-correctly rounded sums: proved algorithms using rounding to odd", 2008).
+Many operations are computed in a wider format and then rounded. Where the first rounding could falsify the second, it
+is to odd, which keeps a sticky bit, so that a second rounding to a format at least two bits narrower is correct (Boldo
+and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
 """
 
 from __future__ import annotations
@@ -116,8 +117,8 @@ _NOWHERE = np.zeros(0, np.int64)
 def _keeps_sums_normal(c: PerThread) -> bool:
     """True if `c` is a scalar so large that no product plus `c` is subnormal.
 
-    A sum is a multiple of both operands' last bits. Near zero, the product is about as large as c; if c is 2^-70, the
-    last of the product's 48 bits is 2^-118. An infinite c gives only infinities and NaN.
+    A sum is a multiple of the smaller of its operands' last bits. Near zero, the product is about as large as c; if c
+    is 2^-70, the last of the product's 48 bits is 2^-118. An infinite c gives only infinities and NaN.
     """
     return not np.ndim(c) and bool(abs(c) >= 2.0**-70)
 
@@ -189,7 +190,7 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThread:
-    """Return a mask of threads for which `fma_f64` may be inexact: splits may overflow, or product errors underflow."""
+    """Return a mask of threads that need exact fractions: splits may overflow, or errors of products underflow."""
     big, small = F8(2.0**960), F8(2.0**-900)
     magnitude = np.abs(p)
     easy = (np.abs(a) < big) & (np.abs(b) < big) & (np.abs(c) < big) & (magnitude < big)
@@ -269,7 +270,7 @@ def max_nan(a: PerThread, b: PerThread) -> PerThread:
 
 
 def sort_keys(x: PerThread, nan_is_largest: bool) -> PerThread:
-    """Map float32 to int32 that compare in the order of the numbers, with -0 < +0 and NaN at one end."""
+    """Map float32 to int32 keys that compare in the order of the numbers, with -0 < +0 and NaN at one end."""
     bits = sel(x != x, np.int32(0x7FFFFFFF if nan_is_largest else -1), x.view(np.int32))
     return bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
 

@@ -228,7 +228,7 @@ def popc(a: PerThread) -> PerThread:
 
 
 def bfind(a: PerThread, shift_amount: str | None) -> PerThread:
-    """Return the position of the highest bit that differs from the sign, or 0xffffffff if there is none.
+    """Return the position of the highest 1 or, for negative numbers, 0; 0xffffffff if there is none.
 
     shift_amount: if set, return the left shift that moves this bit to the top instead.
     """
@@ -253,7 +253,7 @@ def clz(a: PerThread) -> PerThread:
 
 
 def prmt(a: PerThread, b: PerThread, selector: PerThread, mode: str | None) -> PerThread:
-    """Permute bytes: each selector nibble chooses one of the eight bytes of (b:a); its bit 3 replicates the sign."""
+    """Permute bytes: nibbles of the selector, or of a `mode`, choose bytes of (b:a); bit 3 replicates the sign."""
     both = _pair(a, b)
     if not mode:
         return _prmt_default(both, selector)
