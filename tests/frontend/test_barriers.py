@@ -146,6 +146,8 @@ def test_named_barriers_are_of_whole_warps_and_seven() -> None:
     for line in ("tj.named_barrier(0, 64)", "tj.named_barrier(8, 64)", "tj.named_barrier(tj.lane_id() + 8, 64)"):
         with pytest.raises(ResourceError, match="is out of range; named barriers are 1 to 7"):
             kernel(line)
+    with pytest.raises(ResourceError, match="named barrier -9 or less is out of range"):
+        kernel("tj.named_barrier(tj.lane_id() - 40, 64)")
     for count in (0, 48, 160):
         with pytest.raises(KernelTypeError, match=f"{count} threads can't synchronize at a named barrier of a CTA"):
             kernel(f"tj.named_barrier(1, {count})")

@@ -122,7 +122,7 @@ WRONG = {
     "no function": ("", "tj.reduce(x, 1, «2»)", "combine must be a @tj.function of two values; this is the constant 2"),
     "an operation": ("", "tj.reduce(x, 1, «tj.maximum»)", "combine must be a @tj.function of two values; this is"),
     "a plain function": ("", "tj.reduce(x, 1, «plain»)", "combine must be a @tj.function of two values; this is"),
-    "one argument": ("", "tj.reduce(x, 1, «helper»)", "helper takes 1 argument; combine is called with two"),
+    "one argument": ("", "tj.reduce(x, 1, «helper»)", "helper has 1 parameter without a default; combine needs two"),
     "recursion": (
         "def f(a, b):\n    return «f(a, b)»", "tj.reduce(x, 1, f)", "f calls itself",
     ),
@@ -176,7 +176,7 @@ WRONG = {
     ),
     "a shuffle": (
         "def f(a, b):\n    return a + «tj.shuffle_xor(b, 1)»", "tj.reduce(x, 1, f)",
-        "f combines two values; it can't contain an operation of several lanes",
+        "f combines two values; it can't contain an operation such as a shuffle, a barrier or a fence",
     ),
     "an atomic operation": (
         "def f(a, b):\n    «tj.atomic.add(A[0, 0], a)»\n    return b", "tj.reduce(x, 1, f)",
@@ -200,7 +200,7 @@ WRONG = {
     ),
     "a thread's number": (
         "def f(a, b):\n    return a + tj.float32(«tj.thread_id()»)", "tj.reduce(x, 1, f)",
-        "f combines two values; it can't contain thread_id, which differs between threads or CTAs",
+        "f combines two values; it can't contain thread_id, a special register",
     ),
     "an axis that isn't there": (
         "def f(a, b):\n    return a + b", "tj.reduce(x, «2», f)", "axis 2 is outside a tile of 2 dimensions",

@@ -173,7 +173,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "between the swizzle's rows": (
         {"dst": shared((72, 64), "128B", window=[(4, 64), (0, 64)])},
-        "row start 4 isn't a multiple of 8, the swizzle's period",
+        "row start 4 of s isn't a multiple of 8, the swizzle's period",
     ),
     "half a row": (
         {"dst": shared((64, 64), "128B", window=[(0, 64), (0, 48)]), "src": tensor((512, 512), [(0, 64), (0, 48)])},

@@ -129,12 +129,12 @@ def test_fewer_than_four_bytes_are_refused_with_what_is_in_the_way() -> None:
     narrow = operand("global", (32, 32), float16, strides="runtime", align=2)
     reason = refusal(operand("shared", (32, 32), float16), narrow)
     assert reason.startswith("cp.async moves 4, 8 or 16 bytes; at most 2 are contiguous and aligned here: ")
-    assert "rows of src start every src.stride.0 (a multiple of 2) bytes" in reason
+    assert "rows of src start every 2 * src.stride.0 (a multiple of 2) bytes" in reason
     transposed = operand("global", (32, 32), float16, strides=(1, 32))
     assert "elements apart" in refusal(operand("shared", (32, 32), float16), transposed)
     region = ((0, 4), (0, 15))
     odd = operand("shared", (4, 16), uint8, region=region), operand("global", (4, 16), uint8, region=region)
-    assert refusal(*odd) == "rows end in 1 bytes; cp.async moves 4, 8 or 16"
+    assert refusal(*odd) == "rows end in 1 byte; cp.async moves 4, 8 or 16"
 
 
 def test_other_memory_is_refused() -> None:

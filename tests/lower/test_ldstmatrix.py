@@ -168,7 +168,7 @@ def test_a_start_known_only_at_run_time_needs_a_divisor(factor: int, variant: st
 def test_replicas_over_lanes_are_refused_and_over_warps_taken() -> None:
     halves = TileLayout.from_iters([(4, 4, "laneid"), (4, 1, "laneid"), (2, 1, "m")], [(2, 16, "laneid")])
     found = ask("warp", operand("local", (4, 8), float16, halves), operand("shared", (4, 8), float16))
-    refused(found, "2 lanes of a warp hold the same elements of dst")
+    refused(found, "2 threads hold the same elements of dst")
     for loads in (True, False):
         warps = TileLayout.from_iters([(8, 4, "tx"), (4, 1, "tx"), (2, 1, "m")], [(2, 32, "tx")])
         pair = operand("local", (8, 8), float16, warps), operand("shared", (8, 8), float16)

@@ -14,10 +14,11 @@ from tilejit.dtypes import float16, int32
 from tilejit.errors import LayoutError
 from tilejit.ir.arithmetic import build
 from tilejit.ir.arithmetic.evaluate import evaluate
-from tilejit.ir.nodes import Var
-from tilejit.layout import TileLayout
+from tilejit.ir.nodes import Buffer, Region, Var
+from tilejit.layout import S, TileLayout, laneid
 from tilejit.lower.ask import operand
 from tilejit.lower.schedule.digits import Digit
+from tilejit.lower.schedule.owners import need_all_threads
 from tilejit.lower.schedule.placement import Placement, element_offset, place
 from tilejit.lower.schedule.strides import Thread
 from tilejit.lower.schedule.views import DigitSchedule
@@ -120,3 +121,15 @@ def test_threads_need_common_digits() -> None:
     memory = [place(operand("shared", (6,), float16, x).named(n), "warp") for n, x in (("s", other), ("t", crossed))]
     with pytest.raises(LayoutError, match="r as 6 and s as 2·3 and t as 3·2"):
         DigitSchedule.of_same_shape({"r": registers, "s": memory[0], "t": memory[1]})
+
+
+def test_refusals_of_local_tiles_give_the_reason() -> None:
+    flat = Buffer("x", "local", float16, (8, 16), S[(32, 4) : (1 @ laneid, 1)], 16, slots=(128,))
+    zero, row = build.const(0, int32), Var("i", int32, bounds=(0, 7))
+    with pytest.raises(LayoutError, match="x is laid out as one dimension"):
+        place(Region(flat, (zero, zero), (8, 16)), "warp")
+    rows = Buffer("x", "local", float16, (8, 16), S[(8, 4, 4) : (4 @ laneid, 1 @ laneid, 1)], 16)
+    with pytest.raises(LayoutError, match="start 0 of x is known only at run time; the region may be"):
+        place(Region(rows, (row, zero), (1, 16)), "warp")
+    with pytest.raises(LayoutError, match="1 thread owns the region of x; the warp has 32"):
+        need_all_threads(place(Region(rows, (zero, zero), (1, 4)), "warp"), "warp", 32)

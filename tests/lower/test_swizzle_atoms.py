@@ -128,15 +128,15 @@ REFUSED = {
     ),
     "half an atom's rows": (
         tile((64, 64), "128B", [(4, 8), (0, 64)]),
-        "row start 4 isn't a multiple of 8, the swizzle's period",
+        "row start 4 of a isn't a multiple of 8, the swizzle's period",
     ),
     "rows of which little is known": (
         tile((64, 64), "128B", [(sym("i", multiple_of=2), 8), (0, 64)]),
-        "row start (a multiple of 2) isn't a multiple of 8, the swizzle's period",
+        "row start (a multiple of 2) of a isn't known to be a multiple of 8, the swizzle's period",
     ),
     "inside an atom": (
         tile((64, 64), "128B", [(0, 64), (32, 32)]),
-        "column start 32 isn't a multiple of 64, the swizzle's period",
+        "column start 32 of a isn't a multiple of 64, the swizzle's period",
     ),
     "no columns": (
         shared((64, 64), S[(64, 64) : (128, 2)]),
@@ -179,11 +179,11 @@ def test_products_may_begin_inside_an_atoms_row_and_boxes_may_not() -> None:
         assert (atoms.row_elements, atoms.columns, atoms.blocks) == (64, 16, 1)
     inside = tile((64, 64), "128B", [(0, 64), (32, 32)])
     for k in (None, 0):
-        with pytest.raises(LayoutError, match="column start 32 isn't a multiple of 64, the swizzle's period"):
+        with pytest.raises(LayoutError, match="column start 32 of a isn't a multiple of 64, the swizzle's period"):
             atoms_of(inside, k)
-    with pytest.raises(LayoutError, match="column start 8 isn't a multiple of 16, the step of products along K"):
+    with pytest.raises(LayoutError, match="column start 8 of a isn't a multiple of 16, the step of products along K"):
         atoms_of(tile((64, 64), "128B", [(0, 64), (8, 16)]), 1)
-    with pytest.raises(LayoutError, match="row start 4 isn't a multiple of 8, the swizzle's period"):
+    with pytest.raises(LayoutError, match="row start 4 of a isn't a multiple of 8, the swizzle's period"):
         atoms_of(tile((64, 64), "128B", [(4, 8), (16, 16)]), 1)
     with pytest.raises(LayoutError, match="96 elements from 32 on aren't whole parts"):
         atoms_of(tile((64, 128), "128B", [(0, 64), (32, 96)]), 1)

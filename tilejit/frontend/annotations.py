@@ -163,7 +163,7 @@ class Region:
         """Return the tile at `index` in a grid of tiles of `shape`; elements past a tensor's edge are masked."""
 
     def at(self, index: Tile | int, axis: int = 0) -> Gather:
-        """Return the rows that a tile of indices selects along `axis`, for load, store and `tj.atomic`."""
+        """Return the rows that an index or a tile of indices selects along `axis`, for load, store and `tj.atomic`."""
 
     def permute(self, *axes: int) -> Region:
         """Return the region with its dimensions reordered; no data is moved."""
@@ -183,7 +183,7 @@ class Region:
         """Return the same memory in another shape, in row-major order; one extent may be -1."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """Return the region's only element converted to `dtype`; fp8 saturates unless `saturate` is False."""
+        """Return an element, but no larger region, converted to `dtype`; fp8 saturates unless `saturate` is False."""
 
 
 class Tensor(Region):
@@ -205,7 +205,7 @@ class RegionElement(Scalar, Region):
 
 
 class Gather:
-    """The result of `.at`: rows of memory that a tile of indices selects."""
+    """The result of `.at`: rows of memory that an index or a tile of indices selects."""
 
     @property
     def shape(self) -> tuple[Scalar, ...]:

@@ -91,7 +91,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
 
 
 def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
-    """Return `value`, a number in the loop-wide type of the target if the target is carried and began as a literal."""
+    """Return `value`, converted to the target's type in the loop if that is known and suits it; record its own type."""
     carried = ctx.frame.carried.get(target.id)
     if carried is None:
         return value
@@ -122,7 +122,7 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
     if not isinstance(value, Items):
         hint = "use one name; the index along each axis is tj.cta_id(0), tj.cta_id(1)"
         if isinstance(value, Memory):
-            hint = "use one name; tj.split(x, 2, axis) splits a tile, tj.argmax(x) finds its maximum"
+            hint = "use one name; tj.split(x, 2, axis) splits a tile, tj.argmax(x) gives the index of its maximum"
         raise ctx.type_error(target, f"only a tuple can be unpacked; this is {describe(value)}", hint)
     if ast.Starred in map(type, target.elts):
         raise ctx.syntax_error(target, "* can't be used in an assignment in a kernel", "name every item")

@@ -69,7 +69,7 @@ def _of_region(
     ctx: Context, node: ast.Call, name: str, place: dict[str, Region | Expr], values: list[Memory | Expr],
     mask: Memory | Expr | None, order: str,
 ) -> Value:
-    """Emit the update of a region by the owners of the tiles, or by each thread; return the old values as a tile."""
+    """Emit a region's update by the owners of the tile operands, or else by each thread; return the old values."""
     region, span = place["place"], ctx.span(node)
     assert isinstance(region, Region)
     tiles_given = [each for each in (*values, mask) if isinstance(each, Memory)]

@@ -1,4 +1,4 @@
-"""Barriers and rings: `tj.alloc_barrier`, `tj.alloc_ring`, ring steps, arrivals and waits.
+"""Barriers and rings: `tj.alloc_barrier`, `tj.alloc_ring`, `tj.named_barrier`, ring steps, arrivals and waits.
 
 A ring has a `full` and an `empty` barrier per stage. Step i is use number i // stages of stage i % stages, so producers
 wait for phase i // stages - 1 of `empty`, and consumers for phase i // stages of `full`. Waits take phase numbers,
@@ -46,7 +46,7 @@ OF_NAMED = ("arrive", "sync")
 OF_RING: tuple[str, ...] = ()
 _NAMES = {Barrier: OF_BARRIER, NamedBarrier: OF_NAMED, Ring: OF_RING, RingStep: OF_STEP}
 
-#: the kinds of values in this module that have attributes, and those that can be indexed
+#: the kinds of values whose attributes `attribute` looks up, and those that can be indexed
 WITH_ATTRIBUTES = (Barrier, NamedBarrier, Ring, RingStep)
 INDEXED = (Barrier, Ring)
 
@@ -112,13 +112,15 @@ def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     count = ctx.integer(ctx.evaluate(arguments["threads"]), arguments["threads"], "the number of threads")
     if count < 1 or count % WARP or count > ctx.threads:
         raise ctx.type_error(
-                arguments["threads"], f"{count} threads can't synchronize at a named barrier of a CTA of {ctx.threads}",
-                f"give a multiple of {WARP}, at most the number of threads in the CTA",
+            arguments["threads"],
+            f"{counted(count, 'thread')} can't synchronize at a named barrier of a CTA of {ctx.threads}",
+            f"give a multiple of {WARP}, at most the number of threads in the CTA",
         )
     low, high = facts.bounds(number)
     first, last = USERS[0], USERS[-1]
     if (low is not None and low > last) or (high is not None and high < first):
-        which = str(number.value) if isinstance(number, Const) else f"{low} or more" if low else f"{high} or less"
+        bound = f"{high} or less" if high is not None and high < first else f"{low} or more"
+        which = str(number.value) if isinstance(number, Const) else bound
         raise ResourceError(
             f"named barrier {which} is out of range; named barriers are {first} to {last}: tj.cta_sync() uses 0, and "
             f"tj.warpgroup_sync() uses {OF_WARPGROUPS} and above", span=ctx.span(arguments["id"]),
@@ -188,7 +190,7 @@ def ring_loop_hint(value: Value) -> str | None:
 
 
 def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
-    """Return the step; raise KernelTypeError if a variable in its step number has been assigned since its creation."""
+    """Return the step; raise KernelTypeError if a variable in its step number has changed since its creation."""
     for counter in step.counters:
         binding = counter.frame.env.get(counter.name)
         if binding is None or binding.value != counter.value:

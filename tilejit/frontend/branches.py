@@ -1,8 +1,8 @@
 """Branches, and the values of names after them.
 
 An assignment binds its name to an immutable value. Names with different values on different paths are kept in slots
-(see `slots`), which are written at the end of a branch, at the end of a loop body, and before `break` and `continue`
-(see `exits`). The body of a run-time loop may be translated repeatedly (see `loops`), all other statements once.
+(see `slots`), which are written before a loop, at the end of a branch, at the end of a loop body, and before `break`,
+`continue` and `return` (see `exits`). The body of a run-time loop may be translated repeatedly (see `loops`).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _joined(
 def choose(
     ctx: Context, node: ast.AST, cond: Expr, then: Callable[[], Value], orelse: Callable[[], Value], name: str
 ) -> Value:
-    """Return the value of one of two expressions, chosen by `cond`; only the chosen expression is evaluated."""
+    """Return the value of one of two expressions, chosen by `cond`; the statements of the other one don't run."""
     with ctx.nested() as yes:
         a = then()
     with ctx.nested() as no:

@@ -24,8 +24,8 @@ _COMPARED = (bool, int, str, DType, TileLayout, Swizzle, LanguageName)
 def captures(source: KernelSource) -> Hashable:
     """Return a key of the captured values and of the text of every `@tj.function` that they reach.
 
-    Numbers are compared by type and bits; modules, classes and plain functions by name; other values by type and, if
-    they are hashable, by equality.
+    Numbers are compared by type and bits; modules, plain functions and classes except enums by name; other values by
+    type and, if they are hashable, by equality.
     """
     return _captures(source, ())
 
@@ -140,7 +140,7 @@ def _changed(name: str, was: Any, now: Any) -> list[str]:
         # the same helper with other captured values
         return [f"{change} (in {name})" for change in changes(was[3], now[3])]
     before, after = _described(was), _described(now)
-    return [f"{name}, whose text has changed" if before == after else f"{name} {after}, compiled with {before}"]
+    return [f"{name}, which has changed" if before == after else f"{name} {after}, compiled with {before}"]
 
 
 def _described(token: Any) -> str:

@@ -67,7 +67,7 @@ def ring_multicast(ctx: Context, arguments: Arguments) -> tuple[int | None, int]
 
 
 def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str, Region | Expr]) -> int | None:
-    """Return `axis`, or None if one CTA is along it; raise KernelTypeError unless the ring has the same axis."""
+    """Return `axis`, or None if only one CTA is along it; raise KernelTypeError unless the ring has the same axis."""
     place = operands.get("barrier")
     if not isinstance(place, Region):
         raise ctx.type_error(
@@ -108,7 +108,7 @@ def check_steps(kernel: Kernel) -> None:
 
 
 def _check_block(body: Block, rings: Mapping[str, int]) -> None:
-    """Check a block and its nested blocks for `check_steps`. rings: `full` barrier -> the CTAs that release a stage."""
+    """Check a block and its nested blocks for `check_steps`. rings: `full` barrier -> number of releasing CTAs."""
     copied: set[str] = set()
     for stmt in body:
         for block in walk.blocks(stmt):

@@ -1,7 +1,8 @@
 """Combining functions of `tj.reduce`: translated once, with variables as arguments, and converted to expressions.
 
-The translation yields statements: definitions, assignments in branches, and a loop of one iteration for each `return`
-inside a branch. Each path gets a condition, and an assignment becomes a selection by the condition of its path.
+The translation yields statements: definitions, assignments in branches, and loops of one iteration around code that may
+be left early, as by a `return` in a branch. Each path gets a condition, and an assignment becomes a selection by the
+condition of its path.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, st
     names = [arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs) if arg.arg not in closure.defaults]
     if len(names) != 2:
         raise ctx.type_error(
-            node, f"{closure.node.name} takes {counted(len(names), 'argument')}; combine is called with two",
+            node, f"{closure.node.name} has {counted(len(names), 'parameter')} without a default; combine needs two",
             "the lower and the higher value, which are tuples for several tiles",
         )
     return names[0], names[1]
@@ -148,7 +149,7 @@ class _Reading:
             case ir.If():
                 return self.branch(stmt, holds)
             case ir.Loop(body) if self.block(body, holds) == ir.FALSE:
-                # every path leaves the loop in its first iteration: it is the translation of `return` in branches
+                # every path leaves the loop in its first iteration, as in the translation of `return` in branches
                 pass
             case ir.Break():
                 return ir.FALSE
@@ -182,7 +183,7 @@ class _Reading:
         if isinstance(expr, ir.Load):
             self.refuse(f"a load of {expr.place.buffer.root.name}", expr.span or span)
         if isinstance(expr, ir.Special):
-            self.refuse(f"{expr.name}, which differs between threads or CTAs", expr.span or span)
+            self.refuse(f"{expr.name}, a special register", expr.span or span)
         if isinstance(expr, ir.Var):
             return self.variable(expr, span)
         if isinstance(expr, ir.Op):
@@ -209,5 +210,5 @@ _STATEMENT_NAMES: dict[type[ir.Stmt], str] = {
     ir.WaitPhase: "a wait for a barrier",
     ir.Expect: "a barrier",
     ir.Atomic: "an atomic operation",
-    ir.Instruction: "an operation of several lanes",
+    ir.Instruction: "an operation such as a shuffle, a barrier or a fence",
 }

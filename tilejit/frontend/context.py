@@ -132,8 +132,6 @@ class EmitInto:
 
 @dataclass(slots=True)
 class Hinted:
-    """Context manager of `Context.hinted`."""
-
     ctx: Context
     name: str | None
 
@@ -144,7 +142,7 @@ class Hinted:
         self.ctx.hint = self.name
 
 
-#: larger integers don't convert to a Python float
+#: the largest integer that a Python float represents
 _LARGEST_FLOAT = int(sys.float_info.max)
 
 
@@ -196,7 +194,7 @@ class Context:
 
     #: the kinds of loop-carried names, by the path to the loop (see `loops`)
     loop_kinds: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
-    #: the number of literals that took a type other than their default (see `takes_type`)
+    #: the number of converted literals that `takes_type` counted
     converted_literals: int = 0
     outside: dict[tuple[KernelSource, str], Value] = field(default_factory=dict)
     #: (id of a constant, attribute) -> the constant, which is kept alive so that its id stays valid, and the value
@@ -325,7 +323,7 @@ class Context:
     def tile(
         self, name: str, scope: str, shape: tuple[int, ...], dtype: DType, span: Span, layout: TileLayout | None = None
     ) -> Memory:
-        """Return a new read-only tile; without `layout`, a thread's tile is row-major and any other tile is open."""
+        """Return a new read-only tile; without `layout`, a thread's nonempty tile is row-major, any other tile open."""
         chosen: TileLayout | Open | None = layout
         if chosen is None:
             is_row_major = scope == THREAD.name and 0 not in shape
@@ -392,9 +390,8 @@ def fitting(number: bool | int | float, dtype: DType) -> Const:
     if isinstance(number, float) and not number.is_integer():
         raise KernelTypeError(f"{number!r} is not an integer; {dtype} is needed here", hint="convert it: int(x)")
     if not low <= number <= high:
-        raise KernelTypeError(
-            f"{number} doesn't fit in {dtype}", hint=f"convert one side, for example tj.int64({number})"
-        )
+        wide = "int64" if dtype is not int64 and -(2**63) <= number < 2**63 else "float64"
+        raise KernelTypeError(f"{number} doesn't fit in {dtype}", hint=f"use another type, as in tj.{wide}({number})")
     return build.const(number, dtype)
 
 

@@ -43,7 +43,7 @@ def remaining(op: TileOp) -> TileOp:
     value = None if reduction is None else reduction.of_nothing(reduction.combines_in(src.dtype, dst.dtype))
     if value is None:
         raise KernelTypeError(
-            f"{op.name} of no elements has no value: its axes in shape {src.shape} are empty",
+            f"{op.name} of no elements has no value: it reduces an empty axis of shape {src.shape}",
             span=op.span,
             hint="leave the reduction out where there is nothing to reduce, or reduce a tile that has elements",
         )

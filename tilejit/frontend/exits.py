@@ -119,7 +119,7 @@ def run_block(
     ctx: Context, node: ast.AST, construct: Construct, step: ast.AST | int, names: Sequence[str],
     body: Callable[[], bool],
 ) -> bool:
-    """Translate statements that run once, to straight-line code, or to a loop if run-time conditions leave them early.
+    """Translate statements that run once: to straight-line code, or to a loop if they may be left early at run time.
 
     step: see `Enclosure`. names: the names that the body assigns. body: returns True if control reaches its end.
     returns: True if control can reach the statement after the block.

@@ -1,4 +1,4 @@
-"""Open tiles whose layout a kernel reads: they get the default layout of their shape and type."""
+"""Open tiles whose layout a kernel reads: they get the default layout of their shape, type and scope."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .values import Memory
 
 
 def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
-    """Return the layout of a tile's buffer, chosen now if it is open; raise LayoutError if it has no elements."""
+    """Return the layout of `memory`'s buffer, chosen now if it is open; raise LayoutError if the buffer has none."""
     root = memory.buffer.root
     if is_empty(root.shape):
         raise LayoutError(

@@ -161,7 +161,7 @@ def static_range(ctx: Context, node: ast.Call) -> Items:
     """Return the integers of `tj.static_range(...)` as a tuple."""
     values = _range_arguments(ctx, node, "tj.static_range")
     hint = "loop over range(...), or give a literal, a captured constant or a tj.constexpr parameter"
-    limits = [ctx.integer(v, node, "a limit of tj.static_range", hint) for v in values]
+    limits = [ctx.integer(v, node, "an argument of tj.static_range", hint) for v in values]
     if limits[2] == 0:
         raise ctx.type_error(node, "tj.static_range has a step of 0", "give a step other than 0")
     count = -((limits[0] - limits[1]) // limits[2])

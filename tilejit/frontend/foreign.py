@@ -63,7 +63,7 @@ def no_attribute(ctx: Context, node: ast.Attribute, value: Any) -> Exception:
 
 
 def hint_for_name(ctx: Context, node: ast.Name) -> str | None:
-    """Return the hint for an undefined name if another language has it, as in `blockIdx.x`; None for other names."""
+    """Return the hint for an undefined name of another language or library, such as `blockIdx.x`, or None."""
     chains = (n for n in ast.walk(ctx.frame.source.node) if isinstance(n, ast.Attribute) and _first(n) is node)
     written = ast.unparse(next(chains, node))
     is_word = foreign_word(node.id) is not None

@@ -20,7 +20,7 @@ def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
 
 
 def as_start(ctx: Context, node: ast.AST, start: Expr, taken: int | Expr, buffer: Buffer) -> Expr:
-    """Return the start of a slice in the index type; uint64 is clamped, because a negative start could be valid."""
+    """Return a slice's start in the index type; uint64 is clamped to int64 where a wrapped start could be valid."""
     if start.dtype is uint64 and buffer.index_dtype is int64 and taken != 1:
         start = build.minimum(start, full_range(int64)[1])
     return as_index(ctx, node, start, buffer)

@@ -41,12 +41,11 @@ def make_closure(ctx: Context, node: ast.FunctionDef) -> Closure:
 
 
 def inline(ctx: Context, node: ast.Call, closure: Closure) -> Value:
-    """Inline a call of `closure`, and return its result."""
     return run(ctx, node, closure, _arguments(ctx, node, closure))
 
 
 def run(ctx: Context, node: ast.AST, closure: Closure, env: dict[str, Binding]) -> Value:
-    """As `inline`, with the bindings of the parameters in `env`; raise KernelTypeError for recursion."""
+    """Inline a call of `closure` with its parameters bound by `env`; raise KernelTypeError for recursion."""
     if closure.node in ctx.calls:
         raise ctx.type_error(
             node, f"{closure.node.name} calls itself: functions are inlined, so they can't be recursive",

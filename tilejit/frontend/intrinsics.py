@@ -1,4 +1,4 @@
-"""Calls of `tj.<name>(...)`: ids, waits, barriers, allocations, functions of scalars and tiles, conversions."""
+"""Calls of `tj.<name>(...)`: ids, waits, barriers, allocations, atomic updates, functions of scalars and tiles."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from .values import Constant, Scalar, Value
 
 
 def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
-    """Translate a call of `tj.<name>`."""
     arguments = bind(ctx, node, f"tj.{callee.name}", callee.names, callee.required)
     handler = HANDLERS.get(callee.name)
     if handler is not None:
@@ -69,7 +68,7 @@ def _sync(scope: str) -> Handler:
 def _grid_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     if not ctx.is_cooperative:
         raise ctx.type_error(
-            node, "tj.grid_sync() would wait for CTAs that can't start until others have ended",
+            node, "tj.grid_sync() could wait for CTAs that can't start until others have ended",
             "write @tj.kernel(cooperative=True): then all CTAs run at the same time",
         )
     ctx.emit(Sync(GRID.name, ctx.span(node)))
@@ -106,7 +105,7 @@ def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     if not LEAST <= count <= MOST or count % STEP:
         raise ctx.type_error(
             argument, f"a thread can't have {count} registers; it has {LEAST} to {MOST}, in steps of {STEP}",
-            "give a multiple of 8",
+            f"give a multiple of {STEP} from {LEAST} to {MOST}",
         )
     if any(each.construct is Construct.LOOP for each in ctx.enclosures):
         raise ctx.type_error(node, "a warpgroup sets its registers once, outside loops", "move it before the loop")
@@ -120,7 +119,7 @@ def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return Constant(None)
 
 
-#: name -> handler; the other names are elementwise functions and reductions
+#: name -> handler; the other names are elementwise functions, reductions and `static_range` (see `calls`)
 HANDLERS: dict[str, Handler] = {
     **{name: _axis(name) for name in ("cta_id", "num_ctas")},
     **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},

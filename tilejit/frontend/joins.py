@@ -90,7 +90,7 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
 
 
 def can_take(value: Value, dtype: DType) -> bool:
-    """True if `dtype` can hold a literal: an integer type holds no float, bool_ no number, and integers must fit."""
+    """True if `dtype` can hold a literal: bool_ holds bools, integer types integers that fit, float types numbers."""
     default = weak_type(value)
     if default.kind == "bool" or dtype.kind == "bool":
         return default.kind == dtype.kind

@@ -94,7 +94,7 @@ class Heads:
         return Heads(kinds, resumed)
 
     def agrees(self, shown: Mapping[str, Kind], *, literals_matter: bool) -> bool:
-        """True if the observed kinds equal this guess, which may have no weak kinds if `literals_matter`."""
+        """True if the observed kinds equal the guess up to weakness, and it has no weak ones if `literals_matter`."""
         if literals_matter and any(kind != settled(kind) for kind in self.kinds.values()):
             return False
         return all(settled(kind) == settled(self._held(name, shown)) for name, kind in self.kinds.items())

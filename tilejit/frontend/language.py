@@ -1,6 +1,6 @@
 """The parts of the language that exist outside kernels: annotations, `@tj.function`, host functions, call records.
 
-The frontend recognizes them by identity. The table of names is in `vocabulary`, which a launch doesn't import.
+The frontend recognizes them by identity or class. The table of names is in `vocabulary`, which a launch doesn't import.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Intrinsic(LanguageName):
     parameters: tuple[CallParameter, ...] = ()
     #: the type of the result, as a Python annotation, or how the arguments determine it
     gives: str = "None"
-    #: two statements that are valid in a kernel
+    #: statements that are valid in a kernel
     example: str = ""
     #: the names of the parameters; the first `required` of them have no default
     names: tuple[str, ...] = field(init=False, compare=False, repr=False)

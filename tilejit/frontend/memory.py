@@ -18,7 +18,7 @@ from ..layout.iters import groups_to
 from ..layout.stock import swizzled_atom_layout
 from ..scopes import THREAD
 from ..target import TENSOR_MEMORY_TARGETS
-from ..wording import shown
+from ..wording import counted, shown
 from .arguments import Arguments, bind, optional, with_one_shape
 from .context import Context, Located
 from .enclosures import Construct
@@ -171,7 +171,7 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
     wanted = tuple(a + rank if -rank <= a < 0 else a for a in axes)
     if sorted(wanted) != list(range(rank)):
         raise ctx.type_error(
-            node, f"{axes} doesn't permute the {rank} dimensions of {memory.buffer.name}",
+            node, f"{axes} doesn't permute the {counted(rank, 'dimension')} of {memory.buffer.name}",
             f"list each of {tuple(range(rank))} once",
         )
     # dropped dimensions come first
@@ -214,7 +214,7 @@ def axes_of(ctx: Context, node: ast.AST, value: Value, rank: int) -> tuple[int, 
     wrong = [n for n in numbers if not -rank <= n < rank]
     if wrong:
         raise ctx.type_error(
-            node, f"axis {wrong[0]} is outside a tile of {rank} dimensions",
+            node, f"axis {wrong[0]} is outside a tile of {counted(rank, 'dimension')}",
             f"its axes are {-rank} to {rank - 1}" if rank else "leave axis= out",
         )
     axes = sorted(n % rank for n in numbers)
@@ -283,7 +283,7 @@ def shape_of(ctx: Context, given: ast.expr, size: int) -> tuple[int, ...]:
         return static_shape(ctx, given, value)
     if extents.count(-1) > 1 or others < 1 or size % others:
         raise ctx.type_error(
-            given, f"can't reshape {size} elements to {shown(tuple(extents))}",
+            given, f"can't reshape {counted(size, 'element')} to {shown(tuple(extents))}",
             "one extent may be -1, if the product of the others divides the number of elements",
         )
     return tuple(size // others if n == -1 else n for n in extents)
@@ -347,7 +347,9 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
     if memory.is_whole:
         return layout
     if isinstance(layout, Strided) or not all(isinstance(s, Const) for s in memory.starts):
-        raise ctx.type_error(node, "a region with run-time starts can't be reinterpreted", "view first, then slice")
+        raise ctx.type_error(
+            node, "a region with run-time starts or strides can't be reinterpreted", "view first, then slice"
+        )
     region = memory.region(ctx.span(node))
     box = [(int(s.value), n) for s, n in zip(region.starts, region.counts, strict=True) if isinstance(s, Const)]
     with Located(ctx, node):
@@ -375,8 +377,8 @@ def _with_element_type(
         return reinterpreted(ctx, node, memory, shape, dtype, layout)
     if isinstance(layout, Strided) or not shape or not isinstance(shape[-1], int):
         raise ctx.type_error(
-            node, f"{memory.buffer.name} has run-time strides, and {dtype} has another width than {memory.dtype}",
-            _pinned(memory),
+            node, f"{memory.buffer.name} has {'run-time strides' if shape else 'no dimensions'}, and {dtype} has "
+            f"another width than {memory.dtype}", _pinned(memory) if shape else "name a type of the same width",
         )
     last = shape[-1] * before
     if last % after != 0:

@@ -24,7 +24,7 @@ def merge_memory(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
 
 
 def _is_own(place: Memory) -> bool:
-    """True for a thread's own tile or a part of one, which can be copied to a slot."""
+    """True for a thread's own tile, or a part of one, that can be copied to a slot; False for `.registers`."""
     return place.is_local and not place.constant_indices and owner_scope(place.buffer) == THREAD.name
 
 

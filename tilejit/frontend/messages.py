@@ -60,7 +60,7 @@ def _parts(ctx: Context, node: ast.AST, value: Value, *, quoted: bool) -> list[s
 
 def _printable(node: ast.AST, value: Value) -> str:
     if not isinstance(value, Memory):
-        return ring_number_hint(value) or "call it, and print the result"
+        return ring_number_hint(value) or "print a scalar, such as an element or the result of a call"
     if not value.is_local:
         return "index it: print(A[i, j])"
     if owner_scope(value.buffer) == THREAD.name:

@@ -1,4 +1,4 @@
-"""Name lookup: names of the running functions, and captured values."""
+"""Name lookup: names of the functions that are being translated, and captured values."""
 
 from __future__ import annotations
 

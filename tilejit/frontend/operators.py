@@ -1,4 +1,4 @@
-"""Python's operators: folded on compile-time values, otherwise elementwise operations."""
+"""Python's operators: folded on compile-time values, otherwise elementwise operations or matrix products."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ _COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
 
 
 def binary(ctx: Context, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
-    """Translate `left op right`."""
     if isinstance(op, ast.MatMult):
         stride = fold(ctx, node, operator.matmul, (left, right))
         if stride is not None:
@@ -72,7 +71,6 @@ def unary(ctx: Context, node: ast.UnaryOp, value: Value) -> Value:
 
 
 def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
-    """Translate the comparison `left op right`."""
     if isinstance(op, (ast.Is, ast.IsNot)):
         return _identity(ctx, node, op, left, right)
     if isinstance(op, (ast.In, ast.NotIn)):

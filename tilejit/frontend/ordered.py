@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from ..ir.nodes import Buffer, Instruction
 from ..ir.values import MEMORY_SCOPES
 from ..isa.fences import FENCE
+from ..wording import counted
 from .arguments import Arguments, Handler, optional
 from .context import Context
 from .operands import memory_operand
@@ -42,7 +43,7 @@ def shared_place(ctx: Context, node: ast.expr) -> Memory:
     memory = memory_operand(ctx, node, "the place")
     if memory.dims:
         raise ctx.type_error(
-            node, f"the place must be one element; this is a region of {len(memory.dims)} dimensions",
+            node, f"the place must be one element; this is a region of {counted(len(memory.dims), 'dimension')}",
             "index every dimension, as in A[i, j]",
         )
     need_shared(ctx, node, memory.buffer)
@@ -50,7 +51,7 @@ def shared_place(ctx: Context, node: ast.expr) -> Memory:
 
 
 def need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
-    """Raise KernelTypeError unless other threads can access the buffer."""
+    """Raise KernelTypeError unless the buffer is in global or shared memory."""
     if buffer.space not in ("global", "shared"):
         raise ctx.type_error(
             node, f"other threads can't access {buffer.name}, which is in {buffer.space} memory",

@@ -109,7 +109,7 @@ def _error(source: KernelSource, arg: ast.arg, message: str, hint: str = _KINDS)
 
 
 class _Annotations:
-    """The annotations of a kernel's parameters; a string is evaluated in the scope of the definition, at most once."""
+    """The annotations of a kernel's parameters; strings are evaluated once, in the function's globals and closure."""
 
     def __init__(self, source: KernelSource) -> None:
         self._source = source

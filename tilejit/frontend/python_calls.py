@@ -59,9 +59,10 @@ def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Ca
         if all(isinstance(v, Constant) for v in values):
             return computed(ctx, node, python, arguments)
         values = [as_scalar(ctx, node, value) for value in values]
-        if any(isinstance(v, Memory) for v in values):
+        tile = next((v for v in values if isinstance(v, Memory)), None)
+        if tile is not None:
             raise ctx.type_error(
-                node, f"{python.__name__} takes scalars; this is {describe(values[0])}",
+                node, f"{python.__name__} takes scalars; this is {describe(tile)}",
                 f"write tj.{python.__name__}(x) for one tile, or tj.{name}(a, b) for several, element by element",
             )
         extreme = values[0]

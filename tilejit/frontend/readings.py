@@ -32,7 +32,7 @@ class LoopTrial:
     carried: Mapping[str, Carried]
 
     def changes(self, name: str) -> list[Binding]:
-        """Return the bindings of a name at the ends of iterations where its value isn't the value at the head."""
+        """Return a name's bindings, at the ends of iterations and at exits, that differ from its value at the head."""
         head = value_of(self.slots[name])
         # an Unset value at the head counts as a change: the name remains unset
         kept = None if isinstance(head, Unset) else head
@@ -48,7 +48,7 @@ class LoopTrial:
         return kind
 
     def _grows(self, name: str, changes: Sequence[Binding]) -> bool:
-        """True if iterations multiply a name's value or add it to itself, so it may grow exponentially and wrap."""
+        """True if a name's value may grow exponentially and wrap; False if iterations only shrink it or add others."""
         slot = self.slots[name]
         if not isinstance(slot, ScalarSlot):
             return False
@@ -127,7 +127,7 @@ _SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "
 
 
 def _degree(expr: Expr, degrees: Mapping[str, int]) -> int:
-    """Return the degree of a value in the loop-carried variable: 0 if independent, 1 if a term of a sum, else 2."""
+    """Return the degree of a value in the loop-carried variable: 0 if independent, 1 for one term of a sum, else 2."""
     if isinstance(expr, Var):
         return degrees.get(expr.name, 0)
     if isinstance(expr, Cast):

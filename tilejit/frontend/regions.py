@@ -105,7 +105,7 @@ def _layout(ctx: Context, node: ast.Subscript, builder: Any) -> Constant:
 
 def _places(ctx: Context, node: ast.Subscript, what: str, length: int) -> int | slice:
     if isinstance(node.slice, ast.Slice):
-        ends = [None if e is None else ctx.integer(ctx.evaluate(e), e, f"an end of {what}'s slice")
+        ends = [None if e is None else ctx.integer(ctx.evaluate(e), e, f"a number in {what}'s slice")
                 for e in (node.slice.lower, node.slice.upper, node.slice.step)]
         if ends[2] == 0:
             raise ctx.type_error(node, "the step of a slice can't be 0", "leave it out, or write another step")
@@ -268,7 +268,7 @@ def _other_index(value: Value, buffer: Buffer) -> str:
 
 
 def _box(ctx: Context, node: ast.AST, memory: Memory, dims: Sequence[int], parts: Sequence[_Slice | _At]) -> Memory:
-    """Return the region that `parts` select; the dimensions in `dims` without a part remain whole."""
+    """Return the region that `parts` select; the dimensions in `dims` without a part keep their extent."""
     starts, extents = list(memory.starts), list(memory.extents)
     inside = memory.in_bounds
     zero = build.const(0, memory.buffer.index_dtype)
@@ -446,7 +446,8 @@ def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: 
     if len(shape) != len(dims) or len(at) != len(dims):
         raise ctx.type_error(
             node,
-            f".tile takes {len(dims)} extents and {len(dims)} coordinates here; got {len(shape)} and {len(at)}",
+            f".tile takes {counted(len(dims), 'extent')} and {counted(len(dims), 'coordinate')} here; "
+            f"got {len(shape)} and {len(at)}",
             "write A.tile((BM, BK), (i, k)) for an A of two dimensions",
         )
     parts = []
@@ -516,7 +517,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
         if len(iters) > 1 or layout.swizzle is not None or iters[0].axis.is_thread:
             raise ctx.type_error(
                 node, f"dimension {dim} of {memory.buffer.name} has no single stride: {layout}",
-                "only memory without swizzle and thread axes has strides",
+                "only a dimension with one step in memory, without swizzle and thread axes, has a stride",
             )
         strides.append(Constant(iters[0].stride))
     return tuple(strides)

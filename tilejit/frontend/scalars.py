@@ -153,7 +153,7 @@ def _no_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> KernelTy
 
 
 def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
-    """Return the truth value, as a bool if it is known; raise KernelTypeError for a tile, a region or a barrier."""
+    """Return the truth value, as a bool if it is known; raise KernelTypeError for a value that has none."""
     value = as_scalar(ctx, node, value)
     if isinstance(value, Constant):
         return bool(value.value)
@@ -163,7 +163,7 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
         expr = value.expr if value.dtype == bool_ else build.op("not_equal", value.expr, build.const(0, value.dtype))
         return bool(expr.value) if isinstance(expr, Const) else expr
     if not isinstance(value, Memory):
-        hint = ring_number_hint(value) or "call it, or compare the result"
+        hint = ring_number_hint(value) or "test a scalar, such as an element or the result of a call"
     elif value.is_local:
         hint = "on tiles use &, |, ~ and tj.where"
     else:

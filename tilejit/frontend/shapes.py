@@ -27,7 +27,7 @@ def reshape(ctx: Context, node: ast.Call, receiver: Memory) -> Memory:
 
 
 def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory:
-    """Return a local tile in another shape: a view if no element changes its register, otherwise a new tile."""
+    """Return a local tile in another shape: a view if provably no element changes its register, else a new tile."""
     if shape == tile.shape:
         return tile
     scope, span = owner_scope(tile.buffer), ctx.span(node)

@@ -37,7 +37,7 @@ def check_value(value: Any) -> None:
 
 
 def check_call(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Raise KernelTypeError if a lower bound on the size of the result of a call exceeds the limits."""
+    """Raise KernelTypeError if an estimate of the size of the result of a call exceeds the limits."""
     check = _CHECKS.get(compute) if isinstance(compute, BuiltinFunctionType) else None
     if check is not None:
         check(*arguments, **keywords)
@@ -70,7 +70,7 @@ def _mul(a: Any, b: Any) -> None:
 def _pow(base: Any, exp: Any, mod: Any = None) -> None:
     if mod is not None or not isinstance(exp, int) or isinstance(base, (float, complex)):
         return
-    # other numbers, such as a Fraction, grow by at least a bit per multiplication
+    # other numbers, such as a Fraction, are assumed to grow by a bit per multiplication
     bits = base.bit_length() - 1 if isinstance(base, int) else 1
     if exp > 0 and bits > 0:
         _check_bits(bits * exp)

@@ -177,7 +177,7 @@ def _compiled(text: str, file: str, flags: int) -> CodeType:
 def _compiled_alone(text: str, file: str, flags: int, line: int) -> CodeType:
     """Compile the statement at a line as a separate module, as IPython compiles the statements of a cell.
 
-    CPython 3.11 compiles the call of a name differently if the same module imports that name.
+    Since CPython 3.11, a call of an attribute, `a.b()`, compiles differently if the same module imports `a`.
     """
     body = [n for n in ast.parse(text, file).body if _first_line(n) <= line <= (n.end_lineno or n.lineno)]
     with warnings.catch_warnings():

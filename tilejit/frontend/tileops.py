@@ -1,4 +1,4 @@
-"""Operations on a scope, `tj.<scope>.<operation>(...)`; `shorthands` has the operations that create tiles."""
+"""Calls of tile operations, `tj.<scope>.<operation>(...)`; `shorthands` has calls that are short for one."""
 
 from __future__ import annotations
 

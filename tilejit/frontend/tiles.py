@@ -151,7 +151,7 @@ def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]
         scopes = sorted(set(owners), key=lambda scope: SCOPES[scope].level)
         one = next(scope for scope in scopes if SCOPES[scope].threads(ctx.threads) != ctx.threads)
         other = next(scope for scope in reversed(scopes) if scope != one)
-        count = ctx.threads // SCOPES[one].threads(ctx.threads)
+        count = -(-ctx.threads // SCOPES[one].threads(ctx.threads))
         raise ctx.type_error(
             node,
             f"{name} can't combine a tile of a {other} and a tile of a {one}: each of the {count} {one}s has its own",
@@ -207,7 +207,8 @@ def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool
     """Return a new tile with the elements converted to `dtype`; raise KernelTypeError unless `tile` is local."""
     if not tile.is_local:
         raise ctx.type_error(
-            node, f"astype takes local tiles and scalars; got {describe(tile)}", "load it first: tj.cta.load(region)"
+            node, f"only local tiles and scalars are converted; got {describe(tile)}",
+            "load it first: tj.cta.load(region)",
         )
     scope, span = owner_scope(tile.buffer), ctx.span(node)
     result = ctx.tile("cast", scope, tile.shape, dtype, span)

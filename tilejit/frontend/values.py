@@ -15,7 +15,7 @@ from ..errors import KernelTypeError, shown_file
 from ..ir.nodes import Buffer, Const, Expr, Gathered, Open, Region
 from ..scopes import THREAD
 from ..source import Span
-from ..wording import shown
+from ..wording import counted, shown
 from .sizes import check_elements, check_value
 from .source import KernelSource
 
@@ -81,7 +81,7 @@ class Memory:
     starts: tuple[Expr, ...]
     #: per dimension of the buffer; None if a scalar index dropped it; an expression for a run-time extent
     extents: tuple[int | Expr | None, ...]
-    #: True for parameters and allocations, False for results of expressions
+    #: True for parameters and allocations, False for results of expressions and for buffer phis
     writable: bool = True
     in_bounds: bool = False
     #: True if the elements are registers, which need compile-time indices
@@ -379,11 +379,11 @@ def describe(value: Value) -> str:
     if isinstance(value, Rows):
         return f"a gathered region of shape {_shown(value.extents)} and {value.dtype}"
     if isinstance(value, Barrier):
-        return "a barrier" if value.index is not None else f"{value.count} barriers"
+        return "a barrier" if value.index is not None else counted(value.count, "barrier")
     if isinstance(value, NamedBarrier):
         return "a named barrier"
     if isinstance(value, Ring):
-        return f"a ring of {value.stages} stages"
+        return f"a ring of {counted(value.stages, 'stage')}"
     if isinstance(value, RingStep):
         return f"a step of {value.ring.name}"
     if isinstance(value, Closure):

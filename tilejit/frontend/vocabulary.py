@@ -170,7 +170,7 @@ def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     return table
 
 
-#: operand -> its meaning in every call, for operands whose record has no description
+#: operand -> its meaning in every call; the others are described by their records
 _OPERANDS = {
     "acc": "the accumulator, of shape (M, N)",
     "a": "the left factor, of shape (M, K)",

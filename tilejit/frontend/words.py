@@ -64,7 +64,7 @@ _PARAMETERS: dict[str, CallParameter] = {
 
 
 def parameter(name: str, *, optional: bool = False) -> CallParameter:
-    """Return the shared parameter `name`; if `optional`, with its own default, or else None."""
+    """Return the shared parameter `name`; if `optional`, with its own default, or None if it has none."""
     shared = _PARAMETERS[name]
     if not optional:
         return CallParameter(name, shared.type, shared.meaning)
@@ -108,7 +108,7 @@ _BARRIERS = (
 
 
 def _alloc(name: str, meaning: str, gives: str, layout: str, example: str, *more: CallParameter) -> Intrinsic:
-    """Return an allocation. layout: the meaning of its parameter `layout`. more: its parameters after `layout`."""
+    """Return the record of an allocation. layout: the meaning of `layout`. more: the parameters after `layout`."""
     given = CallParameter("layout", "TileLayout | None", layout, None)
     return Intrinsic(name, meaning, (parameter("shape"), parameter("dtype"), given, *more), gives, example)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
@@ -124,7 +124,7 @@ class BoxCopy(Plan):
         return Facts(f"box {box}{swizzle}{shares}", len(self.issues), 8 * self.map.box[0] * self.map.dtype.bytes)
 
     def emit(self, op: TileOp, b: Builder) -> None:
-        """Emit one copy per box, by the leader; for a load, also the expected bytes of its barrier."""
+        """Emit one copy per box, by the leader; for a load also its barrier's expected bytes, for a store a commit."""
         tensor_map = b.tensor_map(self.map, written=not self.loads, share=self._share())
         starts = [b.let("start", start) for start in self._starts()]
         shared = b.let("tile", self._start())
@@ -469,7 +469,8 @@ def _parts(extent: int, inner: int, unit: int) -> int:
     count = _equal_parts(extent, inner, unit)
     if count is None:
         raise LayoutError(
-            f"{extent} rows: no equal parts of at most {TensorMapSpec.MOST_BOX} are multiples of {ATOM_ROWS}",
+            f"{extent} rows: no equal parts of at most {TensorMapSpec.MOST_BOX} are multiples of "
+            f"{unit // gcd(unit, inner)}",
             hint="copy them in parts",
         )
     return count

@@ -97,6 +97,6 @@ class Combining:
         above, reaches = (build.greater, build.greater_equal) if is_greatest else (build.less, build.less_equal)
         if not self.dtype.is_float:
             return above(y, x), reaches(y, x)
-        # comparisons with NaN are false
+        # with NaN, every comparison except `!=` is false
         better = build.logical_and(build.equal(x, x), build.logical_not(reaches(x, y)))
         return better, build.logical_or(build.not_equal(y, y), reaches(y, x))

@@ -8,11 +8,11 @@ from functools import lru_cache
 import numpy as np
 
 from ...dtypes import int32
-from ...errors import LayoutError
 from ...ir.nodes import Const, Region, TileOp
 from ...layout import TileLayout
 from ...layout.transfer import Holding
 from ...scopes import SCOPES, THREAD
+from ...wording import counted
 from ..schedule.owners import need_own_registers, need_thread_axes
 from ..schedule.placement import owned
 from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, from_to
@@ -50,8 +50,6 @@ def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> H
     need_own_registers(tile)
     need_thread_axes(tile, scope, threads)
     slots = [int(n) for n in buffer.laid_out if isinstance(n, int)]
-    if len(slots) != len(buffer.shape):
-        raise LayoutError(f"{buffer.name} is laid out as one dimension")
     box = [
         (int(start.value), count)
         for start, count in zip(region.starts, region.counts, strict=True)
@@ -68,7 +66,7 @@ def _holding(layout: TileLayout, slots: tuple[int, ...], box: tuple[tuple[int, i
 def partial_write_fault(
     region: Region, part: Holding, registers: Collection[int], scope: str, threads: int
 ) -> str | None:
-    """Return why all threads can't write `registers`, which may hold elements outside the region, or None."""
+    """Return why `registers` can't be written in all threads: they hold elements outside the region too; else None."""
     if region.extents == region.buffer.shape:
         return None
     start = Const(0, int32)
@@ -76,4 +74,5 @@ def partial_write_fault(
     tile = held(Region(region.buffer, (start,) * len(shape), shape), scope, threads)
     written = list(registers)
     outside = int(np.isin(tile.register, written).sum()) - int(np.isin(part.register, written).sum())
-    return f"the registers that are written also hold {outside} values outside the region" if outside else None
+    values = counted(outside, "value")
+    return f"the registers that are written also hold {values} outside the region" if outside else None

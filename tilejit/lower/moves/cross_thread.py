@@ -62,7 +62,7 @@ class Shuffles:
 
     @property
     def halvings(self) -> int:
-        """The number of halvings: as many as possible, or 0 if that costs less."""
+        """The number of halvings: as many as possible if that costs less than none, else 0."""
         most = min(len(self.distances), (self.results & -self.results).bit_length() - 1)
         return most if self._cost(most) < self._cost(0) else 0
 
@@ -200,7 +200,7 @@ class SharedPartials:
         return Shuffles(1, tuple(1 << k for k in range(self.members.bit_length() - 1)))
 
 
-#: largest number of partial results that every thread reads itself: 8 float32 are two vectors
+#: every thread reads up to this many partials of a result itself: 8 float32 are two vectors
 _MOST_READ = 8
 
 

@@ -77,7 +77,7 @@ class ExchangeMemory:
 
 
 def cheapest(ways: Iterable[tuple[TileLayout, Sequence[RoundCosts]]]) -> ExchangeMemory:
-    """Return the cheapest layout of `ways`, swizzled; ties go to the first layout and the fewest swizzle bits."""
+    """Return the cheapest layout of `ways`, swizzled or not; ties go to the first layout and fewest swizzle bits."""
     best: ExchangeMemory | None = None
     for layout, sides in ways:
         least = sum(side.least for side in sides) + 2 * BARRIER
@@ -102,7 +102,7 @@ def dense(shape: tuple[int, ...], fastest: int) -> TileLayout:
 
 
 def _swizzles(chunk: int, size: int) -> Iterator[Swizzle]:
-    """Yield the swizzles with a period of at most `size` that keep `chunk` elements contiguous, fewest bits first."""
+    """Yield swizzles with a period of at most `size` that keep `chunk` elements contiguous, fewest bits first."""
     for bits in range(1, 6):
         for shift in range(bits, 8):
             swizzle = Swizzle(bits, chunk.bit_length() - 1, shift)

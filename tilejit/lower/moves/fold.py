@@ -149,7 +149,7 @@ class _Emitting(FoldSteps[Partials]):
         own = [partial for value in values for partial in value]
         dtypes = self.plan.combine.takes
         if self.lanes is None:
-            # these registers suffice for later steps, which have fewer values
+            # these registers suffice for later steps, which have at most as many values
             self.lanes = LaneReduction.of(self.b, tuple(map(_carried, dtypes)), len(own))
         other = self._back(self.lanes.values(_as(dtypes, own, _carried), distance))
         upper = self.b.let("upper", build.not_equal(build.bitwise_and(self.thread, distance), 0))

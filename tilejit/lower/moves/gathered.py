@@ -5,7 +5,7 @@
     digit                      token        quarter      element
     stride in "registers"      Thread(4)    Thread(1)    1
     stride in "memory"         -            16           1            plus D times the token's number
-    stride in "index"          Thread(1)    -            -
+    stride in "index"          Thread(4)    -            -
 """
 
 from __future__ import annotations

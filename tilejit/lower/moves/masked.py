@@ -1,7 +1,7 @@
 """Vectors in memory, some of whose elements may be excluded by the edge of a tensor or by a mask.
 
-A vector without excluded elements moves in one access. Any other vector moves element by element, in a branch that
-few threads take.
+A vector without excluded elements moves in one access. A partially excluded vector moves element by element, in a
+branch that few threads take.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MaskedVector:
     allowed: VectorMask | None = None
     #: memory order of stores, one of `ORDERS["move"]`
     order: str = ""
-    #: the current pass; a vector that can't have excluded elements moves in any pass
+    #: the current pass; a vector that can't be partially excluded moves in any pass
     selection: Selection = "each"
 
     @property
@@ -126,7 +126,6 @@ class MaskedVector:
             b.move(Vector(registers.buffer, build.add(registers.offset, self.start + k)), register)
 
     def _single(self, at: Expr, inside: Expr) -> tuple[Vector, Expr]:
-        """Return the place of element `at` and whether it is accessed. inside: as in `_elements`."""
         is_inside = inside if self.mask.whole else self.inside(at)
         place = Vector(self.view.buffer, build.add(self.address, at))
         return place, build.logical_and(is_inside, self._allows(at))
@@ -139,9 +138,10 @@ def _advanced(offset: Expr, start: int) -> Expr:
     return build.add(offset, start) if start else offset
 
 
-#: Up to this many vectors per thread are always predicated. A second copy of the code without predicates takes longer
-#: to compile (two copies of 8 iterations: 14.0 ms instead of 10.6 from call to PTX) and isn't faster (1 GiB through
-#: shared memory on an H100: 0.974 of a device-to-device copy instead of 0.986, `tests/bench/bench_copy.py`).
+#: Up to this many vectors per thread are always predicated if no vector can straddle an edge. A second copy of the code
+#: without predicates takes longer to compile (two copies of 8 iterations: 14.0 ms instead of 10.6 from call to PTX) and
+#: isn't faster (1 GiB through shared memory on an H100: 0.974 of a device-to-device copy instead of 0.986,
+#: `tests/bench/bench_copy.py`).
 _FEW_ROUNDS = 8
 
 

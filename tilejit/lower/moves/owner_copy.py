@@ -1,4 +1,4 @@
-"""Copies between memory and a local tile of any layout; each owner moves its elements one at a time."""
+"""Copies between memory and a local tile of almost any layout; owners move their elements one at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OwnerCopy(VectorPlan):
 
     @staticmethod
     def of(op: TileOp, threads: int) -> OwnerCopy:
-        """Plan a copy that visits every register of the tile, or raise LayoutError if the scope can't own it."""
+        """Plan a copy that visits every register of the tile, or raise LayoutError, e.g. if the scope can't own it."""
         scope = op.scope
         registers, memory, loads = local_side(op)
         tile = owned(registers.buffer, scope)

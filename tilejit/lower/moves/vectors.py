@@ -85,7 +85,7 @@ class OwnedVectors:
             }
 
     def step_of(self, name: str) -> int:
-        """Return the stride of a vector's elements in operand `name`; 0 if it broadcasts one element."""
+        """Return the stride of a vector's elements in operand `name`: 1 for single elements, 0 if one is broadcast."""
         if self.width == 1:
             return 1
         return self.elements.digits[-1].elements(name)
@@ -200,7 +200,7 @@ class OwnedVectors:
         return condition.of_vector(first, run.dim, run.weight, self.width, b)
 
     def is_computed(self, condition: IndexCondition | None) -> bool:
-        """True if testing `condition` at the ends of a vector decides for all elements."""
+        """True if wider vectors can be masked by testing `condition` at their ends; False if it is None."""
         digits = (*self.threads_share.digits, *self.elements.digits)
         if condition is None or self.width == 1 or any(digit.dim is None for digit in digits):
             return False

@@ -23,7 +23,7 @@ class Digit:
     """One mixed-radix digit of an index into a space."""
 
     extent: int
-    #: the dimension of the space to which the digit belongs; None if it spans several
+    #: the dimension of the space to which the digit belongs; None if it merges digits not consecutive in one dimension
     dim: int | None
     #: the increment of the index in that dimension per step of the digit
     weight: int
@@ -86,7 +86,7 @@ def digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
 
 
 def joined_digits(digits: Iterable[Digit], edges: Set[int]) -> list[Digit]:
-    """Merge neighbouring digits that are contiguous in every operand, but no dimension in `edges` with others."""
+    """Merge neighbouring digits that are contiguous in every operand, but no dimension in `edges` with another."""
     run: list[Digit] = []
     for digit in digits:
         while run and _continues(run[-1], digit, edges):
@@ -113,7 +113,7 @@ def counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) -> 
 
 
 def common_digits(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Digit, ...] | None:
-    """Return the coarsest common digits of all operands' steps along `dim`; None without any or for folded strides."""
+    """Return the coarsest common digits of the operands along `dim`; None without any, or with a folded stride."""
     if max(map(len, there.values())) == 1:
         # fast path for most dimensions: every operand has one stride
         return _one_digit(there, dim)

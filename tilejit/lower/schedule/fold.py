@@ -249,7 +249,6 @@ def _is_reduced(digit: Digit, weights: Sequence[int]) -> bool:
 
 
 def _steps(digit: Digit, threads: int) -> Iterator[FoldStep]:
-    """Split a digit into the parts that are combined in one step each."""
     assert digit.dim is not None
     if not digit.is_spread("src"):
         yield FoldStep(digit.extent, digit.dim, digit.weight, digit=digit)

@@ -21,6 +21,7 @@ from ...ir.nodes import Const, Expr, Region
 from ...isa.mma import MMA_M, MMA_N, Mma
 from ...scopes import WARPGROUP
 from ...target import WARP
+from ...wording import counted
 from .digits import Digit
 from .owners import need_all_threads
 from .placement import DigitStep, Placement, need_slice, place
@@ -129,7 +130,7 @@ def _no_fragment(placement: Placement, operand: str, dim: int, shown: str, wante
 
 
 def _lane_bits(step: DigitStep) -> set[int] | None:
-    """Return the lane distances of a step's binary digits; None if its stride or extent isn't a power of two."""
+    """Return the lane distances of a step's bits, none over warps; None if stride or extent isn't a power of two."""
     first, extent = step.threads, step.extent
     if first >= WARP:
         return set()
@@ -207,7 +208,7 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """Return whether a digit is over the same threads in both operands, with 8 times the stride in B along n."""
+    """True if a digit's threads match in both operands: lanes along k, 8 times the lane stride in B along n."""
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
     if name == "k":
@@ -281,7 +282,7 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
     (rows, columns), (_, depth) = regions["acc"].shape, regions["a"].shape
     warps = _grid(regions["acc"], scope, threads // WARP)
     if warps is None:
-        return f"{threads // WARP} warps can't share {rows} rows and {columns} columns in tiles of 16 by 8"
+        return f"{counted(threads // WARP, 'warp')} can't share {rows} rows and {columns} columns in tiles of 16 by 8"
     shapes = {"acc": (rows, columns), "a": (rows, depth), "b": (depth, columns)}
     among = "" if warps == (1, 1) else f", warps={warps}"
     among += ', scope="warpgroup"' if among and scope == WARPGROUP.name else ""
@@ -291,7 +292,7 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
 
 
 def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
-    """Return (warps along m, warps along n): the accumulator's if possible, else the squarest; None if none fit."""
+    """Return warps along (m, n): the accumulator's if possible, else those of the squarest parts; None if none fit."""
     rows, columns = acc.shape
     possible = [
         (wm, warps // wm)

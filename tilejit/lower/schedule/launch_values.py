@@ -8,7 +8,7 @@ from ...ir.nodes import Region, Strided, Var
 
 
 def launch_values(regions: Sequence[Region]) -> dict[str, int]:
-    """Return values of run-time strides by name: contiguous tensors, padded to the known multiples of the strides."""
+    """Return values of run-time strides by name, for contiguous tensors padded to the strides' known multiples."""
     values: dict[str, int] = {}
     for region in regions:
         layout = region.buffer.layout

@@ -69,7 +69,7 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
     for step in registers.replicas:
         if step.threads % WARP:
             raise LayoutError(
-                f"{step.extent} lanes of a warp hold the same elements of {registers.buffer.name}; "
+                f"{step.extent} threads hold the same elements of {registers.buffer.name}; "
                 "in an 8x8 tile each lane holds different ones",
                 hint="replicate over whole warps",
             )
@@ -193,7 +193,8 @@ def _need_pitch(what: str, pitch: int, name: str, bytes_each: int) -> None:
         return
     fits = max(ROW, -(-pitch // ROW) * ROW) * bytes_each
     raise LayoutError(
-        f"{what} of {name} start every {pitch * bytes_each} bytes; needs a multiple of {ROW * bytes_each}",
+        f"{what} of {name} start every {pitch * bytes_each} bytes; "
+        f"needs a {'' if pitch > 0 else 'positive '}multiple of {ROW * bytes_each}",
         hint=f"what fits: {fits} bytes, or a swizzled layout",
     )
 

@@ -10,11 +10,12 @@ from .views import DigitSchedule
 
 
 def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
-    """Raise LayoutError unless the threads that own a tile, replicas included, are exactly those of the scope."""
+    """Raise LayoutError unless exactly the scope's threads own a tile, replicas included, in one register per value."""
     need_own_registers(placement)
     if placement.owners == threads:
         return
-    need_thread_axes(placement, scope, threads)
+    if not any(axis.is_thread for axis in placement.buffer.tile_layout.axes()):
+        need_thread_axes(placement, scope, threads)
     name, reached = placement.buffer.name, 1
     for step in placement.threads:
         if step.threads != reached:
@@ -26,7 +27,8 @@ def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
             )
         reached *= step.extent
     raise LayoutError(
-        f"{reached} threads own the region of {name}; the {scope} has {threads}",
+        f"{'1 thread owns' if reached == 1 else f'{reached} threads own'} the region of {name}; "
+        f"the {scope} has {threads}",
         hint="take a region that all threads share, or call it on the scope that owns it",
     )
 

@@ -1,7 +1,7 @@
 """Placements of regions: the stride of each digit of a region's index in memory, in registers, or over threads.
 
     region a[8:16, 0:32] of S[(16, 32) : (32, 1)] in shared memory       dims: 8 steps of 32; 32 steps of 1
-                                                                         offsets: 8 times 32
+                                                                         offsets: 256
     all of r[8, 8] in S[(8, 4, 2) : (4@laneid, 1@laneid, 1)]             dims: 8 steps of Thread(4);
                                                                                4 of Thread(1), 2 of 1
 """
@@ -70,7 +70,7 @@ class Placement:
     dims: tuple[tuple[DigitStep, ...], ...]
     #: terms of the start; in tensor memory one lane has a stride of `TMEM_LANE`
     offsets: tuple[Offset, ...]
-    #: steps over the threads that hold the same values
+    #: steps over the threads or places that hold the same values
     replicas: tuple[DigitStep, ...] = ()
     swizzle: Swizzle | None = None
     #: the buffer's dimensions in which the region may exceed the tensor
@@ -132,7 +132,7 @@ def _owners(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, 
 
 
 def place(region: Region, scope: str) -> Placement:
-    """Return a region's placement; raise LayoutError if a wider scope owns it or it cuts a thread's part."""
+    """Return a region's placement, or raise LayoutError, e.g. if a wider scope owns it or it cuts a thread's part."""
     buffer = region.buffer
     strides = global_strides(buffer) if buffer.space == "global" else None
     if strides is not None:
@@ -148,7 +148,7 @@ def place(region: Region, scope: str) -> Placement:
 
 
 def owned(buffer: Buffer, scope: str) -> Placement:
-    """Return the placement of a whole local buffer, or raise LayoutError if threads of a wider scope own it."""
+    """Return the placement of a whole local buffer, or raise LayoutError, e.g. if threads of a wider scope own it."""
     layout, extents = buffer.tile_layout, buffer.fixed_shape
     whole = Region(buffer, (_int(0),) * len(extents), extents)
     steps = SCOPES[scope].steps
@@ -306,8 +306,10 @@ def _window_of(region: Region, layout: TileLayout, scope: str) -> Placement:
 
 @remembered
 def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
-    """Return the iterators of each dimension of a buffer; strides along TLane are scaled to addresses."""
+    """Return the iterators of each dimension, with strides along TLane scaled to addresses, or raise LayoutError."""
     layout, shape = buffer.tile_layout, tuple(n for n in buffer.laid_out if isinstance(n, int))
+    if len(buffer.laid_out) != len(buffer.shape):
+        raise LayoutError(f"{buffer.name} is laid out as one dimension")
     if len(shape) != len(buffer.shape):
         raise LayoutError(f"{buffer.name} has extents known only at launch, but a layout of fixed size")
     groups = refined((layout.adapted(shape) if prod(shape) != layout.size() else layout).shard, shape)
@@ -317,7 +319,7 @@ def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
 
 
 def _reach(buffer: Buffer, d: int, start: Expr, extent: int) -> int:
-    """Return the number of slots that a region covers in dimension `d`, including padding if it reaches the end."""
+    """Return the number of slots that a region covers in dimension `d`: with padding if it's known to reach the end."""
     size = buffer.shape[d]
     if not buffer.slots or not isinstance(size, int) or not isinstance(start, Const) or start.value + extent != size:
         return extent
@@ -372,7 +374,7 @@ def _constant_window(group: tuple[Iter, ...], start: int, extent: int, what: str
 
 
 def _moving_window(group: tuple[Iter, ...], start: Expr, extent: int, what: str) -> _Window:
-    """Return the window at a run-time start with a known divisor; raise LayoutError if it may cut a thread's part."""
+    """Return the window at a run-time start, or raise LayoutError if it may be distributed unevenly over threads."""
     outer, tail = list(merged(group)), list[Iter]()
     if not outer:
         return (), []
@@ -387,8 +389,8 @@ def _moving_window(group: tuple[Iter, ...], start: Expr, extent: int, what: str)
     if _has_threads(outer) or not (len(outer) == 1 or is_one or stays_inside):
         if _has_threads(group):
             raise LayoutError(
-                f"{what} isn't known to be a multiple of one thread's part",
-                hint="start at a multiple of what one thread holds along this dimension",
+                f"{what} is known only at run time; the region may be distributed unevenly over threads and registers",
+                hint="start at multiples of a part that covers all threads, and take whole parts",
             )
         return None
     offsets = []
@@ -432,7 +434,7 @@ def _int(value: int) -> Const:
 
 @remembered
 def edges(region: Region) -> tuple[int, ...]:
-    """Return the dimensions in which a region may exceed its tensor; () unless its buffer is global."""
+    """Return the dimensions in which a region may exceed its tensor; () if in bounds by assumption, or not global."""
     if region.in_bounds or region.buffer.space != "global":
         return ()
     return tuple([d for d in region.box_dims if inside(region, d) != TRUE])

@@ -1,8 +1,8 @@
 """The registers and threads that are combined into each result of a reduction.
 
-A tile of 64 x 512 over 128 threads, reduced along its rows, each digit as extent : stride:
+A tile of 64 x 256 over 128 threads, reduced along its rows, each digit as extent : stride:
 
-    row 8 : register 16,  8 : thread 1           column 2 : thread 64,  4 : register 4,  8 : thread 8,  8 ...
+    row 8 : register 16,  8 : thread 1           column 2 : thread 64,  4 : register 4,  8 : thread 8,  4 : register 1
 
     results  kept digits over registers                              8 results per thread
     values   reduced digits over registers, for each result          combined first, in the thread
@@ -60,7 +60,7 @@ class ResultShares:
     weights: tuple[int, ...]
     #: distances between lanes that shuffles combine, ascending
     lanes: tuple[int, ...]
-    #: the other steps over threads, slowest first
+    #: the other steps over threads that share a result, slowest first
     members: tuple[DigitStep, ...]
 
     @staticmethod
@@ -247,14 +247,14 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
 
 
 def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ...]]:
-    """Return `src` and `axes`, flattened if `src` is laid out as one dimension; all axes must then be reduced."""
+    """Return `src` and `axes`, flattened if `src` is laid out as one dimension; then all of it must be reduced."""
     buffer = src.buffer
     if not len(buffer.slots) == 1 < len(buffer.shape):
         return src, axes
     size = prod(buffer.fixed_shape)
     if prod(src.shape) != size or any(n != 1 for d, n in enumerate(src.shape) if d not in axes):
         raise LayoutError(
-            f"{buffer.name} is laid out as one dimension, so only all of its axes can be reduced",
+            f"{buffer.name} is laid out as one dimension, so it can only be reduced as a whole, along all axes",
             hint="copy it to a tile whose layout keeps the axes apart",
         )
     flat = Buffer(buffer.name, "local", buffer.dtype, (size,), buffer.layout, buffer.align, slots=buffer.slots)

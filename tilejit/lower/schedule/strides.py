@@ -64,7 +64,7 @@ def times(stride: Stride, factor: int) -> Stride:
 
 
 def goes_on(slow: Stride, fast: Stride, extent: int) -> bool:
-    """True if a step along `slow` is known to equal `extent` steps along `fast`, so that the digits can be merged."""
+    """True if both strides are constant or over threads, and a step along `slow` equals `extent` steps along `fast`."""
     if isinstance(slow, int) and isinstance(fast, int):
         return slow == extent * fast
     if isinstance(slow, Thread) and isinstance(fast, Thread):
@@ -95,5 +95,6 @@ def shown(stride: Stride, scale: int = 1) -> str:
     if isinstance(stride, int):
         return str(stride * scale)
     if isinstance(stride, Scaled):
-        return f"{stride.var.name} (a multiple of {stride.multiple * scale})"
+        factor = "" if stride.factor * scale == 1 else f"{stride.factor * scale} * "
+        return f"{factor}{stride.var.name} (a multiple of {stride.multiple * scale})"
     return "a varying number of"

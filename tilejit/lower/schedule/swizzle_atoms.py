@@ -1,7 +1,8 @@
 """Shared memory as atoms: the layout that TMA fills box by box and wgmma reads.
 
-An atom has 8 contiguous rows of w bytes; w is 16, 32, 64 or 128, depending on the swizzle. If a row of the tile is
-longer than w, its columns are split into blocks. Elements of 16 bits, swizzle="128B", 64 x 256:
+An atom has 8 contiguous rows of w bytes; w is 32, 64 or 128, depending on the swizzle, or without one the length of the
+contiguous runs. If a row of the tile is longer than w, its columns are split into blocks. Elements of 16 bits,
+swizzle="128B", 64 x 256:
 
                     columns 0 ... 63       64 ... 127     128 ... 191    192 ... 255
     rows 0 ... 7    byte 0 ... 1023        8192 ...       16384 ...      24576 ...       w = 128, e = 64 elements
@@ -102,7 +103,8 @@ def atoms_of(region: Region, k: int | None = None) -> Atoms:
     buffer = region.buffer
     placement = place(region, CTA.name)
     if placement.replicas or region.gathered is not None:
-        raise LayoutError(f"{buffer.name} holds elements in several places, or is gathered")
+        what = "holds elements in several places" if placement.replicas else "is gathered by an index"
+        raise LayoutError(f"{buffer.name} {what}")
     need_slice(placement)
     bits = _swizzle_bits(placement)
     major = _major(placement)
@@ -240,9 +242,11 @@ def _need_period(atoms: Atoms, column_step: int) -> None:
         start = region.starts[d]
         multiple = facts.multiple_of(start)
         if multiple % need:
-            at = str(start.value) if isinstance(start, Const) else f"(a multiple of {multiple})"
-            which = "the swizzle's period" if need in (e, ATOM_ROWS) else "the step of products along K"
-            raise LayoutError(f"{what} start {at} isn't a multiple of {need}, {which}")
+            at, isnt = f"(a multiple of {multiple})", "isn't known to be"
+            if isinstance(start, Const):
+                at, isnt = str(start.value), "isn't"
+            which = "the swizzle's period" if what == "row" or need == e else "the step of products along K"
+            raise LayoutError(f"{what} start {at} of {buffer.name} {isnt} a multiple of {need}, {which}")
     offset = inside[0]
     raise LayoutError(
         f"{offset.what} is a multiple of {offset.multiple * bytes_each} bytes; "

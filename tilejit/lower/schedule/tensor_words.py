@@ -15,6 +15,7 @@ from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import number
 from ...ir.nodes import Const, Expr, Region
 from ...target import TMEM_LANE, WARP, WARPGROUP
+from ...wording import counted
 from .placement import DigitStep, Placement, need_slice, place
 from .strides import Thread, total_along
 
@@ -79,7 +80,6 @@ def _in_tile(step: DigitStep) -> int:
 
 
 def _along(steps: Sequence[DigitStep], stride: Callable[[DigitStep], int]) -> Array:
-    """Return the distances of all values of `steps`, slowest first. stride: returns a step's stride."""
     distance = np.zeros(1, np.int64)
     for step in steps:
         distance = _each(distance, stride(step) * np.arange(step.extent))
@@ -91,7 +91,7 @@ def _each(slower: Array, faster: Array) -> Array:
 
 
 def words(local: Region, tmem: Region) -> Words:
-    """Return the words to move between regions; raise LayoutError unless threads hold the same whole registers."""
+    """Return the words to move between regions, or raise LayoutError, e.g. if threads hold different registers."""
     packed = _BITS // local.dtype.bits
     size = prod(local.shape)
     held, there = _placed(local), _placed(tmem)
@@ -122,7 +122,8 @@ def _uneven(local: Region, counts: Array) -> LayoutError:
     owners = int((counts > 0).sum())
     if owners != WARPGROUP:
         return LayoutError(
-            f"{owners} threads own the region of {local.buffer.name}; tcgen05.ld and .st need all {WARPGROUP} "
+            f"{'1 thread owns' if owners == 1 else f'{owners} threads own'} the region of {local.buffer.name}; "
+            f"tcgen05.ld and .st need all {WARPGROUP} "
             "of the warpgroup",
             hint="take a region that all threads share",
         )
@@ -136,8 +137,8 @@ def _uneven(local: Region, counts: Array) -> LayoutError:
 def _need_packed(region: Region, places: Array, packed: int) -> None:
     if places.shape[-1] % packed:
         raise LayoutError(
-            f"each thread has {places.shape[-1]} elements of {region.buffer.name}; {packed} {region.dtype} fill "
-            "a 32-bit register",
+            f"each thread has {counted(places.shape[-1], 'element')} of {region.buffer.name}; "
+            f"{packed} {region.dtype} fill a 32-bit register",
             hint=f"move a multiple of {packed} columns",
         )
     groups = places.reshape(*places.shape[:-1], -1, packed)

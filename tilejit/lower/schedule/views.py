@@ -34,7 +34,7 @@ from .swizzles import advanced, swizzled
 class Space:
     """The index space of an operation."""
 
-    #: extents: (m, n, k) for products; for other operations the destination's shape without unit dimensions
+    #: (m, n, k) for products; otherwise the extents other than 1 of the destination, or of a reduction's source
     dims: tuple[int, ...]
     #: number of values that the digits have in each dimension; those past the extent are padding
     counted: tuple[int, ...]
@@ -127,7 +127,7 @@ class View:
         return self.swizzled(self.located(index))
 
     def adds_up(self, step: int, count: int) -> bool:
-        """Return whether steps(a + b) == steps(a) + steps(b) for multiples a of `step`, b < `step`, a + b < `count`."""
+        """True if steps(a + b) must be steps(a) + steps(b) for multiples a of `step`, b < `step`, a + b < `count`."""
         extents, strides = _chained(self)
         below = [prod(extents[k:]) for k in range(1, len(extents))]
         folded = any(isinstance(stride, Folded) for stride in strides)

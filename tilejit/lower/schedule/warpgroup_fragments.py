@@ -72,5 +72,5 @@ def runs(registers: Array, pack: int, name: str) -> tuple[FragmentRun, ...]:
     breaks = np.flatnonzero(np.diff(registers) != 1) + 1
     found = [FragmentRun(int(part[0]), len(part)) for part in np.split(registers, breaks)]
     if any(run.first % pack or run.width % pack for run in found):
-        raise LayoutError(f"the {pack} elements of a 32-bit register of {name} aren't contiguous")
+        raise LayoutError(f"the {pack} elements of a 32-bit register of {name} aren't contiguous from its start on")
     return tuple(found)

@@ -35,12 +35,12 @@ class Edges:
     dims: tuple[int, ...]
     #: the space's dimensions in which they may pass the region's edge
     padded: tuple[int, ...]
-    #: the space's dimension along which vectors run; None if they span several
+    #: the space's dimension along which vectors run; None if there are no digits or vectors span several
     run_dim: int | None
     #: distance in that dimension between neighbours in a vector
     run_step: int
     width: int
-    #: True if no vector straddles an edge
+    #: True if it is known that no vector straddles an edge
     whole: bool
 
     @staticmethod
@@ -88,7 +88,7 @@ class Edges:
 
 
 def _moves_whole(view: View, dims: Sequence[int], padded: Sequence[int], width: int) -> bool:
-    """Return whether no vector straddles an edge: start, size and slower digits are multiples of a vector's span."""
+    """True if no edge is along the vectors, or start, size and slower digits are multiples of a vector's span."""
     run = view.digits[-1]
     if width == 1 or run.dim is None:
         return True
@@ -108,7 +108,7 @@ Coordinate = Callable[[int, DType], Expr]
 
 @lean(frozen=True, slots=True)
 class Window:
-    """The test 0 <= start + coordinate < size in dimension `dim` of the space; None if the only coordinate is 0."""
+    """The test 0 <= start + coordinate < size in dimension `dim`; `dim` is None if the only coordinate is 0."""
 
     dim: int | None
     start: Expr

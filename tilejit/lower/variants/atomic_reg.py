@@ -1,7 +1,7 @@
 """Atomic updates of shared or global memory with values in registers.
 
 accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. One of the tiles
-    has the place's shape; the others broadcast to it.
+    has the place's shape; the others, except an index, broadcast to it.
 emits: for sums of floats without old values, the widest `red` that the target has and memory is aligned to; otherwise
     one update per element. Of the threads that hold an element, the lowest updates it. The others get the old
     value through shared memory.
@@ -32,7 +32,7 @@ from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In iteration r each thread updates memory with its vector r, counted along its registers."""
+    """In iteration r each thread updates memory with its vector r, counted in the order of memory."""
 
     #: the vectors in "memory" and in the tiles; "registers" is the tile with the place's shape
     owned: OwnedVectors

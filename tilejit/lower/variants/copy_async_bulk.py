@@ -23,7 +23,7 @@ from ..moves.boxes import barrier_of
 from ..plans import Facts, JointAccess, Moves
 from ..plans import Plan as PlanBase
 from ..schedule.launch_values import launch_values
-from ..schedule.placement import Placement, edges, place
+from ..schedule.placement import Placement, edges, need_slice, place
 from ..variant import COPY_CONDITIONS, FILLS_ONE, KINDS, Condition, DispatchContext, Variant, between, copy_sides, needs
 
 #: alignment of addresses and sizes, in bytes
@@ -105,6 +105,7 @@ def _order(side: Placement) -> tuple[tuple[int, ...], int]:
     buffer, size = side.buffer, side.buffer.dtype.bytes
     if side.swizzle is not None or side.replicas or side.region.gathered is not None:
         raise LayoutError(f"{buffer.name} is swizzled, replicated or gathered; needs contiguous bytes")
+    need_slice(side)
     steps = [(d, step) for d, each in enumerate(side.dims) for step in each]
     unknown = next((step for _, step in steps if not isinstance(step.stride, int)), None)
     if unknown is not None:

@@ -2,9 +2,9 @@
 
 accepts: a global source and a shared destination; equal dtypes and shapes; 4, 8 or 16 contiguous bytes on both sides,
     provably aligned; swizzles that keep them together; regions past the tensor's edges, which read as 0.
-emits: the widest copies, distributed over the scope's threads, with a predicate in the last iteration; at a tensor's
-    edge with the number of bytes that are inside. 16 bytes bypass the L1 cache (`.cg`), fewer don't (`.ca`). The caller
-    commits and waits.
+emits: the widest copies, distributed over the scope's threads, with a predicate in a partial last iteration; at a
+    tensor's edge with a predicate or the number of bytes that are inside. 16 bytes bypass the L1 cache (`.cg`), fewer
+    don't (`.ca`). The caller commits and waits.
 source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "Data Movement and Conversion Instructions: cp.async".
 """
 
@@ -18,6 +18,7 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import TRUE, Const, Instruction, TileOp, Vector
 from ...isa.cp_async import COPIES, CP_ASYNC, Copy
+from ...wording import counted
 from ..builder import Builder
 from ..moves.masked import MaskedVector
 from ..moves.partition import Partition, each_vector
@@ -58,14 +59,15 @@ def _need_wide(partition: Plan) -> None:
     size = partition.vector_bits // 8
     if size < _SIZES[0]:
         raise LayoutError(
-            f"cp.async moves {_SIZES_LISTED} bytes; at most {size} are contiguous and aligned here: {partition.limit}",
+            f"cp.async moves {_SIZES_LISTED} bytes; at most {size} {'is' if size == 1 else 'are'} contiguous and "
+            f"aligned here: {partition.limit}",
             hint="remove the stated cause, or use copy, which moves any number of bytes",
         )
     bytes_each = size // partition.vector_width
     last = pieces(partition.tail)[-1][1] * bytes_each
     if last < _SIZES[0]:
         raise LayoutError(
-            f"rows end in {last} bytes; cp.async moves {_SIZES_LISTED}",
+            f"rows end in {counted(last, 'byte')}; cp.async moves {_SIZES_LISTED}",
             hint=f"make rows a multiple of {_SIZES[0]} bytes, or use copy, which moves any number of bytes",
         )
 

@@ -222,7 +222,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _emit_staged(plan: Plan, b: Builder, tmem: Buffer, columns: Expr, place: Vector) -> None:
-    """Move a tile in local memory through registers, the only operands of the instructions, and wait at once."""
+    """Move a tile in local memory through registers, which the instructions require, and wait at once."""
     staged = Vector(b.scratch("tcgen05", place.buffer.dtype, place.width), build.const(0, int32), place.width)
     runs = [_registers(plan, step) for step in plan.steps]
     if not plan.loads:

@@ -1,12 +1,12 @@
 """copy_async from global to shared memory by TMA, completing with a phase of a barrier.
 
-accepts: a barrier; a global source, which is a region of an argument with at most 5 dimensions in any order and outer
-    strides that are multiples of 16 bytes; a shared destination of atoms (`schedule.swizzle_atoms`) in the same order.
-    Regions may pass every edge of the tensor; elements outside read as 0. With multicast=, blocks of columns or rows
-    that the CTAs along the axis can share evenly.
-emits: one box per block of columns, or several per tall block, by the scope's leader; the barrier expects the bytes.
-    The launch creates the tensor map, a parameter of the kernel. With multicast=, each CTA sends its share of the boxes
-    to all CTAs along the axis; the barrier of each CTA expects all bytes.
+accepts: a barrier; a global source, which is a region of an argument with at most 5 dimensions in any order, whose
+    base, outer strides and start along the contiguous dimension are multiples of 16 bytes; a shared destination of
+    atoms (`schedule.swizzle_atoms`) in the same order. Regions may pass every edge of the tensor; elements outside
+    read as 0. With multicast=, blocks of columns or rows that the CTAs along the axis can share evenly.
+emits: one box per block of columns, or several if a block exceeds a box, by the scope's leader; the barrier expects the
+    bytes. The launch creates the tensor map, a parameter of the kernel. With multicast=, each CTA sends its share of
+    the boxes to all CTAs along the axis; the barrier of each CTA expects all bytes.
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
 """
 

@@ -1,7 +1,7 @@
 """copy of anything that can be indexed, element by element and slowly.
 
-accepts: any two of global, shared and local memory with equal dtypes and shapes; local tiles in the same threads, or
-    with elements that the threads of the scope can distinguish.
+accepts: both sides in global, shared or local memory; equal dtypes and shapes; two local tiles in the same threads, or
+    one that gives each element a register of its own in threads of the scope.
 emits: between memories, elements distributed over the scope's threads; with a local tile, loops of each thread over its
     registers; between local tiles, one move per register.
 source: tilejit/lower/README.md, "Copies".

@@ -3,7 +3,7 @@
 accepts: one side global, the other shared; equal dtypes and shapes; any layouts that a slice can describe; regions of
     any size, past a global tensor's edges too; any scope.
 emits: the widest provably aligned vectors, distributed over the scope's threads: a loop with one load and one
-    store. The last iteration is predicated; ragged ends of rows take narrower accesses.
+    store. A partial last iteration is predicated; ragged ends of rows take narrower accesses.
 source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
 """
 

@@ -155,7 +155,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
         copy, loads = register_copy(op, context.count(op.scope))
         tiles = split_tiles(copy)
     except LayoutError as error:
-        # the variant `reg` is used instead, so no error shows the hint; the reason, which `explain` shows, includes it
+        # usually `reg` is used instead, so no error shows the hint; the reason, which `explain` shows, includes it
         return Decline((f"{error.message} ({error.hint})" if error.hint else error.message,), error.hint)
     repeats = context.target.number < _IGNORES_ADDRESSES
     return Plan(tiles.outer.count, context.count(op.scope), tiles, loads, repeats)
@@ -177,7 +177,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _split_at_swizzle(address: Expr, swizzle: Swizzle | None) -> tuple[Expr, Expr]:
-    """Split an address into the part that the swizzle leaves unchanged, such as a pipeline stage, and the remainder."""
+    """Split an address into a part that the swizzle leaves unchanged, such as a pipeline stage, and the remainder."""
     return (build.const(0, address.dtype), address) if swizzle is None else build.apart(address, swizzle.period)
 
 

@@ -3,7 +3,7 @@
 accepts: two local tiles of equal dtypes, or parts at constant starts, where every owner of an element of the
     destination owns it in the source too, and all threads map the same registers. No thread may have an element outside
     the destination's part in those registers. Any layouts, replicas and padding.
-emits: one move per register, which costs no instruction.
+emits: one move per run of registers, or two if the tiles share registers; ptxas removes the moves.
 """
 
 from __future__ import annotations

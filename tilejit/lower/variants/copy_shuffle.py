@@ -3,7 +3,7 @@
 accepts: two local tiles of equal dtypes, or parts at constant starts, where each warp holds the elements that its lanes
     need, and bits of the lane are exchanged with bits of the register or with each other. No thread may have an element
     outside the destination's part in the written registers. 8- and 16-bit elements must form words that both
-    sides keep together. The copy must cost less than one through shared memory.
+    sides keep together. The copy must not cost more than one through shared memory.
 emits: a permutation of registers by each lane's bits, a shuffle for each word that changes lanes, and a second
     permutation; 64-bit elements as two words.
 source: tilejit/lower/README.md, "Copies"; PTX ISA, "shfl.sync".
@@ -25,6 +25,7 @@ from ...layout import TileLayout
 from ...layout.lanes import Group, LaneSwap
 from ...ops.copies import COPY, RESHAPE
 from ...target import WARP
+from ...wording import counted
 from ..builder import Builder
 from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, partial_write_fault
 from ..plans import Array, Facts, Passes, Plan
@@ -119,7 +120,8 @@ def plan(op: TileOp, context: DispatchContext) -> Shuffled | Decline:
         return Decline((fault,))
     shared = copy_through_shared.cost(op, context)
     if shared < shuffled.cost:
-        counts = f"{swap.shuffles * shuffled.words} shuffles and {swap.selects * shuffled.words} selects"
+        shuffles, selects = (n * shuffled.words for n in (swap.shuffles, swap.selects))
+        counts = f"{counted(shuffles, 'shuffle')} and {counted(selects, 'select')}"
         return Decline((f"{counts} cost {shuffled.cost} per warp; shared memory costs {shared}",))
     return shuffled
 

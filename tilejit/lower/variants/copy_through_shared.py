@@ -90,7 +90,6 @@ def _cheapest(op: TileOp, context: DispatchContext) -> ExchangeMemory:
 
 
 def _candidates(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayout, tuple[RoundCosts, RoundCosts]]]:
-    """Yield the possible layouts of the memory, with the costs of accesses to it."""
     shape = _stored(op)
     dims = range(max(len(shape), 1))
     # only row-major memory can be viewed in other shapes
@@ -142,7 +141,6 @@ def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builde
 
 
 def _each(instances: int, memory: TileLayout) -> TileLayout:
-    """Return the layout of a copy of `memory` for each instance."""
     part = Iter(instances, memory.footprint(), memory.shard[0].axis)
     return TileLayout((part, *memory.shard), swizzle=memory.swizzle)
 

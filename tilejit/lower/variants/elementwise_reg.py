@@ -144,7 +144,6 @@ def _emit_rounds(
 
 
 def _in_pairs(inputs: Sequence[str | Expr], dtype: DType, b: Builder) -> list[str | Vector]:
-    """Return the inputs for an instruction on pairs: tiles by name, scalars duplicated in registers."""
     return [each if isinstance(each, str) else _pair(each, dtype, b) for each in inputs]
 
 

@@ -53,7 +53,6 @@ def _registers(plan: Plan, op: TileOp, name: str, b: Builder) -> Vector:
 
 
 def _values(plan: Plan, inputs: Sequence[str | Expr], registers: Mapping[str, Vector], at: Expr) -> list[Expr]:
-    """Return the inputs for element `at`: scalars unchanged, tiles from their registers."""
     loads = {
         name: Load(vector if name in plan.single else Vector(vector.buffer, at)) for name, vector in registers.items()
     }

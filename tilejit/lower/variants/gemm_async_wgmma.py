@@ -151,7 +151,8 @@ def _places(op: TileOp, context: DispatchContext) -> str | None:
         region = op.tiles.get(name)
         if region is not None and region.buffer.space not in spaces:
             wanted = " or ".join("registers" if space == "local" else "shared memory" for space in spaces)
-            wrong.append(f"{name} is in {region.buffer.space} memory; needs {wanted}")
+            found = "registers" if region.buffer.space == "local" else f"{region.buffer.space} memory"
+            wrong.append(f"{name} is in {found}; needs {wanted}")
     return "; ".join(wrong) or None
 
 
@@ -215,15 +216,16 @@ def _in_memory(region: Region, name: str, tile: int, step: int, *, is_k_major: i
     """Return a factor in shared memory, or raise LayoutError. is_k_major: the contiguous dimension if it's K-major."""
     atoms, buffer = atoms_of(region, is_k_major), region.buffer
     by_k = atoms.major == is_k_major
-    other = "(N, K)" if name == "b" else "(M, K)"
+    other_major = "N" if name == "b" else "M"
     if not by_k and region.dtype.bits != 16:
         raise LayoutError(
-            f"{name} is {'N' if name == 'b' else 'M'}-major and {region.dtype}; only 16-bit types support that",
-            hint=f"store it as {other}{' and pass .T' if name == 'b' else ''}",
+            f"{name} is {other_major}-major and {region.dtype}; only 16-bit types support that",
+            hint=f"store it as ({other_major}, K){' and pass .T' if name == 'b' else ''}",
         )
     if not atoms.bits and (not by_k or atoms.row_bytes != _CORE_BYTES):
+        fault = f"has {atoms.row_bytes}-byte rows but no swizzle: its 8-row groups aren't core matrices"
         raise LayoutError(
-            f"{name} has {atoms.row_bytes}-byte rows but no swizzle: its 8-row groups aren't core matrices",
+            f"{name} {fault if by_k else f'is {other_major}-major and has no swizzle'}",
             hint=f'what fits: {buffer.name} = tj.alloc_shared(..., swizzle="128B")',
         )
     return InMemory(atoms, by_k, tile, step)

@@ -85,7 +85,7 @@ class Plan(PlanBase):
 
     @property
     def _chosen(self) -> int:
-        """Number of registers of which some lanes hold padding along k."""
+        """Number of registers with an element that is padding along k in some lanes but not in all."""
         m, n, k = self.tiles
         every = [self.within(step, half) for step in range(self.whole_steps, k) for half in range(self.form.halves)]
         return (2 * m + n) * sum(Within.SOME in each for each in every)
@@ -141,7 +141,6 @@ class Plan(PlanBase):
         return tuple(build.add(tile, half) for half in self._halves("b"))
 
     def _halves(self, operand: str) -> tuple[int, ...]:
-        """Return the offsets of the halves of an instruction's k in a factor's registers."""
         upper = self._steps(self.fragments.half, operand) or 0
         return tuple(half * upper for half in range(self.form.halves))
 
@@ -267,7 +266,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
         left, right = _rounded_to_tf32(plan, left, right, b)
     sums = _Sums.of(plan, acc, b)
     sums.gather(b)
-    # consecutive products have different accumulators, so that none waits for the previous one
+    # k is the outer loop, so that consecutive products have different accumulators if there are several
     if plan.whole_steps:
         with b.loop("k", plan.whole_steps, unrolled=True) as at_k:
             left_now, right_now = _Factor.of(plan, "a", left, at_k), _Factor.of(plan, "b", right, at_k)
@@ -399,7 +398,6 @@ def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Ex
 
 
 def _move_inside(to: Vector, registers: Vector, inside: Sequence[Expr], b: Builder) -> None:
-    """Move the elements of a register that are inside, and clear the others."""
     zero = build.const(0, to.buffer.dtype)
     if len(set(inside)) == 1 and inside[0] != FALSE:
         b.move(to, registers, inside[0], zero)
