@@ -387,7 +387,8 @@ def test_a_collective_that_not_all_threads_reach_names_the_branch(body, words):
     pattern = numbered(words, marked)
     assert type(error) is DISPATCH
     assert re.search(pattern, error.message), (pattern, error.message)
-    assert "move it out of the branch" in error.hint
+    place = "loop" if "the loop" in words else "branch"
+    assert f"move it out of the {place}" in error.hint
     points_at(error, marked)
 
 

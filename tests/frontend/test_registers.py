@@ -203,7 +203,7 @@ REFUSED = [
     (("for i in range(n):", "    «tj.set_registers(24)»"), "outside loops"),
     (
         ("w = tj.warpgroup_id()", "if w < 2:", "    tj.set_registers(24)", "if w > 0:", "    tj.set_registers(32)"),
-        "warpgroup 1 sets its registers twice",
+        "warpgroup 1 may set its registers twice",
     ),
     (("if tj.uniform(A[tj.warpgroup_id()] > 0, tj.warpgroup):", "    «tj.set_registers(24)»"), "only at run time"),
 ]

@@ -103,7 +103,7 @@ def test_sound_kernels_have_no_violations() -> None:
         (["alloc q: global float32[8] S[8 : 1] align 4"], "only shared, local and tensor memory"),
         (["view q: local float32[256] S[256 : 1] align 4 of s"], "is a view of s in shared"),
         (["warp.copy s[0 +: 32, 4 +: 8], A[0 +: 32, 0 +: 8]"], "of s has 8 elements; accessing 8 from 4 is out"),
-        (["warp.copy s[0 +: 32], A[0 +: 32, 0 +: 8]"], "1 dimensions, but s has 2"),
+        (["warp.copy s[0 +: 32], A[0 +: 32, 0 +: 8]"], "1 dimension, but s has 2"),
         (["warp.copy s[%lane_id + 32 +: 1, 0 +: 8], A[0, 0 +: 8]"], "accessing 1 from 32 or more is out of bounds"),
         (["warp.copy s[0 +: 32, 0 +: 8], A[0 +: 32, 4 +: 8] inside"], "of A has 8 elements; accessing 8 from 4 is"),
         (["warp.copy s[0 +: 16, 0 +: 8], A[0 +: 32, 0 +: 8]"], "the destination has (16, 8), the source (32, 8)"),
@@ -133,9 +133,9 @@ def test_sound_kernels_have_no_violations() -> None:
         (["atomic add s[1, 1] @ relaxed.gpu <- 1:int32"], "s must be of float32; got"),
         (["atomic add s[1, 1] @ relaxed.gpu <- 1.0 as x: int32"], "x must be of float32; got int32"),
         (["instruction vote.any <- True as x: int32"], "result must be a predicate"),
-        (["instruction vote.any <- True"], "1 results missing"),
+        (["instruction vote.any <- True"], "1 result missing"),
         (["let x: int32 uniform grid = 1"], "uniform over unknown scope 'grid'"),
-        (["store s[1] <- 1.0"], "1 indices, but s has 2"),
+        (["store s[1] <- 1.0"], "1 index, but s has 2"),
         (["store s[1, 1] <- 1"], "s must be of float32; got"),
         (["thread.sync"], "the threads of 'thread' have no barrier"),
     ],
@@ -175,7 +175,7 @@ def test_a_broken_invariant_of_tile_ir_is_reported(lines: list[str], message: st
           "instruction tcgen05.ld.32x32b.x8 q[0 +: 8] <- t[0 +: 1]"], "uses registers until its wait; q is addressed"),
         (["move r[0 +: 1] <- s[0 +: 1] otherwise 1.0"], "needs a predicate and a destination in registers"),
         (["move r[0 +: 1] <- s[0 +: 1] when n"], "a predicate must be of bool_"),
-        (["unrolled for i: int32 in 0 .. n step 1", "  pass"], "the bounds of unrolled i aren't constant"),
+        (["unrolled for i: int32 in 0 .. n step 1", "  pass"], "the bounds of unrolled i aren't all constant"),
         (["unrolled for i: int32 in 0 .. 2 step 1", "  break"], "break in an unrolled loop"),
         (["instruction ldmatrix s[0 +: 4] <- r[0 +: 4]"], "ldmatrix writes registers; s is shared"),
         (["view v = r + n align 4"], "v is at an offset from r, which is in registers"),
@@ -239,7 +239,7 @@ def test_a_function_uses_no_variable_of_the_kernel() -> None:
     foreign = replace(combine, results=(ir.Var("n", float32),))
     broken = replace(sound, body=(*others, replace(op, attrs=(op.attrs[0], ("combine", foreign)))))
     assert [v.message for v in verify(sound, "tile")] == []
-    assert [v.message for v in verify(broken, "tile")] == ["combine: n isn't a variable of the function"]
+    assert [v.message for v in verify(broken, "tile")] == [f"combine: the function doesn't define {foreign.results[0]}"]
 
 
 def test_unknown_buffers_and_variables_are_reported() -> None:

@@ -1,6 +1,6 @@
 """Rules for the memory that a kernel allocates: valid layouts, the default layout, and alignment.
 
-Shared by the frontend's `tj.alloc_*` and by `tj.operand`. The errors raised here carry no source location.
+Used by the frontend's `tj.alloc_*`, by `tj.operand` and by lowering. The errors raised here carry no source location.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import lru_cache
 from ..dtypes import DType
 from ..errors import KernelTypeError, LayoutError
 from ..layout import TMEM_LANES, Swizzle, TileLayout, datapath
-from ..wording import shown
+from ..wording import counted, shown
 
 #: default alignment in bytes; tensor memory is addressed in columns of 32 bits
 _ALIGN = {"shared": 128, "local": 16, "tmem": 4}
@@ -52,7 +52,7 @@ def fitting_layout(layout: object, shape: tuple[int, ...], space: str) -> TileLa
     if isinstance(layout, Swizzle):
         layout = TileLayout.row_major(shape, layout)
     if not isinstance(layout, TileLayout):
-        raise KernelTypeError(f"{shown(layout)} is not a layout", hint="write S[(32, 8) : (1 @ laneid, 1)]")
+        raise KernelTypeError(f"{shown(layout)} is not a layout", hint="write S[extents : strides]")
     return _fitting(layout, shape, space)
 
 
@@ -61,7 +61,7 @@ def _fitting(layout: TileLayout, shape: tuple[int, ...], space: str) -> TileLayo
     layout = layout.adapted(shape)
     if layout.size() != math.prod(shape):
         raise LayoutError(
-            f"{layout!r} has {layout.size()} elements; shape {shape} has {math.prod(shape)}",
+            f"{layout!r} has {counted(layout.size(), 'element')}; shape {shape} has {math.prod(shape)}",
             hint="give a layout whose extents multiply to the shape's size",
         )
     layout.verify_well_formed()
@@ -103,7 +103,7 @@ def default_layout(space: str, shape: tuple[int, ...]) -> TileLayout:
         return TileLayout.row_major(shape)
     if len(shape) != 2 or shape[0] != TMEM_LANES:
         raise KernelTypeError(
-            f"without a layout, a tensor memory tile has {TMEM_LANES} rows; its shape is {shape}",
+            f"without a layout, a tensor memory tile has 2 dimensions and {TMEM_LANES} rows; its shape is {shape}",
             hint='give a layout: tj.tmem.datapath("F" or "B", rows, columns) has 64 rows',
         )
     return datapath("D", *shape)

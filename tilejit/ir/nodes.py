@@ -5,9 +5,9 @@ Scalar expressions, memory and places are in `values`, kernel parameters in `par
 *Open level*, from the frontend: `TileOp`s on `Region`s, reads and writes of `Element`s, scalar control flow. Local
 tiles without an explicit layout are `Open`.
 *Tile level*: the same, but every tile has a layout.
-*Lane level*, after lowering: the code of one thread, without `TileOp` and `Element`. Memory is accessed through
-`Vector`s, contiguous elements of a buffer's storage, by `Move`, `Load` and `Store`. Local buffers are in registers, or
-in local memory if `Alloc.addressed` is set.
+*Lane level*, after lowering: the code of one thread, without `TileOp`, `Region` and `Element`. Memory is accessed
+through `Vector`s, contiguous elements of a buffer's storage, by `Move`, `Load`, `Store`, `Atomic` and `Instruction`.
+Local buffers are in registers, or in local memory if `Alloc.addressed` is set.
 
 Nodes are frozen and compare structurally, without `span`. Operands are fields, in the order in which they print.
 Blocks are tuples of statements. A `Var` carries facts about its value.
@@ -204,9 +204,10 @@ class Sync:
 
 @lean(frozen=True, slots=True)
 class Arrive:
-    """Each instance of a scope arrives once at a barrier in shared memory, through its leader.
+    """Each instance of a scope arrives once at a barrier in shared memory (of each CTA along `Alloc.reach`).
 
-    Everything that the instance's threads did before is ordered before what threads do after waiting for the phase.
+    Its leader executes the arrival. Everything that the instance's threads did before is ordered before what threads do
+    after waiting for the phase.
     place: an `Element` at tile level, a `Vector` of width 1 at lane level.
     bytes: additional bytes of asynchronous copies that the phase waits for, an int32; or None.
     word: the operation's name in messages.
@@ -246,13 +247,13 @@ class Expect:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-#: the kinds of assertions: the kernel's author writes "assert", and checked builds insert the others
+#: the kinds of assertions: "assert" for conditions of the author and of `range`, the others for the compiler's checks
 RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "division")
 
 
 @lean(frozen=True, slots=True)
 class Assert:
-    """Ends the thread if the condition is false, and records the failure.
+    """Ends the thread if the condition is false, and records the failure; does nothing in an unchecked build.
 
     rule: one of `RULES`.
     values: int64 numbers for the record, at most `AssertionsParam.VALUES`. Unless the rule is "assert", the message
@@ -276,7 +277,7 @@ class Print:
 
 @lean(frozen=True, slots=True)
 class TileOp:
-    """A tile operation that the threads of one scope execute together (tile level)."""
+    """A tile operation that the threads of one scope execute together (open and tile level)."""
 
     #: name of the operation's record in `tilejit.ops.tile`
     name: str
@@ -284,11 +285,11 @@ class TileOp:
     scope: str
     #: in the record's order, the destination first; None if an optional operand is omitted before a given operand
     operands: tuple[Region | Expr | None, ...]
-    #: (name, value) pairs in the record's order; values are plain Python
+    #: (name, value) pairs in the record's order
     attrs: tuple[tuple[str, AttributeValue], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
     record: TileOperation = field(init=False, compare=False, repr=False)
-    #: the operands that are regions, by name, in order
+    #: the tiles among the operands (regions, but not of barriers), by name, in order
     tiles: Mapping[str, Region] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -351,7 +352,7 @@ class TileOp:
         return tuple([region for region, cond in self._reads() if cond == TRUE])
 
     def _reads(self) -> list[tuple[Region, Expr]]:
-        """Return the regions among the operands that are read, each with the condition under which it is."""
+        """Return the regions among the operands that may be read, each with the condition for the read."""
         return [
             (o, self.condition(rule.read_where) if rule.read_where else TRUE)
             for o, rule in zip(self.operands, self.record.operands, strict=False)
@@ -446,7 +447,7 @@ class Instruction:
     At tile level it has only scalar operands and no outputs, such as `cp.async.wait` and `vote.any`.
     outputs: local vectors. inputs: scalars, descriptors, or vectors, whose address (shared, global, tmem) or registers
     (local) it takes. Registers that are both read and written come first in outputs and in inputs.
-    var: defined as the scalar result.
+    var: defined as the scalar result, or None.
     """
 
     name: str

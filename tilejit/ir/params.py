@@ -133,9 +133,9 @@ class TensorMapSpec:
     #: swizzle of the box in shared memory: "none", "32B", "64B" or "128B"
     swizzle: str
 
-    #: possible numbers of dimensions of a box
+    #: possible numbers of dimensions of a box; TMA's boxes of one dimension aren't used
     RANKS: ClassVar[range] = range(2, 6)
-    #: limit of the elements along one dimension of a box
+    #: limit of the number of elements along one dimension of a box
     MOST_BOX: ClassVar[int] = 256
     #: addresses, strides, and the sizes and starts of a box's rows must be multiples of this
     UNIT_BYTES: ClassVar[int] = 16
@@ -164,7 +164,7 @@ class TensorMapParam:
     """The 128-byte tensor map through which TMA accesses an array; a launch encodes it.
 
     var: the map's address. written: the kernel may write the array through it.
-    shares: the distinct shares of multicast copies through this map; used by the simulator only.
+    shares: the distinct shares of multicast copies through this map; only the simulator needs them.
     """
 
     var: Var
@@ -189,8 +189,8 @@ class TensorMapParam:
         return self.of if self.written else None
 
 
-#: One kernel parameter. size_bytes, align_bytes: in PTX. defines: the variable or buffer that it
-#: introduces. writes: the name of the argument whose memory the kernel may write through it.
+#: One kernel parameter. size_bytes, align_bytes: in PTX. defines: the variable or buffer that it introduces, or None.
+#: writes: the name of the argument whose memory the kernel may write through it, or None.
 Param = (
     PointerParam | ScalarParam | ExtentParam | StrideParam | AddressParam | AssertionsParam | BarrierParam
     | TensorMapParam

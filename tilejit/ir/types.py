@@ -45,7 +45,7 @@ class ScalarType:
 def compile_time(value: Any) -> Any:
     """Return the value that a kernel sees for a constexpr argument.
 
-    NumPy scalars become equal Python numbers, and NumPy dtypes become tilejit's, also within tuples. Every NaN becomes
+    NumPy scalars become equal Python numbers, and NumPy's types become tilejit's, also within tuples. Every NaN becomes
     the same object, so that constants that contain NaN compare equal.
     """
     if isinstance(value, np.generic):
@@ -62,7 +62,7 @@ def compile_time(value: Any) -> Any:
 
 
 def comparison_key(value: Any) -> Hashable:
-    """Return the key by which compile-time values are compared: for an enum member, its class and name."""
+    """Return a compile-time value's key for comparisons: of an enum member, its class and name (value if unnamed)."""
     if isinstance(value, Enum):
         return type(value), value._value_ if value._name_ is None else value._name_
     return tuple(map(comparison_key, value)) if type(value) is tuple else value
@@ -70,7 +70,7 @@ def comparison_key(value: Any) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class ConstexprType:
-    """The type of a compile-time argument: the name of its class, and its value. `1`, `1.0` and `True` differ."""
+    """The type of a compile-time argument: its class's name and its value. `1` and `1.0` differ, but not in a tuple."""
 
     type_name: str
     value: Any = field(compare=False)

@@ -1,4 +1,4 @@
-"""Operands of statements: scalar expressions, memory and places. `nodes` re-exports these names."""
+"""Operands of statements: scalar expressions, memory and places. `nodes` re-exports most of these names."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Const:
 
 @lean(frozen=True, slots=True)
 class Var:
-    """A scalar variable, defined by `Let`, `Declare`, `For` or a parameter."""
+    """A scalar variable, defined by a statement (`walk.VARIABLES`), or a parameter of a kernel or of a `Combine`."""
 
     name: str
     dtype: DType
@@ -124,8 +124,7 @@ class Op:
 
 @lean(frozen=True, slots=True)
 class Cast:
-    """`x` converted to `dtype`: a float result is rounded to nearest even, an integer result truncated.
-
+    """`x` converted to `dtype`, rounded or wrapped as by `ops.cast.convert`.
     saturate: False for a conversion to fp8 without saturation, as by ml_dtypes.
     """
 
@@ -198,7 +197,8 @@ class Buffer:
     dtype: DType
     #: an int per dimension, or for global tensors an int64 extent parameter
     shape: tuple[int | Var, ...]
-    #: maps each element to an offset from the base in elements (global, shared), or to a thread and register (local)
+    #: maps each element to an offset from the base in elements (global, shared), a thread and a register (local), or a
+    #: lane and a column (tmem)
     layout: TileLayout | Strided | Open
     #: divisor of the base address in bytes; for a global tensor, as in the argument's type
     align: int

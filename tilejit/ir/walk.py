@@ -1,7 +1,7 @@
 """Traversal of statements and expressions (their blocks, operands, reads and writes), and rewriting of blocks.
 
-Each enumeration of the classes of nodes ends with `assert_never`, so type checking fails for a new class of statement
-or expression until every enumeration lists it.
+Functions that return parts of any node end with `assert_never`, so type checking fails for a new class of statement or
+expression until each of them lists it.
 """
 
 from __future__ import annotations

@@ -27,8 +27,9 @@ _REPORTED: frozenset[type[ir.Stmt]] = frozenset((*_COLLECTIVE, ir.Let))
 def check(kernel: ir.Kernel) -> None:
     """Raise DispatchError for a collective operation or barrier that some threads of its scope may not reach.
 
-    The error points to the branch or loop that diverges; its message names the operation. It is also raised if the
-    operands of a collective operation may differ between threads. `check_pool` and `check_steps` raise other errors.
+    The error points to the branch or loop that diverges; its message names the operation. It is also raised if an
+    incomplete instance of the scope may reach the operation, or if operands may differ between threads. `check_pool`
+    and `check_steps` raise other errors.
     """
     if not _has_collectives(kernel.body):
         return
@@ -100,11 +101,13 @@ class _Needs:
                 if may_run_per_thread(op, self.kernel.body):
                     return
                 remedy = ", or compute with each thread's value: float(x), int(x)"
+            is_loop = active.cause == "the loop"
+            place, same = ("loop", "use bounds that are") if is_loop else ("branch", "branch on a value that is")
             raise DispatchError(
                 f"{what}{_at(span)} needs all threads of its {scope}, but some may not reach it: "
                 f"{active.cause} isn't uniform across the {scope}",
                 span=active.span or span,
-                hint=f"move it out of the branch, or branch on a value that is the same for the whole {scope}{remedy}",
+                hint=f"move it out of the {place}, or {same} the same for the whole {scope}{remedy}",
             )
         if scope in state.partial:
             size = SCOPES[scope].threads(self.kernel.threads)
@@ -116,7 +119,7 @@ class _Needs:
             )
 
     def places(self, op: ir.TileOp, state: ThreadState) -> None:
-        """Raise if regions, conditions or barriers of a collective operation may differ between threads."""
+        """Raise if regions, conditions, barriers or an index of a collective operation may differ between threads."""
         if op.scope == scopes.THREAD.name:
             return
         what = f"{op.scope}.{op.name}"

@@ -1,6 +1,7 @@
 """Interference of local tiles: two tiles interfere if one is live where the other is written.
 
-Sets of tiles are integers with a bit per tile.
+They also interfere if an operation writes one while it reads the other in another order. A move doesn't make its two
+tiles interfere. Sets of tiles are integers with a bit per tile.
 """
 
 from __future__ import annotations

@@ -218,7 +218,8 @@ def _writes_of(
 ) -> Iterator[tuple[ir.Region | ir.Element, Mapping[str, int]]]:
     """Yield places that a loop's iterations certainly write, each with the values of the loop variables.
 
-    Invariant places are yielded once, without values. left: how many more iterations may be enumerated.
+    Places at constant starts are yielded once per execution of their loop, with no values.
+    left: how many more iterations may be enumerated.
     """
     ends = [_value(end, at) for end in (loop.start, loop.stop, loop.step)]
     start, stop, step = ends

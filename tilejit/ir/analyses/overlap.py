@@ -19,7 +19,7 @@ from ..arithmetic import build, facts
 from ..nodes import FALSE, TRUE, Buffer, Const, Element, Expr, Region, Strided
 from .elements import offsets
 
-#: limit of the pairs of elements that are compared at compile time, over all possible starts
+#: limit of the number of elements that are compared at compile time, over all possible starts
 _MOST_COMPARED = 1 << 22
 
 #: limit of the combinations of starts that a condition enumerates
@@ -29,7 +29,7 @@ _MOST_NAMED = 64
 def same_or_apart(written: Region, other: Region) -> Expr | None:
     """Return the condition under which an operation may write one region while it reads the other.
 
-    It is TRUE or FALSE if known at compile time, and None if no condition of a few terms expresses it.
+    It is TRUE or FALSE if known at compile time, and None if it can't be determined, or has too many terms.
     """
     if written.buffer.root.name != other.buffer.root.name:
         return TRUE
@@ -105,7 +105,7 @@ def _apart(a: Region | Element, b: Region | Element, order: Sequence[int]) -> Ex
 
 
 def _of_elements(a: Region, b: Region) -> Expr | None:
-    """Return the condition for arbitrary layouts, by comparing all elements for all starts; None if too many."""
+    """Return the condition for fixed layouts, by comparing elements for all starts; None if too many, or not fixed."""
     if isinstance(a.buffer.layout, Strided) or isinstance(b.buffer.layout, Strided):
         return None
     possible = dict([*_possible_starts(a), *_possible_starts(b)])
@@ -134,7 +134,7 @@ def _possible_starts(region: Region) -> Iterator[tuple[Expr, range]]:
 
 
 def _elements(region: Region, at: Mapping[Expr, int]) -> NDArray[np.int64]:
-    """Return the first and last byte of each element in the root, in columns. at: values of run-time starts."""
+    """Return two rows: each element's first byte in the root, and its last. at: values of run-time starts."""
     starts = [int(start.value) if isinstance(start, Const) else at[start] for start in region.starts]
     bits = offsets(region.buffer, starts, region.counts).ravel() * region.dtype.bits
     return np.stack([bits // 8, (bits + region.dtype.bits - 1) // 8])

@@ -72,7 +72,7 @@ def _polls(body: walk.Block) -> Iterator[int]:
 
 
 def _is_plain(stmt: Stmt) -> bool:
-    """True if a statement loads memory that other threads may write, without a memory order."""
+    """True for a move from memory that other threads may write, or a `let` that loads it without a memory order."""
     if isinstance(stmt, Move):
         return stmt.src.buffer.space in _ORDERS
     value = stmt.value if isinstance(stmt, Let) else None

@@ -10,7 +10,7 @@ from .. import nodes as ir
 from .. import walk
 from ..walk import Block
 
-#: operations that move float64 elements without arithmetic
+#: operations that move or convert float64 elements, without arithmetic
 _MOVES = (CAST.name, COPY.name, COPY_ASYNC.name, "fill", "reshape")
 
 
@@ -79,7 +79,7 @@ def _origin(expr: ir.Expr, origins: Origins) -> frozenset[str] | None:
 
 
 def float64_arithmetic(kernel: ir.Kernel) -> Iterator[tuple[ir.Stmt, str]]:
-    """Yield each operation in float64, as statement and operation name; none if the kernel has a float64 array."""
+    """Yield each float64 operation not in `_MOVES`, as (statement, name); none if an argument is a float64 array."""
     if any(isinstance(p.defines, ir.Buffer) and p.defines.dtype is float64 for p in kernel.params):
         return
     for stmt in walk.statements(kernel.body):

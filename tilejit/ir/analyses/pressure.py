@@ -86,8 +86,8 @@ def _generated(body: Block) -> set[str]:
 class _Readers:
     """The accesses to a buffer.
 
-    maker: the only operation that writes it, or None. stretch: the number of the only stretch (see `_number`) that
-    accesses it, or None.
+    maker: the elementwise operation that alone writes it, or None. stretch: the number of the only stretch (see
+    `_number`) that accesses it, or None.
     """
 
     maker: TileOp | None
@@ -198,7 +198,7 @@ class _Begun:
 
 
 class _Touching(NamedTuple):
-    """The registers that a statement surely writes, may write (`begins`), may read. passes: its result needs none."""
+    """The registers that a statement surely writes, may write (`begins`), and may read. passes: it needs none."""
 
     written: int = 0
     begins: int = 0

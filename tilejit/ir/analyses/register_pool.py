@@ -118,7 +118,7 @@ def _asked(kernel: Kernel, settings: Sequence[Setting], conditions: _Conditions)
             group = first // WARPGROUP
             if not all(conditions.exclude(setting, other) for other in asked.get(group, ())):
                 raise KernelTypeError(
-                    f"warpgroup {group} sets its registers twice", span=setting.stmt.span,
+                    f"warpgroup {group} may set its registers twice", span=setting.stmt.span,
                     hint="set them once per warpgroup, at the start of its branch",
                 )
             asked.setdefault(group, []).append(setting)

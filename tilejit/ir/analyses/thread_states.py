@@ -9,7 +9,7 @@ from ...dataclass import field, lean, replace
 from ...source import Span
 from .register_pool import Gates
 
-#: the levels of values that all threads of a CTA share, and of values that differ between threads
+#: the levels of values that all threads of a CTA share, and of values that may differ between any two threads
 CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 
 
@@ -107,7 +107,6 @@ class ThreadState:
 
 
 def with_levels(levels: Mapping[str, int], changed: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the levels with the changed levels of some variables."""
     made = dict(levels)
     for name, level in changed.items():
         if level != CTA:

@@ -31,7 +31,7 @@ class ThreadValues:
         self.everybody = (1 << threads) - 1
         #: the values per thread of each variable that depends on thread ids and constants only, by name
         self.numbers: dict[str, np.ndarray] = {}
-        #: the values of expressions, by id; None if they depend on anything else
+        #: the values of expressions, by id; None if they depend on more than thread ids and constants
         self.evaluated: dict[int, np.ndarray | None] = {}
         #: by a condition's id, the threads for which it may be true and those for which it may be false
         self.truths: dict[int, tuple[int, int]] = {}

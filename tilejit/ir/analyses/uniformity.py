@@ -64,8 +64,6 @@ class _Sources(NamedTuple):
 
 
 class Uniformity(Analysis[ThreadState]):
-    """The uniformity analysis of a kernel."""
-
     kinds = frozenset({
         ir.Let, ir.Declare, ir.Assign, ir.Instruction, ir.WaitPhase, ir.Atomic, ir.TileOp, ir.Break, ir.Continue,
         ir.Return, ir.If, ir.For, ir.Loop,
@@ -91,7 +89,6 @@ class Uniformity(Analysis[ThreadState]):
 
     @staticmethod
     def of(kernel: ir.Kernel) -> Uniformity:
-        """Return the analysis for a kernel."""
         stored = frozenset([stmt.place.buffer.root.name for stmt in walk.each(kernel.body, ir.Store)])
         uniformity = Uniformity(kernel.threads, kernel.body, stored)
         uniformity.derive(kernel.body)
@@ -287,7 +284,7 @@ class Uniformity(Analysis[ThreadState]):
         )
 
     def leave(self, loop: ir.For | ir.Loop, states: LoopStates[ThreadState]) -> ThreadState:
-        """Return the state after a loop: all threads continue, but may have left with different values of variables."""
+        """Return the state after a loop: all threads that haven't returned continue, with possibly different values."""
         head = states.head
         last = head if states.breaks is None else self.join(head, states.breaks)
         ends = min(head.entered.level, head.broken.level, head.by_ids.level)
@@ -301,7 +298,7 @@ class Uniformity(Analysis[ThreadState]):
         )
 
     def is_repeated(self, stmt: ir.Atomic, state: ThreadState) -> bool:
-        """True if all threads that reach an atomic addition add the same value to the same element."""
+        """True if a statement is an addition, and all threads that reach it add the same value to the same element."""
         if stmt.op != "add" or not state.is_exact:
             return False
         given = (*walk.indices(stmt.place), *stmt.operands)
@@ -355,7 +352,7 @@ class Uniformity(Analysis[ThreadState]):
         return isinstance(part, ir.Special) and part.name not in scopes.THREAD_IDS
 
     def sources_of_parts(self, expr: ir.Expr) -> _Sources:
-        """As `sources_of`, part by part, for an expression with thread ids or loads from registers."""
+        """As `sources_of`, part by part, for values known per thread and loads from registers or tensor memory."""
         level, names, variables = CTA, set[str](), list[ir.Var]()
         waiting = [expr]
         while waiting:
@@ -377,7 +374,7 @@ class Uniformity(Analysis[ThreadState]):
         return self.sources_from(level, names, variables)
 
     def level_of_copies(self, tile: ir.Buffer) -> int:
-        """Return the level of the scope whose threads all have a copy of a tile of one element; else `THREAD`."""
+        """Return the level of the scope whose threads each have a copy of a tile that none stores to; else `THREAD`."""
         layout = tile.layout
         if not isinstance(layout, TileLayout) or tile.name in self.stored:
             return THREAD

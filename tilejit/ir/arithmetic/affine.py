@@ -23,7 +23,8 @@ _LONGEST_CHAIN = 64
 class Affine:
     """A sum of terms with coefficients, in order of appearance, plus a constant. No term is itself a sum.
 
-    Coefficients and constant are in the signed range of `dtype`'s width, even if it is unsigned. No coefficient is 0.
+    Coefficients and constant are in the signed range of `dtype`'s width, even if it is unsigned, and no coefficient is
+    0, except in the difference that `gap` bounds.
     """
 
     dtype: DType
@@ -260,9 +261,10 @@ def _of_shift(expr: Op, parts: list[Affine]) -> Affine:
 
 
 def _of_cast(cast: Cast) -> Affine:
-    """Return the form of a cast: the sum of the casts if it narrows, or if the sum doesn't wrap around.
+    """Return the form of a cast between integers: the sum of the terms' casts, unless it widens a sum that may wrap.
 
-    Narrowing and addition commute modulo 2**bits. Widening preserves the value, so the sum mustn't have wrapped around.
+    Addition commutes with a conversion to the same or a smaller width, modulo 2**bits. Widening preserves the value, so
+    the sum mustn't have wrapped around. Any other cast is a term itself.
     """
     source = cast.x.dtype
     if not source.is_integer or not cast.dtype.is_integer:

@@ -2,8 +2,9 @@
 
 All arithmetic on indices uses them. Integer arithmetic becomes a sum of products with the constant last (see `affine`).
 Comparisons, minima and maxima that facts decide are replaced by the result. A Python number becomes a constant of the
-other operand's type; integers of two types are converted by `promote`. Constants wrap around as their type does.
-Simplifications that are valid only without overflow are applied if it is disproved, or assumed absent (see `facts`).
+other operand's type (an int with bool_, of int32); integers of two types are converted by `promote`. Constants wrap
+around as their type does. Simplifications that are valid only without overflow are applied if it is disproved, or
+assumed absent (see `facts`).
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ def _of_two(function: Callable[[Expr, Expr], Expr], *, takes_bools: bool) -> Cal
     """Return a memoized function that converts its operands to one type and calls `function`.
 
     Memoization is inlined, because calls are frequent and `remembered_pair` would add a call to each.
-    takes_bools: operands may be bool_; otherwise they are converted to int32.
+    takes_bools: operands may be bool_; else bool_ operands are converted to int32.
     """
     kept: dict[tuple[int, int], tuple[Expr, Expr, Expr]] = forgotten({})
 
@@ -263,7 +264,7 @@ def _divided(x: Expr, by: int) -> Expr:
 
 
 def _quotient(x: Expr, by: int) -> Expr:
-    """Return x // by as one division, if no term of x is a multiple of `by`."""
+    """Return x // by as a constant if the bounds of x determine it, else as one division."""
     low, high = bounds(x)
     if low is not None and high is not None and low // by == high // by:
         return const(low // by, x.dtype)
@@ -456,7 +457,7 @@ def where(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     x, y = _pair(a, b)
     if isinstance(test, Const):
         return x if test.value else y
-    # as for other operations, floats are simplified only if all operands are constant
+    # as in other operations, equal floats that aren't constant aren't simplified
     if x == y and not x.dtype.is_float:
         return x
     return _plain("where", (test, x, y))
@@ -492,7 +493,7 @@ def _cast_const(x: Const, dtype: DType, saturate: bool) -> Expr:
 
 
 def _holds(wide: DType, narrow: DType) -> bool:
-    """True if every value of `narrow` survives a conversion to `wide` and back."""
+    """True if every value of `narrow` is known to survive a conversion to `wide` and back."""
     if narrow == bool_:
         return not wide.is_fp8
     if narrow.is_float and wide.is_float:

@@ -30,11 +30,11 @@ def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
     if isinstance(expr, Cast):
         return convert(evaluate(expr.x, values), expr.dtype, expr.saturate)
     if isinstance(expr, Load):
-        raise TypeError(f"an address can't depend on memory; got {expr!r}")
+        raise TypeError(f"an expression with a load can't be evaluated; got {expr!r}")
     assert isinstance(expr, Op)
     args = [evaluate(a, values) for a in expr.args]
     if expr.name in DIVISIONS and not isinstance(expr.args[1], Const):
-        # the divisor may be 0; NumPy then warns and gives 0, as kernels do
+        # the divisor may be 0; NumPy then warns and, for integers, gives 0, as kernels do
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(ELEMENTWISE[expr.name].formula(*args))
     return np.asarray(ELEMENTWISE[expr.name].formula(*args))

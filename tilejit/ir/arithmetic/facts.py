@@ -51,8 +51,9 @@ _LARGE = 1 << 40
 def is_data(expr: Expr) -> bool:
     """True if int64 arithmetic on an integer expression may overflow, because one of its inputs is data.
 
-    A variable of a narrower type is data if its bounds are wide or unknown. Values that are implausible in an index are
-    data, too: large constants, such as the factors of hashes, and results of `^` and of `<<` by a variable amount.
+    A variable of another type than int64 is data if its bounds are wide or unknown. Values that are implausible in an
+    index are data, too: large constants, such as the factors of hashes, and int64 results of `^` and of `<<` by a
+    variable amount.
     """
     if isinstance(expr, Op):
         if expr.dtype is int64 and (
@@ -74,7 +75,7 @@ def is_data(expr: Expr) -> bool:
 
 
 def is_large(number: int) -> bool:
-    """True if a number is larger than any extent, stride or distance between elements."""
+    """True if a number's magnitude exceeds that of any extent, stride or distance between elements."""
     return not -_LARGE < number < _LARGE
 
 
@@ -115,7 +116,7 @@ def keeps_value(cast: Cast) -> bool:
 
 @remembered
 def bounds(expr: Expr) -> Bounds:
-    """Return inclusive bounds of `expr`, each None if unknown; 0 and 1 for bool_."""
+    """Return inclusive bounds of `expr`, each None if unknown; for bool_, within 0 and 1."""
     dtype = expr.dtype
     if dtype.is_float:
         return UNKNOWN

@@ -1,4 +1,4 @@
-"""Interned constants and operations: equal nodes are one object, so that memo tables keyed by identity find them."""
+"""Interned constants and operations: equal ones are usually one object, for memo tables keyed by identity."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from .facts import keeps_value
 
 
 def at(expr: Expr, var: Var, value: Expr) -> Expr:
-    """Return `expr` with `value` substituted for `var`."""
+    """Return `expr` with `value` substituted for `var`, except in loads."""
     if isinstance(expr, Var):
         return value if expr == var else expr
     if isinstance(expr, Cast):
@@ -64,7 +64,7 @@ _FLIPPED = {"less": "greater", "greater": "less", "less_equal": "greater_equal",
 
 
 def _compared(cond: Op, var: Var, count: int) -> Expr | None:
-    """Return the tests for a comparison with an invariant; None for any other condition."""
+    """Return the tests for a comparison of a sum with an invariant; None if they don't suffice."""
     if cond.name not in _FLIPPED or not cond.args[0].dtype.is_integer:
         return None
     name, (moving, limit) = cond.name, cond.args

@@ -85,7 +85,7 @@ class Substitution:
         self._values[name] = value
 
     def is_number(self, expr: Expr) -> bool:
-        """True if the expression is an integer that depends on indices and constants only."""
+        """True if the expression can be evaluated as a Python integer, from indices and constants only."""
         return self._folding.fold(expr) is not None
 
     def changes(self, expr: Expr) -> bool:
@@ -194,7 +194,7 @@ class Substitution:
         return lambda: build.apply(name, tuple([make() for make in makes]))
 
     def _plain(self, op: Op, left: Make, right: Make) -> Make:
-        """Return the maker of an operation that simplifies only if an operand is constant."""
+        """Return the maker of an operation that simplifies only if an operand is constant, or both are equal."""
         name = op.name
 
         def joined() -> Expr:
@@ -330,7 +330,7 @@ class Substitution:
         return _Sum(stays, form.constant, tuple(counted), tuple(numbers), tuple(products), tuple(terms))
 
     def _scaled(self, term: Expr) -> tuple[Fold, Affine] | None:
-        """Return a product of a changing integer and an invariant as both; None for any other expression."""
+        """Return the factors of a product of a changing integer and an invariant; None for any other expression."""
         if not isinstance(term, Op) or term.name != "mul":
             return None
         for one, other in (term.args, term.args[::-1]):
@@ -358,7 +358,7 @@ def _one_more(rest: Affine, make: Make) -> Make:
 
 
 def _is_apart(rest: Affine, other: Affine) -> bool:
-    """True if all coefficients of a sum are positive, and the other sum is a single term that the first sum lacks."""
+    """True if a sum has terms, all with positive coefficients, and the other is a single term that it lacks."""
     if not rest.terms or len(other.terms) != 1 or other.constant:
         return False
     term, _ = other.terms[0]

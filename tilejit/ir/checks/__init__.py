@@ -1,12 +1,12 @@
 """Checked builds: tile IR with assertions for facts that PTX no longer contains.
 
-The extents of a dimension, the regions of operands and the initialization of registers are lost in PTX. They are
-checked in tile IR, unless facts prove them. Integer division by zero, an error in Python but not on a GPU, is checked,
-too. Accesses to regions that may lie entirely outside their tensor are counted.
+The extents of dimensions, the regions of operands and the initialization of registers are lost in PTX. Accesses are
+checked against them in tile IR, unless facts prove them valid. `tj.uniform` and division of integer scalars by zero,
+which GPUs allow, are checked, too. Accesses to regions that may lie entirely outside their tensor are counted.
 
 Launches on the simulator run the checked build, as do GPU launches with `debug=True`. `TILEJIT_SIM_CHECKS=0`,
 `checks=False` and `profile=True` select the plain one, which `compile`, `explain`, golden files and profiles show. Both
-compute the same bits. If nothing needs an assertion, one build serves as both.
+compute the same bits unless an assertion fails. If nothing needs an assertion or a count, one build serves as both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Checked", "checked", "refuse_overlaps"]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A kernel with assertions, and the regions whose accesses it counts."""
+    """A kernel with the assertions that it needs, and the regions whose accesses it counts."""
 
     kernel: Kernel
     watched: tuple[WatchedRegion, ...] = ()

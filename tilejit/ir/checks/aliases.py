@@ -56,7 +56,7 @@ class Aliases:
             yield ir.If(suspicious, self._loops(first, self._share(op, first), compared), span=op.span)
 
     def _box(self, region: ir.Region) -> _Box | None:
-        """Return a region's box, or None if its array overlaps no other, or if a dimension has no single stride."""
+        """Return a region's box, or None if its array overlaps no other, or if strides alone don't describe it."""
         address, strides = self._addresses.get(region.buffer.root.name), _strides(region.buffer)
         if address is None or strides is None:
             return None
@@ -183,7 +183,7 @@ class _Box:
 
 
 def _strides(buffer: ir.Buffer) -> tuple[ir.Expr, ...] | None:
-    """Return the stride of each dimension in elements; None if the layout doesn't have one stride per dimension."""
+    """Return the stride of each dimension in elements; None if strides alone don't describe the layout."""
     layout = buffer.layout
     if isinstance(layout, ir.Strided):
         return tuple(build.const(s, int64) if isinstance(s, int) else s for s in layout.strides)

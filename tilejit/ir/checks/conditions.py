@@ -126,7 +126,7 @@ _EXCHANGED = {"greater": "less", "greater_equal": "less_equal"}
 
 
 def _plain(cond: Expr) -> Hashable:
-    """Return a canonical form of a condition: without value-preserving casts, and with `a < b` for `b > a`."""
+    """Return a canonical form of a condition: no value-preserving casts of operands, and `a < b` for `b > a`."""
     if not isinstance(cond, Op) or len(cond.args) != 2:
         return cond
     x, y = (_number(arg) for arg in cond.args)

@@ -24,8 +24,6 @@ _MOST_EVENTS = (1 << 16) - 1
 
 
 class WatchedRegions:
-    """The watched regions of one kernel."""
-
     def __init__(self, kernel: ir.Kernel) -> None:
         self._threads = kernel.threads
         self._watched: list[WatchedRegion] = []
@@ -37,7 +35,7 @@ class WatchedRegions:
         return tuple([replace(w, tensor="") if w.tensor in self._others else w for w in self._watched])
 
     def before(self, stmt: ir.Stmt, conditions: Conditions) -> Iterator[ir.Stmt]:
-        """Yield instructions that count an operation's executions, for each region not proved to overlap its tensor."""
+        """Yield counts of an operation's executions and of overlaps, for regions not proved to overlap their tensor."""
         if not isinstance(stmt, ir.TileOp):
             return
         for region in dict.fromkeys(stmt.tiles.values()):
@@ -54,7 +52,7 @@ class WatchedRegions:
 
 
 def _source_text(region: ir.Region) -> str:
-    """Return a region's source text, or its buffer and starts if the source has only a name."""
+    """Return a region's source text, or its buffer and starts if that is missing or only a name."""
     text = region.span.marked if region.span is not None else ""
     return shown(region) if not text or text.isidentifier() else text
 
@@ -64,7 +62,7 @@ def _counted(event: int, span: Span | None) -> ir.Stmt:
 
 
 def _overlaps_tensor(region: ir.Region, conditions: Conditions) -> ir.Expr:
-    """Return the condition that some element of a region is inside its tensor; TRUE if it is proved."""
+    """Return the condition that some element of a region is inside its tensor; TRUE if proved, or not global."""
     if region.buffer.space != "global" or region.in_bounds:
         return ir.TRUE
     cond: ir.Expr = ir.TRUE

@@ -50,7 +50,7 @@ def pairs(op: TileOp) -> Iterator[tuple[Region, Region]]:
 
 
 def _in_doubt(stmt: Stmt) -> Iterator[tuple[TileOp, Region, Region, Expr | None]]:
-    """Yield an operation, the region that it writes, another in the same memory, and the result of `same_or_apart`."""
+    """Yield an operation, a region that it writes, another of its buffer, and their `same_or_apart`, if not TRUE."""
     if not isinstance(stmt, TileOp):
         return
     for written, other in pairs(stmt):
@@ -61,19 +61,17 @@ def _in_doubt(stmt: Stmt) -> Iterator[tuple[TileOp, Region, Region, Expr | None]
 
 
 def _refuse(op: TileOp, written: Region, other: Region, cond: Expr | None) -> None:
-    what = overlap_text(op, shown(written), shown(other))
-    if cond is None:
-        what += "; the compiler can neither disprove this nor test for it at run time"
+    unknown = "the compiler can neither disprove nor test at run time that "
     raise KernelTypeError(
-        what,
+        overlap_text(op, shown(written), shown(other), unknown if cond is None else ""),
         span=op.span,
         hint="copy the operand that is read to a local tile first, so that it is read before anything is written",
     )
 
 
-def overlap_text(op: TileOp, written: str, read: str) -> str:
-    """Return the message for an operation on overlapping regions."""
-    return f"{op.scope}.{op.name} writes {written} and reads {read}: they overlap in part or in another order"
+def overlap_text(op: TileOp, written: str, read: str, doubt: str = "") -> str:
+    """Return the message for an operation on overlapping regions. doubt: words before the overlap."""
+    return f"{op.scope}.{op.name} writes {written} and reads {read}: {doubt}they overlap in part or in another order"
 
 
 def named_starts(*regions: Region) -> list[Expr]:

@@ -1,6 +1,7 @@
 """Checks that indices and regions are inside their buffer, per dimension.
 
-Regions of global tensors may pass the edges, where accesses are masked; regions of TMA stores may pass only the end.
+Regions of global tensors may pass the edges, where accesses are masked, unless an atomic operation without a mask
+updates them; regions of TMA stores may pass only the end.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _starts(region: Region, conditions: Conditions) -> Iterator[Assert]:
 
 
 def _within(index: Expr, limit: Expr, conditions: Conditions, *, may_be_negative: bool = False) -> Expr | None:
-    """Return 0 <= index < limit as a condition, or None if it is proved. may_be_negative: the limit may be negative."""
+    """Return the unproved part of 0 <= index < limit, or None if all is proved. may_be_negative: the limit may be."""
     is_below = conditions.is_below(index, limit)
     low, _ = facts.bounds(index)
     if low is not None and low >= 0:

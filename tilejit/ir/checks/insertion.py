@@ -1,4 +1,4 @@
-"""Insertion of assertions before the statements that need them."""
+"""Insertion of assertions, and of counts and flags, around the statements that need them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Insertion:
             return tuple(each for stmt in body for each in self.statement(stmt))
 
     def statement(self, stmt: Stmt) -> Iterator[Stmt]:
-        """Yield a statement with its assertions and the updates of flags that it requires."""
+        """Yield a statement with the assertions, counts and updates of flags that it requires."""
         checks = failing(stmt, self.conditions)
         yield from at_once(checks, stmt)
         for check in checks:

@@ -173,7 +173,7 @@ def _literal(line: Line) -> _Raw:
     elif token.kind in ("int", "float"):
         value = sign * (int(token.text) if token.kind == "int" else float(token.text))
     else:
-        line.fail(f"expected a number; got {token.text!r}", token.column)
+        line.fail(f"expected a number; got {token.text or 'the end of the line'!r}", token.column)
     return ir.Const(value, dtype_name(line)) if line.accept(":") else _Bare(value)
 
 

@@ -10,7 +10,7 @@ from ...dtypes import DType, bool_, float32, int32
 from ...ops.elementwise import ELEMENTWISE, value_type
 from ..nodes import Cast, Expr, Load, Op, Special, Var
 
-#: operation -> (operator, precedence); operators are left-associative, comparisons non-associative
+#: operation -> (operator, precedence); operators are left-associative; comparisons of comparisons are parenthesized
 INFIX: dict[str, tuple[str, int]] = {
     "logical_or": ("or", 1),
     "logical_and": ("and", 2),

@@ -1,4 +1,4 @@
-"""Parser for the `repr` of layouts, such as `S[(32, 8) : (8, 1)] + R[4 : 1 @ laneid]`."""
+"""Parser for the `repr` of layouts, such as `S[(32, 8) : (8, 1)] + R[4 : 1 @ laneid]`, and of swizzles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Parsed = int | tuple[object, ...] | slice | Axis | Term | Replica | TileLayout 
 
 
 def layout_from_text(text: str) -> TileLayout:
-    """Return the layout whose `repr` is `text`. raises: KernelSyntaxError or LayoutError for any other text."""
+    """Return the layout that `text` denotes, as a `repr` does. raises: KernelSyntaxError or LayoutError if none."""
     value = _parsed(text)
     if not isinstance(value, TileLayout):
         raise _Unreadable(text)
@@ -19,7 +19,7 @@ def layout_from_text(text: str) -> TileLayout:
 
 
 def swizzle_from_text(text: str) -> Swizzle:
-    """Return the swizzle whose `repr` is `text`. raises: KernelSyntaxError for any other text."""
+    """Return the swizzle that `text` denotes, as a `repr` does. raises: KernelSyntaxError or LayoutError if none."""
     value = _parsed(text)
     if not isinstance(value, Swizzle):
         raise _Unreadable(text)
@@ -35,7 +35,8 @@ def _parsed(text: str) -> _Parsed:
 
 class _Unreadable(KernelSyntaxError):
     def __init__(self, text: str) -> None:
-        super().__init__(f"not a layout: {text}", hint="write S[extents : strides], as `repr` of a layout")
+        hint = "write the `repr` of a layout, as S[extents : strides], or of a swizzle"
+        super().__init__(f"not a layout, a swizzle or a part of one: {text}", hint=hint)
 
 
 def _value(node: ast.expr | ast.slice) -> _Parsed:

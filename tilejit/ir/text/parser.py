@@ -37,7 +37,7 @@ def from_text(text: str) -> ir.Kernel:
     memory = reader.memory()
     body = reader.block(0)
     if reader.remaining:
-        reader.remaining[0].fail("indented less than the kernel's body")
+        reader.remaining[0].fail("a statement of the kernel must be indented")
     return ir.Kernel(name, params, body=body, memory=memory, **options)  # type: ignore[arg-type]
 
 

@@ -1,6 +1,6 @@
 """The textual form of the IR, which `parser.from_text` reads.
 
-Blocks are indented as in Python. Each statement is one line; parts in brackets [] are optional:
+Blocks are indented as in Python. Parts in brackets [] are optional, except in shapes, layouts and places:
 
     kernel NAME threads=N target=NAME [max_registers=N] [cluster=(X, Y, Z)] [cooperative] [debug]
       param BUFFER [of ARGUMENT] [written] [noalias]             a pointer
@@ -10,7 +10,7 @@ Blocks are indented as in Python. Each statement is one line; parts in brackets 
       param assertions                                           address of the record of a failed assertion
       param BUFFER barrier                                       barrier of all CTAs of a cooperative launch
       param VAR tensormap of ARGUMENT DTYPE axes(AXIS, …) box(EXTENT, …) "SWIZZLE" [written] [share(N, …) BYTES] …
-      place NAME PLACE FIRST +: COUNT [align N]                  PLACE is static or dynamic (bytes of shared memory),
+      place NAME MEMORY FIRST +: COUNT [align N]                 MEMORY is static or dynamic (bytes of shared memory),
                                                                  tmem (columns) or barrier (numbers, for a scope)
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
       alloc BUFFER [addressed] [arrivals N [by CALL [along A]]]  N arrivals complete a phase of each barrier
@@ -34,14 +34,16 @@ Blocks are indented as in Python. Each statement is one line; parts in brackets 
              of a tile at open level: open SCOPE; of a view of one: open SCOPE (DIMENSION or None, …)
     REGION   NAME[START +: EXTENT, …] [inside]      a dimension without +: is dropped; inside: within the edges;
              a START of the form at (EXTENT, …) is the shape of the operation's `index`
-    VECTOR   NAME[OFFSET +: WIDTH]                  ELEMENT  NAME[INDEX, …]
+    VECTOR   NAME[OFFSET +: WIDTH]                  ELEMENT  NAME[INDEX, …]      PLACE    ELEMENT or VECTOR
+    INPUT    EXPR, VECTOR or descriptor VECTOR + BITS                            OPERAND  EXPR or REGION
     FUNCTION def (VAR, …), (VAR, …) [let VAR = EXPR, …] -> (EXPR, …)       without free variables
     EXPR     Python's operators, OPERATION(EXPR, …)[:DTYPE], DTYPE(EXPR[, saturate=False]) for a cast, %NAME for a
              special register, and PLACE [@ ORDER] for a load, parenthesized if a place would also be valid
 
 A literal may state its type, as in 4:int64. The type of any other literal follows from its context: the variable or
 buffer that receives it, or the other operands; in an index, int64 for global memory and int32 for other memory. Without
-context it is int32 or float32. A name that isn't an identifier or that is a reserved word is written in backquotes.
+context it is int32 or float32; True and False are bool_. A name is an identifier, perhaps with suffixes such as
+`.1`; a reserved word or any other name is written in backquotes.
 """
 
 from __future__ import annotations

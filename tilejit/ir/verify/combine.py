@@ -36,7 +36,7 @@ def _expression_faults(expr: ir.Expr, known: dict[str, ir.Var]) -> Iterator[str]
         case ir.Const():
             fault = const_fault(expr)
         case ir.Var():
-            fault = None if known.get(expr.name) == expr else f"{expr.name} isn't a variable of the function"
+            fault = None if known.get(expr.name) == expr else f"the function doesn't define {expr}"
         case ir.Op():
             fault = op_fault(expr.name, tuple(map(dtype_of, expr.args)), expr.dtype)
             for arg in expr.args:

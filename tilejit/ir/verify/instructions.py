@@ -7,11 +7,12 @@ from collections.abc import Hashable, Iterator, Sequence
 from ...dtypes import DType, bool_
 from ...isa import Kind, Operand, Row, nearest
 from ...target import TARGETS
+from ...wording import counted
 from .. import nodes as ir
 
 Item = ir.Input
 
-#: keys of instructions without faults; a key contains everything that the faults depend on
+#: keys of instructions without faults; a key contains everything that faults depend on, except those of `_unequal`
 _SOUND: set[tuple[Hashable, ...]] = set()
 
 
@@ -67,12 +68,12 @@ def _results(stmt: ir.Instruction) -> tuple[Item, ...]:
 
 def _operand_faults(row: Row, stmt: ir.Instruction) -> Iterator[str]:
     if row.carries is None:
-        yield from _side_faults(row.results, _results(stmt), "results")
-        yield from _side_faults(row.arguments, stmt.inputs, "operands")
+        yield from _side_faults(row.results, _results(stmt), "result")
+        yield from _side_faults(row.arguments, stmt.inputs, "operand")
         return
     for item in _results(stmt):
         yield from _item_faults(row.carries, item)
-    yield from _side_faults(row.arguments, stmt.inputs[len(stmt.outputs) :], "operands")
+    yield from _side_faults(row.arguments, stmt.inputs[len(stmt.outputs) :], "operand")
 
 
 def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str) -> Iterator[str]:
@@ -83,17 +84,17 @@ def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str)
     position = 0
     for number, item in enumerate(items):
         if position >= len(registers):
-            yield f"{len(items) - number} too many {what}, starting with {_shown(item)}"
+            yield f"{len(items) - number} too many {what}s, starting with {_shown(item)}"
             return
         count = _registers(registers[position], item)
         for operand in dict.fromkeys(registers[position : position + count]):
             yield from _item_faults(operand, item)
         position += count
     if position > len(registers):
-        yield f"{_shown(items[-1])} has {position - len(registers)} registers too many"
+        yield f"{_shown(items[-1])} has {counted(position - len(registers), 'register')} too many"
     if position < len(registers):
         operand = registers[position]
-        yield f"{operand.name} must be {_wanted(operand)}; {len(registers) - position} {what} missing"
+        yield f"{operand.name} must be {_wanted(operand)}; {counted(len(registers) - position, what)} missing"
 
 
 def _registers(operand: Operand, item: Item) -> int:
@@ -179,7 +180,7 @@ def _wanted(operand: Operand) -> str:
         size = f" of {operand.access_bytes} bytes" if operand.access_bytes else ""
         return f"a place{size} in {operand.space} memory"
     if operand.kind is Kind.DESCRIPTOR:
-        return f"a descriptor of a place in {operand.space} memory"
+        return f"a 64-bit descriptor of a place in {operand.space} memory"
     if operand.kind is Kind.CONSTANT:
         which = "" if operand.among is None else f", one of {', '.join(map(str, operand.among))}"
         return f"a constant of {operand.register.bits} bits{which}"

@@ -1,6 +1,6 @@
 """Invariants of a kernel at each level. All violations are collected and returned.
 
-`tilejit/ir/README.md` lists the invariants. The other modules of this package check single nodes.
+`tilejit/ir/README.md` lists the invariants. `placements` checks a kernel's memory; other modules check single nodes.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ LEVELS = ("open", "tile", "lane")
 class Examined:
     """The violations that a walk over a kernel finds, and the names in it.
 
-    vars, buffers: names of the variables that are read or assigned, and of the buffers whose storage is accessed. At
-    lane level, an access doesn't count as a use of the buffer's extents and strides.
+    vars, buffers: names of the variables that are read or assigned, and of the buffers whose storage is accessed or
+    viewed. At lane level, an access doesn't count as a use of the buffer's extents and strides.
     """
 
     violations: list[Violation]
@@ -62,7 +62,7 @@ def examine(kernel: ir.Kernel, level: str) -> Examined:
 
 
 class _Statements:
-    """The walk over statements. loop: the kind of the innermost enclosing loop."""
+    """The walk over statements. loop: the kind of the innermost enclosing loop, or None."""
 
     def __init__(self, values: Values) -> None:
         self.values, self.scopes, self.fault = values, values.scopes, values.fault
@@ -194,7 +194,7 @@ class _Statements:
         name = stmt.var.name
         self.values.value(stmt.value, stmt.var.dtype, stmt.span, name)
         self.values.var(stmt.var, stmt.span)
-        if name in self.values.defined and name not in self.scopes.mutable:
+        if name in self.scopes.vars and name not in self.scopes.mutable:
             self.fault(f"{name} is assigned, but not declared as mutable", stmt.span)
 
     def alloc(self, stmt: ir.Alloc) -> None:
@@ -204,11 +204,11 @@ class _Statements:
         if (message := memory.arrivals_fault(buffer, stmt.arrivals)) is not None:
             self.fault(message, span)
         if stmt.call and not stmt.arrivals:
-            self.fault(f"{buffer.name} isn't a barrier, so it can't have arrivals by {stmt.call}", span)
+            self.fault(f"{buffer.name} awaits no arrivals, so it can't have arrivals by {stmt.call}", span)
         if stmt.along is not None and (not stmt.call or stmt.along not in range(3)):
             self.fault(f"{buffer.name} along axis {stmt.along} of the cluster: only rings have an axis, 0 to 2", span)
         if buffer.space == "global" or buffer.base is not None:
-            self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, but not a view", span)
+            self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, and no view", span)
         if stmt.addressed:
             self.values.addressed.add(buffer.name)
             if self.is_tile or buffer.space != "local":
@@ -266,7 +266,7 @@ class _Statements:
         if not stmt.var.dtype.is_integer:
             self.fault(f"loop variable {stmt.var.name} must be an integer; got {stmt.var.dtype}", stmt.span)
         parts = (stmt.start, stmt.stop, stmt.step)
-        # the step of an unsigned variable is signed so that the loop can count down
+        # the step of an unsigned variable may be signed, so that the loop can count down
         step_type = signed(stmt.var.dtype) if stmt.step.dtype.kind == "int" else stmt.var.dtype
         for part, dtype in zip(parts, (stmt.var.dtype, stmt.var.dtype, step_type), strict=True):
             self.values.value(part, dtype, stmt.span, f"a bound of {stmt.var.name}")
@@ -275,7 +275,7 @@ class _Statements:
         if stmt.unrolled and self.is_tile:
             self.fault("loops are unrolled at lane level only", stmt.span)
         if stmt.unrolled and [part for part in parts if not isinstance(part, ir.Const)]:
-            self.fault(f"the bounds of unrolled {stmt.var.name} aren't constant", stmt.span)
+            self.fault(f"the bounds of unrolled {stmt.var.name} aren't all constant", stmt.span)
         values, outer, unrolled = self.values, self.loop, self.values.unrolled
         self.loop = "unrolled" if stmt.unrolled else "for"
         if stmt.unrolled:

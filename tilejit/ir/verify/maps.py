@@ -20,7 +20,7 @@ def map_faults(param: TensorMapParam) -> list[str]:
     if bits and row > unit << bits:
         faults.append(f"a row of a box must fit in the {unit << bits} bytes of the swizzle; got {row}")
     if len(set(spec.axes)) != len(spec.axes) or any(axis < 0 for axis in spec.axes):
-        faults.append(f"a tensor map must have distinct dimensions of {spec.of}; got {spec.axes}")
+        faults.append(f"a tensor map must have distinct dimensions of {spec.of}, from 0; got {spec.axes}")
     if len(box) != max(len(spec.axes), ranks[0]):
         faults.append(f"a box of {box} doesn't fit the dimensions {spec.axes} of {spec.of}")
     apart = [share.coordinates for share in param.shares if len(share.coordinates) != len(box)]

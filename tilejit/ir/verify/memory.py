@@ -10,6 +10,7 @@ from ...isa.mbarrier import MOST_IN_A_PHASE
 from ...layout import TileLayout
 from ...remember import remembered
 from ...scopes import SCOPES
+from ...wording import counted
 from .. import nodes as ir
 from .. import walk
 from ..arithmetic.facts import bounds
@@ -121,7 +122,7 @@ def _tile_layout_faults(buffer: ir.Buffer, layout: TileLayout, size: int) -> Ite
 
 
 def is_whole(region: ir.Region) -> bool:
-    """True if a region is its whole buffer, written with constants, and so has no faults."""
+    """True if a region is its whole, non-empty buffer, with constant starts, and so has no faults."""
     extents = region.extents
     if extents != region.buffer.shape or len(region.starts) != len(extents) or min(region.counts, default=1) < 1:
         return False
@@ -132,13 +133,13 @@ def is_whole(region: ir.Region) -> bool:
 
 
 def region_faults(region: ir.Region, *, is_masked: bool = False) -> Iterator[str]:
-    """Yield the faults of a region: its rank, its extents, or a box that is provably outside.
+    """Yield the faults of a region: its rank, its extents, or a box that provably isn't inside.
 
     is_masked: a mask selects the elements that are accessed.
     """
     buffer = region.buffer
     if not len(region.starts) == len(region.extents) == len(buffer.shape):
-        yield f"a region has {len(region.starts)} dimensions, but {buffer.name} has {len(buffer.shape)}"
+        yield f"a region has {counted(len(region.starts), 'dimension')}, but {buffer.name} has {len(buffer.shape)}"
         return
     if region.gathered is not None:
         yield from _gathered_faults(region, region.gathered)
@@ -169,7 +170,8 @@ def element_faults(element: ir.Element) -> Iterator[str]:
     """Yield the faults of an element: its rank, its indices' types, or a provable access out of bounds."""
     buffer = element.buffer
     if len(element.indices) != len(buffer.shape):
-        yield f"an element has {len(element.indices)} indices, but {buffer.name} has {len(buffer.shape)} dimensions"
+        indices, dimensions = counted(len(element.indices), "index"), counted(len(buffer.shape), "dimension")
+        yield f"an element has {indices}, but {buffer.name} has {dimensions}"
         return
     if any(not i.dtype.is_integer for i in element.indices):
         yield f"an index of {buffer.name} isn't an integer"
@@ -195,7 +197,7 @@ def vector_faults(vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bo
     """Return the faults of a vector: its width, its offset, or a provable access out of bounds.
 
     unrolled: variables of unrolled loops, which may index registers; None for a vector in memory.
-    is_masked: elements outside a global tensor aren't accessed.
+    is_masked: a condition may exclude elements outside a global tensor from the access.
     """
     buffer, offset, width = vector.buffer, vector.offset, vector.width
     if not offset.dtype.is_integer:
@@ -243,7 +245,7 @@ def access_fault(place: ir.Element | ir.Vector) -> str | None:
 
 @remembered
 def _storage(buffer: ir.Buffer) -> int | None:
-    """Return the number of elements of a buffer's storage (per thread if local), or None if it is unknown."""
+    """Return a buffer's storage in elements (per thread if local); None for `Strided`, tmem and views at an offset."""
     if isinstance(buffer.layout, ir.Strided) or buffer.space == "tmem" or buffer.offset is not None:
         return None
     layout = buffer.tile_layout

@@ -60,7 +60,7 @@ def op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
     return None if result == expected else f"{name} of {compute} gives {expected}; its type is {result}"
 
 
-#: keys of operations without faults. A key contains no names, so it covers all tiles of the same shapes and types
+#: keys of operations without faults. A key names no buffers, so it covers all tiles of the same shapes and types
 _sound: set[Hashable] = set()
 
 

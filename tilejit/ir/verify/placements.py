@@ -66,13 +66,13 @@ def _overlaps(placements: tuple[MemoryPlacement, ...]) -> Iterator[str]:
 
 def _limit_faults(kernel: ir.Kernel) -> Iterator[str]:
     memory = kernel.memory
-    shared, columns = total(memory, *SHARED), total(memory, TMEM)
+    shared, static, columns = total(memory, *SHARED), total(memory, STATIC), total(memory, TMEM)
     if min((p.first for p in memory), default=0) < 0:
         yield "a place starts before its memory"
     if within(memory, STATIC) and within(memory, DYNAMIC):
         yield "shared memory must be all static or all dynamic"
-    if total(memory, STATIC) > STATIC_SHARED_BYTES:
-        yield f"{shared:,} bytes of shared memory are static; at most {STATIC_SHARED_BYTES:,} can be"
+    if static > STATIC_SHARED_BYTES:
+        yield f"{static:,} bytes of shared memory are static; at most {STATIC_SHARED_BYTES:,} can be"
     if kernel.target in TARGETS and shared > TARGETS[kernel.target].shared_bytes:
         limit = TARGETS[kernel.target].shared_bytes
         yield f"the kernel needs {shared:,} bytes of shared memory; {kernel.target} has {limit:,} for a CTA"

@@ -38,7 +38,7 @@ class Scopes:
         self.vars[var.name] = var
 
     def define_view(self, view: ir.Buffer) -> None:
-        """Define a view with an offset, which may be used only in the current scope."""
+        """Define a view with an offset, which may be used only until the current scope ends."""
         self._views[-1].append(view.name)
 
     def begin(self) -> None:

@@ -202,4 +202,4 @@ class Values:
         if order not in ir.ORDERS[what]:
             self.fault(f"{access} has no order {order!r}", span)
         elif order and buffer.space not in ("global", "shared"):
-            self.fault(f"{access} of {buffer.space} memory ({buffer.name}) can't have an order: it is private", span)
+            self.fault(f"{access} of {buffer.space} memory ({buffer.name}) can't have an order", span)
