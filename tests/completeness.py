@@ -33,7 +33,7 @@ from tilejit.ir.text import printer
 from tilejit.ir.text.parser import from_text
 from tilejit.isa import ROWS, Family, OpenFamily, Row
 from tilejit.lower import VARIANTS, Variant, lowering
-from tilejit.lower.storage import placed
+from tilejit.lower.passes.storage import placed
 from tilejit.ops.elementwise import ELEMENTWISE, Elementwise
 from tilejit.ops.tile import TILE_OPERATIONS, TileOperation
 from tilejit.simulator.opcodes import INSTRUCTIONS

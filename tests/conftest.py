@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator, Iterator
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,19 +122,11 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def passes() -> Iterator[tuple[pipeline.Pass, ...]]:
-    """The passes, as users' kernels run through them; in tests each new kernel is verified, not only a level's last."""
-    each = pipeline.PASSES
-    pipeline.PASSES = tuple(replace(step, run=partial(_run_and_verify, step)) for step in each)
-    yield each
-    pipeline.PASSES = each
-
-
-def _run_and_verify(step: pipeline.Pass, state: pipeline.PassState) -> None:
-    before = state.kernel
-    step.run(state)
-    if step.level and state.kernel is not before:
-        pipeline.verify({step.name: state.kernel}, step.level, state)
+def verify_each() -> Iterator[None]:
+    """In tests, the result of each pass is verified, not only at checkpoints."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "VERIFY_EACH", True)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -42,7 +42,7 @@ from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
 from tilejit.ir.types import Signature
 from tilejit.layout import TileLayout
-from tilejit.lower import grid_barrier
+from tilejit.lower.passes import grid_barrier
 from tilejit.runtime.arrays import view_of
 from tilejit.runtime.packing import Field, Packing, Workspace, argument_of, field_of, getter
 from tilejit.runtime.simulated import parameter_value

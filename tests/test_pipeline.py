@@ -36,8 +36,8 @@ from tilejit.ir.params import (
 )
 from tilejit.ir.types import ArrayType, Signature
 from tilejit.layout import S, TileLayout, laneid
-from tilejit.lower import storage
-from tilejit.pipeline import PASSES, Pass, PassState, check_order, compile
+from tilejit.lower.passes import storage
+from tilejit.pipeline import CHECKPOINTS, PASSES, Pass, PassResults, check_order, compile
 from tilejit.source import Span
 from tilejit.target import target
 
@@ -119,7 +119,7 @@ def test_lane_ir_says_where_buffers_live(compiled: Compiled) -> None:
     assert [(p.name, p.first, p.bytes) for p in compiled.executable.shared_map] == [("smem", 0, 1024)]
 
 
-def test_places_are_verified_though_the_body_is_not_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     place = storage.placed
     monkeypatch.setattr(storage, "placed", lambda kernel: replace(place(kernel), memory=()))
     with pytest.raises(AssertionError, match="pass storage left sqrt_tile at lane level broken:\nsmem has no place"):
@@ -214,18 +214,30 @@ def test_a_kernel_that_is_known_to_be_sound_is_verified_from_lane_level_on() -> 
         compile(unsound, SIGNATURE, target("sm_90a"), sound=True)
 
 
-@pytest.mark.parametrize("name", [step.name for step in PASSES if step.level == "lane"])
-def test_the_first_pass_that_broke_a_kernel_is_named(
-    name: str, passes: tuple[Pass, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whichever it is, though only the last kernel of a level is verified where all is well."""
+def test_plain_builds_verify_each_level_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [step.level for step in PASSES if step.name in CHECKPOINTS] == ["open", "tile", "lane"]
+    examined, examine = [], pipeline.examine
+    monkeypatch.setattr(pipeline, "VERIFY_EACH", False)
+    monkeypatch.setattr(pipeline, "examine", lambda kernel, at: examined.append(at) or examine(kernel, at))
+    compile(sqrt_tile(), SIGNATURE, target("sm_90a"))
+    # the layouts of this kernel are given, so that its open level is its tile level
+    assert examined == ["open", "lane"]
+    compile(sqrt_tile(debug=True), SIGNATURE, target("sm_90a"))
+    assert examined.count("lane") > 2
+
+
+@pytest.mark.parametrize("name", [step.name for step in PASSES if step.level == "lane" and step.name != "codegen"])
+@pytest.mark.parametrize("each", [True, False], ids=["each", "checkpoints"])
+def test_the_first_pass_that_broke_a_kernel_is_named(name: str, each: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any pass, though plain builds verify only at checkpoints."""
     stray = Let(Var("stray", int32), Var("nowhere", int32))
 
-    def breaking(step: Pass, state: PassState) -> None:
-        step.run(state)
-        state.kernel = replace(state.kernel, body=(*state.kernel.body, stray))
+    def breaking(step: Pass, kernel: Kernel, results: PassResults) -> Kernel:
+        left = step.run(kernel, results)
+        return replace(left, body=(*left.body, stray))
 
-    broken = tuple(replace(step, run=partial(breaking, step)) if step.name == name else step for step in passes)
+    broken = tuple(replace(step, run=partial(breaking, step)) if step.name == name else step for step in PASSES)
     monkeypatch.setattr(pipeline, "PASSES", broken)
+    monkeypatch.setattr(pipeline, "VERIFY_EACH", each)
     with pytest.raises(AssertionError, match=f"pass {name} left sqrt_tile at lane level broken:\nnowhere is used"):
         compile(sqrt_tile(), SIGNATURE, target("sm_90a"))

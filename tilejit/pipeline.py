@@ -12,7 +12,7 @@ lane IR ─ registers, polls, expects, proxies, arrivals, clusters, storage, pen
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .codegen import Generated, generate, limits
@@ -21,7 +21,7 @@ from .codegen.storage import allocations, local_memory
 from .compile_record import Derivation
 from .compiled import Compiled
 from .dataclass import dataclass, field, replace
-from .errors import ResourceError
+from .errors import ResourceError, TilejitError
 from .executable import Assertion, Executable
 from .ir import walk
 from .ir.analyses import initialized, polling
@@ -35,13 +35,13 @@ from .ir.placements import DYNAMIC, SHARED, MemoryPlacement, total, within
 from .ir.types import Signature
 from .ir.verify import Examined, examine, placement_faults
 from .ir.watched import WatchedRegion
-from .lower import (
-    Verdict,
+from .lower import Verdict, lower
+from .lower.open import LayoutChoice, lay_out
+from .lower.passes import (
     arrivals,
     clusters,
     expects,
     hoist,
-    lower,
     packed,
     pending,
     proxies,
@@ -50,18 +50,15 @@ from .lower import (
     tensor_fences,
     unroll,
 )
-from .lower.open import LayoutChoice, lay_out
 from .progress import report_step
-from .remember import lasting
 from .source import Span
 from .target import MAX_THREADS, Target, entry_registers
 
 
 @dataclass(slots=True)
-class PassState:
-    """The state that passes transform: the current kernel and the results of passes."""
+class PassResults:
+    """The results of the passes of one compilation, other than the kernel."""
 
-    kernel: Kernel
     target: Target
     #: the kernel with layouts, before checks are inserted
     tile: Kernel | None = None
@@ -82,115 +79,117 @@ class PassState:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A step of the pipeline.
+    """A step of the pipeline, which maps a kernel to a kernel.
 
-    level: the IR level (see `ir.nodes`) at which `compile` verifies the resulting kernel; "" if it doesn't, because the
-    pass leaves the body unchanged, or expands or moves verified statements.
+    level: the IR level (see `ir.nodes`) of the resulting kernel.
     after: the passes that must precede this one, each with the reason.
     """
 
     name: str
-    run: Callable[[PassState], None]
-    level: str = ""
+    run: Callable[[Kernel, PassResults], Kernel]
+    level: str
     after: tuple[tuple[str, str], ...] = ()
 
 
-def _rewriting(function: Callable[[Kernel], Kernel]) -> Callable[[PassState], None]:
-
-    def run(state: PassState) -> None:
-        state.kernel = function(state.kernel)
-
-    return run
+def _rewriting(function: Callable[[Kernel], Kernel]) -> Callable[[Kernel, PassResults], Kernel]:
+    return lambda kernel, _: function(kernel)
 
 
-def _check_limits(state: PassState) -> None:
-    kernel = state.kernel
+def _check_limits(kernel: Kernel, results: PassResults) -> Kernel:
     if not 1 <= kernel.threads <= MAX_THREADS:
         raise ResourceError(
             f"{kernel.name} has {kernel.threads} threads per CTA; the limit is {MAX_THREADS}",
             span=kernel.span,
             hint=f"@tj.kernel(threads=...) takes 1 to {MAX_THREADS}; for more work, launch more CTAs",
         )
-    if kernel.cluster is not None and not state.target.has_clusters:
+    if kernel.cluster is not None and not results.target.has_clusters:
         raise ResourceError(
-            f"{kernel.name} has clusters of {kernel.cluster}, which need sm_90 or newer; the target is {state.target}",
+            f"{kernel.name} has clusters of {kernel.cluster}, which need sm_90 or newer; "
+            f"the target is {results.target}",
             span=kernel.span,
             hint="leave cluster= out or compile for a newer target",
         )
     # before lowering, whose memory and time are proportional to the size of buffers
     buffers = tuple(b for b in allocations(kernel.body) if not isinstance(b.layout, Open))
-    _check_memory(state, buffers, storage.placements(buffers))
+    _check_memory(kernel, results, buffers, storage.placements(buffers))
+    return kernel
 
 
-def _lay_out(state: PassState) -> None:
-    laid_out = lay_out(state.kernel)
-    if laid_out.kernel is not state.kernel:
+def _lay_out(kernel: Kernel, results: PassResults) -> Kernel:
+    laid_out = lay_out(kernel)
+    if laid_out.kernel is not kernel:
         # open tiles, which have a size only now, were not checked before
-        limits.check_local_memory(state.kernel, tuple(allocations(laid_out.kernel.body)))
-    state.kernel = state.tile = laid_out.kernel
-    state.layouts = laid_out.choices
+        limits.check_local_memory(kernel, tuple(allocations(laid_out.kernel.body)))
+    results.tile, results.layouts = laid_out.kernel, laid_out.choices
+    return laid_out.kernel
 
 
-def _check_initialized(state: PassState) -> None:
-    initialized.check(state.kernel)
+def _check_initialized(kernel: Kernel) -> Kernel:
+    initialized.check(kernel)
+    return kernel
 
 
-def _check_in_place(state: PassState) -> None:
-    refuse_overlaps(state.kernel)
+def _check_in_place(kernel: Kernel) -> Kernel:
+    refuse_overlaps(kernel)
+    return kernel
 
 
-def _insert_checks(state: PassState) -> None:
-    if state.kernel.debug:
-        tiles = set(allocations(state.kernel.body))
-        made = checked(state.kernel)
-        state.kernel, state.watched = made.kernel, made.watched
-        state.flags = frozenset(b.name for b in allocations(state.kernel.body) if b not in tiles)
+def _insert_checks(kernel: Kernel, results: PassResults) -> Kernel:
+    if not kernel.debug:
+        return kernel
+    tiles = set(allocations(kernel.body))
+    made = checked(kernel)
+    results.watched = made.watched
+    results.flags = frozenset(b.name for b in allocations(made.kernel.body) if b not in tiles)
+    return made.kernel
 
 
-def _lower(state: PassState) -> None:
-    lowered = lower(state.kernel, state.target)
-    state.kernel, state.verdicts, state.addressed = lowered.kernel, lowered.verdicts, lowered.addressed
+def _lower(kernel: Kernel, results: PassResults) -> Kernel:
+    lowered = lower(kernel, results.target)
+    results.verdicts, results.addressed = lowered.verdicts, lowered.addressed
+    return lowered.kernel
 
 
-def _fence_proxies(state: PassState) -> None:
-    state.kernel = tensor_fences.with_tensor_fences(proxies.with_fences(state.kernel))
+def _fence_proxies(kernel: Kernel) -> Kernel:
+    return tensor_fences.with_tensor_fences(proxies.with_fences(kernel))
 
 
-def _count_registers(state: PassState) -> None:
-    assert state.tile is not None
-    state.pressure = limits.check_registers(state.tile, state.addressed)
+def _count_registers(kernel: Kernel, results: PassResults) -> Kernel:
+    assert results.tile is not None
+    results.pressure = limits.check_registers(results.tile, results.addressed)
+    return kernel
 
 
-def _place(state: PassState) -> None:
-    state.kernel = storage.placed(state.kernel)
-    buffers = tuple(allocations(state.kernel.body))
-    _check_memory(state, buffers, state.kernel.memory)
-    _refuse_broken("storage", state.kernel, "lane", tuple(placement_faults(state.kernel, buffers)))
+def _place(kernel: Kernel, results: PassResults) -> Kernel:
+    placed = storage.placed(kernel)
+    buffers = tuple(allocations(placed.body))
+    _check_memory(placed, results, buffers, placed.memory)
+    # the verifier accepts a kernel without any places, as before this pass
+    _refuse_broken("storage", placed, "lane", tuple(placement_faults(placed, buffers)))
+    return placed
 
 
-def _check_memory(state: PassState, buffers: tuple[Buffer, ...], memory: tuple[MemoryPlacement, ...]) -> None:
-    limits.check_shared_memory(state.kernel, state.target, memory, buffers)
-    limits.check_local_memory(state.kernel, _users(state, buffers), state.addressed)
-    limits.check_tensor_memory(state.kernel, memory, buffers)
+def _check_memory(
+    kernel: Kernel, results: PassResults, buffers: tuple[Buffer, ...], memory: tuple[MemoryPlacement, ...]
+) -> None:
+    limits.check_shared_memory(kernel, results.target, memory, buffers)
+    users = tuple([b for b in buffers if b.name not in results.flags] if results.flags else buffers)
+    limits.check_local_memory(kernel, users, results.addressed)
+    limits.check_tensor_memory(kernel, memory, buffers)
 
 
-def _users(state: PassState, buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
-    return tuple([b for b in buffers if b.name not in state.flags] if state.flags else buffers)
-
-
-def _bind_assertions(state: PassState) -> None:
+def _bind_assertions(kernel: Kernel) -> Kernel:
     """Add the parameter that points to the assertion record, if a debug kernel has assertions."""
-    kernel = state.kernel
     if kernel.debug and Assert in walk.inventory(kernel.body).kinds:
-        state.kernel = replace(kernel, params=(*kernel.params, AssertionsParam()))
+        return replace(kernel, params=(*kernel.params, AssertionsParam()))
+    return kernel
 
 
-def _prune(state: PassState) -> None:
-    kernel, used = state.kernel, state.examined
+def _prune(kernel: Kernel, results: PassResults) -> Kernel:
+    used = results.examined
     assert used is not None
     kept = tuple(p for p in kernel.params if _is_used(p, used))
-    if kept != kernel.params:
-        state.kernel = replace(kernel, params=kept)
+    return kernel if kept == kernel.params else replace(kernel, params=kept)
 
 
 def _is_used(param: Param, used: Examined) -> bool:
@@ -198,9 +197,10 @@ def _is_used(param: Param, used: Examined) -> bool:
     return defined is None or defined.name in (used.vars if isinstance(defined, Var) else used.buffers)
 
 
-def _generate(state: PassState) -> None:
-    state.generated = generate(state.kernel, state.target)
-    state.timings.update({f"codegen.{stage}": ms for stage, ms in state.generated.timings.items()})
+def _generate(kernel: Kernel, results: PassResults) -> Kernel:
+    results.generated = generate(kernel, results.target)
+    results.timings.update({f"codegen.{stage}": ms for stage, ms in results.generated.timings.items()})
+    return kernel
 
 
 PASSES: tuple[Pass, ...] = (
@@ -209,8 +209,11 @@ PASSES: tuple[Pass, ...] = (
         "layouts", _lay_out, level="tile",
         after=(("limits", "a tile's axes are distributed over the threads of a valid CTA"),),
     ),
-    Pass("initialized", _check_initialized, after=(("layouts", "layout conversions add tiles and copies"),)),
-    Pass("in place", _check_in_place),
+    Pass(
+        "initialized", _rewriting(_check_initialized), level="tile",
+        after=(("layouts", "layout conversions add tiles and copies"),),
+    ),
+    Pass("in place", _rewriting(_check_in_place), level="tile"),
     Pass(
         "checks", _insert_checks, level="tile",
         after=(
@@ -227,7 +230,7 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "registers", _count_registers,
+        "registers", _count_registers, level="lane",
         after=(
             ("layouts", "a tile's layout determines its number of registers"),
             ("lower", "it decides which local tiles are in local memory"),
@@ -239,7 +242,7 @@ PASSES: tuple[Pass, ...] = (
         after=(("lower", "it decides how many bytes each copy transfers"),),
     ),
     Pass(
-        "proxies", _fence_proxies, level="lane",
+        "proxies", _rewriting(_fence_proxies), level="lane",
         after=(
             ("lower", "it decides which accesses are asynchronous"),
             ("expects", "a fence must precede the statements inserted before a copy"),
@@ -258,7 +261,7 @@ PASSES: tuple[Pass, ...] = (
         after=(("arrivals", "its output shows the arrivals in other CTAs"),),
     ),
     Pass(
-        "storage", _place,
+        "storage", _place, level="lane",
         after=(
             ("lower", "operations across warps allocate scratch memory when they are lowered"),
             ("arrivals", "an arrival may add a barrier of its scope, which needs a number"),
@@ -272,9 +275,12 @@ PASSES: tuple[Pass, ...] = (
         "packed", _rewriting(packed.keep), level="lane",
         after=(("lower", "its output shows conversions of elements, and every barrier"),),
     ),
-    Pass("assertions", _bind_assertions, after=(("lower", "lowering may prove an assertion and drop it"),)),
     Pass(
-        "prune", _prune,
+        "assertions", _rewriting(_bind_assertions), level="lane",
+        after=(("lower", "lowering may prove an assertion and drop it"),),
+    ),
+    Pass(
+        "prune", _prune, level="lane",
         after=(
             ("lower", "it decides which extents and strides are used by edges and addresses"),
             ("packed", "the verification after it provides the names in use"),
@@ -282,7 +288,7 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "unroll", _rewriting(unroll.unroll_loops),
+        "unroll", _rewriting(unroll.unroll_loops), level="lane",
         after=(
             ("lower", "variants emit loops of uniform iterations"),
             ("packed", "the loops that it adds are unrolled, too"),
@@ -290,18 +296,18 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "split offsets", _rewriting(split_offsets.split_offsets),
+        "split offsets", _rewriting(split_offsets.split_offsets), level="lane",
         after=(("unroll", "the offsets of unrolled iterations differ in constants and share the rest"),),
     ),
     Pass(
-        "hoist", _rewriting(hoist.hoist),
+        "hoist", _rewriting(hoist.hoist), level="lane",
         after=(
             ("unroll", "differences between iterations are then constants"),
             ("split offsets", "views move out of loops along with the offsets that they add"),
         ),
     ),
     Pass(
-        "codegen", _generate,
+        "codegen", _generate, level="lane",
         after=(
             ("polls", "LLVM assumes that other threads don't change a value that a plain load reads"),
             ("prune", "the parameters of the PTX are those that the launch passes"),
@@ -326,58 +332,61 @@ def check_order(passes: tuple[Pass, ...]) -> None:
 check_order(PASSES)
 
 
-@lasting
-def last_of_levels(passes: tuple[Pass, ...]) -> frozenset[str]:
-    """Return the name of the last pass of each level."""
-    return frozenset({step.level: step.name for step in passes if step.level}.values())
+#: the passes after which plain builds verify the kernel: each is the last one of its level that may break the body
+#: and leaves it at its shortest. Checked builds verify after every pass.
+CHECKPOINTS = ("limits", "checks", "packed")
 
 
 def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool = False) -> Compiled:
     """Compile a kernel at open level for one target.
 
-    Only the last kernel of each level is verified; if it is broken, the earlier ones are, too, to find the faulty pass.
-
     sound: `kernel` has been verified already, such as the result of `frontend.kernel.build`.
-    raises: any TilejitError of a pass, such as DispatchError or ResourceError; AssertionError for a broken kernel.
+    raises: any TilejitError of a pass, such as DispatchError or ResourceError; AssertionError that names the pass that
+        broke the kernel.
     """
-    state = PassState(kernel, target)
+    results, given = PassResults(target), kernel
     verified: Kernel | None = kernel if sound else None
-    last, left = last_of_levels(PASSES), dict[str, Kernel]()
+    #: the results of the passes since the last verification
+    unverified: list[tuple[Pass, Kernel]] = []
     for step in PASSES:
         report_step(step.name)
-        before, began = state.kernel, time.perf_counter()
-        step.run(state)
+        began = time.perf_counter()
+        try:
+            kernel = step.run(kernel, results)
+        except TilejitError:
+            raise
+        except Exception:
+            # a pass that fails may have been given a kernel that an earlier one broke
+            verify(unverified)
+            raise
         ended = time.perf_counter()
-        state.timings[step.name] = 1e3 * (ended - began)
-        if not step.level and before is verified:
-            # the body is unchanged
-            verified = state.kernel
-        if step.level:
-            left[step.name] = state.kernel
-        if step.name in last:
-            if state.kernel is not verified:
-                verify(left, step.level, state)
-            verified, left = state.kernel, {}
-            state.timings["verify"] = state.timings.get("verify", 0.0) + 1e3 * (time.perf_counter() - ended)
-    return _compiled(kernel, state, signature)
+        results.timings[step.name] = 1e3 * (ended - began)
+        unverified.append((step, kernel))
+        if step.name in CHECKPOINTS or VERIFY_EACH or kernel.debug:
+            if kernel is not verified:
+                results.examined = verify(unverified)
+            verified, unverified = kernel, []
+            results.timings["verify"] = results.timings.get("verify", 0.0) + 1e3 * (time.perf_counter() - ended)
+    return _compiled(given, kernel, results, signature)
 
 
-def would_check(tile: Kernel) -> bool:
-    """True if the checked build of a kernel with layouts differs from the plain one."""
-    build = checked(tile)
-    return bool(build.watched) or Assert in walk.inventory(build.kernel.body).kinds
+#: verify after every pass, as in checked builds
+VERIFY_EACH = False
 
 
-def verify(left: Mapping[str, Kernel], level: str, state: PassState) -> None:
-    """Verify the kernel of a state and record the result.
+def verify(kernels: Sequence[tuple[Pass, Kernel]]) -> Examined | None:
+    """Verify the last of the kernels that consecutive passes produced, and return the result, None if there are none.
 
-    left: name of a pass -> the kernel that it produced, for the passes of a level; the last kernel is the state's.
-    raises: AssertionError that names the first pass with a broken kernel.
+    raises: AssertionError that names the first pass with a broken kernel, if the last kernel is broken.
     """
-    state.examined = examine(state.kernel, level)
-    if state.examined.violations:
-        for step, kernel in left.items():
-            _refuse_broken(step, kernel, level, examine(kernel, level).violations)
+    if not kernels:
+        return None
+    step, kernel = kernels[-1]
+    examined = examine(kernel, step.level)
+    if examined.violations:
+        for step, kernel in kernels:
+            _refuse_broken(step.name, kernel, step.level, examine(kernel, step.level).violations)
+    return examined
 
 
 def _refuse_broken(step: str, kernel: Kernel, level: str, faults: Sequence[object]) -> None:
@@ -386,22 +395,28 @@ def _refuse_broken(step: str, kernel: Kernel, level: str, faults: Sequence[objec
         raise AssertionError(f"pass {step} left {kernel.name} at {level} level broken:\n{listed}")
 
 
-def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
-    kernel, tile, made = state.kernel, state.tile, state.generated
+def would_check(tile: Kernel) -> bool:
+    """True if the checked build of a kernel with layouts differs from the plain one."""
+    build = checked(tile)
+    return bool(build.watched) or Assert in walk.inventory(build.kernel.body).kinds
+
+
+def _compiled(open: Kernel, kernel: Kernel, results: PassResults, signature: Signature) -> Compiled:
+    tile, made = results.tile, results.generated
     assert tile is not None and made is not None
     executable = Executable(
-        name=kernel.name, entry=made.entry, target=state.target, signature=signature, threads=kernel.threads,
+        name=kernel.name, entry=made.entry, target=results.target, signature=signature, threads=kernel.threads,
         cluster=kernel.cluster, cooperative=kernel.cooperative, params=kernel.params,
         shared_bytes=total(kernel.memory, *SHARED), dynamic_shared=bool(within(kernel.memory, DYNAMIC)),
         local_bytes=sum(b.size_bytes for b in local_memory(kernel.body)), ptx=made.ptx, spans=made.spans,
-        assertions=tuple([Assertion(a.rule, a.message, a.span) for a in made.assertions]), watched=state.watched,
+        assertions=tuple([Assertion(a.rule, a.message, a.span) for a in made.assertions]), watched=results.watched,
         shared_map=made.shared_map,
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
         widened=widened_scalars(open),
         grid_axes=tuple([axis for axis in range(3) if made.specials & specials_along(axis, kernel.cluster)]),
     )
     derivation = Derivation(
-        open=open, tile=tile, lane=kernel, llvm_ir=made.llvm_ir, verdicts=state.verdicts, addressed=state.addressed,
-        layouts=state.layouts, pressure=state.pressure,
+        open=open, tile=tile, lane=kernel, llvm_ir=made.llvm_ir, verdicts=results.verdicts, addressed=results.addressed,
+        layouts=results.layouts, pressure=results.pressure,
     )
-    return Compiled(executable, state.timings, derivation)
+    return Compiled(executable, results.timings, derivation)

@@ -19,8 +19,8 @@ ROOM = 3
 
 
 @pytest.fixture
-def as_users_compile(passes: tuple[pipeline.Pass, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "PASSES", passes)
+def as_users_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "VERIFY_EACH", False)
 
 
 @pytest.fixture

@@ -127,19 +127,19 @@ def watch_driver(timeline: Timeline, driver: Any) -> None:
 def watch_passes(timeline: Timeline, pipeline: Any) -> None:
     from tilejit.dataclass import replace
 
-    def parts(event: Event, state: Any) -> None:
+    def parts(event: Event, kernel: Any, results: Any) -> None:
         """Of code generation, as it says how long they took: the first at its begin, LLVM's at its end.
 
         In between LLVM is imported.
         """
-        (first, ms), *others = state.generated.timings.items()
+        (first, ms), *others = results.generated.timings.items()
         ends = {first: event.began + ms / 1e3}
         last = event.ended
         for stage, ms in reversed(others):
             ends[stage] = last
             last -= ms / 1e3
         for stage, end in ends.items():
-            part = Event("compile", stage, event.thread, event, end - state.generated.timings[stage] / 1e3)
+            part = Event("compile", stage, event.thread, event, end - results.generated.timings[stage] / 1e3)
             part.ended = end
             event.inside += end - part.began
             timeline.events.append(part)

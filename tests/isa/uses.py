@@ -28,7 +28,7 @@ from tilejit.ir.params import (
 )
 from tilejit.isa import WAITS, Direction, Kind, Operand, Row
 from tilejit.layout import TileLayout, datapath
-from tilejit.lower.storage import placed
+from tilejit.lower.passes.storage import placed
 from tilejit.target import TARGETS, target
 
 #: elements of a register where the row leaves them open, by its constraint

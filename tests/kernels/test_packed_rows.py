@@ -7,7 +7,7 @@ import pytest
 
 import tilejit as tj
 from tests.support.ptxas import ptxas_path, usage
-from tilejit.lower import packed
+from tilejit.lower.passes import packed
 from tilejit.runtime.device import Device
 
 

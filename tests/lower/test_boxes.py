@@ -24,10 +24,11 @@ from tilejit.ir.text.printer import to_text
 from tilejit.ir.types import ArrayType
 from tilejit.ir.verify import verify
 from tilejit.layout import S, Swizzle, TileLayout, swizzled_atom_layout
-from tilejit.lower import VARIANTS, expects, lower
+from tilejit.lower import VARIANTS, lower
 from tilejit.lower.ask import operand, sym
 from tilejit.lower.engine import Verdict, dispatch
 from tilejit.lower.moves.boxes import BoxCopy
+from tilejit.lower.passes import expects
 from tilejit.lower.proof import prove
 from tilejit.lower.variant import DispatchContext
 from tilejit.target import target

@@ -28,8 +28,9 @@ from tilejit.ir.params import (
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
 from tilejit.layout import Swizzle, TileLayout
-from tilejit.lower import arrivals, clusters, expects, lower, pending, proxies
+from tilejit.lower import lower
 from tilejit.lower.ask import operand
+from tilejit.lower.passes import arrivals, clusters, expects, pending, proxies
 from tilejit.target import target
 
 LANE_ROWS = "laneid"

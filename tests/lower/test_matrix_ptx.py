@@ -17,8 +17,8 @@ from tilejit.ir.text.printer import to_text
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import OperandSpec, operand
-from tilejit.lower.storage import placed
-from tilejit.lower.unroll import unroll_loops
+from tilejit.lower.passes.storage import placed
+from tilejit.lower.passes.unroll import unroll_loops
 from tilejit.target import target
 
 COMMIT = Instruction("cp.async.commit")

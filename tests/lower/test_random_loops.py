@@ -42,9 +42,9 @@ from tilejit.ir.nodes import (
 )
 from tilejit.ir.params import ScalarParam
 from tilejit.ir.verify import verify
-from tilejit.lower.hoist import hoist
-from tilejit.lower.split_offsets import split_offsets
-from tilejit.lower.storage import placed
+from tilejit.lower.passes.hoist import hoist
+from tilejit.lower.passes.split_offsets import split_offsets
+from tilejit.lower.passes.storage import placed
 
 THREADS, EACH = 32, 64
 IN, OUT, SUMS = (array(name, int32, size) for name, size in (("in", 2048), ("out", 2048), ("sums", THREADS)))

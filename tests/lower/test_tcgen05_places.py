@@ -18,8 +18,9 @@ from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Expr, Instruction, Sync, TileOp, Var
 from tilejit.ir.text.printer import to_text
 from tilejit.layout import TCGEN05_SHAPES, R, S, TileLayout, atom_layout, datapath, laneid, tid_in_wg, tx
-from tilejit.lower import lower, pending
+from tilejit.lower import lower
 from tilejit.lower.ask import OperandSpec, dispatch, operand, sym
+from tilejit.lower.passes import pending
 from tilejit.target import target
 
 #: PTX ISA, the figures of each shape for .x1: (row, 32-bit column) of register r of lane l, as the lists of rows and

@@ -37,7 +37,7 @@ from tilejit.layout import TileLayout, layout_c, swizzled_atom_layout, warpgroup
 from tilejit.lower import lower
 from tilejit.lower.ask import OperandSpec, dispatch, operand
 from tilejit.lower.engine import Verdict
-from tilejit.lower.pending import add_wait_registers
+from tilejit.lower.passes.pending import add_wait_registers
 from tilejit.lower.plans import SharedFactor
 from tilejit.lower.proof import prove
 from tilejit.lower.variants.gemm_async_wgmma import InMemory, Plan

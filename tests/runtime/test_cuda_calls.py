@@ -27,7 +27,7 @@ from tilejit.ir.params import (
 )
 from tilejit.ir.types import Signature
 from tilejit.layout import TileLayout
-from tilejit.lower import grid_barrier
+from tilejit.lower.passes import grid_barrier
 from tilejit.runtime.arrays import DeviceArray
 from tilejit.runtime.device import Launch
 from tilejit.runtime.packing import Field, Packing

@@ -29,10 +29,10 @@ from tilejit.ir.params import (
     PointerParam,
 )
 from tilejit.layout import TileLayout
-from tilejit.lower.hoist import hoist
-from tilejit.lower.split_offsets import split_offsets
-from tilejit.lower.storage import placed
-from tilejit.lower.unroll import unroll_loops
+from tilejit.lower.passes.hoist import hoist
+from tilejit.lower.passes.split_offsets import split_offsets
+from tilejit.lower.passes.storage import placed
+from tilejit.lower.passes.unroll import unroll_loops
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
 
 THREADS = 128

@@ -43,9 +43,9 @@ from ..ops.copies import CACHE
 from ..scopes import GRID
 from ..source import Span
 from ..target import Target
-from . import grid_barrier, proxies, store_groups
 from .builder import Builder
 from .engine import Verdict, dispatch
+from .passes import grid_barrier, proxies, store_groups
 from .proof import prove
 from .rematerialized import Recomputed
 from .reuse import Dispatch, LoweredOperation, reuse_key

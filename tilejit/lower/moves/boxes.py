@@ -33,8 +33,8 @@ from ...layout import Swizzle
 from ...remember import remembered_pair
 from ...wording import counted
 from ..builder import Builder
-from ..clusters import multicast_mask
 from ..leaders import leads
+from ..passes.clusters import multicast_mask
 from ..plans import Facts, JointAccess, Moves, Plan
 from ..schedule.launch_values import launch_values
 from ..schedule.placement import element_offset, extent_of, global_strides, inside, place

@@ -1,0 +1,261 @@
+"""Splits offsets of memory accesses by the loops in which their terms change. Invariant parts become views.
+
+    for row in …                                  for row in …
+      for k in …                                    for k in …
+        move r[0 +: 4] <- A[row * stride +            view A.1 = A + row * stride
+                            k * 64 + 128 +: 4]        move r[0 +: 4] <- A.1[k * 64 + 128 +: 4]
+
+Terms that change in inner loops are added last, so that the view of the others is invariant and `hoist` can move it.
+The constant becomes part of the access instruction. Unrolled iterations share the view of their common terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import is_
+from typing import Any
+
+from ...dataclass import replace
+from ...forks import cached_property
+from ...ir import walk
+from ...ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
+from ...ir.arithmetic.displaced import displaced
+from ...ir.arithmetic.facts import bounds, full_range
+from ...ir.arithmetic.intern import integer
+from ...ir.names import FreshNames
+from ...ir.nodes import (
+    Alloc,
+    Atomic,
+    Buffer,
+    BufferView,
+    Const,
+    Declare,
+    Descriptor,
+    Element,
+    Expr,
+    For,
+    If,
+    Input,
+    Instruction,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Move,
+    Op,
+    Stmt,
+    Store,
+    Var,
+    Vector,
+    WaitPhase,
+)
+from ...ir.walk import Block
+from ...source import Span
+
+
+def split_offsets(kernel: Kernel) -> Kernel:
+    """Split the offsets in a kernel at lane level into views, the terms that change most often, and a constant."""
+    body = _Splitting(kernel).block(kernel.body)
+    return kernel if body is kernel.body else replace(kernel, body=body)
+
+
+_Key = tuple[str, int]
+
+
+class _Splitting:
+    """Splits in one walk over a kernel. `_depth` counts enclosing loops; `_made` collects the current block.
+
+    `_sums` maps variables to sums whose terms differ in loop depth; those in `_inexact` may wrap around. `_views`
+    and `_places` are keyed by a buffer's name and an offset's identity. A block's entries are dropped after it.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._depth = 0
+        self._depths = LoopDepths()
+        self._made: list[Stmt] = []
+        self._span: Span | None = None
+        self._sums: dict[str, Sum] = {}
+        self._inexact: set[str] = set()
+        self._addressed: set[str] = set()
+        self._views: dict[_Key, Buffer] = {}
+        self._places: dict[_Key, tuple[Buffer, Expr, Expr]] = {}
+
+    @cached_property
+    def _names(self) -> FreshNames:
+        return FreshNames.of(self._kernel)
+
+    def block(self, body: Block) -> Block:
+        outside, self._made, sizes = self._made, [], (len(self._views), len(self._places))
+        is_same = True
+        for stmt in body:
+            split = _SPLIT.get(type(stmt))
+            if split is None or (type(stmt) is Store and stmt.place.buffer.space == "local"):
+                # most stores are to registers; those to local memory rarely share an address
+                self._made.append(stmt)
+                continue
+            self._span = stmt.span
+            made = split(self, stmt)
+            is_same = is_same and made is stmt
+            self._made.append(made)
+        tables: tuple[dict[_Key, Any], ...] = (self._views, self._places)
+        for table, size in zip(tables, sizes, strict=True):
+            while len(table) > size:
+                table.popitem()
+        made_block, self._made = self._made, outside
+        return body if is_same and len(made_block) == len(body) else tuple(made_block)
+
+    def _changes_here(self, var: Var) -> None:
+        if self._depth:
+            self._depths.variables[var.name] = self._depth
+
+    def _alloc(self, stmt: Alloc) -> Stmt:
+        if stmt.addressed:
+            self._addressed.add(stmt.buffer.name)
+        return stmt
+
+    def _let(self, stmt: Let) -> Stmt:
+        var, value = stmt.var, stmt.value
+        if isinstance(value, Load):
+            self._changes_here(var)
+            place = self._vector(value.place)
+            return stmt if place is value.place else replace(stmt, value=replace(value, place=place))
+        if self._depth:
+            depth = self._depths.of(value)
+            self._depths.variables[var.name] = min(depth, self._depth)
+            if depth != STAYS and var.dtype.is_integer and isinstance(value, Op) and value.name == "add":
+                terms, constant = summands(value, self._sums)
+                groups = self._depths.groups(terms)
+                if len(groups) > 1:
+                    self._sums[var.name] = Sum(tuple([added(group) for _, group in groups]), constant)
+                    if var.dtype.bits < 64 and not self._is_exact(value):
+                        self._inexact.add(var.name)
+        return stmt
+
+    def _declare(self, stmt: Declare) -> Stmt:
+        self._depths.variables[stmt.var.name] = STAYS
+        return stmt
+
+    def _if(self, stmt: If) -> Stmt:
+        return walk.with_blocks(stmt, self.block)
+
+    def _loop(self, stmt: For | Loop) -> Stmt:
+        self._depth += 1
+        if isinstance(stmt, For):
+            self._depths.variables[stmt.var.name] = self._depth
+        made = walk.with_blocks(stmt, self.block)
+        self._depth -= 1
+        return made
+
+    def _move(self, stmt: Move) -> Stmt:
+        if type(stmt.dst.offset) is Const and type(stmt.src.offset) is Const:
+            return stmt
+        dst, src = self._vector(stmt.dst), self._vector(stmt.src)
+        return stmt if dst is stmt.dst and src is stmt.src else replace(stmt, dst=dst, src=src)
+
+    def _store(self, stmt: Store) -> Stmt:
+        place = self._vector(stmt.place)
+        return stmt if place is stmt.place else replace(stmt, place=place)
+
+    def _update(self, stmt: Atomic | WaitPhase) -> Stmt:
+        if stmt.var is not None:
+            self._changes_here(stmt.var)
+        place = self._vector(stmt.place)
+        return stmt if place is stmt.place else replace(stmt, place=place)
+
+    def _instruction(self, stmt: Instruction) -> Stmt:
+        if stmt.var is not None:
+            self._changes_here(stmt.var)
+        for item in stmt.inputs:
+            # fast path: most operands are registers at constant offsets
+            if type(item) is not Vector or type(item.offset) is not Const:
+                break
+        else:
+            return stmt
+        inputs: list[Input] = []
+        for item in stmt.inputs:
+            if isinstance(item, Descriptor):
+                place = self._vector(item.place)
+                item = item if place is item.place else Descriptor(place, item.constant)
+            elif isinstance(item, Vector):
+                item = self._vector(item)
+            inputs.append(item)
+        return stmt if all(map(is_, inputs, stmt.inputs)) else replace(stmt, inputs=tuple(inputs))
+
+    def _vector(self, vector: Element | Vector) -> Vector:
+        assert isinstance(vector, Vector), "lowering leaves no Element"
+        offset, buffer = vector.offset, vector.buffer
+        if type(offset) is Const or not self._is_split(buffer):
+            return vector
+        key = (buffer.name, id(offset))
+        entry = self._places.get(key)
+        if entry is None:
+            view, left = self._split(buffer, offset)
+            entry = self._places[key] = (view, left, offset)
+        view, left, _ = entry
+        return vector if left is offset else Vector(view, left, vector.width, vector.span)
+
+    def _is_split(self, buffer: Buffer) -> bool:
+        """True if the buffer is in memory that is addressed in bytes."""
+        return buffer.space in ("global", "shared") or buffer.root.name in self._addressed
+
+    def _split(self, buffer: Buffer, offset: Expr) -> tuple[Buffer, Expr]:
+        """Return a view at the offset that all iterations of the innermost loop share (or `buffer`), and the rest."""
+        dtype = offset.dtype
+        if dtype.bits < 64 and not (self._depth and self._is_exact(offset)):
+            # a 32-bit sum isn't split outside loops, or if it may wrap around
+            return buffer, offset
+        terms, constant = summands(offset, self._sums)
+        if not self._depth and len(terms) == 1:
+            return buffer, offset
+        groups = self._depths.groups(terms)
+        stages = self._stages(groups, dtype.bits)
+        left: list[Expr] = []
+        if groups and groups[-1][0] >= self._depth:
+            left.append(stages.pop())
+        if constant or not left:
+            left.append(integer(constant, dtype))
+        rest = added(left)
+        if dtype.bits < 64 and not all(map(self._is_exact, (*stages, rest))):
+            # the reassociation may make an intermediate sum wrap around
+            return buffer, offset
+        for stage in stages:
+            buffer = self._view(buffer, stage)
+        return buffer, rest
+
+    def _is_exact(self, expr: Expr) -> bool:
+        """True if no sum in an offset can wrap around before it is extended to a 64-bit address."""
+        if isinstance(expr, Var):
+            return expr.name not in self._inexact
+        if not isinstance(expr, Op) or expr.name != "add":
+            return True
+        return bounds(expr) != full_range(expr.dtype) and all(map(self._is_exact, expr.args))
+
+    def _stages(self, groups: Sequence[tuple[int, Sequence[Expr]]], bits: int) -> list[Expr]:
+        """Return the values to add to an address, outer loops first. groups: the terms that change in each loop.
+
+        The last of several 64-bit terms of a loop is added separately. That costs no more, and unrolled iterations
+        share the sum of the others.
+        """
+        stages: list[Expr] = []
+        for depth, group in groups:
+            if bits == 64 and len(group) > 1 and depth != STAYS:
+                stages += [added(group[:-1]), group[-1]]
+            else:
+                stages.append(added(group))
+        return stages
+
+    def _view(self, base: Buffer, offset: Expr) -> Buffer:
+        key = (base.name, id(offset))
+        view = self._views.get(key)
+        if view is None:
+            view = self._views[key] = displaced(base, offset, self._names.name(base.root.name))
+            self._made.append(BufferView(view, self._span))
+        return view
+
+
+_SPLIT: dict[type, Callable[[_Splitting, Any], Stmt]] = {
+    Alloc: _Splitting._alloc, Let: _Splitting._let, Declare: _Splitting._declare, If: _Splitting._if,
+    For: _Splitting._loop, Loop: _Splitting._loop, Move: _Splitting._move, Store: _Splitting._store,
+    Atomic: _Splitting._update, WaitPhase: _Splitting._update, Instruction: _Splitting._instruction,
+}
