@@ -88,7 +88,7 @@ def shifted(array):
         (lambda a, b: (a, b, 1, 2.0, True), "compiled for K = 3; got K = True"),
         (lambda a, b: (a, b, 1, 2.0, 3, helper), r"compiled for f = <tj.function helper>; got f = <tj.f"),
         (lambda a, b: (a, b, 1), "scaled is missing s"),
-        (lambda a, b: (a, b, 1, 2.0, 3, None, 5), "takes 6 arguments; 7 positional arguments"),
+        (lambda a, b: (a, b, 1, 2.0, 3, None, 5), "takes 6 arguments; got 7 by position"),
     ],
 )
 def test_arguments_that_it_was_not_compiled_for_are_refused(kernel, arguments, message):

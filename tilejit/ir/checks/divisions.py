@@ -1,8 +1,7 @@
 """Checks of scalar integer divisions for zero divisors.
 
 Integer division by zero gives 0. For scalars, Python raises an error instead, and so do checked builds. Divisions of
-tiles and in the indices of a load aren't checked. A division guarded by a condition in the same expression is checked
-only if the condition holds:
+tiles aren't checked. A division guarded by a condition in the same expression is checked only if the condition holds:
 
     m // n if n != 0 else 5         where(n != 0, m // n, 5)
     n != 0 and m // n > 2
@@ -16,7 +15,7 @@ from ...dtypes import int64
 from ...ops.elementwise.division import DIVISIONS, FLOORDIV
 from .. import walk
 from ..arithmetic import build, facts
-from ..nodes import TRUE, Assert, Cast, Const, Expr, Load, Op, Stmt
+from ..nodes import TRUE, Assert, Cast, Const, Element, Expr, Load, Op, Stmt
 from ..walk import subexpressions
 from .conditions import Conditions
 
@@ -38,6 +37,9 @@ def _divisions(expr: Expr, guard: Expr) -> Iterator[tuple[Op, Expr]]:
     """Yield the divisions to check, each with the condition under which its result is used."""
     if isinstance(expr, Cast):
         yield from _divisions(expr.x, guard)
+    if isinstance(expr, Load) and isinstance(expr.place, Element):
+        for index in expr.place.indices:
+            yield from _divisions(index, guard)
     if not isinstance(expr, Op):
         return
     first, *others = expr.args

@@ -16,6 +16,7 @@ from ...dataclass import field, lean, replace
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build, facts
+from ...ir.arithmetic.facts import full_range
 from ...ir.arithmetic.intern import integer
 from ...ir.nodes import TRUE, Buffer, Const, Expr, Region, Strided, Var
 from ...layout import Axis, Swizzle, TileLayout, TLane
@@ -449,8 +450,8 @@ def inside(region: Region, d: int) -> Expr:
 def ends_inside(region: Region, d: int) -> Expr:
     """Return whether the region ends inside its tensor in dimension `d`."""
     start, count, size = build.cast(region.starts[d], int64), region.counts[d], extent_of(region.buffer, d)
-    end = build.add(start, count)
-    if facts.is_data(start) and facts.bounds(end)[1] is None:
+    greatest = facts.bounds(start)[1]
+    if facts.is_data(start) if greatest is None else greatest > full_range(int64)[1] - count:
         # start + count may overflow, but size - count can't
         return build.less_equal(start, build.sub(size, count))
-    return build.less_equal(end, size)
+    return build.less_equal(build.add(start, count), size)
