@@ -29,6 +29,7 @@ def in_child(question: Callable[[], bool]) -> bool:
     return bool(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
+@pytest.mark.integration
 def test_every_lock_of_the_package_is_renewed() -> None:
     left: dict[str, int] = {}
     for path in FILES:

@@ -32,6 +32,8 @@ from tilejit.ir.nodes import Buffer
 from tilejit.lower.open import lay_out
 from tilejit.runtime import devices
 
+pytestmark = pytest.mark.integration
+
 ROUNDS = 5
 
 

@@ -12,6 +12,7 @@ from tilejit.ops.elementwise.trigonometric import TWO_OVER_PI_BITS, TWO_OVER_PI_
 DTYPES = ("float32", "float64")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [(name, dtype) for name, fit in math_fits.polynomials().items() for dtype in DTYPES if fit.coefficients(dtype)],

@@ -62,6 +62,7 @@ def compiled() -> list[tuple[str, str, str]]:
     return [(made["ptx"], named["target"], named["title"]) for named, made in pairs]
 
 
+@pytest.mark.integration
 def test_every_operation_of_every_type_compiles_for_every_target_without_ending_the_process(
     compiled: list[tuple[str, str, str]],
 ) -> None:

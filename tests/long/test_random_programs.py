@@ -32,12 +32,14 @@ def test_random_programs(kind: str, number: int) -> None:
     assert batch.longest <= LONGEST, "\n\n".join(batch.slow)
 
 
+@pytest.mark.integration
 def test_one_batch_again_prints_its_seed_and_count(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setattr(random_programs, "BATCH", 3)
     assert random_programs.main(["--seed", "5", "--only", "cp.async:2"]) == 0
     assert "seed 5: 3 programs on sim" in capsys.readouterr().out.replace(" and cuda", "")
 
 
+@pytest.mark.integration
 def test_a_batch_that_fails_prints_how_it_runs_again(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     def fails(case: Any) -> None:
         raise AssertionError("the wrong sum")
@@ -49,6 +51,7 @@ def test_a_batch_that_fails_prints_how_it_runs_again(monkeypatch: pytest.MonkeyP
     assert "again: python -m tests.long.random_programs --seed 5 --only products:2" in said
 
 
+@pytest.mark.integration
 def test_a_compilation_that_is_slow_is_named(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setattr(random_programs, "BATCH", 3)
     monkeypatch.setattr(random_programs, "SLOW", 1e-3)
@@ -60,6 +63,7 @@ def test_a_compilation_that_is_slow_is_named(monkeypatch: pytest.MonkeyPatch, ca
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.integration
 def test_a_seed_gives_the_same_programs(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     monkeypatch.setitem(KINDS, kind, (KINDS[kind][0], lambda case: drawn.append(str(case)), 1))
@@ -68,6 +72,7 @@ def test_a_seed_gives_the_same_programs(kind: str, monkeypatch: pytest.MonkeyPat
     assert len(drawn) >= 2 and drawn[: len(drawn) // 2] == drawn[len(drawn) // 2 :]
 
 
+@pytest.mark.integration
 def test_a_program_that_ends_its_process_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random_programs, "outcome", ends_its_process)
     with pytest.raises(SystemExit, match="a process ended with 7; it ran scalars 0"):
@@ -81,6 +86,7 @@ def ends_its_process(day: int, kind: str, number: int) -> None:
     os._exit(7)
 
 
+@pytest.mark.integration
 def test_kinds_have_batches_in_their_shares() -> None:
     kinds = list(KINDS)
     begun = list(islice(random_programs.in_turn(kinds), 10 * sum(KINDS[k][2] for k in kinds)))
