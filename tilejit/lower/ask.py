@@ -192,7 +192,9 @@ def _attributes(record: TileOperation, attrs: Mapping[str, AttributeValue]) -> t
 
 
 def _scalar(value: Expr | bool | int | float, tile_types: Sequence[DType]) -> Expr:
-    """Return `value` as an expression; an int or float gets the last tile's type if that fits, else int32 or float32.
+    """Return `value` as an expression.
+
+    A bool becomes a bool_; an int or float gets the last tile's type if that fits, else int32 or float32.
 
     raises: KernelTypeError if `value` is neither a number nor an expression.
     """

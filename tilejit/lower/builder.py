@@ -46,8 +46,8 @@ _UNROLLED = 32
 #: most exchange buffers with equal scope, type and shape; further operations reuse them after a barrier
 _OWN_BUFFERS = 8
 
-#: Once `_OWN_BUFFERS` kinds of exchange buffers take this many bytes, further kinds may share pools: each `tj.cat` of a
-#: growing tile would add a buffer. Sizes of pools up to this many bytes are powers of two.
+#: Once `_OWN_BUFFERS` kinds of exchange buffers take this many bytes, further kinds may share pools: otherwise each
+#: `tj.cat` of a growing tile would add a buffer. Sizes of pools up to this many bytes are powers of two.
 _OWN_BYTES = 16 * 1024
 
 
@@ -95,7 +95,7 @@ class Builder:
     ) -> None:
         #: returns a name that is unique in the kernel: a stem and a number
         self.name = FreshNames(taken).name
-        #: name of each local buffer in local memory -> its place in the source
+        #: name of each local buffer whose address is needed -> the place in the source that needs it
         self.addressed = dict(addressed or {})
         #: statements at the kernel's beginning, such as scratch buffers and thread indices
         self.head: list[Stmt] = []
@@ -232,7 +232,7 @@ class Builder:
         return made
 
     def pooled_exchange_buffer(self, scope: str, buffer: Buffer, instances: int) -> Buffer:
-        """Like `exchange_buffer`, but return a view of a shared pool once there are many kinds and bytes.
+        """Like `exchange_buffer`, but return a view of a pool for a new kind once there are many kinds and bytes.
 
         The operation must have a single buffer. If a scope has several `instances`, no pool is used: instances don't
         wait for each other, and their parts of the pool would overlap.
@@ -330,7 +330,10 @@ class Builder:
 
     @contextmanager
     def either(self, cond: Expr) -> Iterator[AbstractContextManager[None]]:
-        """Emit a branch. Statements of the context run if `cond` holds, those of the yielded context otherwise."""
+        """Emit a branch: the context's statements run if `cond` holds, those of the yielded context otherwise.
+
+        If `cond` is a constant, only the statements of one side are emitted.
+        """
         with self.block() as then:
             orelse: list[Stmt] = []
             yield self._orelse(orelse)

@@ -97,7 +97,7 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
     if len(accepted) > 1:
         names = " and ".join(variant.name for variant, _ in accepted)
         raise DispatchError(
-            f"variants {names} of {op.name} both accept this operation at priority {first.priority}",
+            f"variants {names} of {op.name} accept this operation at the same priority, {first.priority}",
             span=op.span,
             hint="give them different priorities, or conditions that exclude each other",
         )

@@ -17,7 +17,7 @@ from .builder import Builder
 
 
 def leads(b: Builder, scope: str, threads: int) -> Expr:
-    """Return a condition that holds in the leader of each instance of `scope`; all its threads must compute it."""
+    """Return a condition that is true in the leader of an instance; all threads of the instance must compute it."""
     if SCOPES[scope] is THREAD or threads == 1:
         return TRUE
     if threads % WARP_THREADS:

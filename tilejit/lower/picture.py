@@ -59,7 +59,10 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
 
 
 def _step(op: TileOp, plan: Plan, issue: int) -> tuple[TileOp, Plan, int]:
-    """Return the step of a staged plan that `issue` belongs to (operation, plan), and the issue's index in the step."""
+    """Return the operation and the plan of the step to which `issue` belongs, and the issue's index in the step.
+
+    A plan that isn't staged is a single step.
+    """
     moves = plan.moves()
     if not isinstance(moves, Staged):
         return op, plan, issue

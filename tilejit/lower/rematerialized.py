@@ -40,7 +40,8 @@ class Recomputed:
     """The tiles whose elements can be recomputed at the statement that is being lowered.
 
     Such a tile has integers or bool_ and is written once, as a whole, by a cheap operation on other such tiles and on
-    scalars that are never reassigned. The operation precedes the statement, in its block or an enclosing one.
+    scalars that read no memory and are never reassigned. The operation precedes the statement, in its
+    block or an enclosing one.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -62,7 +63,7 @@ class Recomputed:
         self._definitions = before
 
     def record(self, op: TileOp) -> None:
-        """Record `op`, which precedes the following statements, if its destination can be recomputed."""
+        """Record `op`, which precedes the following statements, if its destination may be recomputed."""
         if op.name not in _CHEAP:
             return
         dst = op.region("dst")
@@ -121,7 +122,7 @@ class Recomputed:
         return value_of(op, values, dst.dtype)
 
     def remove_unread(self, body: Block) -> Block:
-        """Return `body` without the statements that fill recomputed tiles that nothing else reads."""
+        """Return `body` without the allocations, views and stores of recomputed tiles that nothing else reads."""
         unread = self._unread(body) if self._asked else frozenset()
         return walk.rewrite(body, partial(_without, unread)) if unread else body
 

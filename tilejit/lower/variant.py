@@ -22,7 +22,7 @@ from ..ir.clusters import Cluster
 from ..ir.nodes import Region, TileOp
 from ..isa import AsyncWork, Capability, Family
 from ..isa.row import ANOTHER_TARGET
-from ..ops.copies import MULTICAST
+from ..ops.copies import MASK, MULTICAST
 from ..ops.record import TILE
 from ..scopes import SCOPES, THREAD, WARP, WARPGROUP
 from ..target import Target
@@ -67,7 +67,7 @@ class Variant(Generic[P]):
         return _hold(self.when, op, context, tested)
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
-        """Return the reasons of all failed conditions on operands, or else of those in `when`.
+        """Return the reasons of all failed conditions on operands and unsupported optional operands, or else of `when`.
 
         tested: results of conditions, shared between variants so that each condition is tested once.
         """
@@ -219,8 +219,9 @@ def _dtypes(op: TileOp, context: DispatchContext) -> str | None:
 
 def _shapes(op: TileOp, context: DispatchContext) -> str | None:
     dst, src = copy_sides(op)
-    if op.record.shape_fault(op.shapes, dict(op.attrs)) is None:
-        return None
+    fault = op.record.shape_fault(op.shapes, dict(op.attrs))
+    if fault is None or MASK.name in op.options:
+        return None if fault is None else fault.message
     return f"needs equal shapes; got {dst.shape} and {src.shape}"
 
 

@@ -20,7 +20,7 @@ ELEMENT, SELECT, SHUFFLE = 1, 1, 5
 #: per warp: a CTA-wide barrier; an exchange through shared memory takes two
 BARRIER = 40
 
-#: per warp: a result that is reduced across warps: its store, and loads of four partial results at once
+#: per warp, for each result that is reduced across warps: its store, and each load of four partial results
 PARTIAL = 8
 
 #: registers of a thread kept for purposes other than tiles; and the cost per warp of each missing register

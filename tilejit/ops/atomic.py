@@ -25,7 +25,8 @@ def _shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) ->
     place = shapes["place"] or ()
     for name, shape in shapes.items():
         if name not in ("place", "index") and shape is not None and not broadcasts(shape, place):
-            return Fault(f"a {name} of shape {shape} doesn't broadcast to {place}", "slice it, or take x[:, None]")
+            called = f"a {name}" if name in ("value", "mask") else name
+            return Fault(f"{called} of shape {shape} doesn't broadcast to {place}", "slice it, or take x[:, None]")
     return None
 
 

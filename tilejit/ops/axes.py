@@ -124,13 +124,13 @@ ELEMENTWISE = Relation("elementwise", _elementwise)
 COPY = Relation("copy", _copy)
 #: an index has the leading dimensions of the updated place, and other operands broadcast to the place
 UPDATE = Relation("update", _update)
-#: a destination has the axes of its source that the attribute `axis` doesn't name
+#: a destination has the axes of its source that aren't reduced
 REDUCTION = Relation("reduction", _reduction)
 #: acc (m, n), a (m, k), b (k, n), each in the layout that its instruction requires
 PRODUCT = Relation("product", _product, share_layouts=False)
 #: row-major order is preserved
 RESHAPE = Relation("reshape", _reshape)
-#: elements of the destination depend on their indices only
+#: elements of the destination depend only on their indices and on scalars
 GENERATED = Relation("generated", _generated)
 
 RELATIONS = (ELEMENTWISE, COPY, UPDATE, REDUCTION, PRODUCT, RESHAPE, GENERATED)

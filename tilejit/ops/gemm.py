@@ -28,7 +28,7 @@ def product_type_fault(
     dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue],
     sums_of: Callable[[DType, DType], Sequence[DType]],
 ) -> Fault | None:
-    """Return why tensor cores can't compute `acc += a @ b` with these types, or None.
+    """Return why tensor cores can't compute `acc += a @ b` with these types and precision, or None.
 
     sums_of: returns the accumulator types for two factor types, empty if they can't be multiplied.
     """

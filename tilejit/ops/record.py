@@ -106,7 +106,7 @@ class Attribute:
 
 
 def dimensions(named: object, rank: int) -> object:
-    """Return dimensions named by an int or a tuple as a tuple, sorted and nonnegative if valid; else `named`."""
+    """Return an int or a tuple of dimensions as a tuple, sorted and nonnegative if valid; other objects unchanged."""
     every = (named,) if type(named) is int else named
     if not isinstance(every, tuple) or any(type(d) is not int or not -rank <= d < rank for d in every):
         return every
@@ -212,7 +212,7 @@ class TileOperation:
         return tuple([operands.get(operand.name) for operand in self.operands[: last + 1]])
 
     def count_fault(self, operands: Sequence[object]) -> str | None:
-        """Return why `operands`, in order and None if omitted, are too many or too few, or None."""
+        """Return why `operands`, in order and None if omitted, are too many, too few or end with None; else None."""
         least, most = self.arity
         if not least <= len(operands) <= most:
             most -= sum(operand.is_part_of_place for operand in self.operands)

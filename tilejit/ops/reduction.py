@@ -20,7 +20,7 @@ class Reduction:
     name: str
     #: one line for the documentation
     meaning: str
-    #: reference semantics in NumPy: (array of the accumulation type, axes) -> result
+    #: reference semantics in NumPy: (array of the accumulation type, or any type if `tests`, axes) -> result
     formula: Callable[..., Array]
     #: the commutative elementwise operation that combines two values
     combines: str

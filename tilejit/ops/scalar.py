@@ -1,6 +1,6 @@
-"""Formulas that compute one element of an operation, written in Python with a `ScalarBuilder`.
+"""The interface to `ScalarBuilder`s, with which formulas compute one element of an operation.
 
-Code generation implements the builder. The formulas rely on IEEE arithmetic and are independent of LLVM.
+Code generation implements the builders. The formulas rely on IEEE arithmetic and are independent of LLVM.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ class ScalarBuilder(ABC):
 
     @abstractmethod
     def convert(self, conversion: Conversion, x: Number, to: str) -> Number:
-        """Emit a conversion; emits nothing if `x` has the type already."""
+        """Emit a conversion, or nothing if `x` has the type already."""
 
     @abstractmethod
     def select(self, condition: Number, yes: Operand, no: Operand) -> Number:

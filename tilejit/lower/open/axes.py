@@ -47,7 +47,7 @@ class TileUse:
 class Use:
     """A tile as an operand of an operation.
 
-    labels: for each of the tile's dimensions, its name in the operation's record; None if the operand lacks it.
+    labels: for each of the tile's dimensions, its label in the operation's relation, or None (see `ops.axes`).
     cuts: (dimension, start, extent) for each dimension that the operand uses only in part; a run-time start is None.
     """
 
@@ -82,7 +82,7 @@ class AxisJoin:
 
     @property
     def home(self) -> Use | None:
-        """The use that has all axes and whose layout the other operands follow, or None."""
+        """The use whose layout the others follow: the source of a reduction, else the first local tile; or None."""
         name = "src" if self.op.record.relation is REDUCTION else next(iter(self.uses), "")
         return self.uses.get(name)
 

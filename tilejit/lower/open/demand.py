@@ -171,7 +171,7 @@ def access(region: Region, axes: Sequence[int | None], scope: str, is_store: boo
 
 
 def _steps(region: Region) -> list[int | None]:
-    """Return each dimension's stride in elements; None if it is known only at launch."""
+    """Return each dimension's (innermost) stride in elements; None if it is known only at launch."""
     buffer = region.buffer
     if isinstance(buffer.layout, Strided):
         return [stride if isinstance(stride, int) else None for stride in buffer.layout.strides]

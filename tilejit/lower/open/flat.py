@@ -206,7 +206,7 @@ def _has_ragged_rows(region: Region) -> bool:
 
 
 def _run_start(region: Region) -> int | None:
-    """Return the first dimension of more than one element if it is contiguous with all later ones, else None."""
+    """Return the first dimension of several elements if the later ones are whole and contiguous with it, else None."""
     buffer = region.buffer
     if not isinstance(buffer.layout, TileLayout):
         return None

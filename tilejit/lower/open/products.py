@@ -54,12 +54,12 @@ class ProductLayouts:
                 self._splits[scope] = min(_splits(warps), key=lambda split: self._order(same, split))
 
     def layout(self, step: AxisJoin, name: str) -> Projection | None:
-        """Return an operand's layout over its own dimensions; None if no instruction multiplies it."""
+        """Return the layout that products require for an operand, over its own dimensions; None if there is none."""
         split = self._splits.get(step.op.scope)
         return None if split is None else self._fragment(step, name, split)
 
     def of_tile(self, step: AxisJoin, use: Use) -> Projection | None:
-        """Return the layout that a product requires for a whole tile; None for a part, or if no instruction fits."""
+        """Return the layout that a product requires for a tile; None if it uses only a part, or requires none."""
         return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
 
     def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
@@ -74,7 +74,7 @@ class ProductLayouts:
         return time, wm * wn, traffic, -wm
 
     def _conversions(self, step: AxisJoin, split: _Split) -> Iterable[int]:
-        """Yield the costs per warp of converting operands that have another layout, or sums that are also factors."""
+        """Yield the costs per warp of converting operands with another layout, and sums that are also left factors."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
             is_cut = name == "acc" and split.warps[1] > 1 and use.tile.axes in self._lefts
@@ -133,7 +133,7 @@ def _splits(warps: int) -> list[_Split]:
 
 
 def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projection | None:
-    """Return an operand's layout over the dimensions of its tile; None if the tile has further dimensions."""
+    """Return the layout `wanted` over the dimensions of the operand's tile; None if the tile has further ones."""
     labels = step.labels[use.name]
     if wanted is None or any(label is not None and label not in labels for label in use.labels):
         return None

@@ -52,7 +52,7 @@ class Rematerializer:
         self._places: dict[int, tuple[int, ...]] = {}
 
     def _note(self, number: int, step: AxisJoin) -> None:
-        """Record a tile if its elements follow from their indices, with the number of elementwise operations for it."""
+        """Record the destination if its elements follow from their indices by at most `_MOST_STEPS` operations."""
         op, use = step.op, step.uses.get("dst")
         if use is None or use.cuts or not use.tile.is_open or use.region.buffer is not use.tile.buffer:
             return

@@ -52,7 +52,10 @@ def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
 
 
 def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
-    """Return the load of each tile that only one load writes, if it is whole, unmasked, global, and not too large."""
+    """Return the load of each open tile that no other operation writes.
+
+    Included are loads of whole tiles of at most `_MOST_BYTES`, from global memory, that use no other local tile.
+    """
     loads: dict[TileUse, AxisJoin] = {}
     for step in survey.steps:
         if step.op.name != COPY.name or len(step.uses) != 1 or "dst" not in step.uses:

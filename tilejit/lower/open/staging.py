@@ -63,7 +63,7 @@ def _asked(step: AxisJoin, name: str) -> AccessCost | None:
 
 
 def _over(use: Use, layout: Projection, labels: Sequence[int | None]) -> Projection | None:
-    """Return the layout over the labelled dimensions of the region in memory, or None if the tile lacks one."""
+    """Return the layout over the labelled dimensions of the region in memory, or None if it can't be projected."""
     try:
         return layout.along(use.tile.shape, [use.labels.index(label) for label in labels if label is not None])
     except (LayoutError, ValueError):

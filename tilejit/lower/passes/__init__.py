@@ -1,1 +1,1 @@
-"""Passes over lane IR (see `pipeline.PASSES`). Lowering itself calls `store_groups.check` and `grid_barrier.wait`."""
+"""Passes over lane IR (see `pipeline.PASSES`). Some functions are called by lowering itself."""

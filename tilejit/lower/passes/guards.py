@@ -23,7 +23,7 @@ from .stages import CHANGING, Stages, stage_of
 
 
 def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[str, str]:
-    """Return the guard of each guarded barrier in `kernel`, which is at lane level; both are buffer names.
+    """Return a guard of each guarded barrier in `kernel`, which is at lane level; both are buffer names.
 
     coming: the threads that may execute a statement, by its id, thread i as bit i.
     """
@@ -56,7 +56,7 @@ def _needs_all_waiters(
 
     That is so if all its arrivals have one scope, it expects an arrival of each instance that may arrive, and every
     waiting thread may arrive.
-    at: the arrivals at the barrier. waiting: the threads that may wait, thread i as bit i.
+    at: the arrivals at the barrier. arrivals: how many it expects. waiting: the waiters, thread i as bit i.
     """
     if len({stmt.scope for stmt in at}) != 1:
         return False

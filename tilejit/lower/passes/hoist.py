@@ -5,7 +5,8 @@
                                                     store x[row.1 + k * 64] <- 0
 
 Of expressions, only integer arithmetic is moved, except divisions and shifts by variables (see `loop_depths`). A sum
-whose terms differ in loop depth is expanded at its uses, so that outer terms of both are added before the loop.
+whose terms differ in loop depth is expanded at its uses, so that its outer terms and those of the use are added before
+the loop.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal"})
 
 @dataclass(slots=True, eq=False)
 class _OpenBlock:
-    """A block that is being emitted. values, views: definitions hoisted into it, by the id of the value or offset."""
+    """A block that is being emitted.
+
+    values, views: definitions hoisted into it, by the id of the value, and by the base's name and the offset's id.
+    """
 
     made: list[Stmt] = field(default_factory=list)
     values: dict[int, tuple[Expr, Var]] = field(default_factory=dict)
@@ -271,7 +275,7 @@ class _Hoisting(Rewriting):
         return entry[1]
 
     def _here(self, expr: Expr, level: int) -> Expr:
-        """Rewrite an expression that changes in the innermost loop; its invariant parts are hoisted."""
+        """Rewrite an expression that isn't hoisted as a whole; its invariant parts are hoisted."""
         if isinstance(expr, Op):
             if expr.name == "add" and expr.dtype.is_integer:
                 return self._sum(expr, level)

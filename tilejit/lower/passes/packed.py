@@ -3,9 +3,9 @@
 A row may be converted to float32 both before and after a barrier: for its maximum, then to subtract the maximum. LLVM
 and ptxas merge the equal conversions and keep the float32 values across the barrier, in twice the registers: a softmax
 of 65,536 float16 in 1,024 threads then spills 224 bytes per thread. To prevent that, each packed word is XORed with an
-opaque zero after the barrier, at the cost of half an instruction per element, and the conversions are repeated. The
-zero depends on a value that crossed the barrier, such as the row's maximum. Otherwise ptxas would convert before
-the barrier, to hide its latency.
+opaque zero after the barrier, at the cost of half an instruction per element, and the conversions are repeated. If
+possible, the zero depends on a value that crossed the barrier, such as the row's maximum. Otherwise ptxas would convert
+before the barrier, to hide its latency.
 
 This is done only if the float32 values don't fit in registers: a softmax of 4,096 in 256 threads would take 50
 instructions per element instead of 29.
@@ -102,7 +102,7 @@ def _last_barriers(barriers: list[int], reads: list[int]) -> Iterator[tuple[int,
 def _insertion_point(statements: Sequence[Stmt], block: Block) -> Stmt:
     """Return the last 32-bit definition that depends on shared memory, or the barrier if there is none.
 
-    statements: the barrier and those after it. block: the block of the barrier, which also contains the definition.
+    statements: the barrier and those up to the next read. block: that of the barrier and of the definition.
     """
     barrier = statements[0]
     same_block = {id(stmt) for stmt in block}

@@ -214,7 +214,10 @@ def _may_hold(cond: Expr, least: Iterable[tuple[str, int]]) -> bool:
 
 
 def _decided(cond: Expr, least: Mapping[str, int]) -> bool | None:
-    """Return the value of a comparison with a constant, or of its negation; None if lower bounds don't decide it."""
+    """Return the value of a comparison with a constant, or of its negation.
+
+    None for other conditions, and if the lower bounds don't decide it.
+    """
     match cond:
         case Op(name="logical_not", args=(arg,)):
             answer = _decided(arg, least)
@@ -265,7 +268,7 @@ def unfinished(stmt: Instruction) -> int:
 
 
 def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = False) -> Block:
-    """Insert joints where control flow joins or splits.
+    """Insert joints at branches and loops with work that settles at joins, and at jumps out of their bodies.
 
     in_touched_loop: the enclosing loop starts or awaits work that settles at joins. closed: end the block with a joint.
     """
@@ -284,9 +287,10 @@ def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = Fals
 
 
 def _with_absences(body: Block, stops: Collection[str]) -> Block:
-    """Insert an absence on each side of a branch on `stops` that lacks the waits of the other path.
+    """Insert an absence at the start of each side of a branch on `stops` whose other path may wait for the work.
 
-    These waits are on the other side, or after the branch if the side ends in a jump.
+    The other side contains a wait, or this side ends in a jump and so skips any waits after the branch. Absences that
+    prove nothing are removed later.
     """
 
     def on_both_sides(stmt: Stmt) -> tuple[Stmt]:
@@ -344,7 +348,8 @@ def _is_changed(stmt: Instruction) -> bool:
 def _carrying(stmt: Instruction, pending: _State) -> Sequence[Stmt]:
     """Return the statements that replace `stmt`.
 
-    A wait gets its registers, a placeholder becomes waits or nothing, and waits precede a load into pending registers.
+    A wait gets its registers, a placeholder becomes waits or nothing, and waits precede a load into registers that an
+    earlier load may still fill.
     """
     unsettled = frozenset(p for p in pending if p.work.settles_at_joins and not p.settled)
     if stmt.name == _JOINT:
@@ -363,7 +368,7 @@ def _waits(state: _State, span: Span | None) -> list[Instruction]:
 
 
 def _refills(stmt: Instruction, pending: _Pending) -> bool:
-    """True if an instruction fills registers that pending work fills: the first of two loads may complete last."""
+    """True if an instruction fills registers that pending work of its kind fills: the first load may complete last."""
     if not pending.fills or ROWS[stmt.name].starts is not pending.work:
         return False
     return any(_may_overlap(vector, pending) for vector in stmt.outputs if vector not in stmt.inputs)

@@ -3,13 +3,14 @@
 A waiter relies on the work of every thread in the arriving instance, so the instance synchronizes before its leader
 arrives. That is unnecessary if, since their last synchronization, the threads have accessed no memory except by waits
 for phases, products (which belong to no single thread), and copies from the leader's warp; and if the leader can't get
-ahead of a thread that still waits. That thread could find a later phase of the same parity, and wait forever. The
-leader can't get ahead if
+ahead of a thread that still waits. Otherwise that thread could find a later phase of the same parity, and wait
+forever. The leader can't get ahead if
 
 - it knows that all threads have passed the wait: after `elect.sync`, which finds a warp's leader, all lanes have; and a
   product completes only when all warps of the warpgroup have issued it, each after its waits;
 - the awaited phase can't wrap: each arrival at the barrier follows a wait for another barrier, its *guard*, whose
-  phases need an arrival of every waiting instance, and the leader isn't about to arrive at it. A ring is an example:
+  phases need an arrival of every waiting instance, and the leader isn't about to arrive at the guard of the same stage.
+  A ring is an example:
 
       consumer   full[s].wait     ...   arrive empty[s]
       producer   empty[s].wait    ...   arrive full[s]       full[s] wraps only when all consumers have arrived

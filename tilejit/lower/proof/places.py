@@ -71,7 +71,7 @@ def need_no_stray_write(region: Region, scope: str, thread: Array, register: Arr
 
 
 def each_element(moves: Moves) -> tuple[Array, Array, Array]:
-    """Return (issue, thread, places on each side) of each element of the transfers, one row per element."""
+    """Return (issue, thread, places on each side) of each element that is moved, one row per element."""
     every = np.repeat(np.arange(len(moves.width)), moves.width)
     step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
     return moves.issue[every], moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)

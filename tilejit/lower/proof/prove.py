@@ -53,7 +53,7 @@ def prove(plan: Plan, op: TileOp) -> None:
 
 
 def prove_staged(moves: Staged, op: TileOp) -> None:
-    """Like `prove`, for steps of which each reads the destination of the previous one."""
+    """Like `prove`, for consecutive steps: each later one reads the destination of the one before."""
     steps = [step for step, _ in moves.steps]
     assert steps[0].region("src") == op.region("src"), "the first step reads something else"
     assert steps[-1].region("dst") == op.region("dst"), "the last step writes something else"

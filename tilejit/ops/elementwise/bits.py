@@ -96,7 +96,7 @@ POPCOUNT = Elementwise(
 )
 
 CLZ = Elementwise(
-    name="clz", operands=("x",), kind="count", meaning="the number of leading zeros of x; all bits for 0",
+    name="clz", operands=("x",), kind="count", meaning="the number of leading zeros of x; the width of x for 0",
     formula=_clz, integers=inline(lambda b, x: b.intrinsic("ctlz", x)),
 )
 

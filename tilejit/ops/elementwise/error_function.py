@@ -144,7 +144,10 @@ PHI_LOG_FIT = Polynomial(
 
 
 def _gelu_of_half(b: ScalarBuilder, x: Number) -> Number:
-    """Return max(x, 0) - a·Phi(-a) for a = |x|. A polynomial for log2(Phi(-a)) avoids cancellation and division."""
+    """Return max(x, 0) - a·Phi(-a) for a = |x|, and NaN at minus infinity.
+
+    A polynomial for log2(Phi(-a)) avoids cancellation and division.
+    """
     a = b.minimum(abs(x), _GELU_HALF_LIMIT)
     minus_phi = exp2_narrow(b, b.horner(a, PHI_LOG_FIT), -1.0)
     # the maximum of the two zeros is +0

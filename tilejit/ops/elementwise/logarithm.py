@@ -160,7 +160,7 @@ def _log2_in_two_parts(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 
 
 def _power(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """Return 2^(y·log2|x|), with the special values of C's pow (ISO/IEC 9899, F.10.4.4)."""
+    """Return 2^(y·log2|x|), with the sign and the special values of C's pow (ISO/IEC 9899:2011, F.10.4.4)."""
     limit = EXP2_LIMIT[b.format.dtype]
     magnitude = abs(x)
     log_high, log_low = _log2_in_two_parts(b, magnitude)

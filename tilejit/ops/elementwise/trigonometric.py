@@ -134,7 +134,7 @@ def _fraction_to_angle(b: ScalarBuilder, signed: Number) -> Number:
 
 
 def _reduce(b: BlockBuilder, x: Number) -> tuple[Number, Number]:
-    """Return (r, n as i32) with x = n·pi/2 + r for x >= 0; r is NaN for infinite and NaN x."""
+    """Return (r, n as i32) with x = n·pi/2 + r modulo 2·pi for x >= 0; r is NaN for infinite and NaN x."""
     before, large, done = b.block, ScalarBlock("large"), ScalarBlock("done")
     r, n = _reduce_moderate(b, x)
     is_large = x >= _MODERATE[b.format.dtype]
