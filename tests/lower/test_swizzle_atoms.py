@@ -136,7 +136,7 @@ REFUSED = {
     ),
     "inside an atom": (
         tile((64, 64), "128B", [(0, 64), (32, 32)]),
-        "column start 32 of a isn't a multiple of 64, the swizzle's period",
+        "column start 32 of a isn't a multiple of 64, a row of the swizzle",
     ),
     "no columns": (
         shared((64, 64), S[(64, 64) : (128, 2)]),
@@ -156,7 +156,7 @@ REFUSED = {
     ),
     "several tiles of two blocks": (
         tile((2, 64, 128), "128B"),
-        "rows of a are split into runs of 2·64; needs contiguous rows",
+        "rows of a are split into runs of 2·64; needs contiguous rows, or evenly spaced runs of 8",
     ),
     "a buffer at the wrong address": (
         operand("shared", (64, 64), float16, swizzled_atom_layout((64, 64), 16, "128B"), align=128).named("a"),
@@ -179,7 +179,7 @@ def test_products_may_begin_inside_an_atoms_row_and_boxes_may_not() -> None:
         assert (atoms.row_elements, atoms.columns, atoms.blocks) == (64, 16, 1)
     inside = tile((64, 64), "128B", [(0, 64), (32, 32)])
     for k in (None, 0):
-        with pytest.raises(LayoutError, match="column start 32 of a isn't a multiple of 64, the swizzle's period"):
+        with pytest.raises(LayoutError, match="column start 32 of a isn't a multiple of 64, a row of the swizzle"):
             atoms_of(inside, k)
     with pytest.raises(LayoutError, match="column start 8 of a isn't a multiple of 16, the step of products along K"):
         atoms_of(tile((64, 64), "128B", [(0, 64), (8, 16)]), 1)

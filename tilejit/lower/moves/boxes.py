@@ -398,7 +398,7 @@ def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_
         box.append(part)
         steps.append([(part * k, part * k * apart) for k in range(count)])
     issues = []
-    # boxes along the columns vary fastest, as blocks of columns do
+    # boxes along the columns vary fastest
     for each in product(*steps[::-1]):
         taken = each[::-1]
         issues.append(_Issue((*(c for c, _ in taken), *[0] * ones), sum(s for _, s in taken)))

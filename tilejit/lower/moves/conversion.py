@@ -35,7 +35,7 @@ def _several_threads(op: TileOp, context: DispatchContext) -> str | None:
 BETWEEN_TILES = (KINDS, from_to("local", "local"))
 CONVERSION_CONDITIONS = (*COPY_CONDITIONS, Condition("starts", _constant_starts))
 
-#: conditions of the variants that move elements between threads
+#: conditions of a copy through shared memory
 EXCHANGE_CONDITIONS = (*CONVERSION_CONDITIONS, Condition("several threads", _several_threads))
 
 
@@ -43,7 +43,7 @@ def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> H
     """Return the threads and registers that hold the elements of a region, whose starts must be constants.
 
     padded: include padding; `region` must then be the whole buffer.
-    raises: LayoutError if the threads can't own the tile or hold a value twice, or dimensions are laid out as one.
+    raises: LayoutError if the scope can't own the tile, a thread has a value twice, or dimensions are laid out as one.
     """
     buffer = region.buffer
     tile = owned(buffer, scope)

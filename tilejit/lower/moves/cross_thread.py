@@ -1,4 +1,4 @@
-"""Combine partial results across threads: by shuffles, by one warp instruction, or through shared memory."""
+"""Combine partial results across threads: by shuffles, by a `redux` or a vote, or through shared memory."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class LaneReduction:
 
     @staticmethod
     def of(b: Builder, dtypes: Sequence[DType], count: int) -> LaneReduction:
-        """Allocate registers for `count` partial results at a time; types are multiples of 32 bits."""
+        """Allocate registers for `count` partial results at a time; types have multiples of 32 bits."""
         return LaneReduction(b, tuple(Column.of(b, dtype, count) for dtype in dtypes))
 
     def values(self, partials: Sequence[Partial], distance: int) -> list[Partial]:

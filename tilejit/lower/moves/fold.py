@@ -106,7 +106,7 @@ class Folding(PlanBase):
 
 
 def plan_fold(op: TileOp, context: DispatchContext) -> Folding:
-    """Plan a reduction by a user's function, or raise LayoutError if the layouts of the tiles don't match."""
+    """Plan a reduction by a user's function, or raise LayoutError, e.g. if the layouts of the tiles don't match."""
     combine, threads = op.attr(COMBINE.name), context.count(op.scope)
     assert isinstance(combine, Combine), f"{op.name} has no function"
     pairs = tuple((to, of) for to, of in PAIRS if to in op.tiles)

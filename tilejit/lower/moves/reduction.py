@@ -1,8 +1,8 @@
 """Plans of reductions of local tiles: first in each thread, then across lanes, then through shared memory.
 
 The layouts alone determine the order of combining: a balanced tree by rising index in each thread, then lanes from
-the smallest distance up, then a tree by rising thread over the partials in shared memory. In the end all threads that
-share a result hold the same bits.
+the smallest distance up, then a tree by rising thread over the partials in shared memory. Only packed minima and
+maxima, `redux` and votes differ. In the end all threads that share a result hold the same bits.
 """
 
 from __future__ import annotations

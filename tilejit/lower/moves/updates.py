@@ -21,7 +21,7 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
     tiles, place_of = op.tiles, place(op.region("place"), op.scope)
     owner = next((name for name in _OWNERS if name in tiles and tiles[name].shape == tiles["place"].shape), None)
     if owner is None:
-        raise LayoutError("no tile has the place's shape, so no thread owns its elements")
+        raise LayoutError("no tile of values has the place's shape, so no thread owns its elements")
     need_slice(place_of)
     boxes = len([extent for extent in op.region("place").index_shape if extent != 1])
     owning = place(tiles[owner], op.scope)
@@ -48,7 +48,7 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
-    """Return the vector forms, widest first; () for old values, scalars and orders other than relaxed.gpu."""
+    """Return the target's vector forms, widest first; () for old values, scalars and orders other than relaxed.gpu."""
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options
     if is_read or not isinstance(op.operand("value"), Region) or op.attr("order") != "relaxed.gpu":

@@ -1,4 +1,4 @@
-"""The cost of shared memory accesses in wavefronts: passes in which each bank delivers one word.
+"""The cost of shared memory accesses in wavefronts: passes in which a bank serves at most one word.
 
 source: NVIDIA, CUDA C++ Best Practices Guide, "Shared Memory and Memory Banks"; Nsight Compute, "Shared memory tables".
 """

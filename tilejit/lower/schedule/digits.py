@@ -113,7 +113,7 @@ def counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) -> 
 
 
 def common_digits(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Digit, ...] | None:
-    """Return the coarsest common digits of the operands along `dim`; None without any, or with a folded stride."""
+    """Return the coarsest common digits of the operands along `dim`; None if there are none or a stride is folded."""
     if max(map(len, there.values())) == 1:
         # fast path for most dimensions: every operand has one stride
         return _one_digit(there, dim)

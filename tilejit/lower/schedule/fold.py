@@ -102,7 +102,7 @@ class FoldOrder:
 
     @staticmethod
     def of(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> FoldOrder:
-        """Return the order, or raise LayoutError if layouts don't match. pairs: names of destinations and sources."""
+        """Return the order, or raise LayoutError as `reduced_tiles` does. pairs: names of destinations and sources."""
         tiles, weights = reduced_tiles(op, threads, pairs)
         steps = [step for d in tiles.digits if _is_reduced(d, weights) for step in _steps(d, threads)]
         return FoldOrder(tiles, weights, tuple(sorted(steps, key=lambda step: (-step.dim, step.weight))))
@@ -203,7 +203,7 @@ class FoldOrder:
         return level[0][0]
 
     def _at(self, key: Key, done: int) -> dict[int, int]:
-        """Return the index of a value in each dimension. key: the values of its register digits after `done` steps."""
+        """Return the index of a value's first element, without the thread's part. key: its `Key` after `done` steps."""
         at = dict.fromkeys(range(len(self.weights)), 0)
         for digit, value in zip(self._registers(done), key, strict=False):
             assert digit.dim is not None
@@ -211,7 +211,7 @@ class FoldOrder:
         return at
 
     def _counts(self, at: Mapping[int, int], done: int, thread: Expr) -> Expr:
-        """Return whether index `at`, plus the thread's contribution from step `done` on, isn't padding."""
+        """Return whether index `at`, plus the thread's part from step `done` on, isn't padding along a reduced axis."""
         cond: Expr = TRUE
         for dim in self.tiles.space.padded:
             if not self.weights[dim]:

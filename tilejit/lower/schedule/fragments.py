@@ -1,6 +1,6 @@
 """Register fragments of warp-level products: the digits that acc, a and b share along m, n and k.
 
-Lane 4g + t holds the t-th register along k of row g of A and column g of B, and the t-th registers along n of row g of
+Lane 4g + t holds the t-th register along k of row g of A and of column g of B, and columns 2t and 2t + 1 of row g of
 the accumulator. Rows, columns and steps of k may be in any order, provided that the operands that share a dimension
 agree on it.
 
@@ -57,7 +57,7 @@ class Depth:
         return Depth(1, (), digit(form.halves, weight=4 * form.pack), (lanes,), (digit(form.pack, weight=1),))
 
     def elements(self, tile: int, half: int) -> Iterator[tuple[int, int]]:
-        """Yield (least, greatest) k over all lanes for each element of a register of instruction `tile` along k."""
+        """Yield (least, greatest) k over all lanes for each element of a register of one half of instruction `tile`."""
         reach = sum((digit.extent - 1) * digit.weight for digit in self.lanes)
         first = (half * self.half.weight if self.half is not None else 0) + _worth(tile, self.tiles[::-1])
         for k in range(prod(digit.extent for digit in self.pack)):
@@ -208,7 +208,7 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """True if a digit's threads match in both operands: lanes along k, 8 times the lane stride in B along n."""
+    """True if a digit's threads match: 8 times as far apart in B for lanes along n, else equal, and lanes along k."""
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
     if name == "k":

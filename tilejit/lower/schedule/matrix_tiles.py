@@ -78,7 +78,7 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
     for d in copy.space.padded:
         have, count = copy.space.dims[d], copy.space.counted[d]
         raise LayoutError(
-            f"{registers.buffer.name} has {have} elements in {count} slots; 8x8 tiles must be full",
+            f"{registers.buffer.name} has {have} elements in {count} slots along a dimension; 8x8 tiles must be full",
             hint="what fits: extents without padding",
         )
     lanes = _by_lane((d for d in copy.digits if d.is_spread("registers")), registers)

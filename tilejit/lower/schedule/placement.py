@@ -54,7 +54,7 @@ class Offset:
 
     @property
     def multiple(self) -> int:
-        """A known divisor of the term; 0 if the term is 0."""
+        """A known divisor of the term; 0 if the term is known to be 0."""
         return facts.multiple_of(self.index) * multiple_of(self.stride)
 
 
@@ -158,7 +158,7 @@ def owned(buffer: Buffer, scope: str) -> Placement:
 
 
 def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
-    """Return an element's swizzled offset, or its register; raise LayoutError if the buffer is spread over threads."""
+    """Return an element's swizzled offset, or its register; raise LayoutError, e.g. for one spread over threads."""
     layout, dtype = buffer.layout, buffer.index_dtype
     starts = [build.cast(index, dtype) for index in indices]
     one_each = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
@@ -320,7 +320,7 @@ def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
 
 
 def _reach(buffer: Buffer, d: int, start: Expr, extent: int) -> int:
-    """Return the number of slots that a region covers in dimension `d`: with padding if it's known to reach the end."""
+    """Return a region's slots in dimension `d`, with padding if it's known to reach the end, or raise LayoutError."""
     size = buffer.shape[d]
     if not buffer.slots or not isinstance(size, int) or not isinstance(start, Const) or start.value + extent != size:
         return extent

@@ -49,7 +49,7 @@ class Choice:
 
 
 def each_start(b: Builder, *runs: RegisterRun) -> Iterator[tuple[Expr, ...]]:
-    """Yield the runs' first registers for each combination of starts; the caller's code is under its condition."""
+    """Yield each combination of the runs' first registers; the caller's code is executed for the actual one only."""
     firsts = tuple([run.first for run in runs])
     if {Const}.issuperset(map(type, firsts)):
         yield firsts

@@ -65,7 +65,7 @@ class ResultShares:
 
     @staticmethod
     def of(op: TileOp, threads: int) -> ResultShares:
-        """Return the shares of a reduction of local tiles, or raise LayoutError if the layouts don't match."""
+        """Return the shares of a reduction of local tiles, or raise LayoutError as `reduced_tiles` does."""
         tiles, weights = reduced_tiles(op, threads, (("dst", "src"),))
         spread = [_step(d) for d in tiles.digits if d.is_spread("src") and _weight(d, weights)]
         lanes, members = _lanes_and_members(spread, threads)
@@ -116,7 +116,7 @@ class ResultShares:
         return _slots(self)
 
     def counts(self, thread: Expr) -> list[Expr]:
-        """Return for each slot whether it holds an element, not padding, in `thread`."""
+        """Return for each slot whether, in `thread`, it isn't padding along a reduced axis."""
         counts: list[Expr] = [TRUE] * len(self.slots)
         for dim in self.tiles.space.padded:
             if not self.weights[dim]:
@@ -215,7 +215,8 @@ def numbered(thread: Expr, steps: Sequence[DigitStep]) -> Expr:
 def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> tuple[DigitSchedule, tuple[int, ...]]:
     """Return the schedule of a reduction's tiles, without unit dimensions, and `ResultShares.weights`.
 
-    pairs: names of each destination and its source. raises: LayoutError if layouts don't match each other or the scope.
+    pairs: names of each destination and its source.
+    raises: LayoutError, e.g. if layouts don't match each other or the scope.
     """
     regions: dict[str, Region] = {}
     for to, of in pairs:
@@ -247,7 +248,7 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
 
 
 def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ...]]:
-    """Return `src` and `axes`, flattened if `src` is laid out as one dimension; then all of it must be reduced."""
+    """Return `src` and `axes`, flattened if `src` is laid out as one dimension; raise LayoutError if a part is kept."""
     buffer = src.buffer
     if not len(buffer.slots) == 1 < len(buffer.shape):
         return src, axes
@@ -262,7 +263,7 @@ def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ..
 
 
 def _need_projected(tiles: DigitSchedule, weights: tuple[int, ...], to: str, of: str) -> None:
-    """Raise LayoutError if the tiles split a dimension differently, or spread kept axes over different threads."""
+    """Raise LayoutError if a dimension has no common digits, or the tiles spread kept axes over different threads."""
     src, dst = tiles[of], tiles[to]
     for digit in tiles.digits:
         if digit.is_folded:

@@ -64,7 +64,7 @@ def times(stride: Stride, factor: int) -> Stride:
 
 
 def goes_on(slow: Stride, fast: Stride, extent: int) -> bool:
-    """True if both strides are constant or over threads, and a step along `slow` equals `extent` steps along `fast`."""
+    """True if a step along `slow` equals `extent` steps along `fast`, and both are constant or both over threads."""
     if isinstance(slow, int) and isinstance(fast, int):
         return slow == extent * fast
     if isinstance(slow, Thread) and isinstance(fast, Thread):

@@ -193,7 +193,8 @@ def _rows(placement: Placement, major: int, e: int, bits: int) -> tuple[int, int
     if len(steps) == 2 and steps[-1].extent == ATOM_ROWS:
         return rows, _stride(steps[0]), dims
     raise LayoutError(
-        f"rows of {buffer.name} are split into runs of {_listed(steps)}; needs contiguous rows",
+        f"rows of {buffer.name} are split into runs of {_listed(steps)}; "
+        f"needs contiguous rows, or evenly spaced runs of {ATOM_ROWS}",
         hint="take one tile at a time",
     )
 
@@ -245,7 +246,8 @@ def _need_period(atoms: Atoms, column_step: int) -> None:
             at, isnt = f"(a multiple of {multiple})", "isn't known to be"
             if isinstance(start, Const):
                 at, isnt = str(start.value), "isn't"
-            which = "the swizzle's period" if what == "row" or need == e else "the step of products along K"
+            of_column = "a row of the swizzle" if need == e else "the step of products along K"
+            which = "the swizzle's period" if what == "row" else of_column
             raise LayoutError(f"{what} start {at} of {buffer.name} {isnt} a multiple of {need}, {which}")
     offset = inside[0]
     raise LayoutError(

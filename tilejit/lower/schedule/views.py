@@ -179,7 +179,7 @@ class DigitSchedule:
         A dimension that the operands split without common digits becomes one folded digit.
         extents: the space's extents. operands: for each name, the placement, and for each dimension of the space the
         placement's dimension along it, or None if the operand is broadcast.
-        raises: LayoutError if a dimension without common digits is spread over threads, or tiles differ in padding.
+        raises: LayoutError if a dimension without common digits is over threads, or a local tile is padded too little.
         """
         digits: list[Digit] = []
         counted: list[int] = []
@@ -216,7 +216,7 @@ class DigitSchedule:
 
     @staticmethod
     def of_same_shape(operands: Mapping[str, Placement]) -> DigitSchedule:
-        """Return the schedule of operands of equal shapes, or raise LayoutError if their shapes differ."""
+        """Return the schedule of operands of equal shapes, or raise LayoutError, e.g. if their shapes differ."""
         (first, shape), *others = ((name, placement.shape) for name, placement in operands.items())
         for name, other in others:
             if other != shape:

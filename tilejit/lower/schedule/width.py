@@ -48,7 +48,7 @@ def _obstacle(schedule: DigitSchedule, width: int, ragged: bool) -> str | None:
     if run == 1:
         return _no_run(schedule)
     if width > run:
-        return f"only {run} elements are contiguous on both sides; {width} make a vector"
+        return f"only {run} elements are contiguous in all operands; {width} make a vector"
     if not ragged and run % width:
         return f"runs of {run} elements don't divide into vectors of {width}"
     for view in schedule.views:
@@ -65,7 +65,7 @@ def _no_run(schedule: DigitSchedule) -> str:
         if isinstance(layout, Strided) and layout.unit_dim is None:
             return f"no dimension of {name} is known to have stride 1"
         if isinstance(stride, Folded):
-            return "the two sides split a dimension without common digits, so neighbours aren't contiguous"
+            return f"a dimension of {name} moves along several strides at once, so neighbours aren't contiguous"
         if stride != 1:
             return f"neighbours along the fastest dimension are {shown(stride)} elements apart in {name}"
     return "there is only one element"

@@ -1,10 +1,10 @@
 """Atomic updates of shared or global memory with values in registers.
 
-accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. One of the tiles
-    has the place's shape; the others, except an index, broadcast to it.
-emits: for sums of floats without old values, the widest `red` that the target has and memory is aligned to; otherwise
-    one update per element. Of the threads that hold an element, the lowest updates it. The others get the old
-    value through shared memory.
+accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. A tile of
+    values has the place's shape; the others, except an index, broadcast to it.
+emits: for relaxed sums of tiles of floats without old values, the widest vector `red` that applies; otherwise one
+    update per element. Of the threads that hold an element, the lowest updates it. The others get the old value,
+    if it is used, through shared memory.
 source: tilejit/lower/README.md, "Atomic updates".
 """
 
@@ -193,7 +193,8 @@ def _spaces(op: TileOp, context: DispatchContext) -> str | None:
     space = op.region("place").buffer.space
     if space not in ("global", "shared"):
         return f"updates global and shared memory; got {space}"
-    unsupported = ", ".join(r.buffer.name for n, r in op.tiles.items() if n != "place" and r.buffer.space != "local")
+    tiles = [tile.buffer for name, tile in op.tiles.items() if name != "place" and tile.buffer.space != "local"]
+    unsupported = ", ".join(f"{tile.name} is {tile.space}" for tile in tiles)
     return f"takes values from registers; {unsupported} (load it first)" if unsupported else None
 
 

@@ -1,7 +1,7 @@
 """copy_async of contiguous bytes between global and shared memory, without a tensor map.
 
 accepts: two sides that are contiguous in the same order; sizes and addresses that are multiples of 16 bytes; regions
-    provably inside the tensor. Loads need a barrier, and stores take none.
+    known or assumed to be inside the tensor. Loads need a barrier, and stores take none.
 emits: one instruction of the scope's leader. For a load, the barrier expects the bytes; stores form a group.
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk".
 """

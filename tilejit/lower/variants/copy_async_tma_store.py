@@ -2,7 +2,7 @@
 
 accepts: operands as for `tma_load`, in the other direction and without a barrier. A region may pass the tensor's end,
     but not start before it. Elements outside aren't written. Rows are written in chunks of 16 bytes, so they must end
-    at a multiple of 16 bytes, unless the region is known to end inside the tensor.
+    at a multiple of 16 bytes, unless the region is known or assumed to end inside the tensor.
 emits: by the scope's leader, one box per block of columns, or several if a block exceeds a box, and the commit that
     groups them.
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor".

@@ -76,7 +76,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 
 def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
-    """Return a plan with one vector per register of the destination, or raise LayoutError if layouts don't match."""
+    """Plan one vector per register of the destination, or raise LayoutError, e.g. if layouts don't match."""
     for placement, _ in tiles.values():
         need_all_threads(placement, op.scope, threads)
     digits = schedule(tiles)
@@ -90,7 +90,7 @@ def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
 
 
 def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
-    """Return a plan for pairs if registers are adjacent and the target supports pairs, else `plan`."""
+    """Return a plan for pairs if the registers, the operation and the target allow it, else `plan`."""
     if plan.owned.elements.run_length % 2:
         return plan
     packed = _packed_arithmetic(plan, op, context.target)
@@ -170,7 +170,7 @@ def _element(vector: Vector, step: int) -> Vector:
 
 
 def _overlaps(plan: Plan) -> bool:
-    """True if an input shares registers with the destination in a different order."""
+    """True if an input shares the destination's buffer, but not always at the same register in an iteration."""
     dst, *inputs = plan.tiles
     sharing = [view for view in inputs if view.buffer.root.name == dst.buffer.root.name]
     if not sharing:

@@ -229,7 +229,7 @@ def _sizes(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _laid_out(region: Region) -> list[int]:
-    """Return the region's extents, or those of its layout if it is padded."""
+    """Return the region's extents, including padding in dimensions that it covers as a whole."""
     whole = region.buffer.laid_out if region.buffer.slots else region.counts
     pairs = zip(region.extents, region.counts, region.buffer.shape, whole, strict=True)
     extents = (slots if count == n else count for extent, count, n, slots in pairs if extent is not None)

@@ -2,8 +2,8 @@
 
 accepts: a local source and a local destination, both owned by exactly the threads of the scope; kept axes in the same
     threads in both; the reduced axes in registers only.
-emits: a balanced tree over the registers of each result, in the order of indices. Padding is left out if it is known
-    at compile time, and replaced by the identity otherwise.
+emits: a balanced tree over the registers of each result, in the order of indices except for packed minima and maxima.
+    Padding is left out if it is known at compile time, and replaced by the identity otherwise.
 source: tilejit/lower/README.md, "Reductions".
 """
 

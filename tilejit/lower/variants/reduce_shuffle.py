@@ -3,8 +3,8 @@
 accepts: as `reduce_registers`, but the reduced axes are distributed over lanes whose numbers differ in single bits; the
     scope has whole warps.
 emits: the tree of `reduce_registers`; then for each such bit of the lane, from the lowest on, a shuffle and the
-    operation, or fewer if lanes split the results. 32-bit integers that all lanes share take one `redux.sync` if the
-    target has it.
+    operation, or fewer if lanes split the results. A result that all lanes share takes one `redux.sync` if the target
+    has it for the operation and the type.
 source: tilejit/lower/README.md, "Reductions"; PTX ISA, "shfl.sync" and "redux.sync".
 """
 

@@ -1,4 +1,4 @@
-"""any and all of a whole tile, by a vote.
+"""any and all over all threads of a scope, by votes.
 
 accepts: `any` and `all`, with operands as for `reduce_registers`, but all threads of a scope of whole warps share each
     result; only a warp may have several results.
