@@ -386,6 +386,12 @@ def test_two_barriers_in_the_branches_of_a_warp_are_divergence():
     attempt(body.replace("%r1, 16", "%r1, 32"))
 
 
+def test_a_barrier_of_one_warp_that_a_part_of_another_reaches_is_divergence():
+    body = "setp.ge.u32 %p1, %r1, 48; @%p1 bra LATE; bar.sync 1, 32;\nLATE: st.global.u32 [%x2], %r1;"
+    with pytest.raises(DivergenceError, match="(?s)arrived at.*thread 48 .* has not arrived"):
+        attempt(body)
+
+
 @pytest.mark.parametrize("schedule", range(8))
 def test_lanes_of_a_warp_may_come_to_an_arrival_in_turn(schedule):
     body = """

@@ -206,7 +206,7 @@ setp.ne.u32 %p2, %r4, 1; @%p2 bra SYNC; setp.lt.u32 %p3, %r1, 32; @%p3 bra SYNC;
     assert re.search(waiting, text)
     assert "missing: warp 1 of CTA (1, 0, 0)" in text
     assert "warp 1 of CTA (1, 0, 0) waits for phase 0 of mbarrier sm+0" in text
-    assert "the same holds in 1 more cluster\n" in text
+    assert "threads of 1 more cluster also wait at the cluster barrier\n" in text
 
 
 # arrivals

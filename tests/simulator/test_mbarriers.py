@@ -217,7 +217,7 @@ MISUSES = {
     "wait before init": ("mbarrier.test_wait.parity.shared::cta.b64 %p9, [%r3+8], 0;", "is used but not initialized"),
     "init again": ("mbarrier.init.shared::cta.b64 [%r3], 1;", "is initialized again"),
     "init of none": ("mbarrier.init.shared::cta.b64 [%r3+8], 0;", "takes 1 to 1048575 arrivals per phase, got 0"),
-    "too many bytes": ("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 1048576;", "is missing 1048576 bytes"),
+    "too many bytes": ("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 1048576;", "count of 1048576"),
     "past the count": (
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16; mbarrier.arrive.shared::cta.b64 _, [%r3];",
         "gets more arrivals than the 1 of phase 0, which is still missing 16 bytes",

@@ -43,14 +43,14 @@ def is_warp_sync(ins: PtxInstruction) -> bool:
 
 
 def aligned_warps(ins: PtxInstruction) -> int:
-    """Return the number of warps that must execute this instruction as a whole; 0 for others and barriers of a CTA."""
+    """Return the number of warps whose lanes must all execute `ins` together; 0 if none, and for barriers of a CTA."""
     if is_warpgroup_sync(ins) or (ins.root == "wgmma" and ".mma_async" in ins.suffix):
         return 4
     return int(".aligned" in ins.suffix and (ins.root in ALIGNED_ROOTS or ins.suffix.startswith(".cluster")))
 
 
 def is_warpgroup_sync(ins: PtxInstruction) -> bool:
-    """True for setmaxnreg, which all 128 threads of a warpgroup must execute together."""
+    """True for setmaxnreg.sync.aligned, which all 128 threads of a warpgroup must execute together."""
     return ins.root in WARPGROUP_ROOTS and ".aligned" in ins.suffix
 
 
@@ -65,7 +65,7 @@ def is_cluster_wait(ins: PtxInstruction) -> bool:
 
 
 def split(function: PtxFunction) -> list[BasicBlock]:
-    """Return the basic blocks in text order. A predicated instruction, unless it's a jump, has its own block."""
+    """Return the basic blocks in text order. A predicated instruction, except a jump, has its own, after a branch."""
     body = function.body
     leaders = _leaders(function)
     order = sorted(leaders)

@@ -140,7 +140,7 @@ class BlockWriter:
         self.extra = "None"
         self.call_params: dict[str, int] = {}
         self.result_slot: tuple[int, str] | None = None
-        # wgmma register that other instructions have read, or written → the first such instruction
+        # wgmma register that other instructions have read, or written, since the last wgmma → the first of them
         self.product_reads: dict[str, int] = {}
         self.product_writes: dict[str, int] = {}
 
@@ -266,7 +266,7 @@ class BlockWriter:
             self.fail(f"got {got} operands, but {opcode} takes {self.highest + 1}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
-        """Return `signed` if an operand has a view in it but not in `unsigned`, else `unsigned`. This saves casts."""
+        """Return `signed` if an operand is held in it but not in `unsigned`, else `unsigned`. This saves casts."""
         for i in indices:
             dtypes = self.dtypes_held(self.ins.operands[i])
             if signed in dtypes and unsigned not in dtypes:
@@ -368,7 +368,7 @@ class BlockWriter:
             accesses.setdefault(name, self.pc)
 
     def emit_touched(self) -> None:
-        """Emit a call that passes the wgmma registers accessed since the last such call to the machine."""
+        """Emit a call that passes to the machine the wgmma registers accessed since the last such call, if any."""
         if not (self.product_reads or self.product_writes):
             return
         rows = self.names.product_rows
@@ -394,18 +394,18 @@ class BlockWriter:
         self.result_slot = (slot, dtype)
 
     def define_flag(self, name: str) -> str:
-        """Return a predicate register that is true in threads that have written register `name`."""
+        """Declare and return a predicate register that is true in threads that have written register `name`."""
         flag = f"%defined:{name}"
         self.names.register_bits[flag] = 1
         return flag
 
     def note_skipped(self, name: str, slot: int) -> None:
-        """At a block's first read of a skippable register, emit a report of the threads that haven't written it."""
+        """If the block hasn't written a skippable register, emit once a report of the threads that haven't either."""
         if name in self.names.skippable and slot not in self.written:
             self.once(f"S.skipped({self.read(self.define_flag(name), 'p')}, {name!r})")
 
     def check_defined(self, name: str, value: str) -> None:
-        """Emit a check that all threads have written a register that an address or branch uses."""
+        """If some path skips the writes of register `name`, emit a check that all threads have written it."""
         if name in self.names.maybe_undefined:
             self.stmt(f"S.check_defined({self.read(self.define_flag(name), 'p')}, {name!r}, {self.pc})")
 

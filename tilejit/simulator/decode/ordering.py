@@ -77,5 +77,5 @@ def is_memory_fence(ins: PtxInstruction) -> bool:
 
 
 def is_proxy(ins: PtxInstruction) -> bool:
-    """True if an instruction uses the asynchronous proxy, or is a fence for it."""
+    """True for wgmma and bulk instructions, which use the asynchronous proxy, and for its fences."""
     return ins.root == "wgmma" or ".bulk" in ins.suffix or (ins.root == "fence" and ".proxy.async" in ins.suffix)

@@ -106,7 +106,7 @@ class _Body(Cursor):
         self.function.labels[unique] = len(self.function.body)
 
     def resolve_labels(self, scope: _Scope) -> None:
-        """At the end of a scope, replace its labels by their unique names in its branches and branch tables."""
+        """At the end of an inner scope, replace its labels by their unique names in its branches and branch tables."""
         if not self.scopes:
             return
         # a table may also name labels of the scopes around it

@@ -61,7 +61,7 @@ class Program:
     sites: tuple[Site, ...]
     #: variables with their addresses in their state spaces
     placed: tuple[Placed, ...]
-    #: state space → log2 of the size of the race check's cells, which is that of the narrowest access
+    #: state space → log2 of the size in bytes of the race check's cells
     cell_shift: dict[str, int]
     shared_bytes: int
     local_bytes: int
@@ -266,7 +266,7 @@ class _Translator:
 
 
 def _cell_shift(sites: list[Site]) -> dict[str, int]:
-    """Return the log2 of the narrowest access to each state space, except parts: at most 4, and 2 if there is none."""
+    """Return the log2 of the narrowest access to each state space, except parts; at most 4, and 2 if there is none."""
     result = {}
     for space in ("shared", "global", "local"):
         shifts = [s.shift for s in sites if s.space in (space, "") and not s.part]

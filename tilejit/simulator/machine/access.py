@@ -303,7 +303,7 @@ class Access:
         rank = self.rank_of(site, at, where)
         if rank is not None:
             where += (rank << RANK_SHIFT) - (where >> RANK_SHIFT << RANK_SHIFT)
-            detail = f"it is in the CTA of rank {rank} of the cluster, which only arrivals and multicast can access"
+            detail = f"it is in the CTA of rank {rank} of the cluster, which this instruction can't access"
         verb = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "uses an mbarrier of"}[site.kind]
         thread = self.describe_thread(at) if self.lanes.n > at else "a thread"
         text = f"{thread} {verb} {size} out of bounds at {space} address {where:#x}: {detail}\n"

@@ -46,7 +46,7 @@ class Arrival:
 
 
 class Barriers:
-    """The barriers of a chunk's CTAs. waiting, phase_orders: barrier number → arrivals, or the check of their order."""
+    """The barriers of a chunk's CTAs, by number. waiting: the arrivals. phase_orders: the checks of their order."""
 
     def __init__(
         self, lanes: Lanes, alive: NDArray[np.bool_], order: HappensBefore | None, places: PtxPlaces, findings: Findings
@@ -62,7 +62,7 @@ class Barriers:
     def arrive(
         self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
     ) -> list[Released]:
-        """Register arrivals, and return the threads that they release. raises: SimulationError for wrong operands."""
+        """Register arrivals; return the released threads. raises: SimulationError for bad operands or partial warps."""
         how, numbers, counts, aligned, value, op = request
         if group is None and how == "sync" and counts is None and not self.waiting and not np.ndim(numbers):
             self.mark_barrier(np.arange(self.lanes.first, self.lanes.first + self.lanes.ctas), True)
@@ -255,11 +255,14 @@ class Barriers:
         living = elsewhere[self.alive[elsewhere]]
         at = int(living[0] if living.size else elsewhere[0])
         waiter = int(arrival.positions[warp[arrival.positions] == warp[at]][0])
-        fate = "has arrived at another barrier instruction" if self.alive[at] else "has exited without reaching it"
+        fate = "has exited without reaching it"
+        if self.alive[at]:
+            elsewhere_too = any(at in a.positions for each in self.waiting.values() for a in each)
+            fate = "has arrived at another barrier instruction" if elsewhere_too else "has not arrived"
         others = self.describe_waiting() if self.alive[at] else []
         message = (
             f"a barrier that all threads of a warp must execute together was reached by only part of the warp: "
-            f"{lanes.describe_position(waiter)} waits at\n  {self.places.describe(arrival.block.end_pc)}\n"
+            f"{lanes.describe_position(waiter)} arrived at\n  {self.places.describe(arrival.block.end_pc)}\n"
             f"but {lanes.describe_position(at)} {fate}" + "".join("\n" + x for x in others)
         )
         hint = "move the barrier out of the branch, so that all threads reach it"

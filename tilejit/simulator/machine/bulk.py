@@ -86,7 +86,7 @@ class BulkCopies:
         self, source: int, target: int, signals: int, to: Any, where: Any, coordinates: tuple[Any, ...], bar: Any,
         mask: Any,
     ) -> None:
-        """Start a TMA load per executing thread. mask: the receiving CTAs by rank; None for the thread's own CTA."""
+        """Start a TMA load per executing thread and receiver. mask: receivers by rank; None for its own CTA."""
         site = self.access.sites[target]
         for i, position in enumerate(self.lanes.positions().tolist()):
             encoded = self.map_at(_of(where, i), position, site.pc)
@@ -148,7 +148,7 @@ class BulkCopies:
         self.committed[self.lanes.positions()] += 1
 
     def wait(self, newest: int, read: bool) -> None:
-        """cp.async.bulk.wait_group: complete all but the `newest` groups of each thread, or only their reads."""
+        """cp.async.bulk.wait_group: complete all but each thread's `newest` groups; if `read`, only their reads."""
         for position in self.lanes.positions().tolist():
             done = int(self.committed[position]) - newest
             stores = self.stores.get(position, [])
@@ -171,7 +171,7 @@ class BulkCopies:
                 self.map_at(_of(where, i), position, pc)
 
     def check_exit(self, positions: Index, alive: NDArray[np.bool_]) -> None:
-        """Report copies that may still need shared memory of exiting threads. alive: True for the remaining threads."""
+        """Report copies that may still access shared memory of exiting threads' CTAs. alive: True for other threads."""
         self.check_stores_read(positions)
         cta_of = self.lanes.full["chunk_cta"]
         for cta in np.setdiff1d(cta_of[positions], cta_of[alive]).tolist():

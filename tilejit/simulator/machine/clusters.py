@@ -151,7 +151,8 @@ class Clusters:
         for positions, _ in self.by_cta(missing, np.zeros_like(self.blocked)):
             lines.append(f"  missing: {self.lanes.party(positions)}")
         more = fast_unique(self.home[waiting]).size - 1
-        return [*lines, *([f"the same holds in {more} more cluster{'s' * (more > 1)}"] if more else [])]
+        text = f"threads of {more} more cluster{'s' * (more > 1)} also wait at the cluster barrier"
+        return [*lines, *([text] if more else [])]
 
     def by_cta(self, positions: Index, pcs: NDArray[np.int64]) -> list[tuple[Index, int]]:
         """Group threads by CTA and instruction; return (threads, instruction) of each group."""

@@ -23,14 +23,14 @@ from .mbarrier import BYTES, Arriving, MBarrier
 from .mbarriers import MBarriers
 from .shared_names import name_of
 
-ORDER_HINT = "put fence.mbarrier_init.release.cluster, barrier.cluster.arrive and .wait between the two"
+ORDER_HINT = "put fence.mbarrier_init.release.cluster, barrier.cluster.arrive and .wait between initialization and use"
 EXIT_HINT = "synchronize all CTAs of the cluster before exiting, by barrier.cluster.arrive and .wait"
 
 
 class FarArrivals:
     """Arrivals of a chunk's threads at barriers of other CTAs. alive: True for threads that have not exited.
 
-    last: CTA → for each thread of its cluster, rank by rank, the event of its last arrival at the CTA's barriers, or 0.
+    last: CTA → for each thread of its cluster, rank by rank, the event of its last such arrival at the CTA, or 0.
     """
 
     def __init__(self, mbarriers: MBarriers, alive: NDArray[np.bool_]) -> None:
@@ -76,7 +76,7 @@ class FarArrivals:
         return self.lanes.get("chunk_cta")[threads] // ranks * ranks + rank
 
     def usable(self, site: Site, barrier: MBarrier, threads: Index, ctas: Index, far: bool) -> NDArray[np.bool_]:
-        """Return a mask of the threads that can arrive at the barriers of these CTAs; report the others."""
+        """Return a mask of the threads that can arrive at these CTAs' barriers; report others and unordered uses."""
         live = barrier.live[ctas]
         gone = ~self.living()[ctas]
         if np.count_nonzero(~live & ~gone):

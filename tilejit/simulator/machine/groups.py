@@ -1,7 +1,7 @@
 """wgmma: asynchronous products of warpgroups, which form groups (commit) that complete in order (wait).
 
-A product is computed when it is issued. A missing wait is therefore reported, but never changes a value, as on a GPU,
-where ptxas inserts the wait.
+A product is computed when it is issued, so a missing wait never changes a value: it is only reported. For a GPU, ptxas
+inserts the wait.
 
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": wgmma.mma_async, fence, commit_group, wait_group.
 """

@@ -194,7 +194,7 @@ class Lanes:
         return kind(text, hint=hint, instructions=(pc,), threads=self.numbers(positions))
 
     def uniform(self, places: PtxPlaces, value: Any, size: int, what: str, pc: int) -> NDArray[Any]:
-        """Return one value per executing warp or warpgroup (`size`); raise SimulationError if they differ in one."""
+        """Return a value per executing warp or warpgroup (`size`); raise SimulationError if threads of one differ."""
         table = self.each(value).reshape(-1, size)
         wrong = np.argwhere(table != table[:, :1])
         if wrong.size:

@@ -216,7 +216,7 @@ class Machine(Units):
             self.send(block.index, block.targets[int(i)], None if whole else positions[at_i])
 
     def send(self, origin: int, target: int, group: Index | None) -> None:
-        """Move a group to a block; park it at the back edge of a loop that may wait for other threads or repeats."""
+        """Let a group exit or move it to a block; park it at a back edge if its loop may wait for others or repeats."""
         if target == EXIT:
             self.finish(group)
             return
@@ -241,7 +241,7 @@ class Machine(Units):
         into[target] = None if both.size == self.lanes.total else both
 
     def finish(self, group: Index | None) -> None:
-        """Mark threads as exited, and release the barriers that waited only for them. group: None for all threads."""
+        """Mark threads as exited, report unsafe exits, complete barriers that lack only them. group: None for all."""
         if group is None:
             self.alive[:] = False
         else:

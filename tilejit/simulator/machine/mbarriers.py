@@ -225,7 +225,7 @@ class MBarriers:
             f"  {self.places.describe(site.pc)}\nwithout a fence.mbarrier_init by the thread that initialized it\n"
             f"  {self.places.describe(init_pc)}",
             site.pc, init_pc, self.lanes.numbers(np.array([position])),
-            hint="put fence.mbarrier_init.release.cluster between the initialization and the barrier",
+            hint="put fence.mbarrier_init.release.cluster between the initialization and the cluster barrier",
         )
 
     def delivered(self, operation: Operation) -> None:
@@ -280,7 +280,7 @@ class MBarriers:
         return barrier
 
     def living(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
-        """Like `groups`, but also report and skip threads whose barrier isn't initialized."""
+        """Like `groups`, but report and skip threads whose barrier isn't initialized; check and record the others."""
         for barrier, threads in self.groups(site, address):
             live = barrier.live[self.ctas(threads)]
             if np.count_nonzero(live) < live.size:
@@ -336,7 +336,7 @@ class MBarriers:
         wrong = np.flatnonzero(np.abs(barrier.tx[ctas]) > MOST)
         if wrong.size:
             missing = int(barrier.tx[ctas[wrong[0]]])
-            what = f"is missing {missing} bytes; the count must be from -{MOST} to {MOST}"
+            what = f"has a transaction count of {missing}; it must be from -{MOST} to {MOST}"
             self.misuse(site, barrier, threads[wrong], what)
 
     def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
@@ -442,7 +442,7 @@ class MBarriers:
         self, site: Site, barrier: MBarrier, threads: Index, what: str, *others: int, rule: str = "barrier",
         hint: str | None = None,
     ) -> None:
-        """Report a misuse of a barrier by executing threads. others: the instructions that it conflicts with."""
+        """Report a misuse of a barrier by executing threads. others[0], if any: an earlier instruction to name."""
         positions = self.lanes.positions()[threads]
         text = f"{barrier.name} {what}, by {self.lanes.party(positions)}\n  {self.places.describe(site.pc)}"
         text += "".join(f"\nafter\n  {self.places.describe(pc)}" for pc in others[:1])

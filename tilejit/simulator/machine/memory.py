@@ -26,7 +26,7 @@ from .tensor_map import MAP_BYTES, EncodedMap
 
 Bytes = NDArray[np.uint8]
 
-# NumPy moves 16 bytes fastest as one complex number; it has no number of 32 bytes.
+# NumPy moves 16 bytes fastest as one complex number; it has no portable number of 32 bytes.
 ELEMENTS: dict[str, np.dtype[Any]] = {**DTYPES, "V16": np.dtype(np.complex128), "V32": np.dtype("V32")}
 
 GLOBAL_BASE = 1 << 36

@@ -25,7 +25,7 @@ AT_ISSUE, AFTER_A_BLOCK = 0.3, 0.1
 
 @dataclass(frozen=True, slots=True)
 class ByteSpan:
-    """Cells of a region's shadow that an operation reads or writes, possibly in several CTAs."""
+    """Cells of a region's shadow that an operation reads or writes."""
 
     region: MemoryRegion
     cells: Index

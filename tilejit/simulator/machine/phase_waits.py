@@ -9,7 +9,7 @@ from .lanes import Index, Lanes
 from .mbarrier import MBarrier
 from .operations import Operations
 
-# the maximum number of arriving instructions in a message
+# the maximum number of arrivals that a message lists for a barrier
 NAMED_ARRIVALS = 4
 
 
@@ -67,7 +67,7 @@ class Waits:
         )
 
     def describe_phase(self, barrier: MBarrier, cta: int, operations: Operations) -> str:
-        """Return 'it is in phase 2: 0 of 1 arrivals, 16,384 bytes missing'."""
+        """Return 'it is in phase 2: 0 of 1 arrivals, 16,384 bytes missing', followed by some of the arrivals."""
         expected, tx = int(barrier.expected[cta]), int(barrier.tx[cta])
         here = expected - int(barrier.pending[cta])
         text = f"it is in phase {int(barrier.phase[cta])}: {here} of {expected} arrivals"

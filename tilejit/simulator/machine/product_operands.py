@@ -34,7 +34,7 @@ class Operands:
     def load(
         self, descriptor: Any, what: str, element: str, extent: int, transposed: bool, number: int, pc: int
     ) -> Doubles:
-        """Return an operand as warpgroups × (M or N) × K. raises: SimulationError for an unsupported descriptor."""
+        """Return an operand as warpgroups × (M or N) × K. raises: SimulationError for an invalid descriptor."""
         bits = self.uniform(descriptor, f"the descriptor of {what}", pc)
         ctas = self.lanes.get("chunk_cta").reshape(-1, WARPGROUP)[:, 0]
         leaders = self.lanes.positions().reshape(-1, WARPGROUP)[:, 0]
@@ -43,7 +43,8 @@ class Operands:
             decoded = decode(one)
             if isinstance(decoded, str):
                 raise SimulationError(
-                    f"the descriptor of {what}, {one:#018x}, is not supported: {decoded}\n  {self.places.describe(pc)}",
+                    f"the descriptor of {what}, {one:#018x}, is invalid or not supported: {decoded}\n"
+                    f"  {self.places.describe(pc)}",
                     instructions=(pc,), threads=self.lanes.numbers(np.array([leader])),
                 )
             chunks = decoded.chunks(extent, transposed)

@@ -82,7 +82,7 @@ class ProductRegisters:
         self.shapes[at, here] = shape + np.arange(d_rows.size)[:, None]
 
     def check_free(self, rows: Index, here: Index, shape: int, pc: int) -> None:
-        """Check that no product in flight writes these registers, except accumulators of `shape` unless it is -1."""
+        """Check that no product in flight writes these registers, except as accumulators of `shape` (-1 for none)."""
         busy = self.fills[rows, here] > self.complete[here]
         if shape >= 0:
             busy &= self.shapes[rows, here] != shape + np.arange(rows.size)[:, None]

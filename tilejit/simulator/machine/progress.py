@@ -1,9 +1,9 @@
 """Detection of loops that can't end: a group returns to an earlier state that no other group can change.
 
 A group's state consists of the values that decide whether its loop continues (`decode/control_flow.py`). Most loops
-have a counter among them, so one register distinguishes an iteration from all earlier ones. The registers are saved at
-iterations 1024, 2048, 4096, …, and at the iterations in between compared with the last saved ones. This finds cycles of
-any length, at the cost of one comparison per iteration.
+have a counter among them, so one register distinguishes an iteration from all earlier ones. From iteration
+1024 on, the registers are compared with the last saved ones, and saved whenever the number of iterations has doubled.
+This finds cycles of any length, at the cost of one comparison per iteration.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class AddressRun:
 
 
 def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
-    """Return the shadow cells of elements, without duplicates."""
+    """Return the shadow cells of elements; a cell that several elements share occurs once."""
     by = shift - region.shadow.cell_shift
     if by < 0:
         cells = index >> -by
@@ -105,7 +105,7 @@ class Reach:
         return AddressRun(site, addresses.size, tuple(parts), which)
 
     def regions(self, site: Site, addresses: Index, issuer: int) -> list[tuple[MemoryRegion, Index | None]]:
-        """Return (region, indices of the addresses in it or None for all) for each region; report others."""
+        """Return (region, indices of its addresses, None for all) per accessed region; report the first outside."""
         region = self.access.memory.find(site.space, int(addresses[0]))
         width = 1 << site.shift
         if region is not None and addresses.min() >= region.base \

@@ -28,7 +28,7 @@ class Blocked(Exception):
 
 
 def entry_registers(bounds: LaunchBounds) -> int:
-    """Return the registers per thread at kernel entry: an equal share of an SM's, at most .maxnreg, in steps of 8."""
+    """Return the registers per thread at entry: an equal share of an SM's, at most .maxnreg and 255, in steps of 8."""
     fair = ALL_REGISTERS // (bounds.threads * max(bounds.ctas, 1))
     most = min(fair, bounds.registers or MOST_REGISTERS, MOST_REGISTERS)
     return most // STEP * STEP
@@ -51,7 +51,7 @@ class RegisterPool:
         self.wanted, self.wanted_by = np.zeros((2, lanes.ctas, self.groups), np.int64)
 
     def set(self, how: str, count: int, pc: int) -> None:
-        """Release (dec) or acquire (inc) registers for whole warpgroups. Raise Blocked if a CTA has too few."""
+        """Release (dec) or acquire (inc) registers; raise Blocked if too few are free. Without bounds, only warn."""
         if not self.entry:
             self.findings.add(
                 "registers", "ptxas ignores setmaxnreg in a kernel without .maxntid or .reqntid\n"

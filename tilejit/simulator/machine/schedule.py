@@ -16,7 +16,7 @@ class Schedule:
     """Chooses the next ready group.
 
     seed: 0 runs the whole group at the lowest block, so that threads reconverge after a branch. Others run a random
-    group, and often only some of its warps: each seed gives another legal order.
+    group, and often only some of its warps: each seed gives a legal order.
     together: blocks at which warpgroups aren't split.
     """
 

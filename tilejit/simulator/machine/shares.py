@@ -72,7 +72,7 @@ class Shares:
         self.copied: dict[tuple[int, int], dict[int, dict[int, SharedBox]]] = {}
 
     def note(self, box: SharedBox, barrier: int, ctas: Sequence[int]) -> None:
-        """Record a box that a thread copies to `ctas`, and report it if another CTA's box implies another region."""
+        """Record a box if its map has a `share` and `ctas` include its own. Report it if another region was implied."""
         share, own = box.map.share, int(self.mbarriers.lanes.full["chunk_cta"][box.position])
         if share is None or own not in ctas:
             return

@@ -21,7 +21,7 @@ def initial_values(program: Program, lanes: Lanes, params: bytes) -> Iterator[tu
 
 
 def special_register(name: str, lanes: Lanes, program: Program) -> Any:
-    """Return the values of a special register in a chunk, or a scalar if they are equal; None for unknown names."""
+    """Return the value of a special register for each thread of a chunk, or a scalar for all threads."""
     kind, _, axis = name.partition(".")
     number = "xyz".find(axis) if axis else 0
     if kind in ("%ntid", "%nctaid"):
@@ -48,7 +48,7 @@ def special_register(name: str, lanes: Lanes, program: Program) -> Any:
 
 
 def cluster_register(kind: str, axis: int, lanes: Lanes, program: Program) -> Any:
-    """Return the value of a special register about clusters; without clusters, each CTA is a cluster."""
+    """Like `special_register`, for registers about clusters. Without clusters, each CTA is a cluster."""
     if kind == "%is_explicit_cluster":
         return np.bool_(program.function.bounds.cluster is not None)
     if kind in ("%cluster_nctaid", "%nclusterid", "%cluster_nctarank"):

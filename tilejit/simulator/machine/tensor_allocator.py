@@ -40,9 +40,10 @@ class Allocator:
         self.relinquished: dict[int, tuple[int, int]] = {}
 
     def allocate(self, warp: int, columns: int, pc: int) -> int:
-        """Allocate columns for a warp of the chunk and return the first one. Raise an error if a rule forbids it.
+        """Allocate columns for a warp of the chunk and return the first one.
 
-        The highest free columns are used, so that addresses start at 0 only if all 512 columns are allocated.
+        Raise an error if a rule forbids it or no run of free columns is long enough. The highest such run is used, so
+        that few allocations start at column 0.
         """
         cta = warp // self.lanes.warps_per_cta
         self.check(cta, warp, columns, pc)

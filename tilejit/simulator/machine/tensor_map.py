@@ -58,7 +58,7 @@ class MapShape:
                 return f"dimension {axis} has {extent} elements; 1 to 2^32 are allowed"
         for axis, stride in enumerate(self.strides, 1):
             if stride % CHUNK_BYTES or not 0 <= stride < 1 << 40:
-                return f"dimension {axis} has elements {stride} bytes apart, which is not a multiple of 16 below 2^40"
+                return f"dimension {axis} has elements {stride} bytes apart; multiples of 16 in [0, 2^40) are allowed"
         return self._box_refusal()
 
     def _box_refusal(self) -> str | None:

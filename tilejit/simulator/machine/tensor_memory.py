@@ -186,7 +186,7 @@ class TensorMemory:
         return self.lanes.uniform(self.places, value, WARP, what, pc).astype(np.int64)
 
     def cells(self, kind: Form, address: Any, how: str, pc: int) -> tuple[Index, Index]:
-        """Return (warps, cells) of an access; raise an error if the lanes or columns aren't accessible to a warp."""
+        """Return (warps, cells) of an access; raise an error if a warp may not access its lanes or columns."""
         self.warps.whole(pc)
         warps = self.here()
         base = self.uniform(address, "the tensor memory address", pc)
@@ -353,5 +353,7 @@ class TensorMemory:
 
     def report_unwritten(self, warps: Index, cells: Index, wrong: Index, pc: int) -> NoReturn:
         at = int(wrong[0])
-        what = f"loads from {self.cell(cells, at)} of tensor memory, which nothing has written"
+        half = self.written[2 * int(cells.reshape(-1)[at])]
+        state = "of which only the lower 16 bits have been written" if half else "which nothing has written"
+        what = f"loads from {self.cell(cells, at)} of tensor memory, {state}"
         self.allocator.refuse(self.warp_of(warps, cells, at), pc, what, kind=UninitializedReadError)

@@ -143,7 +143,7 @@ class Units:
         return self.warps.spread(self.warps.active())
 
     def members(self, mask: Any, pc: int) -> Any:
-        """Return a collective's checked member masks; order its lanes' memory accesses unless checks are strict."""
+        """Check and return member masks, and order their lanes' accesses unless strict; for None, the active lanes."""
         if mask is None:
             return self.warps.spread(self.warps.active())
         masks = self.warps.require(mask, pc)

@@ -126,7 +126,7 @@ class Warps:
         raise self.lanes.error(self.places, DivergenceError, positions, what, pc)
 
     def shfl(self, mode: str, value: PerThread, b: PerThread, c: PerThread) -> tuple[PerThread, PerThread]:
-        """Return the source lane's value, and a mask of the threads whose source lane is in range.
+        """Return the source lane's value, the thread's own if that lane is out of range, and a mask of those in range.
 
         source: PTX ISA, "shfl.sync", the pseudocode of the semantics.
         """

@@ -1,7 +1,7 @@
 """The table of instructions: opcode → entries (pattern of the modifiers, emitting function, optional fidelity).
 
-A new instruction is one entry: a regular expression over everything after the opcode, whose named groups are passed to
-the emitting function. The first matching pattern applies; if none matches, the instruction is unsupported.
+A new instruction is one entry: a regular expression over all modifiers, whose named groups are passed to the emitting
+function. The first matching pattern applies; if none matches, the instruction is unsupported.
 """
 
 from __future__ import annotations

@@ -60,7 +60,6 @@ def mixed(e: BlockWriter, m: Match) -> None:
 
 
 def half(e: BlockWriter, m: Match) -> None:
-    """Emit add, sub, mul or fma in f16, bf16 or their packed forms."""
     t, base = m["t"], m["t"].removesuffix("x2")
     n = 3 if e.ins.root == "fma" else 2
     dtype = PTX_DTYPE[t]
@@ -121,7 +120,6 @@ def sign(e: BlockWriter, m: Match) -> None:
 
 
 def unary(e: BlockWriter, m: Match) -> None:
-    """Emit sqrt or rcp, with a rounding mode or .approx."""
     dtype = PTX_DTYPE[m["t"]]
     (a,) = _ftz(e, m, [e.src(1, dtype)])
     mode = m["round"]
@@ -182,7 +180,7 @@ ENTRIES: Entries = {
     "mul": ARITHMETIC,
     "div": ((F32, binary), (F64, binary),
             (r"\.(?P<round>approx)(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)", binary,
-             approximated(f"{ROUNDED.how}; 0 for divisors over 2^126")),
+             approximated(f"{ROUNDED.how}; 0 for finite divisors over 2^126, or NaN for infinite dividends")),
             (r"\.(?P<round>full)(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)", binary, ROUNDED)),
     "fma": ((F32, fma), (F64, fma), (r"\.rn(?P<ftz>\.ftz)?(?P<sat>\.sat)?(?P<relu>\.relu)?\.(?P<t>f16|f16x2)", half),
             (r"\.rn(?P<relu>\.relu)?\.(?P<t>bf16|bf16x2)", half), (X2, f32x2),

@@ -49,7 +49,6 @@ def pack(e: BlockWriter, target: str, parts: list[str], dtype: str) -> None:
 
 
 def unpack(e: BlockWriter, parts: list[str], source: str, dtype: str) -> None:
-    """Emit mov.b32 or mov.b64 {a, b, ...}, s."""
     size = SIZE[dtype] // len(parts)
     total = f"u{SIZE[dtype]}"
     value = e.source(source, total)
