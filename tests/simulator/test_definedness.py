@@ -98,8 +98,9 @@ AROUND = "@!%p1 bra AROUND; ld.global.u32 %r8, [%x2]; AROUND:"
      "st.global.u32 [%x2], %r8;", "stores it"),
 ])
 def test_the_use_of_a_register_that_some_threads_skipped_is_reported(skips, use, how):
-    with pytest.raises(UninitializedReadError, match=how):
+    with pytest.raises(UninitializedReadError, match=how) as e:
         attempt(skips + use)
+    assert ("on every path" in e.value.hint) == ("ld.shared" not in use)
     report = attempt(skips + use, on_finding="collect")[1]
     assert {x.rule for x in report.findings} == {"undefined"}
     assert {x.threads for x in report.findings} == {tuple(range(20, 32))}

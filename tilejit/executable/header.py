@@ -169,7 +169,7 @@ def _field_names(params: tuple[Param, ...], macros: Sequence[str]) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    """Return `name` as a C identifier that isn't reserved; letters and digits outside ASCII become code points."""
+    """Return `name` as a C identifier that isn't reserved for any use; non-ASCII characters become code points."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in name)
     # C reserves names that start with an underscore and a capital or a second underscore.
     if plain[:1] == "_" and (plain[1:2] == "_" or plain[1:2].isupper()):

@@ -20,7 +20,7 @@ _PLAIN = (bool, int, str, type(None))
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise LaunchError unless all names are distinct identifiers, as generated Python source requires."""
+    """Raise LaunchError unless all names are distinct, and assignable in Python without normalization."""
     for name in names:
         # Python refuses to assign to `__debug__`, although it is not a keyword
         is_plain = isinstance(name, str) and name.isidentifier() and not iskeyword(name) and name != "__debug__"

@@ -46,7 +46,7 @@ class Device:
     """A simulated GPU: its memory, and the modules loaded onto it.
 
     Kernel arguments are arrays (used in place), NumPy scalars, ints, and bytes for structures. A pointer inside a
-    structure or an array must be the address of an array of the device:
+    structure or an array must point into an array of the device:
 
     ```python
     device = Device()
@@ -84,7 +84,7 @@ class Device:
         self._arrays.remove(array)
 
     def load(self, ptx: str) -> DeviceModule:
-        """Load a module; raise UnsupportedInstructionError for unsupported PTX. Kernels are only parsed at launch."""
+        """Load a module; raise UnsupportedInstructionError for unknown syntax. Kernels' bodies are parsed at launch."""
         return DeviceModule(self, ptx)
 
     def allocations(self) -> tuple[PlacedMemory, ...]:

@@ -95,7 +95,7 @@ class Placing:
         self.arrays: list[Pointer | PlacedMemory] = []
 
     def place(self, args: Sequence[ParameterValue]) -> None:
-        """Assign addresses to arrays and variables, and fill the parameter space.
+        """Place the arguments, variables and resident memory, and fill the parameter space.
 
         raises: LaunchError if `args` are invalid; SimulationError if the kernel loads a tensor map.
         """

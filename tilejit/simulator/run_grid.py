@@ -69,7 +69,8 @@ def run(
     write: called with the text that the kernel prints; None for standard output.
     resident: memory that outlives the launch.
     may_be_empty: accept a grid without CTAs, which a driver would reject.
-    raises: SimulationError for errors of the kernel, unless they are collected; LaunchError for invalid arguments.
+    raises: SimulationError for errors of the kernel, unless they are collected; LaunchError for invalid arguments;
+        UnsupportedInstructionError for PTX that the simulator doesn't support.
     """
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)
@@ -131,7 +132,7 @@ def _number_of(text: str) -> int:
         limit = 0
     if limit < 1:
         raise LaunchError(
-            f"TILEJIT_SIM_LIMIT={text!r} is not a positive number of thread instructions",
+            f"TILEJIT_SIM_LIMIT={text!r} is not a finite number of thread instructions, at least 1",
             hint="write a number such as 1e11",
         )
     return limit
@@ -163,7 +164,7 @@ class _GridRun:
         self.per_chunk = self.chunk_ctas()
 
     def chunk_ctas(self) -> int:
-        """Return the number of CTAs per chunk: whole clusters, or the entire grid if a CTA may wait for other CTAs."""
+        """Return the number of CTAs per chunk: whole clusters, or the grid if a CTA may wait for other clusters."""
         program = self.program
         if program.control_flow.waits_for_ctas:
             return self.ctas

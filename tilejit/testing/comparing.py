@@ -54,9 +54,9 @@ def check(
     device: "sim", "cuda" and the like; by default the device set by `tj.use_device`, `--tilejit-device` or
     TILEJIT_DEVICE, else the simulator.
     threads: threads per CTA, by default the kernel's own.
-    schedules: number of thread orders to simulate, by default that of `--tilejit-schedules`.
-    raises: AssertionError with the first element that differs; SimulationError; ValueError if `expected` is wrong or
-    `target` is passed for a GPU.
+    schedules: number of thread orders to simulate, by default that of `--tilejit-schedules` or TILEJIT_SCHEDULES, or 1.
+    raises: AssertionError for the first element that differs, or for bytes changed between elements; SimulationError;
+    ValueError if `expected` is wrong or, unless `grid` was drawn, `target` is passed for a GPU.
 
     Example:
         from tilejit.testing import check

@@ -48,7 +48,7 @@ class Choices:
         )
 
     def worth_trying(self, kernel: str, values: Mapping[str, Any]) -> tuple[Config, ...]:
-        """Return the configurations that prune keeps; raise LaunchError if it fails, keeps none or returns others."""
+        """Return the configurations that prune keeps, if set; raise LaunchError if it fails, keeps none or adds any."""
         if self.prune is None:
             return self.configs
         kept = self._pruned(kernel, GridArguments(values))
@@ -103,7 +103,7 @@ def _has_function(value: Any) -> bool:
 
 
 def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[Config]) -> None:
-    """Raise LaunchError unless `configs` is a non-empty list of distinct configurations for these parameters."""
+    """Raise LaunchError unless `configs` lists one or more distinct configurations that set the same constexprs."""
     if not isinstance(configs, (list, tuple)) or not all(isinstance(config, Config) for config in configs):
         raise LaunchError(
             f"configs of {name} is not a list of tj.Config: {shown(configs)}",
@@ -132,7 +132,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
 
 
 def check_names(name: str, parameters: Sequence[Parameter], config: Config, what: str, names: Sequence[str]) -> None:
-    """Raise LaunchError unless `names` lists parameters that launches pass; if `what` is "reset", only arrays."""
+    """Raise LaunchError unless `names` lists parameters that launches pass; for "reset", ones that may be arrays."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
         hint = f'write {what}=["A", "B"], or {what}=[] for none'
         raise LaunchError(f"{what}={shown(names)} of {name} is not a list of names", hint=hint)

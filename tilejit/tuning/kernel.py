@@ -75,7 +75,7 @@ class TunedKernel(Kernel):
 
     @property
     def tuning(self) -> Tunings:
-        """The tables of all keys; untimed tables come first."""
+        """The tables that this process has used; untimed tables come first."""
         return Tunings((*self._untimed.values(), *self._tunings.values))
 
     def launched(
@@ -207,7 +207,7 @@ class TunedKernel(Kernel):
         self, device: Device, target: Target, threads: int, values: Sequence[Any],
         placeholders: Sequence[Any], call: Call, candidates: tuple[Config, ...],
     ) -> Question:
-        """Return the tuning question. placeholders: `values`, with arrays in place of specs. call: of these."""
+        """Return the tuning question. placeholders: `values`, with arguments in place of specs; `call` binds them."""
         aliased = frozenset(position for pair in call.overlaps for position in pair)
         typed = signature(self.open_parameters, placeholders, call.arguments, target, aliased)
         captured = self.captured.number(), captured_of(self._functions_of_configs)
@@ -244,7 +244,7 @@ class TunedKernel(Kernel):
 
 
 def _extra_key_of(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
-    """Return a function that returns a key of TILEJIT_AUTOTUNE and the values that `functions` capture now."""
+    """Return a function that returns a key of TILEJIT_AUTOTUNE and the values that `functions` then capture."""
     # Each launch reads the variable, which takes 1 us, so that a change takes effect.
     mode = functools.partial(os.environ.get, "TILEJIT_AUTOTUNE")
     return (lambda: (mode(), captured_of(functions))) if functions else mode

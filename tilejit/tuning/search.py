@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from .kernel import TunedKernel
     from .tuned_launcher import TunedLauncher
 
-#: the maximum number of timings per configuration, and the total time in ms after which five timings suffice
+#: the maximum number of timings per configuration, and its total time in ms after which five timings suffice
 _MOST, _ENOUGH = 30, 100.0
 
 #: errors that a configuration causes: it can't be compiled by tilejit or the driver, or needs too many resources
 _UNFIT = (KernelSyntaxError, KernelTypeError, LayoutError, DispatchError, ResourceError, DeviceError)
 
-#: driver errors at a launch that needs more resources than a multiprocessor has
+#: driver errors at a launch that needs more resources than the GPU has
 _TOO_MUCH = ("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "CUDA_ERROR_INVALID_CLUSTER_SIZE")
 
 

@@ -59,7 +59,7 @@ class Trial:
     samples: the time of each timed run.
     is_out: timing stopped early, because the configuration was clearly slower than another one.
     reason: the error that keeps the configuration from running, else None.
-    is_lasting: the configuration itself caused the error, so that no process needs to try it again.
+    is_lasting: False if another attempt at the configuration may succeed after the error.
     """
 
     config: Config

@@ -1,10 +1,10 @@
 """Checks of the accesses by bulk copies, TMA and wgmma.
 
-When an operation is issued, earlier accesses to its source and target must be ordered before its issuers, and visible
-to the asynchronous proxy: a fence.proxy.async must follow ordinary writes of the source, and ordinary accesses to the
-target. From the issue until the delivery, every access to the target is an error. Reads are recorded at issue, writes
-at delivery, as accesses of an *agent*: all copies that signal one barrier, all products of a warpgroup, or the reads or
-the writes of all bulk stores of a thread. A wait orders the agent's accesses before the waiting threads.
+When an operation is issued, earlier writes of its source and accesses to its target must be ordered before its issuers,
+and visible to the asynchronous proxy: a fence.proxy.async must follow those by ordinary instructions. From the issue
+until the delivery, every access to the target is an error. Reads are recorded at issue, writes at delivery, as accesses
+of an *agent*: all copies that signal one barrier, all products of a warpgroup, or the reads or the writes of all bulk
+stores of a thread. A wait orders the agent's accesses before the waiting threads.
 
 source: PTX ISA, "Memory Consistency Model": "Proxies"; "Async proxy".
 """

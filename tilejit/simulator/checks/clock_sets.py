@@ -187,7 +187,7 @@ class ClockSets:
         return self.count > self.sweep_at or self.paged_elements > self.sweep_pages_at
 
     def sweep(self, kept: Sequence[Index]) -> None:
-        """Drop rows of the table, and pages, that no array in `kept` uses; renumber the rows, but not the pages."""
+        """Drop rows of the table, and pages, that no array in `kept` uses; renumber the rows, also in `kept`."""
         stays = np.zeros(self.count, bool)
         stays[NOTHING] = True
         pages: set[int] = set()

@@ -7,9 +7,9 @@ agent, up to that event happen before what the view's owner does next.
     columns   the cluster's warps, rank by rank; then, one column per rank, threads that have released something or
               fenced without the rest of their warp, and agents (`agents.py`)
     rows      a CTA's warps; threads that have acquired something or fenced without the rest of their warp
-    planes    the clocks for ordinary accesses; the clocks for the asynchronous proxy, for shared and for global memory;
-              in clusters of several CTAs and in kernels with the asynchronous proxy, the events known to be executed,
-              whether or not their accesses are visible
+    planes    the clocks for ordinary accesses; in kernels with the asynchronous proxy, its clocks for shared and for
+              global memory; in these and in clusters of several CTAs, the events known to be executed, whether or not
+              their accesses are visible
 
 A proxy fence joins the first plane into one or both of the proxy's. Barriers and messages update all planes, except
 some messages to other CTAs (`order.py`). A *message* is what threads release and others acquire: in each plane, a row

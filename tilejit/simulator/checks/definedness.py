@@ -28,10 +28,11 @@ from .findings import Findings
 from .places import PtxPlaces
 from .records import UNWRITTEN, LocalShadow, Shadow
 
-# For each thread, the read (an index into `origins`) that its value comes from; 0 if the value is defined.
+# For each thread, the read or skipped write (an index into `origins`) that left its value undefined; 0 if defined.
 Marks = NDArray[np.int32]
 
 UNWRITTEN_HINT = "write it first: memory that a kernel allocates is uninitialized, not zero"
+_SKIPPED_HINT = "write it on every path to the read"
 
 # These instructions pack elements into vectors, whose unused elements compilers may leave unwritten.
 _PACKS = frozenset({"mov", "prmt", "bfi"})
@@ -203,7 +204,7 @@ class Definedness:
                 self.mark(name, positions, np.where(share.any(axis=1), origin, 0).astype(np.int32))
 
     def follow_store(self, step: Step, positions: Index) -> None:
-        """Report a store of marked values to global memory; elsewhere mark the target cells as unwritten."""
+        """Report a store of marked values to global or unknown memory; elsewhere mark the target cells as unwritten."""
         marks = self.combined(step.sources, positions, packs=self.function.body[step.pc].operands[1].startswith("{"))
         if marks is None or not np.count_nonzero(marks):
             return
@@ -235,12 +236,13 @@ class Definedness:
         if not at.size:
             return
         first = int(positions[at[0]])
-        message, read_pc = self.origins[int(marks[at[0]])]
+        origin = int(marks[at[0]])
+        message, read_pc = self.origins[origin]
         threads = [int(x) - 1 for x in self.lanes.full["gid"][positions[at]]]
         self.findings.add(
             "undefined",
             f"{message}\nand {self.lanes.describe_position(first)} {how}\n  {self.places.describe(pc)}",
-            read_pc, pc, threads, at.size, hint=UNWRITTEN_HINT,
+            read_pc, pc, threads, at.size, hint=_SKIPPED_HINT if origin in self.skips.values() else UNWRITTEN_HINT,
         )
         # Each value is reported only once.
         self.mark(name, positions, None)

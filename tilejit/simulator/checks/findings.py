@@ -54,10 +54,10 @@ class Finding:
 
     #: a key of RULES
     rule: str
-    #: "error" or "warning"; launches raise the first error
+    #: "error" or "warning"; the first error is raised, unless errors are collected
     level: str
     message: str
-    #: the instructions of both parties
+    #: the instructions of both parties, None if unknown
     first: Place | None
     second: Place | None
     #: the first few threads of the first party, by their numbers in the grid
@@ -80,14 +80,17 @@ class Findings:
     def __init__(self, collect: bool, places: PtxPlaces) -> None:
         self.collect = collect
         self.places = places
-        #: by rule, level and both source locations, or PTX lines if there is no `.loc`
+        #: by rule, level and both source locations, or PTX lines if there is no `.loc`; the last error by its message
         self.collected: dict[tuple[object, ...], Finding] = {}
 
     def add(
         self, rule: str, message: str, pc: int | None, other_pc: int | None = None, threads: Sequence[int] = (),
         count: int = 1, hint: str | None = None, level: str = "error",
     ) -> Finding:
-        """Collect and return a finding; raise it if it is an error and errors aren't collected. threads: from 0."""
+        """Collect a finding, and return it or the earlier one that it extends; raise errors that aren't collected.
+
+        threads: numbers in the grid, from 0.
+        """
         if level == "error" and not self.collect:
             instructions = [x for x in (pc, other_pc) if x is not None]
             raise RULES[rule](message, hint=hint, instructions=instructions, threads=threads)

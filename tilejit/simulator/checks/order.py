@@ -31,7 +31,7 @@ from .release_acquire import ReleaseAcquire
 
 @dataclass(slots=True)
 class Message:
-    """The events that a barrier of a part of a CTA orders before its waiters."""
+    """The events that a wait orders before the threads that have waited."""
 
     #: a row of the clocks for each CTA of the chunk
     rows: RowOfEach

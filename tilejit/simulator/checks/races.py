@@ -2,8 +2,8 @@
 
 Two accesses to a location, at least one of them a write, must be ordered (`order.py`), or both must be strong with
 scopes that include the other thread. Stores of equal values by one operation don't race with each other, and a reader
-needs to be ordered after only one of them. A reported race exists in every schedule with the same synchronization.
-Races with loads whose values no instruction uses may be warnings (`replicas.py`).
+needs to be ordered after only one of them. A reported race exists in every schedule with the same synchronization
+(but see `HappensBefore.reached`). Races with loads whose values no instruction uses may be warnings (`replicas.py`).
 
 Two readers of a location are kept: the first and the last since the last barrier of the CTA. If partial barriers or
 releases may order a write after these two but not after a third, the last reader of each of a few groups of warps is
@@ -165,7 +165,7 @@ class AccessChecker:
         return result
 
     def base(self, shadow: Shadow, site: Site, count: int) -> Any:
-        """Return a bound: smaller records are older than the last barrier and can be ignored."""
+        """Return a bound, or one per cell: smaller records are 0 or older than the last barrier, and can be ignored."""
         if not shadow.shared or shadow.agents:
             return ONE
         start = self.order.common_start
@@ -241,7 +241,7 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, writes: Record, at: Index,
         data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> Index:
-        """Report races at `at`; return the cells where the same operation wrote an equal value, but isn't ordered."""
+        """Report races at `at`; return the part of `at` where the same operation wrote equal values without order."""
         shadow: Shadow = region.shadow
         index, value, view = data
         self.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)

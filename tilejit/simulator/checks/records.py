@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Record = NDArray[np.uint64]
 UNWRITTEN = np.uint64(2**64 - 1)
-# The cell is the target of an asynchronous copy that has not been waited for.
+# The cell is the target of a copy in flight: one that isn't delivered or, for cp.async, hasn't been waited for.
 IN_FLIGHT = np.uint64(2**64 - 2)
 # The cell is part of an mbarrier.
 BARRIER = np.uint64(2**64 - 3)

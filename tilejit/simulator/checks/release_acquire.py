@@ -146,7 +146,7 @@ class ReleaseAcquire:
         self.fenced[CONSISTENT][0][positions] = 0
 
     def fence(self, positions: Index, sem: str, wide: bool) -> None:
-        """Record a fence. sem: "sc", "acq_rel", "acquire" or "release". wide: the scope includes all CTAs."""
+        """Execute a fence. sem: "sc", "acq_rel", "acquire" or "release". wide: the scope includes all CTAs."""
         now = self.order.tick(0)
         frontier = self.need_frontiers()
         self.fences = True

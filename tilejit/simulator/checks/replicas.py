@@ -88,7 +88,7 @@ class Replicas:
         read.stores |= stores
 
     def stores_of(self, load: int, shadow: Shadow, since: int | None) -> frozenset[int] | None:
-        """Return the stores and atomics that may use a load's value, or None if other instructions may use it.
+        """Return the stores and atomics that may use a load's value; None if it isn't ordinary or others may use it.
 
         since: an event; also include all other loads from this memory since then.
         """

@@ -51,7 +51,7 @@ class LineCounts:
 
 @dataclass(frozen=True, slots=True)
 class RegionCount:
-    """Counts how often a region of a global tensor that an operation accesses was inside the tensor."""
+    """Counts how often a region of a global tensor that an operation accesses was at least partly inside the tensor."""
 
     line: int
     region: str
@@ -68,7 +68,7 @@ class RegionCount:
 
 
 class Report:
-    """Instruction counts, memory traffic and findings of a launch, computed on demand."""
+    """Instruction counts, memory traffic and findings of a launch. Counts are computed on demand."""
 
     def __init__(
         self,

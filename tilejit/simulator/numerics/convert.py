@@ -141,7 +141,7 @@ def saturate_finite(x: PerThread, largest: float) -> PerThread:
 
 
 def to_tf32(x: PerThread, mode: str) -> PerThread:
-    """Return float32 bits with the fraction rounded to 10 bits: by truncation (rz), ties to even (rn) or away (rna)."""
+    """Return float32 bits, the fraction truncated to 10 bits (rz) or rounded, ties to even (rn) or away (rna)."""
     bits = x.view(U4)
     if mode == "rz":
         rounded = bits

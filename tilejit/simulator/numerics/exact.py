@@ -72,7 +72,7 @@ def _rounded(near: float, exact: Callable[[], Fraction], mode: str) -> float:
 
 
 def _step(near: float, error: Fraction, mode: str) -> float:
-    """Move a float64 by one step if `mode` rounds its exact value, near + error, to the other neighbour."""
+    """Round the exact value near + error by `mode`. near: the nearest finite float64."""
     if error == 0:
         return near
     down = mode == "rm" or (mode == "rz" and (near > 0 or (near == 0 and error > 0)))

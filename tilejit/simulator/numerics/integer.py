@@ -164,7 +164,7 @@ def lop3(a: PerThread, b: PerThread, c: PerThread, table: int) -> PerThread:
 
 
 def bfe(a: PerThread, position: PerThread, length: PerThread) -> PerThread:
-    """Extract a bit field; bits past the top are zeros, or copies of the sign for signed types."""
+    """Extract a bit field; the bits above it are zeros, or copies of its sign for signed types."""
     bits = 8 * a.dtype.itemsize
     unsigned = _UNSIGNED[a.dtype.itemsize]
     pos = (position & np.uint32(255)).astype(np.int64)
@@ -228,7 +228,7 @@ def popc(a: PerThread) -> PerThread:
 
 
 def bfind(a: PerThread, shift_amount: str | None) -> PerThread:
-    """Return the position of the highest 1 or, for negative numbers, 0; 0xffffffff if there is none.
+    """Return the position of the highest 1 (of the highest 0 in negative numbers); 0xffffffff if there is none.
 
     shift_amount: if set, return the left shift that moves this bit to the top instead.
     """

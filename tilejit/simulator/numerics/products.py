@@ -1,7 +1,7 @@
 """mma.sync: the distribution of elements over threads, and the arithmetic.
 
-With lane = 4·g + t (g: groupID, t: threadID_in_group) and e elements per 32-bit word, all of the ISA's tables for
-m16n8k* reduce to one:
+With lane = 4·g + t (g: groupID, t: threadID_in_group) and e elements per 32-bit word, the ISA's tables for m16n8k*
+reduce to one:
 
     A, register r   row g + 8·(r mod 2)    columns (t + 4·(r div 2))·e + 0 … e-1
     B, register r   rows (t + 4·r)·e + 0 … e-1    column g

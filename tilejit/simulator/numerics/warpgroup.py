@@ -82,7 +82,7 @@ def from_chunks(chunks: NDArray[Any], element: str, transposed: bool) -> Doubles
 
 
 def multiplied(form: ProductForm, a: Doubles, b: Doubles, c: NDArray[Any] | None) -> NDArray[Any]:
-    """Return A·B + C in the accumulator's type: exact products, summed in float64, rounded once.
+    """Return ±A·B + C in the accumulator's type: exact products, summed in float64, rounded once.
 
     b: N × k. c: None for 0.
     """
