@@ -65,7 +65,7 @@ def test_instructions_that_touch_memory_are_of_the_lane_level() -> None:
     place = Vector(copy.operands[0].buffer, Const(0, int32), 8)
     touching = Instruction("ldmatrix.x1", (), (place,))
     changed = Kernel(kernel.name, kernel.params, kernel.threads, kernel.target, (*kernel.body, touching))
-    assert any("so it can't occur at tile level" in v.message for v in verify(changed, "tile"))
+    assert any("so it is valid only at lane level" in v.message for v in verify(changed, "tile"))
 
 
 def copied(barrier: str) -> Kernel:

@@ -121,8 +121,8 @@ def test_sound_kernels_have_no_violations() -> None:
         (["warp.add r[0 +: 32, 0 +: 8], r[0 +: 32, 0 +: 4], 1.0"], "shapes (32, 8) and (32, 4) don't broadcast"),
         (["warp.where r[0 +: 32, 0 +: 8], 1.0, 2.0, 3.0"], "condition of where must be bool_"),
         (["view v = s + 1 align 4"], "v can be at an offset only at lane level"),
-        (["move r[0 +: 4] <- s[0 +: 4]"], "a move at tile level"),
-        (["store r[0 +: 1] <- 1.0"], "a vector of r at tile level"),
+        (["move r[0 +: 4] <- s[0 +: 4]"], "a move is valid only at lane level"),
+        (["store r[0 +: 1] <- 1.0"], "a vector of r is valid only at lane level"),
         (["store s[1, 9] <- 1.0"], "accessing 1 from 9 is out of bounds"),
         (["atomic add s[1, 9] @ relaxed.gpu <- 1.0"], "accessing 1 from 9 is out of bounds"),
         (["atomic add s[1, 1] @ relaxed <- 1.0"], "an atomic update has no order 'relaxed'"),
@@ -133,7 +133,7 @@ def test_sound_kernels_have_no_violations() -> None:
         (["atomic add s[1, 1] @ relaxed.gpu <- 1:int32"], "s must be of float32; got"),
         (["atomic add s[1, 1] @ relaxed.gpu <- 1.0 as x: int32"], "x must be of float32; got int32"),
         (["instruction vote.any <- True as x: int32"], "result must be a predicate"),
-        (["instruction vote.any <- True"], "1 result missing"),
+        (["instruction vote.any <- True"], "1 result value missing"),
         (["let x: int32 uniform grid = 1"], "uniform over unknown scope 'grid'"),
         (["store s[1] <- 1.0"], "1 index, but s has 2"),
         (["store s[1, 1] <- 1"], "s must be of float32; got"),
@@ -246,8 +246,8 @@ def test_unknown_buffers_and_variables_are_reported() -> None:
     s = ir.Buffer("s", "shared", float32, (8,), from_text(SQRT).body[0].buffer.layout, 4)  # type: ignore[union-attr]
     use = ir.Store(ir.Element(s, (ir.Var("i", int32),)), ir.Const(1.0, float32))
     found = [v.message for v in verify(ir.Kernel("k", (), 32, "sm_90a", (use,)), "tile")]
-    assert "buffer s is used before its definition" in found
-    assert "i is used before its definition" in found
+    assert "buffer s is used without a prior definition" in found
+    assert "i is used without a prior definition" in found
 
 
 def test_a_use_must_say_what_the_definition_says() -> None:

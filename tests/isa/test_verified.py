@@ -168,7 +168,7 @@ def test_an_unknown_name_is_refused_with_similar_ones() -> None:
 def test_what_is_wrong_is_said_with_need_and_fact() -> None:
     place, registers = Vector(SHARED, build.const(0, int32), 4), Vector(LOCAL, build.const(0, int32), 3)
     assert one("ldmatrix.x4", place, outputs=(registers,)) == [
-        "ldmatrix.x4: tiles must be 4 registers of 32 bits; 1 result missing"
+        "ldmatrix.x4: tiles must be 4 registers of 32 bits; 1 result value missing"
     ]
     assert one("ldmatrix.x1", registers, outputs=(replace(registers, width=1),)) == [
         "ldmatrix.x1: row must be a place of 16 bytes in shared memory; got 3 x int32 of other_local (local)"
@@ -176,7 +176,7 @@ def test_what_is_wrong_is_said_with_need_and_fact() -> None:
     assert one("cp.async.wait", Special("lane_id")) == [
         "cp.async.wait: groups must be a constant of 32 bits; got scalar of int32"
     ]
-    assert one("cp.async.wait") == ["cp.async.wait: groups must be a constant of 32 bits; 1 operand missing"]
+    assert one("cp.async.wait") == ["cp.async.wait: groups must be a constant of 32 bits; 1 operand value missing"]
 
 
 def test_a_wait_returns_the_registers_that_it_takes() -> None:

@@ -6,8 +6,8 @@ Scalar expressions, memory and places are in `values`, kernel parameters in `par
 tiles without an explicit layout are `Open`.
 *Tile level*: the same, but every tile has a layout.
 *Lane level*, after lowering: the code of one thread, without `TileOp`, `Region` and `Element`. Memory is accessed
-through `Vector`s, contiguous elements of a buffer's storage, by `Move`, `Load`, `Store`, `Atomic` and `Instruction`.
-Local buffers are in registers, or in local memory if `Alloc.addressed` is set.
+through `Vector`s, contiguous elements of a buffer's storage. Local buffers are in registers, or in local memory if
+`Alloc.addressed` is set.
 
 Nodes are frozen and compare structurally, without `span`. Operands are fields, in the order in which they print.
 Blocks are tuples of statements. A `Var` carries facts about its value.
@@ -91,7 +91,7 @@ class Alloc:
     addressed: bool = False
     #: for a buffer of barriers, which are initialized at kernel entry: the number of arrivals that complete a phase
     arrivals: int = 0
-    #: for a ring's barriers, the call that arrives there once per step: "commit" or "release"
+    #: for a ring's barriers, the name of the call that arrives there: "commit" or "release"
     call: str = ""
     #: for a ring's barriers, the cluster axis of multicast copies, which fill a stage in all CTAs along it, or None. A
     #: stage is free only when all these CTAs have released it: each "release" arrives in all of them, and `arrivals` is
@@ -253,7 +253,7 @@ RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "divisi
 
 @lean(frozen=True, slots=True)
 class Assert:
-    """Ends the thread if the condition is false, and records the failure; does nothing in an unchecked build.
+    """Ends the thread if the condition is false, and records a launch's first failure; without effect if unchecked.
 
     rule: one of `RULES`.
     values: int64 numbers for the record, at most `AssertionsParam.VALUES`. Unless the rule is "assert", the message
@@ -352,7 +352,7 @@ class TileOp:
         return tuple([region for region, cond in self._reads() if cond == TRUE])
 
     def _reads(self) -> list[tuple[Region, Expr]]:
-        """Return the regions among the operands that may be read, each with the condition for the read."""
+        """Return the regions among the operands that are read, each with the condition for the read."""
         return [
             (o, self.condition(rule.read_where) if rule.read_where else TRUE)
             for o, rule in zip(self.operands, self.record.operands, strict=False)

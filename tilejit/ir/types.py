@@ -62,7 +62,10 @@ def compile_time(value: Any) -> Any:
 
 
 def comparison_key(value: Any) -> Hashable:
-    """Return a compile-time value's key for comparisons: of an enum member, its class and name (value if unnamed)."""
+    """Return the key that compares for a compile-time value: the value itself unless it is or contains an enum member.
+
+    An enum member's key is its class and name, or its class and value if it is unnamed.
+    """
     if isinstance(value, Enum):
         return type(value), value._value_ if value._name_ is None else value._name_
     return tuple(map(comparison_key, value)) if type(value) is tuple else value

@@ -1,8 +1,8 @@
 """Backward liveness analysis: what is live before each statement.
 
 Sets are integers with a bit per item that may be live. A loop is iterated until the set at its head doesn't change.
-This set depends on what is live after the loop and only grows, so it is kept: a nested loop is iterated again only if
-the set after it has grown.
+This set depends on what is live after the loop and only grows, so it is kept: a later visit iterates the loop to a
+fixed point only if the set after it has grown.
 
 Each statement is tested once for an effect on the sets; visits skip statements without one.
 """

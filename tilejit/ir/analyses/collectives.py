@@ -101,13 +101,15 @@ class _Needs:
                 if may_run_per_thread(op, self.kernel.body):
                     return
                 remedy = ", or compute with each thread's value: float(x), int(x)"
-            is_loop = active.cause == "the loop"
+            is_loop = active.cause.endswith("the loop")
             place, same = ("loop", "use bounds that are") if is_loop else ("branch", "branch on a value that is")
+            # after a jump, the operation isn't in the branch or loop that diverges
+            moved = "" if active.cause.startswith("`") else f"move it out of the {place}, or "
             raise DispatchError(
                 f"{what}{_at(span)} needs all threads of its {scope}, but some may not reach it: "
                 f"{active.cause} isn't uniform across the {scope}",
                 span=active.span or span,
-                hint=f"move it out of the {place}, or {same} the same for the whole {scope}{remedy}",
+                hint=f"{moved}{same} the same for the whole {scope}{remedy}",
             )
         if scope in state.partial:
             size = SCOPES[scope].threads(self.kernel.threads)

@@ -20,7 +20,7 @@ def slots_of(buffer: Buffer) -> tuple[int, ...]:
 def offsets(buffer: Buffer, starts: Sequence[int], counts: Sequence[int]) -> NDArray[np.int64]:
     """Return the swizzled offset of each element of a box, in elements; for a local buffer its register.
 
-    The result has the shape of the box, after a leading dimension for replicas in memory.
+    The result has the shape of the box, after a leading dimension for replicas, except those in other threads.
     """
     shape = slots_of(buffer)
     layout = buffer.tile_layout.adapted(shape)

@@ -87,7 +87,7 @@ class LocalRegisters:
         return f"[{', '.join(str(index) for index in np.unravel_index(first, shape))}]"
 
     def of(self, place: Place) -> RegisterAccesses:
-        """Return the registers that a place of tile IR refers to; none if it isn't local."""
+        """Return the registers that a place of tile IR refers to; none if its buffer isn't among the `buffers`."""
         name = place.buffer.root.name
         if name not in self.first:
             return _NOTHING

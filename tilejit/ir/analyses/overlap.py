@@ -29,7 +29,8 @@ _MOST_NAMED = 64
 def same_or_apart(written: Region, other: Region) -> Expr | None:
     """Return the condition under which an operation may write one region while it reads the other.
 
-    It is TRUE or FALSE if known at compile time, and None if it can't be determined, or has too many terms.
+    It is TRUE or FALSE if known at compile time, and None if it can't be determined, or has too many terms. Distinct
+    buffers are assumed not to overlap.
     """
     if written.buffer.root.name != other.buffer.root.name:
         return TRUE

@@ -72,7 +72,7 @@ def most_live(body: Block, without: Collection[str] = ()) -> Pressure:
 
 
 def _generated(body: Block) -> set[str]:
-    """Return the buffers that are written only by operations that read no tile and no memory."""
+    """Return the names of the buffers that are written only by operations that read no tile and no memory."""
     generated: set[str] = set()
     others: set[str] = set()
     for op in walk.each(body, TileOp):

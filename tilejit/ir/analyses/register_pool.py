@@ -1,7 +1,8 @@
 """Checks that a CTA has as many registers as its warpgroups request.
 
 All threads of a CTA start with the same number of registers. A warpgroup can take registers that another has released.
-A warpgroup that requests more than remain waits forever. Measured: with 3 x 168 registers, 32 + 240 + 240 hangs.
+A warpgroup that requests more than remain waits for others to release enough, perhaps forever. Measured: with 3 x 168
+registers, 32 + 240 + 240 hangs.
 """
 
 from __future__ import annotations

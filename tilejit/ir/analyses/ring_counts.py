@@ -18,7 +18,7 @@ from .. import nodes as ir
 from .. import walk
 from .thread_values import instances
 
-#: the call that arrives once per step -> the parameter of rings with its count
+#: a call that arrives at a ring's barriers -> the parameter of `tj.alloc_ring` for the number of these calls per step
 _PARAMETERS = {"commit": "producers", "release": "consumers"}
 
 
@@ -36,7 +36,7 @@ Visits = Callable[[int], Visit | None]
 
 
 def check_steps(kernel: ir.Kernel, rings: Sequence[ir.Alloc], visits: Visits) -> None:
-    """Raise KernelTypeError if a step has too many or too few arrivals. rings: the barriers of the kernel's rings."""
+    """Raise KernelTypeError if a step surely has too many or too few arrivals. rings: all rings' barriers."""
     named = {ring.buffer.name: ring for ring in rings}
     steps = _Steps(kernel, visits)
     sites: dict[str, list[Visit]] = {}

@@ -54,7 +54,7 @@ class ThreadState:
     partial: frozenset[str] = frozenset()
     #: either all threads that may be active here (`thread_values.comers`) are, or none
     is_exact: bool = True
-    #: the run-time conditions for reaching this point: of enclosing branches, and of branches that ended some threads
+    #: the run-time conditions for reaching this point: of enclosing branches and loops, and of earlier ones with jumps
     gates: Gates = frozenset()
     #: depending on run-time values, some threads of the CTA may have ended, while others haven't
     has_parted: bool = False

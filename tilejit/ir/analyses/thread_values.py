@@ -1,7 +1,7 @@
 """Values that each thread of a CTA computes from thread ids and constants, and the statements that it may reach.
 
-Expressions of thread ids and constants are evaluated for every thread. Any other value may differ: a branch on it lets
-all threads into both blocks.
+Expressions of thread ids and constants are evaluated for every thread. Any other value is unknown: a branch on it lets
+all threads into both blocks, except those that a known operand of `and` or `or` excludes.
 """
 
 from __future__ import annotations

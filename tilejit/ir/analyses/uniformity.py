@@ -168,7 +168,7 @@ class Uniformity(Analysis[ThreadState]):
         return state
 
     def with_copies(self, op: ir.TileOp, state: ThreadState) -> ThreadState:
-        """Return the state after an operation: copies have the lowest level of the values they are computed from."""
+        """Return the state after an operation: copies have the lowest level of their operands and of the active set."""
         level = min([state.active.level, *[self.level(number, state) for number in numbers_of(op)]])
         for region in op.read:
             level = min(level, state.level(region.buffer.root.name))

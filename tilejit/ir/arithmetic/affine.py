@@ -279,7 +279,7 @@ def _of_cast(cast: Cast) -> Affine:
 
 
 def _of_atom(term: Expr, dtype: DType) -> Affine:
-    """Return the form of a converted term; a cast that undoes another disappears."""
+    """Return the form of a converted term, without an inner cast that doesn't affect the result."""
     if term.dtype == dtype:
         return Affine(dtype, ((term, 1),))
     if isinstance(term, Cast) and term.x.dtype.is_integer and _undone(term, dtype):

@@ -52,7 +52,7 @@ _rounded_whole = lru_cache(LIMIT)(_rounded)
 def difference(a: ExprLike, b: ExprLike) -> int | None:
     """Return the constant by which integer `a` exceeds `b`; None if it isn't constant, and for floats.
 
-    The constant is modulo 2**bits: if an operand overflows, the mathematical difference isn't this constant.
+    The constant is modulo 2**bits: if an operand overflows, the mathematical difference may be another.
     """
     x, y = _pair(a, b)
     if not x.dtype.is_integer:

@@ -26,7 +26,7 @@ def step_may_be_zero(loop: For) -> bool:
 
 
 def surely_iterates(loop: For, threads: int) -> bool:
-    """True if a loop has an iteration in each thread of a CTA, given that its step isn't zero and has a known sign."""
+    """True if a loop certainly iterates in each thread of a CTA, given that its step isn't 0 and has a known sign."""
     (least_start, greatest_start), (least_stop, greatest_stop) = ends(loop.start), ends(loop.stop)
     start = loop.start.x if isinstance(loop.start, Cast) else loop.start
     if isinstance(start, Special) and start.name in THREAD_IDS:

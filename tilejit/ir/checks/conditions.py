@@ -44,18 +44,18 @@ class Conditions:
             self._conditions[-1].add(_plain(cond))
 
     def add_value(self, stmt: Let) -> None:
-        """Record the value of a variable, which a loop may have as its stop."""
+        """Record a variable's value, unless it loads or may change; the variable may be the stop of a loop."""
         if self._stays(stmt.value) and not any(isinstance(e, Load) for e in subexpressions(stmt.value)):
             self._values[stmt.var.name] = stmt.value
 
     def add_limit(self, loop: For) -> None:
-        """Record that the variable of an ascending loop is below its stop."""
+        """Record that a loop's variable is below the stop, if the step is positive and the stop can't change."""
         least, _ = facts.bounds(loop.step)
         if least is not None and least > 0 and self._stays(loop.stop):
             self._limits[loop.var.name] = self._value(loop.stop)
 
     def add_filled(self, loop: For) -> None:
-        """Record the elements of local buffers that a loop has written one by one."""
+        """Record the elements of local buffers that a loop without `break` and `continue` has written one by one."""
         is_left = any(isinstance(stmt, (Break, Continue)) for stmt in walk.statements(loop.body))
         if is_left or _number(loop.step) != 1 or not isinstance(loop.start, Const) or not self._stays(loop.stop):
             return

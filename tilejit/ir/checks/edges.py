@@ -62,7 +62,7 @@ def _counted(event: int, span: Span | None) -> ir.Stmt:
 
 
 def _overlaps_tensor(region: ir.Region, conditions: Conditions) -> ir.Expr:
-    """Return the condition that some element of a region is inside its tensor; TRUE if proved, or not global."""
+    """Return the condition that part of a region is inside its tensor; TRUE if known, or if it isn't global."""
     if region.buffer.space != "global" or region.in_bounds:
         return ir.TRUE
     cond: ir.Expr = ir.TRUE

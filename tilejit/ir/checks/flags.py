@@ -1,7 +1,7 @@
 """Flags of registers that a path may leave unwritten: writes set them, and uncertain reads assert them.
 
 Each register of a local buffer in doubt has a flag. Up to 64 flags are the bits of a variable; more are elements of
-another local buffer. No flags are needed for elements that a loop has certainly written.
+another local buffer. Reads of elements that a loop has certainly written aren't checked.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ..params import AssertionsParam
 #: returns the statements for one register, given its number
 _Body = Callable[[ir.Expr], Iterable[ir.Stmt]]
 
-#: element size in bits -> type of the flags in a buffer, by default int32. Flags narrower than the elements would be
-#: slow: the simulator tracks local memory at the granularity of the narrowest access.
+#: element size in bits -> type of the flags in a buffer, by default int32. Narrow flags of wide elements would be slow:
+#: the simulator tracks local memory at the granularity of the narrowest access.
 _FLAG_TYPES = {8: int8, 16: int16}
 
 

@@ -1,4 +1,4 @@
-"""Checks of operands of one operation in shared or global memory: they must be identical or disjoint.
+"""Checks that a region that an operation writes in shared or global memory equals its others or is disjoint.
 
 An operation may write elements that it would read later. Local tiles are values: operations on them read all operands
 before they write.

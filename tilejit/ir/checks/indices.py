@@ -18,7 +18,11 @@ from .conditions import Conditions
 
 
 def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
-    """Yield an assertion for each index or start of a statement's places that isn't proved to be inside its buffer."""
+    """Yield an assertion for each index, and for each dimension of a region, not proved to be inside its buffer.
+
+    Regions of global tensors are exempt, except those that an atomic operation without a mask updates, and the
+    destinations of asynchronous stores, which may extend past the end only.
+    """
     # an updated place is both read and written
     for place in {id(place): place for place in (*walk.reads(stmt), *walk.writes(stmt), *_barriers(stmt))}.values():
         if isinstance(place, Element):

@@ -1,6 +1,6 @@
 """The textual form of the IR, which `parser.from_text` reads.
 
-Blocks are indented as in Python. Parts in brackets [] are optional, except in shapes, layouts and places:
+Blocks are indented as in Python. Brackets [] enclose optional parts, except those of shapes, layouts and places:
 
     kernel NAME threads=N target=NAME [max_registers=N] [cluster=(X, Y, Z)] [cooperative] [debug]
       param BUFFER [of ARGUMENT] [written] [noalias]             a pointer
@@ -30,7 +30,8 @@ Blocks are indented as in Python. Parts in brackets [] are optional, except in s
 
     VAR      NAME: DTYPE [multiple_of N] [within LEAST..GREATEST] [uniform SCOPE] [data]
     BUFFER   NAME: SPACE DTYPE[EXTENT, …] [in [EXTENT, …]] LAYOUT align N       the second shape is `slots`
-    LAYOUT   as Python: S[(32, 8) : (8, 1)]; of a tensor: strides(STRIDE, …; align N; extent_align N);
+    LAYOUT   as Python: S[(32, 8) : (8, 1)]; of a tensor with strides known only at launch:
+             strides(STRIDE, …; align N; extent_align N);
              of a tile at open level: open SCOPE; of a view of one: open SCOPE (DIMENSION or None, …)
     REGION   NAME[START +: EXTENT, …] [inside]      a dimension without +: is dropped; inside: within the edges;
              a START of the form at (EXTENT, …) is the shape of the operation's `index`

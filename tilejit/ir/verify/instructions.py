@@ -84,7 +84,7 @@ def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str)
     position = 0
     for number, item in enumerate(items):
         if position >= len(registers):
-            yield f"{len(items) - number} too many {what}s, starting with {_shown(item)}"
+            yield f"{counted(len(items) - number, what)} too many, starting with {_shown(item)}"
             return
         count = _registers(registers[position], item)
         for operand in dict.fromkeys(registers[position : position + count]):
@@ -93,8 +93,8 @@ def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str)
     if position > len(registers):
         yield f"{_shown(items[-1])} has {counted(position - len(registers), 'register')} too many"
     if position < len(registers):
-        operand = registers[position]
-        yield f"{operand.name} must be {_wanted(operand)}; {counted(len(registers) - position, what)} missing"
+        operand, count = registers[position], len(registers) - position
+        yield f"{operand.name} must be {_wanted(operand)}; {counted(count, f'{what} value')} missing"
 
 
 def _registers(operand: Operand, item: Item) -> int:

@@ -38,7 +38,7 @@ class Examined:
     """The violations that a walk over a kernel finds, and the names in it.
 
     vars, buffers: names of the variables that are read or assigned, and of the buffers whose storage is accessed or
-    viewed. At lane level, an access doesn't count as a use of the buffer's extents and strides.
+    viewed. At lane level, a buffer's definition doesn't count as a use of its extents and strides.
     """
 
     violations: list[Violation]
@@ -116,7 +116,7 @@ class _Statements:
                 assert_never(param)
 
     def block(self, body: tuple[ir.Stmt, ...], loop: ir.For | None = None) -> None:
-        """Verify a block, whose definitions are visible only in it. loop: the loop whose body it is."""
+        """Verify a block, whose variables are visible only in it. loop: the `For` whose body it is, or None."""
         self.scopes.begin()
         if loop is not None:
             self.values.define(loop.var, loop.span)
@@ -155,7 +155,7 @@ class _Statements:
         if place.buffer.space != "shared" or place.buffer.dtype != barrier:
             self.fault(f"{place.buffer.name} isn't a barrier in shared memory", place.span or span)
         if isinstance(place, ir.Vector) and place.width != 1:
-            self.fault(f"a wait or an arrival needs one barrier; got {place.width} of {place.buffer.name}", span)
+            self.fault(f"a barrier operation needs one barrier; got {place.width} of {place.buffer.name}", span)
         if isinstance(stmt, (ir.Arrive, ir.Expect)) and stmt.scope not in SCOPES:
             self.fault(f"unknown scope {stmt.scope!r} at a barrier", span)
         if isinstance(stmt, ir.WaitPhase):
@@ -268,8 +268,9 @@ class _Statements:
         parts = (stmt.start, stmt.stop, stmt.step)
         # the step of an unsigned variable may be signed, so that the loop can count down
         step_type = signed(stmt.var.dtype) if stmt.step.dtype.kind == "int" else stmt.var.dtype
-        for part, dtype in zip(parts, (stmt.var.dtype, stmt.var.dtype, step_type), strict=True):
-            self.values.value(part, dtype, stmt.span, f"a bound of {stmt.var.name}")
+        dtypes = (stmt.var.dtype, stmt.var.dtype, step_type)
+        for word, part, dtype in zip(("start", "stop", "step"), parts, dtypes, strict=True):
+            self.values.value(part, dtype, stmt.span, f"the {word} of {stmt.var.name}")
         if isinstance(stmt.step, ir.Const) and stmt.step.value == 0:
             self.fault(f"the step of {stmt.var.name} is zero", stmt.span)
         if stmt.unrolled and self.is_tile:
@@ -307,7 +308,7 @@ class _Statements:
 
     def move(self, stmt: ir.Move) -> None:
         if self.is_tile:
-            self.fault("a move at tile level", stmt.span)
+            self.fault("a move is valid only at lane level", stmt.span)
         is_masked = stmt.predicate is not None
         for vector in (stmt.dst, stmt.src):
             self.values.vector(vector, stmt.span, is_masked=is_masked)
@@ -332,7 +333,7 @@ class _Statements:
 
     def instruction(self, stmt: ir.Instruction) -> None:
         if self.is_tile and (stmt.outputs or stmt.places):
-            self.fault(f"{stmt.name} accesses registers or memory, so it can't occur at tile level", stmt.span)
+            self.fault(f"{stmt.name} accesses registers or memory, so it is valid only at lane level", stmt.span)
         for output in stmt.outputs:
             self.values.vector(output, stmt.span)
             if output.buffer.space != "local":
@@ -354,7 +355,7 @@ class _Statements:
             self.values.define(stmt.var, stmt.span)
 
     def pending(self, stmt: ir.Instruction) -> None:
-        """Report an addressed operand, which is in memory, of an instruction that uses registers asynchronously."""
+        """Report an addressed operand, and thus one in memory, of an instruction that uses registers asynchronously."""
         for vector in (*stmt.outputs, *stmt.places):
             if vector.buffer.root.name in self.values.addressed:
                 self.fault(f"{stmt.name} uses registers until its wait; {vector.buffer.name} is addressed", stmt.span)

@@ -75,7 +75,7 @@ def _slot_faults(buffer: ir.Buffer, shape: tuple[int, ...]) -> Iterator[str]:
         yield f"{name} has slots {slots}; only a local tile with a layout can have slots"
     elif len(slots) == 1:
         if slots[0] < math.prod(shape):
-            yield f"{name} has {math.prod(shape)} elements but {slots[0]} slots"
+            yield f"{name} has {counted(math.prod(shape), 'element')} but {counted(slots[0], 'slot')}"
     elif len(slots) != len(shape) or any(slot < extent for slot, extent in zip(slots, shape, strict=True)):
         yield f"{name} of shape {shape} doesn't fit in slots {slots}"
 
@@ -96,7 +96,7 @@ def _open_faults(buffer: ir.Buffer, layout: ir.Open) -> Iterator[str]:
         yield f"{name} of {buffer.dtype} is an open view of {base.name} of {base.dtype}, which has another width"
     mapped = [d for d in layout.dims if d is not None]
     if len(layout.dims) != len(buffer.shape) or len(set(mapped)) != len(mapped):
-        yield f"{name} has {len(buffer.shape)} dimensions, which map to {layout.dims} of {base.name}"
+        yield f"{name} of shape {buffer.shape} can't map to dimensions {layout.dims} of {base.name}"
         return
     left_out = [n for d, n in enumerate(base.shape) if d not in mapped]
     wanted = tuple(1 if d is None else base.shape[d] if d < len(base.shape) else None for d in layout.dims)
@@ -108,14 +108,16 @@ def _strided_faults(buffer: ir.Buffer, layout: ir.Strided) -> Iterator[str]:
     if buffer.space != "global":
         yield f"{buffer.name}: only global memory can have strides known only at launch"
     if len(layout.strides) != len(buffer.shape):
-        yield f"{buffer.name} has {len(buffer.shape)} dimensions and {len(layout.strides)} strides"
+        dimensions, strides = counted(len(buffer.shape), "dimension"), counted(len(layout.strides), "stride")
+        yield f"{buffer.name} has {dimensions} and {strides}"
     if not (_is_power_of_two(layout.align) and _is_power_of_two(layout.extent_align)):
         yield f"{buffer.name}: align {layout.align} and extent_align {layout.extent_align} must be powers of two"
 
 
 def _tile_layout_faults(buffer: ir.Buffer, layout: TileLayout, size: int) -> Iterator[str]:
     if layout.size() != size:
-        yield f"{buffer.name} has {size} elements; its layout {layout!r} has {layout.size()}"
+        filled = counted(size, "slot" if buffer.slots else "element")
+        yield f"{buffer.name} has {filled}; its layout {layout!r} has {layout.size()}"
     threads = [a.name for a in layout.axes() if a.is_thread]
     if threads and buffer.space != "local":
         yield f"{buffer.name} is in {buffer.space} memory, so its layout can't have thread axis {threads[0]}"
@@ -133,7 +135,7 @@ def is_whole(region: ir.Region) -> bool:
 
 
 def region_faults(region: ir.Region, *, is_masked: bool = False) -> Iterator[str]:
-    """Yield the faults of a region: its rank, its extents, or a box that provably isn't inside.
+    """Yield the faults of a region: its rank, its extents, or a box that provably isn't inside the buffer.
 
     is_masked: a mask selects the elements that are accessed.
     """
@@ -190,7 +192,8 @@ def _outside(
         low, high = (start.value, start.value) if isinstance(start, ir.Const) else bounds(start)
         if (high is not None and high < 0) or (low is not None and low + extent > size):
             at = low if low == high else f"{low} or more" if high is None or high >= 0 else f"{high} or less"
-            yield f"dimension {dim} of {buffer.name} has {size} elements; accessing {extent} from {at} is out of bounds"
+            held = counted(size, "element")
+            yield f"dimension {dim} of {buffer.name} has {held}; accessing {extent} from {at} is out of bounds"
 
 
 def vector_faults(vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bool = False) -> list[str]:
@@ -215,14 +218,16 @@ def vector_faults(vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bo
     low, high = (offset.value, offset.value) if isinstance(offset, ir.Const) else bounds(offset)
     if (low is not None and low + width > limit) or (high is not None and high < 0):
         at = low if low == high else "its offset"
-        faults.append(f"{buffer.name} holds {limit} elements; accessing {width} from {at} is out of bounds")
+        held = counted(limit, "element")
+        faults.append(f"{buffer.name} holds {held}; accessing {width} from {at} is out of bounds")
     return faults
 
 
 def arrivals_fault(buffer: ir.Buffer, arrivals: int) -> str | None:
     """Return the fault of the arrival count of a buffer of barriers, or None."""
     if buffer.dtype != barrier:
-        return f"{buffer.name} of {buffer.dtype} isn't a barrier, but awaits {arrivals} arrivals" if arrivals else None
+        awaited = counted(arrivals, "arrival")
+        return f"{buffer.name} of {buffer.dtype} isn't a barrier, but awaits {awaited}" if arrivals else None
     if not 1 <= arrivals <= MOST_IN_A_PHASE:
         return f"{buffer.name} awaits {arrivals} arrivals; a phase needs 1 to {MOST_IN_A_PHASE:,}"
     if buffer.space != "shared" or buffer.align < barrier.bytes:

@@ -60,7 +60,7 @@ def op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
     return None if result == expected else f"{name} of {compute} gives {expected}; its type is {result}"
 
 
-#: keys of operations without faults. A key names no buffers, so it covers all tiles of the same shapes and types
+#: keys of operations without faults. A key names no buffers, so it covers all tiles of equal shapes, types and spaces
 _sound: set[Hashable] = set()
 
 
@@ -75,7 +75,7 @@ def _fault_key(op: ir.TileOp) -> Hashable:
 
 
 def is_known_sound(op: ir.TileOp) -> bool:
-    """True if this operation on tiles of the same shapes and types was verified before, without faults."""
+    """True if this operation on tiles of the same shapes, types and spaces was verified before, without faults."""
     return _fault_key(op) in _sound
 
 

@@ -70,7 +70,7 @@ class Values:
         self.used_buffers.add(buffer.root.name)
         definition = self.buffers.get(buffer.name)
         if definition is None:
-            self.fault(f"buffer {buffer.name} is used before its definition", span)
+            self.fault(f"buffer {buffer.name} is used without a prior definition", span)
         elif definition is not buffer and definition != buffer:
             self.fault(f"buffer {buffer.name} differs from its definition", span)
         elif buffer.start.name in self.scopes.gone:
@@ -80,11 +80,11 @@ class Values:
             self._sound_buffers.add(id(buffer))
 
     def var(self, var: ir.Var, span: Span | None) -> int:
-        """Verify a use of a variable and return its scope, as the methods for places and expressions below do."""
+        """Verify a use of a variable, and return the index of its scope, or `OUTERMOST` if it isn't visible."""
         self.used_vars.add(var.name)
         definition = self.scopes.vars.get(var.name)
         if definition is None:
-            where = "outside the block that defines it" if var.name in self.defined else "before its definition"
+            where = "outside the block that defines it" if var.name in self.defined else "without a prior definition"
             self.fault(f"{var.name} is used {where}", var.span or span)
         elif definition is not var and definition != var:
             self.fault(f"{var.name} is used as {var}; defined as {definition}", var.span or span)
@@ -102,7 +102,7 @@ class Values:
     def named(self, place: ir.Element | ir.Vector, span: Span | None) -> int:
         if isinstance(place, ir.Vector):
             if self.is_tile:
-                self.fault(f"a vector of {place.buffer.name} at tile level", place.span or span)
+                self.fault(f"a vector of {place.buffer.name} is valid only at lane level", place.span or span)
             return self.vector(place, span)
         if not self.is_tile:
             self.fault(f"an element of {place.buffer.name} at lane level", place.span or span)
@@ -143,7 +143,7 @@ class Values:
             self.expr(expr, span)
 
     def exprs(self, exprs: Iterable[ir.Expr], span: Span | None) -> int:
-        """Verify several expressions and return the innermost scope."""
+        """Verify several expressions and return the innermost scope of their variables."""
         innermost = OUTERMOST
         for expr in exprs:
             scope = self._sound.get(id(expr))
