@@ -71,7 +71,7 @@ def _augmented(ctx: Context, node: ast.AugAssign, old: Value) -> Value:
 
 
 def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
-    """Assign a value to a name, an element, or a tuple of such targets."""
+    """Assign a value to a name, an element, or a tuple of these."""
     if isinstance(target, ast.Name):
         value = named(ctx, target, target.id, _in_loops_type(ctx, target, value))
         ctx.bind(target.id, Binding(value, ctx.span(target)))
