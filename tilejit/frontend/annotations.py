@@ -143,7 +143,7 @@ class Region:
 
     @property
     def layout(self) -> TileLayout:
-        """The layout; raises KernelTypeError unless this is a whole buffer with strides known at compile time."""
+        """The layout; raises KernelTypeError unless this is a whole buffer of known shape and strides."""
 
     @property
     def T(self) -> Region:
@@ -183,7 +183,7 @@ class Region:
         """Return the same memory in another shape, in row-major order; one extent may be -1."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """Return an element, but no larger region, converted to `dtype`; fp8 saturates unless `saturate` is False."""
+        """Return an element converted as by `Scalar.astype`; raises KernelTypeError for a larger region."""
 
 
 class Tensor(Region):
@@ -252,7 +252,7 @@ class Tile:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The strides in elements; raises KernelTypeError for a tile that is distributed over threads."""
+        """The strides in elements; raises KernelTypeError if a dimension has none, as one distributed over threads."""
 
     @property
     def dtype(self) -> ElementType:
@@ -264,7 +264,7 @@ class Tile:
 
     @property
     def layout(self) -> TileLayout:
-        """The layout; reading it fixes the layout of a tile that has none yet."""
+        """The layout of a whole tile; reading it fixes the layout of a tile that has none yet."""
 
     @property
     def scope(self) -> Any:
@@ -364,7 +364,7 @@ class Barrier:
         """Wait until phase n is complete; phases count from 0, and a negative n returns at once."""
 
     def test(self, n: int) -> bool:
-        """Return True if phase n is complete."""
+        """Return True if phase n, the current or the previous one, is complete."""
 
     def expect(self, bytes: int) -> None:
         """Add to the number of copied bytes that complete the current phase; each calling thread adds `bytes`."""

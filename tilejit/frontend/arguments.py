@@ -89,7 +89,7 @@ def _starred(ctx: Context, argument: ast.AST) -> Exception:
 
 
 def with_one_shape(node: ast.Call) -> ast.Call:
-    """Return the call with two or more positional extents, as in `x.reshape(8, 8)`, packed into one tuple."""
+    """Return `x.reshape(8, 8)` with its extents packed into a tuple; a call with one argument or with * unchanged."""
     if len(node.args) < 2 or any(isinstance(argument, ast.Starred) for argument in node.args):
         return node
     shape = ast.copy_location(ast.Tuple(node.args, ast.Load()), node.args[0])

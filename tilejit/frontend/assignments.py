@@ -60,7 +60,7 @@ def augmented(ctx: Context, node: ast.AugAssign) -> bool:
 
 
 def _augmented(ctx: Context, node: ast.AugAssign, old: Value) -> Value:
-    """Return the new value of a name; `tile += a @ b` accumulates in the tile's registers."""
+    """Return the new value of a name; `old += a @ b` is translated by `accumulated` if `old` is a local tile."""
     added = node.value
     is_product = isinstance(node.op, ast.Add) and isinstance(added, ast.BinOp) and isinstance(added.op, ast.MatMult)
     if is_product and isinstance(old, Memory) and old.is_local:
@@ -71,7 +71,7 @@ def _augmented(ctx: Context, node: ast.AugAssign, old: Value) -> Value:
 
 
 def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
-    """Assign a value to a name, a tuple of names, or an element."""
+    """Assign a value to a name, an element, or a tuple of these."""
     if isinstance(target, ast.Name):
         value = named(ctx, target, target.id, _in_loops_type(ctx, target, value))
         ctx.bind(target.id, Binding(value, ctx.span(target)))
@@ -91,7 +91,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
 
 
 def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
-    """Return `value`, converted to the target's type in the loop if that is known and suits it; record its own type."""
+    """Return `value` in the type that the loop gives its target, if that is known and fits; record a scalar's type."""
     carried = ctx.frame.carried.get(target.id)
     if carried is None:
         return value

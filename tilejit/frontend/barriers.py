@@ -190,7 +190,7 @@ def ring_loop_hint(value: Value) -> str | None:
 
 
 def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
-    """Return the step; raise KernelTypeError if a variable in its step number has changed since its creation."""
+    """Return the step; raise KernelTypeError if a variable in its number has changed since the step was created."""
     for counter in step.counters:
         binding = counter.frame.env.get(counter.name)
         if binding is None or binding.value != counter.value:
@@ -202,7 +202,7 @@ def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
 
 
 def attribute(ctx: Context, node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep) -> Value:
-    """Return an attribute of a barrier, ring or step; raise KernelTypeError if it doesn't exist."""
+    """Return an attribute of a barrier, ring or step; raise KernelTypeError for a missing one or an outdated step."""
     names = _NAMES[type(base)]
     if node.attr not in names:
         raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", _instead(node, base, names))

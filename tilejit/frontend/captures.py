@@ -24,8 +24,8 @@ _COMPARED = (bool, int, str, DType, TileLayout, Swizzle, LanguageName)
 def captures(source: KernelSource) -> Hashable:
     """Return a key of the captured values and of the text of every `@tj.function` that they reach.
 
-    Numbers are compared by type and bits; modules, plain functions and classes except enums by name; other values by
-    type and, if they are hashable, by equality.
+    Numbers are compared by type and value, with -0.0 different from 0.0; modules, plain functions and classes except
+    enums by name; other values by type and, if they are hashable, by equality.
     """
     return _captures(source, ())
 

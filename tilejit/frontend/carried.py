@@ -29,7 +29,7 @@ def is_literal(value: Value) -> bool:
 
 
 def loop_type(literals: Sequence[Value], types: Iterable[DType]) -> DType | None:
-    """Return the type of a name that is assigned `literals` and values of `types`; None if no type holds them all."""
+    """Return the type of a name that is assigned `literals` and values of `types`; None if they have no common type."""
     kinds = {weak_type(literal).kind for literal in literals}
     listed = sorted(set(types), key=lambda t: t.name)
     if "bool" in kinds:

@@ -67,7 +67,10 @@ def ring_multicast(ctx: Context, arguments: Arguments) -> tuple[int | None, int]
 
 
 def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str, Region | Expr]) -> int | None:
-    """Return `axis`, or None if only one CTA is along it; raise KernelTypeError unless the ring has the same axis."""
+    """Return `axis`, or None if only one CTA is along it.
+
+    raises: KernelTypeError unless the operand `barrier` is a `full` barrier of a ring with the same axis.
+    """
     place = operands.get("barrier")
     if not isinstance(place, Region):
         raise ctx.type_error(
@@ -92,7 +95,7 @@ def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str
 
 
 def check_steps(kernel: Kernel) -> None:
-    """Raise KernelTypeError if three or more CTAs release steps that no multicast copy fills.
+    """Raise KernelTypeError if three or more CTAs release steps whose commits follow no multicast copy in the block.
 
     A multicast copy keeps the CTAs together: it is incomplete until each of them has acquired the step. Without one, a
     CTA may release the same stage twice before a third CTA has observed the first release.

@@ -1,6 +1,6 @@
 """Coalescing of tiles: tiles whose lifetimes don't overlap share a buffer if a move connects them.
 
-Every assignment creates a tile, so this makes `x = x + 1` or `acc += a @ b` in a loop work in place.
+Every expression creates a tile, so this makes `x = x + 1` or `acc += a @ b` in a loop work in place.
 """
 
 from __future__ import annotations

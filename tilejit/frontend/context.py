@@ -150,8 +150,8 @@ _LARGEST_FLOAT = int(sys.float_info.max)
 class Context:
     """The state that all translation functions share.
 
-    The fields up to `unrolled` are settings and the current position, which every construct restores. The next fields,
-    up to `fixed`, are the output, which changes only through the journal, so that a trial can be rolled back.
+    The fields up to `unrolled` are settings and the current position, which every construct restores. The fields from
+    `allocations` to `fixed` are the output, which changes only through the journal, so that a trial can be rolled back.
     """
 
     #: node type -> translator; both tables cover every node type
@@ -168,12 +168,12 @@ class Context:
     block: Draft = field(default_factory=list)
     #: the number of run-time branches and loops around the current position
     depth: int = 0
-    #: the constructs that can be exited from the current position, innermost last (see `exits`)
+    #: the constructs around the current position that can be left early, innermost last (see `exits`)
     enclosures: list[Enclosure] = field(default_factory=list)
     calls: list[ast.FunctionDef] = field(default_factory=list)
     #: the variable that new memory is named after
     hint: str | None = None
-    #: the number of iterations translated so far in the outermost unrolled loop and the loops in it, or None
+    #: the number of iterations translated so far in the outermost unrolled loop and those in it; None outside of one
     unrolled: int | None = None
 
     journal: Journal = field(default_factory=Journal)
@@ -288,7 +288,7 @@ class Context:
         return Hinted(self, name)
 
     def unique(self, name: str) -> str:
-        """Return `name`, or `name.1`, `name.2`, ... if it is taken."""
+        """Reserve and return `name`, or the first free one of `name.1`, `name.2`, ... if it is taken."""
         candidate, number = name, self.used.get(name, 0)
         while candidate in self.used:
             number += 1

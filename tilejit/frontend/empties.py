@@ -22,7 +22,7 @@ def is_empty(shape: tuple[object, ...]) -> bool:
 
 
 def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
-    """True if the statement has no effect because an operand, or its buffer, has no elements."""
+    """True if an operand of the operation, or the buffer that the statement defines, has no elements."""
     if isinstance(statement, TileOp):
         for operand in statement.operands:
             if isinstance(operand, Region) and 0 in operand.extents:
@@ -32,7 +32,7 @@ def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
 
 
 def remaining(op: TileOp) -> TileOp:
-    """Return the operation, or a fill for a reduction of no elements; raise KernelTypeError without an identity."""
+    """Return the operation, or a fill for a reduction of no elements; raise KernelTypeError if that has no value."""
     reduction = op.record.reduction
     if reduction is None and op.record is not REDUCE:
         return op

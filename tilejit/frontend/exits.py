@@ -104,7 +104,10 @@ def close(
 def exit_kinds(
     ctx: Context, names: Sequence[str], before: Mapping[str, Binding], ends: Sequence[Mapping[str, Binding]]
 ) -> dict[str, Kind]:
-    """Return the kinds of the names that an enclosure changes. ends: the bindings on each path to the code after it."""
+    """Return the kinds of the names that an enclosure changes and all `ends` bind.
+
+    ends: the bindings on each path to the code after the enclosure.
+    """
     kinds: dict[str, Kind] = {}
     for name in names:
         if not ends or not all(name in env for env in ends):

@@ -1,4 +1,4 @@
-"""Errors and hints for callees that kernels can't use: other libraries, plain functions, other kernels."""
+"""Errors and hints for names, attributes and callees that kernels can't use."""
 
 from __future__ import annotations
 

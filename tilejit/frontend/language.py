@@ -22,7 +22,7 @@ from .source import KernelSource
 
 
 class LanguageName:
-    """Base class of objects that only kernels can use."""
+    """Base class of intrinsics and of namespaces."""
 
     __slots__ = ()
 
@@ -192,7 +192,7 @@ Helper = TypeVar("Helper", bound=Callable[..., Any])
 def function(fn: Helper) -> Helper:
     """Decorate a helper that kernels can call; each call is inlined.
 
-    raises: KernelSyntaxError if it isn't applied directly to a `def`.
+    raises: KernelSyntaxError unless it is applied directly to a `def` whose source is available.
 
     Example:
         @tj.function

@@ -87,9 +87,10 @@ def _sources(ctx: Context, binding: Binding) -> tuple[Source, ...]:
 
 
 def kind_outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
-    """Return the kind of a value for use after the loop or block that created it. last: one of its bindings.
+    """Return the kind of a value after the loop or block that created it, or `Same(Unset)` if it can't be used there.
 
-    The parts of a region that aren't constant become variables, because they may depend on names that the loop changes.
+    last: one of its bindings. The parts of a region that aren't constant become variables, because they may depend on
+    names that the loop changes.
     """
     if isinstance(kind, ItemsKind):
         assert isinstance(last.value, Items)

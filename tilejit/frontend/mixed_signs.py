@@ -70,7 +70,10 @@ WITH_MIXED_SIGNS = {**dict.fromkeys(_EXCHANGED, _compared), "left_shift": _shift
 
 
 def signed_stop(ctx: Context, node: ast.Call, values: Sequence[Value]) -> Value:
-    """Return the stop of a range; clamp a uint64 to int64 if the start or the step is signed and neither is uint64."""
+    """Return the stop of a range; a uint64 becomes an int64 if the start or the step is signed and neither is uint64.
+
+    Checked builds assert that it fits; unchecked builds clamp it.
+    """
     start, stop, step = values
     signed_ones = [v for v in (start, step) if isinstance(v, Scalar) and not v.weak and v.dtype.kind == "int"]
     unsigned_ones = [v for v in (start, step) if isinstance(v, Scalar) and not v.weak and v.dtype.kind == "uint"]

@@ -63,7 +63,7 @@ def destination(ctx: Context, node: ast.expr) -> Region:
 def attributes(
     ctx: Context, arguments: dict[str, ast.expr], record: TileOperation, operands: Mapping[str, Region | Expr]
 ) -> Attributes:
-    """Return the (name, value) pairs of the attributes in a call; an absent or None attribute is omitted."""
+    """Return the (name, value) pairs of a call's attributes, except absent ones, None and multicast to one CTA."""
     attrs: list[tuple[str, AttributeValue]] = []
     for attribute in record.attrs:
         argument = arguments.get(attribute.name)

@@ -151,7 +151,7 @@ def _conversion(python: Callable[..., Any], dtype: DType, wide: DType) -> Callab
 
 
 def _round(ctx: Context, node: ast.Call) -> Value:
-    """Translate round(x): the nearest integer, ties to even, in the type of int(x)."""
+    """Translate round(x); a run-time float gives the nearest integer, ties to even, in the type of int(x)."""
     values = positional_values(ctx, node, has_keywords=True)
     if values and isinstance(values[0], Scalar) and len(values) + len(node.keywords) > 1:
         raise ctx.type_error(node, "round of a run-time scalar takes no ndigits: it returns an integer",
@@ -206,7 +206,7 @@ def tile_of(ctx: Context, node: ast.Call) -> Value:
 
 
 def _fits(group: Value, columns: Value, t: Value) -> bool:
-    """True if group * columns provably fits its type, or the type of `t` if both are constants."""
+    """True if group * columns fits its type, or the type of `t` if both are constants; int64 fits unless it is data."""
     if isinstance(group, Constant) and isinstance(columns, Constant):
         return not isinstance(t, Scalar) or group.value * columns.value <= facts.full_range(t.dtype)[1]
     exprs = [v.expr if isinstance(v, Scalar) else build.const(v.value, int64) for v in (group, columns)

@@ -48,7 +48,7 @@ class LoopTrial:
         return kind
 
     def _grows(self, name: str, changes: Sequence[Binding]) -> bool:
-        """True if a name's value may grow exponentially and wrap; False if iterations only shrink it or add others."""
+        """True if a name's value may grow exponentially, not just shrink or change by what doesn't depend on it."""
         slot = self.slots[name]
         if not isinstance(slot, ScalarSlot):
             return False

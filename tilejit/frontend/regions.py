@@ -40,7 +40,7 @@ from .foreign import is_kernel, launched
 from .scalars import held
 from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe, owner_scope
 
-#: the maximum number of nodes that `expanded` visits
+#: the maximum number of nodes that `expanded` rewrites
 _BUDGET = 400
 
 #: the hint for a write to the result of an expression
@@ -221,7 +221,7 @@ def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
 
 
 def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
-    """Return the ends of a slice; a rank-0 tile that both ends use is loaded once."""
+    """Return the ends of a slice; in arithmetic on names, a rank-0 tile that both ends use is loaded once."""
     lower = None if node.lower is None else ctx.evaluate(node.lower)
     if node.upper is None:
         return lower, None
@@ -407,7 +407,7 @@ def _title(memory: Memory, dim: int) -> str:
 def _assert_inside(
     ctx: Context, node: ast.AST, memory: Memory, dim: int, start: Expr, taken: int | Expr | None
 ) -> None:
-    """Emit a bounds check that a part is inside its region. taken: the extent of the part; None for an index."""
+    """Emit a bounds check of a part, if the extents are static. taken: the extent of the part; None for an index."""
     extent = memory.extents[dim]
     if not isinstance(extent, int) or not isinstance(taken, (int, NoneType)):
         return

@@ -44,7 +44,7 @@ def fold(
     ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Sequence[Value],
     keywords: Mapping[str, Any] = _NO_KEYWORDS,
 ) -> Value | None:
-    """Return the result of `compute` on compile-time values; None if a value is known only at run time.
+    """Return the result of `compute` on compile-time values; None if a value isn't known at compile time.
 
     raises: KernelTypeError if `compute` raises an error, or if its result would be too large.
     """
@@ -83,7 +83,7 @@ def _usage(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapp
 
 
 def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
-    """Return the result of an elementwise operation on scalars; raise KernelTypeError for an integer division by 0."""
+    """Return the result of an elementwise operation on scalars; raise KernelTypeError if an integer divisor is 0."""
     arguments, weak = settle(ctx, node, name, values)
     result = build.op(name, *arguments)
     if name not in DIVISIONS:
@@ -98,7 +98,7 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
 
 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
-    """Return the operands as expressions, with literals in the common type, and True if the result is weak."""
+    """Return the operands as expressions, with literals typed by `as_type`, and True if the result is weak."""
     leading = ELEMENTWISE[name].conditions
     operands: list[Expr] = []
     for value in values[:leading]:

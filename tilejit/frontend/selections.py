@@ -55,7 +55,7 @@ class _Selection:
     replaced: dict[tuple[str, int], Buffer] = field(default_factory=dict)
 
     def rewritten(self, stmt: Stmt) -> tuple[Stmt, ...]:
-        """Return the statement, or one branch for each possible buffer if it reads a phi."""
+        """Return the statement, a branch for each possible buffer if it reads a phi, or nothing for a view of a phi."""
         if isinstance(stmt, BufferView):
             return () if stmt.buffer.root.name in self.possible else (stmt,)
         phi = next((p.buffer.root for p in walk.reads(stmt) if p.buffer.root.name in self.possible), None)
@@ -64,7 +64,7 @@ class _Selection:
         if isinstance(stmt, Let):
             return Declare(stmt.var, None, stmt.span), *self._branches(phi, stmt)
         assert isinstance(stmt, TileOp), f"{type(stmt).__name__} reads {phi.name}"
-        # `walk.rewrite` also rewrites the branches, because an operation may read several phis
+        # an operation may read several phis; `walk.rewrite` also rewrites the branches, for the next one
         return self._branches(phi, stmt)
 
     def _branches(self, phi: Buffer, stmt: TileOp | Let) -> tuple[Stmt, ...]:

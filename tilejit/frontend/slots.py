@@ -121,7 +121,7 @@ def value_of(slot: Slot, *, typed: bool = False) -> Value:
 
 
 def _coerced(ctx: Context, value: Value, dtype: DType, span: Span) -> Expr:
-    """Return a number, scalar or rank-0 tile as an expression of `dtype`; raise KernelTypeError if it doesn't fit."""
+    """Return a number, scalar or rank-0 tile in `dtype`; raise KernelTypeError if a number doesn't fit."""
     if isinstance(value, Memory):
         value = scalar_of(ctx, value, span)
     if isinstance(value, Scalar):

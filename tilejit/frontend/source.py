@@ -82,7 +82,7 @@ class KernelSource:
         return KernelSource(fn, code.co_filename, lines, node, _references(node))
 
     def span(self, node: ast.AST, caller: Span | None = None) -> Span:
-        """Return the location of an expression, a statement, a parameter or a keyword. caller: the inlined call."""
+        """Return the location of an expression, statement, parameter or keyword. caller: that of the inlined call."""
         # parsed nodes have all four attributes, which their types don't declare
         placed: Any = node
         line, column, end_line, end_column = placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset
@@ -231,7 +231,7 @@ def _same_constant(a: object, b: object) -> bool:
 
 
 def _same_but_for_asserts(actual: CodeType, expected: CodeType) -> bool:
-    """True if `actual`, whose asserts pytest has rewritten, has the names and the constants of `expected`."""
+    """True if `actual`, whose asserts pytest has rewritten, has the names and the plain constants of `expected`."""
     plain = [c for c in expected.co_consts if not isinstance(c, CodeType)]
     there = {(type(c), repr(c)) for c in actual.co_consts}
     names = set(expected.co_names) - {"AssertionError"}

@@ -1,4 +1,4 @@
-"""Calls of tile operations, `tj.<scope>.<operation>(...)`; `shorthands` has calls that are short for one."""
+"""Calls of tile operations, `tj.<scope>.<operation>(...)`; `shorthands` translates the other calls on scopes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def _same(a: object, b: object) -> bool:
 
 @lean(frozen=True, slots=True)
 class Constant:
-    """A Python value known at compile time. Numbers are weak: they take the type of the other operand."""
+    """A Python value known at compile time. Numbers are weak: their type depends on the other operand."""
 
     value: Any
 

@@ -97,7 +97,7 @@ _BARRIERS = (
         CallParameter("consumers", "int", "the number of releases by each CTA that free the stage of a step", 1),
         CallParameter("multicast", "int | None", "the cluster axis whose CTAs fill each step together", None),
     ), "_Ring", "ring = tj.alloc_ring(2)\nring[0].acquire()"),
-    Intrinsic("named_barrier", "Return the barrier of the CTA with this number, for some of its warps", (
+    Intrinsic("named_barrier", "Return the CTA's barrier with this number, for some of its warps", (
         CallParameter("id", "int", f"the number, from {USERS[0]} to {USERS[-1]}"),
         CallParameter("threads", "int", "the number of threads that synchronize, a multiple of 32"),
     ), "_NamedBarrier", "A[tj.thread_id(), 0] = 1.0\ntj.named_barrier(1, 128).sync()"),
