@@ -115,8 +115,9 @@ def test_a_small_memory_gives_a_smaller_flush(
 def test_nothing_is_timed_while_a_graph_is_captured(fake: FakeDriver, device: cuda.CudaDevice) -> None:
     fake.capturing.add(9)
     message = "nothing can be timed while a graph is being captured"
-    with pytest.raises(tj.LaunchError, match=message), device.bench(None, 9, ()):
+    with pytest.raises(tj.LaunchError, match=message) as caught, device.bench(None, 9, ()):
         pass
+    assert caught.value.hint == "time it before the capture"
 
 
 def test_times_hold_for_one_product_and_driver(device: cuda.CudaDevice) -> None:

@@ -52,7 +52,7 @@ class Mma:
 _BYTES = ((int8, int8), (int8, uint8), (uint8, int8), (uint8, uint8))
 _FP8 = tuple((a, b) for a in (float8_e4m3fn, float8_e5m2) for b in (float8_e4m3fn, float8_e5m2))
 
-#: form -> oldest target and PTX version; for each pair of types the form with the largest k comes first
+#: form -> oldest target and PTX version; for each combination of types the form with the largest k comes first
 #: source: PTX ISA, "Multiply-and-Accumulate Instruction: mma", target and version notes
 _FORMS: dict[Mma, tuple[int, tuple[int, int]]] = {
     **{

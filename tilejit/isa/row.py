@@ -208,9 +208,8 @@ class Row(Capability):
     accumulates: bool = False
     #: True if its result is uniform over the threads that execute it together
     agrees: bool = False
-    #: True if it has no effect of its own that other threads wait for: it waits, arrives, fences, or starts work that
-    #: completes later, for instance. If threads did nothing else, one thread may arrive at an mbarrier for all of them
-    #: without synchronizing them first
+    #: True if it waits, arrives, fences, or starts work that completes later, for instance: if threads execute only
+    #: such instructions, one thread may arrive at an mbarrier for all of them without synchronizing them first
     elides_sync: bool = False
     #: True if it accesses memory by the asynchronous proxy, which needs a fence to be ordered with ordinary accesses
     asynchronous: bool = False
@@ -220,7 +219,7 @@ class Row(Capability):
 
     @cached_property
     def mnemonic(self) -> str:
-        """The PTX opcode with its modifiers; the last instruction's if the text is a block in braces."""
+        """The first instruction's opcode with its modifiers; the last one's if the text is a block in braces."""
         text = re.sub(r"^@\$\w+ ", "", self.text)
         instructions = text.strip("{ };").split("; ") if text.startswith("{") else [text]
         return re.split("[ ;]", instructions[-1], maxsplit=1)[0]
@@ -247,7 +246,7 @@ class Row(Capability):
 
     @cached_property
     def returned(self) -> Operand | None:
-        """The first read-write operand, if all results are read-write; else None."""
+        """The first read-write operand if there are results and all are read-write; else None."""
         results = [o for o in self.operands if o.is_result]
         return results[0] if results and all(o.is_argument for o in results) else None
 

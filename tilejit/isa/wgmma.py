@@ -1,6 +1,6 @@
 """wgmma: asynchronous products of a warpgroup. A is in shared memory or registers, B in shared memory.
 
-One row is a whole `gemm_async`: a fence, its products, and the commit of the group.
+The row of a form is a whole `gemm_async`: a fence, its products, and the commit of the group.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class FactorPlace(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One wgmma.mma_async: D (64 x n) = A (64 x k) @ B (k x n) + D. a, b, acc: the types of A, B and D."""
+    """One wgmma.mma_async: D (64 x n) = A (64 x k) @ B (k x n), or D + A @ B. a, b, acc: the types of A, B and D."""
 
     n: int
     a: DType

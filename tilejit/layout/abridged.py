@@ -76,7 +76,7 @@ def _ends(extent: int, count: int) -> list[int]:
 
 
 def around(wanted: Sequence[int], extent: int, most: int) -> list[int]:
-    """Return at most `most` numbers below `extent`, sorted: those in `wanted`, then the smallest others."""
+    """Return at most `most` numbers below `extent`, sorted: the first of `wanted`, and the smallest others."""
     first = list(wanted)[:most]
     others = (number for number in range(extent) if number not in set(first))
     return sorted([*first, *(number for number, _ in zip(others, range(most - len(first)), strict=False))])

@@ -143,7 +143,7 @@ def scope_of(axes: Iterable[Axis]) -> tuple[str, str] | None:
 def fusion(axes: Iterable[Axis]) -> dict[Axis, tuple[Axis, int]]:
     """Return how thread axes up to a CTA fuse into one: axis -> (fused axis, factor for its strides).
 
-    For laneid and warpid, it is {laneid: (tx, 1), warpid: (tx, 32)}; without thread axes, it is empty.
+    For laneid and warpid, it is {laneid: (tx, 1), warpid: (tx, 32)}; without such axes, it is empty.
     """
     inside = {a: (a.unit, a.within) for a in axes if a.unit in _THREADS and _rank(a.within) <= CTA.level}
     if not inside:

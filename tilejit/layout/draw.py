@@ -95,7 +95,7 @@ class Labels:
         return not self.owners
 
     def places(self, layout: TileLayout, flat: np.ndarray) -> list[list[Coordinates]]:
-        """Return the distinct places of each flat index, as coordinates along `owners` and `memory`."""
+        """Return the distinct places of each flat index, along `owners` and `memory`, or along m if both are empty."""
         table = map_at(layout, flat)
         shape = (math.prod(it.extent for it in layout.replica), flat.size)
         none = np.zeros(shape, np.int64)
@@ -177,7 +177,10 @@ def _bits(layout: TileLayout, dtype: object) -> tuple[int, bool]:
 
 
 def _shape(layout: TileLayout, shape: Sequence[int] | None) -> tuple[int, ...]:
-    """Return `shape` if given, else two dimensions: extents split closest to a square, or an extent in swizzle rows."""
+    """Return `shape` if given, else two dimensions.
+
+    Several extents are split closest to a square; a single one is split into rows of the swizzle if they divide it.
+    """
     if shape is not None:
         return extents(shape) or (1,)
     radices, swizzle = layout.shape, layout.swizzle

@@ -237,7 +237,7 @@ def units(threads: int) -> tuple[int, int]:
 
 
 def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[int]) -> Iterator[Grid]:
-    """Yield the initial grids of a search, all warps along one column. fasts: axes along which threads are adjacent."""
+    """Yield the initial grids of a search, all warps along one column. fasts: the values of `fast` to try."""
     columns = tuple(axis.column for axis in axes)
     lanes, warps = units(threads)
     extents = [max(axis.extent for axis in axes if axis.column == column) for column in set(columns)]
@@ -310,9 +310,10 @@ def _splits(number: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def alone(shape: Sequence[int], scope: str, threads: int, bits: int) -> Projection:
-    """Return the best layout of a tile without constraints: fewest registers, longest runs per warp, widest vectors.
+    """Return the layout of a tile without constraints.
 
-    Threads are in row-major order of the elements if there is one dimension, or the extents need no padding.
+    Threads are in row-major order of the elements if there is one dimension, or if this order needs no padding and
+    splits into the dimensions. Otherwise: fewest registers, then longest runs per warp, then widest vectors.
     threads: of the scope. bits: of an element.
     """
     if SCOPES[scope].axis is None:

@@ -87,7 +87,7 @@ def _spread(value: int, masks: Sequence[int]) -> int:
 
 
 def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, Array] | str:
-    """Return each lane's source lanes, source words and destination words, or why lanes can't exchange whole words."""
+    """Return source lanes and words by lane, and the destination words; or why lanes can't exchange whole words."""
     thread, register = dst.thread.ravel(), dst.register.ravel()
     element = np.tile(np.arange(dst.elements), len(dst.thread))
     holders = src.thread[:, element]

@@ -131,7 +131,7 @@ class Swizzle:
         return integer(offset, "an offset", "give an integer") >= 0 and bits & offset == 0
 
     def repacked(self, log2: int) -> Swizzle:
-        """Return the same permutation of bytes for elements 2**log2 times narrower, or wider if negative."""
+        """Return the same permutation of bytes for elements 2**log2 times narrower; a negative `log2` widens them."""
         log2 = integer(log2, "log2", "give the number of times that elements are halved")
         if self.base + log2 < 0:
             raise LayoutError(

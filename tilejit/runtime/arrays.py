@@ -186,9 +186,9 @@ def _has(value: object, name: str) -> bool:
 def view_of(value: Any) -> ArrayView:
     """Return the view of an array argument.
 
-    accepts: NumPy arrays; objects with `data_ptr`, `shape`, `stride`, `dtype` and `device`; `DeviceArray`;
+    accepts: NumPy arrays; objects with `data_ptr`, `shape`, `stride`, `dtype` and `device`; `DeviceArray`; `ArrayView`;
     anything with `__cuda_array_interface__` or DLPack.
-    raises: LaunchError for anything else, and for unsupported dtypes or strides.
+    raises: LaunchError for anything else, and for arrays that kernels can't use, such as those of unsupported dtypes.
     """
     reader = readers.get(type(value))
     if reader is not None:

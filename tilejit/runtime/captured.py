@@ -64,7 +64,7 @@ class CapturedValues(NamedTuple):
         return self.is_fixed
 
     def watch(self) -> Callable[[], bool]:
-        """Return a function equivalent to `hold` that is faster for a single name or none."""
+        """Return a function equivalent to `hold` that is faster if at most one name and no cell is read."""
         if self.cells or not self.is_fixed:
             return self.hold
         if not self.names:

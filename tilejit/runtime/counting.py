@@ -80,7 +80,7 @@ class CountingBench:
 
 @contextmanager
 def counting(call: Call | None, kept: Sequence[int]) -> Iterator[CountingBench]:
-    """Yield a bench on the simulator. kept: positions of arrays to restore before each run and at the end."""
+    """Yield a bench on the simulator. kept: positions of arrays of `call` to restore before each run and at the end."""
     entries = Ledger()
     token = ledger.set(entries)
     try:

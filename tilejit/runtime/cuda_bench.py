@@ -85,15 +85,16 @@ class CudaBench:
 def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequence[int]) -> Iterator[CudaBench]:
     """Yield a bench on a stream.
 
-    launched: a call; copies of its host arrays are on the device while the bench exists.
-    kept: positions of arrays to restore before each timing and at the end.
+    launched: the call whose host arrays have copies on the device while the bench exists; None if there is no call.
+    kept: positions of its arrays to restore before each timing and at the end.
     raises: LaunchError if the stream is being captured.
     """
     with current(device.context):
         if is_capturing(stream):
             raise LaunchError(
                 "nothing can be timed while a graph is being captured",
-                hint="launch the kernel with these arguments before the capture",
+                hint="launch the kernel with these arguments before the capture" if launched
+                else "time it before the capture",
             )
         with staged(launched.arguments if launched else (), (), stream) as arguments:
             bench = CudaBench(device, stream, arguments, kept)

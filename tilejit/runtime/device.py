@@ -49,7 +49,7 @@ class DirectLaunch(NamedTuple):
 
 
 class PreparedRun(NamedTuple):
-    """A resolved launch. quick: launches and returns True, or returns False without an error. run: launches."""
+    """A resolved launch. quick: launches and returns True, or returns False without raising an error. run: launches."""
 
     quick: Callable[[], bool]
     run: Callable[[], None]
@@ -76,7 +76,7 @@ class Bench(Protocol):
     is_exact: bool
 
     def staged(self, call: Call) -> Call:
-        """Return a call for repeated launches: arrays that the bench copied to the device replace the host arrays."""
+        """Return a call for repeated launches: copies that the bench made on the device replace host arrays."""
 
     def round(self, works: Sequence[Callable[[], object]]) -> list[float]:
         """Run each piece of work once, with a cold cache, and return their times."""
@@ -125,7 +125,8 @@ class Device(Protocol):
     def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:
         """Return a bench on a stream, None for the current one.
 
-        call: the launch to time. kept: positions of its arrays to restore before each timing and at the end.
+        call: the launch whose host arrays the bench stages; None if there is none, and then `kept` is empty.
+        kept: positions of its arrays to restore before each timing and at the end.
         """
 
     def synchronize(self) -> None: ...

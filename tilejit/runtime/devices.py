@@ -129,7 +129,11 @@ def gpus() -> list[str]:
 
 
 def of(call: Call) -> Device:
-    """Return the device of a launch; raise LaunchError if an array is on a GPU while the simulator is selected."""
+    """Return the device of a launch.
+
+    raises: LaunchError if an array is on a GPU, and `use_device` or, at the GPU's first launch, `TILEJIT_DEVICE`
+        selects the simulator.
+    """
     if call.first is None:
         return default()
     number = call.first.facts.device

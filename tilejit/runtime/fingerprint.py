@@ -51,7 +51,7 @@ def fingerprint(store: DiskStore) -> str | None:
 
 
 def still_holds(store: DiskStore) -> bool:
-    """True if the compiler's files are unchanged. Checks them only if more modules were imported since last time."""
+    """True if the compiler's files are unchanged, else warn. They are checked only after further imports."""
     global _parts
     parts = len([name for name in tuple(sys.modules) if name.startswith(_PREFIX)])
     if parts == _parts:

@@ -23,8 +23,9 @@ _THREADS = "threads and a stream follow a tuple: k[(4,), 128, stream]"
 def split(configuration: Any) -> tuple[Any, Any, Any]:
     """Split the brackets of `k[...]` into the grid, threads or None, and stream or None.
 
-    Python passes `k[4, 4]` and `k[(4, 4)]` the same value, so a tuple of integers alone is a grid. With threads, the
-    grid is a nested tuple, `k[(4,), 64]`.
+    Python passes `k[4, 4]` and `k[(4, 4)]` the same value, so a tuple of integers alone is a grid. With threads, a
+    grid of integers is a nested tuple, `k[(4,), 64]`.
+    raises: LaunchError for more than three values, unless all are integers.
     """
     if type(configuration) is not tuple or all(_is_integer(n) for n in configuration):
         return configuration, None, None
@@ -83,7 +84,7 @@ class GridFunction:
     """A function that returns a grid.
 
     names: (name, is required) for each parameter, which is an argument of the launch; None if the function takes a
-    mapping of all arguments: at most one of its parameters lacks a default, or its signature is unknown.
+    mapping of all arguments: it has parameters of which at most one lacks a default, or its signature is unknown.
     """
 
     __slots__ = ("function", "names")
@@ -102,7 +103,7 @@ class GridFunction:
             self.names = tuple((p.name, p.default is p.empty) for p in plain)
 
     def __call__(self, names: Sequence[str], values: Sequence[Any]) -> tuple[int, int, int]:
-        """Return the grid for a launch's arguments; raise LaunchError, also if the function raises an error."""
+        """Return the grid for a launch's arguments; raise LaunchError if the grid is invalid or the function fails."""
         named = GridArguments(zip(names, values, strict=True))
         try:
             if self.names is None:

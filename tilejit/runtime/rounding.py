@@ -28,7 +28,7 @@ def is_rounded(value: Any) -> bool:
 
 
 def warn_of_rounding(executable: Executable, values: Sequence[Any], warned: set[str]) -> None:
-    """Warn about arguments that are rounded to float32 and widened by the kernel, except those named in `warned`."""
+    """Warn about arguments rounded to float32 and widened by the kernel, unless in `warned`, and add their names."""
     for name in executable.widened:
         _warn(executable.name, name, values[executable.positions[name]], warned)
 

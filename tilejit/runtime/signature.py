@@ -152,7 +152,7 @@ class Call:
 
 
 def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of arrays whose byte ranges overlap; ranges: (low, high, position)."""
+    """Return the pairs of arrays whose byte ranges overlap. ranges: (low, high, position); sorted in place."""
     ranges.sort()
     reached = 0
     for low, high, _ in ranges:
@@ -306,7 +306,7 @@ def signature(
 
     values: as the user passed them. arguments: of the `Call`; None for a compile-time value.
     aliased: positions of arrays with the overlap bit.
-    raises: LaunchError for an array that doesn't match its parameter's spec.
+    raises: LaunchError for an array that doesn't match its parameter's spec, or isn't aligned to its element size.
     """
     types: list[tuple[str, ArgumentType]] = []
     for i, (parameter, value, argument) in enumerate(zip(parameters, values, arguments, strict=True)):

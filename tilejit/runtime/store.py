@@ -332,7 +332,7 @@ def _warn(message: str) -> None:
 
 
 def _read(path: Path) -> tuple[bytes, float]:
-    """Return a file's contents and time of use; raise _Foreign if other users may have written it."""
+    """Return a file's contents and time of use; raise _Foreign if it isn't a file or others may have written it."""
     opened = os.open(path, _READING)
     try:
         facts = os.fstat(opened)

@@ -15,7 +15,7 @@ from .device import Bench
 #: factor. A single slow timing, for example at a low clock rate, drops no work.
 OUT_AFTER = ((2, 2.0), (4, 1.1))
 
-#: the minimum number of timings for a median
+#: the minimum number of timings of work that doesn't drop out, unless `most` is less or the bench is exact
 LEAST = 5
 
 

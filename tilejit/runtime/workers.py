@@ -119,8 +119,8 @@ Task = Callable[[Compiler | None], T]
 def run_all(tasks: Sequence[Task[T]], workers: int | None = None) -> Generator[Outcome[T], None, None]:
     """Run the tasks and yield the outcome of each as soon as it is known.
 
-    workers: the number of worker processes; None for one per processor, up to `_MOST`, but only if the remaining work,
-    estimated from the last successful task, takes over twice as long as starting a worker.
+    workers: the maximum number of worker processes; None for one per processor, up to `_MOST`, but only if the
+    remaining work, estimated from the last successful task, takes over twice as long as starting a worker.
     """
     remaining = deque(enumerate(tasks))
     most, pays = _most(workers), workers is not None

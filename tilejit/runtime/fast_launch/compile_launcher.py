@@ -1,6 +1,6 @@
 """Compiles generated launchers from their text, and binds the names in it.
 
-A function is generated at the second launch of a kind, so the first launch of a process doesn't import this module.
+A function is generated at the second launch of a variant, so the first launch of a process doesn't import this module.
 """
 
 from __future__ import annotations

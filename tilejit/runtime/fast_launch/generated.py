@@ -1,4 +1,4 @@
-"""The generated launchers of a kernel: one for each combination of argument types and of positional arguments."""
+"""The generated launchers of a kernel: one for each combination of argument types and arguments passed by position."""
 
 from __future__ import annotations
 
@@ -81,9 +81,10 @@ class GeneratedLaunchers:
     def notice(
         self, args: Sequence[Any], named: Mapping[str, Any], values: Sequence[Any], resolved: ResolvedLaunch
     ) -> GeneratedLauncher | None:
-        """Record a launch; generate a launcher at the second launch of a variant, and return it, else None.
+        """Record a launch; return a launcher, generated if necessary, or None.
 
-        Many variants are launched once, and the first launch, which compiles, should not take longer.
+        At the first launch of a variant it is None, because many variants are launched once, and the first launch,
+        which compiles, should not take longer. It is also None if a generated function can't handle such launches.
         """
         given = _given(args, named)
         if not _is_direct(resolved) or given in self._without_parts:
@@ -112,7 +113,7 @@ class GeneratedLaunchers:
     def _of_places(
         self, given: GivenTypes, parts: Sequence[Part], captured: CapturedValues
     ) -> GeneratedLauncher | None:
-        """Return the launcher for the places of `captured`; None if it isn't fixed, or too many functions exist."""
+        """Return the launcher for `captured`'s places; None if `captured` isn't fixed, or there are too many places."""
         if not captured.is_fixed:
             return None
         with self._lock:
@@ -137,7 +138,8 @@ def can_be_direct(parts: Sequence[Part], resolved: ResolvedLaunch) -> bool:
     from .parts import ArrayPart
 
     stream = next(part.stream for part in parts if isinstance(part, ArrayPart))
-    # a function with an `unless` launches only on the stream of the arrays' producer
+    # if the stream part has an `unless`, the generated function launches only on the stream of the arrays' producer, so
+    # it needn't wait
     return _is_direct(resolved) and (not resolved.call.waits or bool(stream.unless))
 
 

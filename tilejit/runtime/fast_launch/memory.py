@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .entries import SlotLayout
     from .text import LauncherText
 
-#: number of keys that are remembered when first seen. Further keys are remembered when seen again, so that a program
-#: whose shapes never recur doesn't pay for entries
+#: a table with fewer entries remembers a key when it is first seen, and a larger table when it is seen again, so that a
+#: program whose shapes never recur doesn't pay for entries
 _FIRST_KEYS = 32
 #: maximum numbers of entries per table, of hashes of seen keys, and of tables (one per function and captured values)
 _ENTRIES, _SEEN, _TABLES = 4096, 65536, 64
@@ -62,7 +62,7 @@ class LaunchMemory:
     def remember(
         self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
     ) -> None:
-        """Record a launch of the slow path, so that the next launch finds its entry in the function's state.
+        """Record a launch of the slow path, so that later launches can find its entry in the function's state.
 
         key: as the function computed it; None if the function returned before that.
         """

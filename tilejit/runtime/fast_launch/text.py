@@ -144,7 +144,7 @@ class LauncherText(NamedTuple):
         yield from _where(["@entry is None"], self._missed("@key"))
 
     def _exact_lookup(self) -> Iterator[str]:
-        """Yield a second lookup, which is needed if arrays overlap or are aligned to less than 32 bytes."""
+        """Yield a second lookup, needed if arrays overlap, are aligned to less than 32 bytes, or have no memory."""
         pointers = [f"@p{i}" for i, _ in self.arrays]
         every = f"({', '.join(pointers)},)"
         bounds = [name for a, b in self.pairs for name in (f"@least{a}_{b}", f"@most{a}_{b}")]
