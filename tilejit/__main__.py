@@ -397,7 +397,7 @@ def _shown(remarked: Remarked, text: str | None, shows_all: bool) -> str:
 
 
 def _kernels(file: str, run: bool) -> dict[str, Kernel]:
-    """Run a file and return its global kernels by name; LaunchError if it is missing or raises another error than ours."""
+    """Run a file and return its kernels by name; LaunchError if it is missing or raises other than a TilejitError."""
     path = Path(file)
     if not os.path.isfile(file):
         raise LaunchError(f"no such file: {file}", hint="write FILE or FILE::KERNEL")
