@@ -280,7 +280,7 @@ def compile_ahead(
 
 
 def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
-    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; LaunchError if there is no such kernel."""
+    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; LaunchError if there is none or several."""
     if not wanted and len(kernels) == 1:
         (wanted,) = kernels
     if wanted not in kernels:
@@ -291,7 +291,7 @@ def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
 
 
 def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, threads: int | None) -> Remarked:
-    """Compile a kernel for arguments written as `NAME=VALUE`; LaunchError if one can't be parsed.
+    """Compile a kernel for arguments written as `NAME=VALUE`; LaunchError if one is invalid.
 
     A tuned kernel uses the configuration that the arguments select, else the fastest known one, else the first.
     """
@@ -349,7 +349,7 @@ def _cut(text: str) -> str:
 
 
 def _integers(text: str) -> tuple[int, ...]:
-    """Parse integers separated by commas. raises: ValueError for any other text."""
+    """Parse integers separated by commas. raises: ValueError if a part isn't one."""
     return tuple([int(part) for part in text.split(",") if part.strip()])
 
 
@@ -360,7 +360,7 @@ def explain(
     """Yield the explanation of each kernel of a file, or another text about it.
 
     A kernel is compiled for the arguments in `specs`, else for its defaults if each parameter has one, such as
-    a `tj.spec`, else for the arguments that the file launched it with.
+    a `tj.spec`, else for the arguments that the file compiled it for, for example by launching it.
 
     place: `FILE` or `FILE::KERNEL`. text: an attribute of `Compiled`, or None for the explanation.
     run: run the file as a program rather than import it as a module.
@@ -379,10 +379,10 @@ def explain(
         raise LaunchError(f"{file} has no kernels", hint="decorate a function with @tj.kernel")
     variants = [remarked for kernel in chosen for remarked in _compiled(kernel, target)]
     if not variants:
+        way = "launch it in the file" if run else "pass --run to run the file as a program and explain what it launches"
         raise LaunchError(
             f"the arguments of {' and '.join(k.name for k in chosen)} in {file} are unknown",
-            hint="pass --spec 'A=float32[32, 8]', pin them, `A: tj.Tensor = tj.spec((32, 8), tj.float32)`, or pass "
-            "--run to run the file as a program and explain what it launches",
+            hint=f"pass --spec 'A=float32[32, 8]', pin them, `A: tj.Tensor = tj.spec((32, 8), tj.float32)`, or {way}",
         )
     for remarked in variants:
         yield _shown(remarked, text, shows_all)
@@ -397,7 +397,7 @@ def _shown(remarked: Remarked, text: str | None, shows_all: bool) -> str:
 
 
 def _kernels(file: str, run: bool) -> dict[str, Kernel]:
-    """Run a file and return the kernels among its globals, by name; LaunchError if it does not exist or raises."""
+    """Run a file and return its kernels by name; LaunchError if it is missing or raises other than a TilejitError."""
     path = Path(file)
     if not os.path.isfile(file):
         raise LaunchError(f"no such file: {file}", hint="write FILE or FILE::KERNEL")
@@ -461,7 +461,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
-    """Compile a kernel for its defaults or, if a parameter has none, for the signatures that the file launched."""
+    """Compile a kernel for its defaults or, if a parameter has none, for those that the file compiled."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
         return [kernel.compile_named({}, target, None)]
     if target is None:

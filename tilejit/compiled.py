@@ -128,7 +128,7 @@ class Compiled:
 
     @property
     def usage(self) -> Usage:
-        """Registers and spills per thread; an estimate until a driver has loaded the kernel."""
+        """Registers and spills per thread; an estimate if no driver has compiled the kernel yet."""
         usage = self.measurement.usage or self.executable.usage
         if usage is None:
             from .codegen.register_estimate import estimate
@@ -182,7 +182,7 @@ class Compiled:
 
     @property
     def decisions(self) -> Decisions:
-        """The compiler's decisions, from the cache if it has them, else from the record of the compilation."""
+        """The compiler's decisions, from the cache if it has them, else from the record; then they are cached."""
         if self.decided is None:
             self.decided = None if self.shelf is None else self.shelf.decisions()
         if self.decided is None:
@@ -212,7 +212,7 @@ class Compiled:
 
         path: `k.ptx` or `k.cubin` for a file that `tj.load_compiled` reads, `k.h` for a C header with the kernel's
         parameters; any other name, such as `k`, writes the texts `k.tile`, `k.lane`, `k.ll` and `k.ptx`.
-        raises: TilejitError if a file can't be written; DeviceError for a cubin if no GPU is in use.
+        raises: TilejitError if a file can't be written; DeviceError for a cubin if no GPU in use can compile it.
         """
         from .executable.files import SUFFIXES, saved
         from .executable.header import c_header

@@ -126,7 +126,7 @@ def promote(*types: DType) -> DType:
     It is the widest type of the highest kind among them (bool < int < float), except that different floats of that
     width give float32, and signed with unsigned integers the narrowest signed type that holds both.
 
-    raises: KernelTypeError for uint64 with a signed type, as no type holds both.
+    raises: KernelTypeError for uint64 with a signed type and no float, as no integer type holds both.
     """
     rank = max(_RANK[t.kind] for t in types)
     highest = [t for t in types if _RANK[t.kind] == rank]

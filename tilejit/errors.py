@@ -62,7 +62,7 @@ class TilejitError(Exception):
 
 
 class KernelSyntaxError(TilejitError):
-    """The source of a kernel uses Python that kernels don't support.
+    """A kernel uses Python that kernels don't support, or its decorator is misapplied.
 
     Example:
         @tj.kernel(threads=32)
@@ -154,8 +154,9 @@ class SimulationError(TilejitError):
 
     The message names the threads, CTAs and source lines involved, if they are known.
 
-    instructions: indices in the kernel's PTX of the instructions involved: two, one or none.
-    threads: indices in the grid, from 0, of the threads that executed the first of them.
+    instructions: indices in the kernel's PTX of the instructions involved; () if unknown.
+    threads: indices in the grid, from 0, of threads that are at fault or wait; of two accesses that conflict, those
+    of the first one. () if unknown.
     column: the column in the `.loc` directive of the first instruction, 0 if it has none.
 
     Example:
@@ -182,7 +183,7 @@ class SimulationError(TilejitError):
 
 
 class OutOfBoundsError(SimulationError):
-    """An access lies outside every array, buffer and memory window.
+    """An index is outside its dimension, or an access lies outside every array, buffer and memory window.
 
     Example:
         @tj.kernel(threads=32)
@@ -194,11 +195,11 @@ class OutOfBoundsError(SimulationError):
 
 
 class MisalignedError(SimulationError):
-    """An address is not a multiple of the access size."""
+    """An address doesn't have the alignment that the access requires."""
 
 
 class UninitializedReadError(SimulationError):
-    """A read of memory or of a register that was never written.
+    """A value is used that was read from memory or a register that was never written.
 
     Example:
         @tj.kernel(threads=32)
@@ -211,7 +212,7 @@ class UninitializedReadError(SimulationError):
 
 
 class RaceError(SimulationError):
-    """Two threads access the same location, at least one of them writes, and nothing orders the accesses.
+    """Accesses to a location, one of them a write, are unordered, or ordered in a scope that is too narrow.
 
     Example:
         @tj.kernel(threads=32)
@@ -240,7 +241,7 @@ class DivergenceError(SimulationError):
 
 
 class AsyncHazardError(SimulationError):
-    """The result of an asynchronous operation was accessed before the wait for it.
+    """An operand of an asynchronous operation is accessed without the necessary wait or fence, or a barrier is misused.
 
     Example:
         @tj.kernel(threads=32)
@@ -319,6 +320,8 @@ class OutsideWarning(UserWarning):
 
 class GridWarning(UserWarning):
     """A grid has several CTAs, or none, along an axis whose index the kernel never reads.
+
+    Not issued if the kernel doesn't read the index of axis 0 either.
 
     Example:
         @tj.kernel(threads=32)
@@ -402,5 +405,5 @@ def entry_point(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def for_users(error: E) -> E:
-    """Return `error` without its traceback, unless TILEJIT_FULL_TRACEBACK is set."""
+    """Return `error` without its traceback, or with it if TILEJIT_FULL_TRACEBACK=1."""
     return error if _shows_all() else error.with_traceback(None)

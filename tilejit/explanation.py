@@ -135,7 +135,7 @@ KNEE = 7
 class Density:
     """PTX instructions of a kernel relative to the bytes of global memory that they move; a loop body counts once.
 
-    dtype: element type of the widest array that the kernel writes.
+    dtype: the widest element type of the arrays that the kernel writes, None if it writes none.
     """
 
     census: Census

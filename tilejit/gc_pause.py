@@ -62,7 +62,7 @@ gc_paused = gc_paused_until(None)
 
 
 def _enable_in_child() -> None:
-    """Enable the collector in a forked process, which lacks the threads that disabled it."""
+    """In a forked process, enable the collector if calls in progress disabled it: their threads may be missing."""
     if any(was_on for was_on, _ in _inside.values()):
         gc.enable()
     _inside.clear()

@@ -406,7 +406,8 @@ def simulate(
     target: the architecture; by default the kernel's own, else sm_90a.
     threads: threads per CTA, by default the kernel's own.
     checks: True to run the checked build and detect errors; "strict" to treat shuffles, votes and matches as unordered
-    with memory accesses, as the PTX ISA does; False to detect only deadlocks, and copies in flight when a thread exits.
+    with memory accesses, as the PTX ISA does; False to run the plain build, and not to detect races, uses of unwritten
+    values, or hazards of asynchronous copies.
     profile: run the plain build instead, and count wavefronts and sectors per source line.
     on_finding: "raise" the first error, or "collect" errors in `report.findings` and continue.
     schedule: selects a legal order of the threads, on which no result may depend.

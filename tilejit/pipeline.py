@@ -332,8 +332,8 @@ def check_order(passes: tuple[Pass, ...]) -> None:
 check_order(PASSES)
 
 
-#: the passes after which plain builds verify the kernel: each is the last one of its level that may break the body
-#: and leaves it at its shortest. Checked builds verify after every pass.
+#: the passes after which plain builds verify the kernel: the last one of each level, except that `packed` precedes the
+#: passes that lengthen the body. Checked builds verify after every pass.
 CHECKPOINTS = ("limits", "checks", "packed")
 
 
@@ -342,7 +342,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
 
     sound: `kernel` has been verified already, such as the result of `frontend.kernel.build`.
     raises: any TilejitError of a pass, such as DispatchError or ResourceError; AssertionError that names the pass that
-        broke the kernel.
+    broke the kernel.
     """
     results, given = PassResults(target), kernel
     verified: Kernel | None = kernel if sound else None

@@ -77,7 +77,8 @@ def compile_many(jobs: Iterable[Job], workers: int | None = None) -> tuple[Compi
     `(softmax, tj.spec((64, 1000), tj.float32), {"N": 1000, "threads": 128})`.
     workers: number of processes; 0 to compile in this process, None for one per processor if that saves time.
     returns: the compiled variants, in the order of the jobs.
-    raises: the error of the first job in `jobs` that fails, after all others are done.
+    raises: LaunchError for a malformed job, before any is done; the error of the first job in `jobs` that fails, after
+    all others are done.
 
     Example:
         @tj.kernel(threads=32)

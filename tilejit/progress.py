@@ -35,7 +35,7 @@ class Progress:
 
     what: a description of the work.
     total: number of steps, 0 if unknown.
-    stream: a terminal, by default standard error, or the cell of a notebook.
+    stream: a terminal, by default standard error; in a notebook, the line is below the cell instead.
     """
 
     def __init__(self, what: str, total: int = 0, stream: TextIO | None = None) -> None:
@@ -115,7 +115,7 @@ def report_step(name: str) -> None:
 
 
 def _is_watched(stream: TextIO | None) -> bool:
-    """True in a notebook, or if the stream is a terminal that isn't dumb; False if TILEJIT_PROGRESS=0."""
+    """True in a notebook, or if the stream is a terminal that isn't dumb; False if it is None or TILEJIT_PROGRESS=0."""
     if stream is None or os.environ.get("TILEJIT_PROGRESS") == "0":
         return False
     return _is_notebook() or bool(stream.isatty()) and os.environ.get("TERM") != "dumb"

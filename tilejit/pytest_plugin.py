@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip tests marked `gpu` if they can't run on a GPU; report only the first case of each test function."""
+    """Open the device of --tilejit-device; skip tests marked `gpu` without a GPU, reporting one case per function."""
     name = config.getoption("--tilejit-device")
     if name is not None:
         _open(name)

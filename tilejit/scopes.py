@@ -71,7 +71,7 @@ class Scope:
 
     @cached_property
     def steps(self) -> dict[str, int]:
-        """Thread axis -> threads per step along the axis, for the axes of this scope and of narrower ones."""
+        """Thread axis -> threads per step along it, for this scope, which is within a CTA, and for narrower ones."""
         steps: dict[str, int] = {}
         for scope in tuple(LEVELS.values())[: self.level + 1]:
             for axis, unit in scope.axes.items():

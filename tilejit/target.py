@@ -53,7 +53,7 @@ def most_registers(threads: int, limit: int | None) -> int:
 
 
 def entry_registers(threads: int, limit: int | None) -> int:
-    """Return the registers per thread at entry to a kernel with `tj.set_registers`, where ptxas uses the maximum."""
+    """Return the registers per thread at entry to a kernel with `tj.set_registers`: the maximum, a multiple of 8."""
     return most_registers(threads, limit) // THREAD_UNIT * THREAD_UNIT
 
 
@@ -85,7 +85,7 @@ class Multiprocessor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """An architecture, `sm_XY` or `sm_XYa`. Each has exactly one object, so targets compare by identity.
+    """An architecture, such as sm_90 or sm_90a. Each has exactly one object, so targets compare by identity.
 
     number: 90 for sm_90a.
     ptx: the oldest PTX version, as (major, minor), whose `.target` accepts it.

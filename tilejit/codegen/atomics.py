@@ -1,7 +1,8 @@
 """Atomic updates of one element: one instruction, or a compare-and-swap loop.
 
-Instructions are emitted as inline assembly, because LLVM never selects `red` for `atomicrmw`. Constants become
-immediates: ptxas emits ATOMS.POPC.INC, which merges updates of equal addresses, only for `red.shared.add.u32 [a], 1`.
+Instructions are emitted as inline assembly, because LLVM never selects `red` for `atomicrmw`. Integer constants
+become immediates: only for `red.shared.add.u32 [a], 1` does ptxas emit ATOMS.POPC.INC, which merges updates of equal
+addresses.
 """
 
 from __future__ import annotations

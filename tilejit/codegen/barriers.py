@@ -19,7 +19,7 @@ from .tensor_memory import cta_barrier
 
 
 def set_up(emission: Emission) -> None:
-    """If the kernel has mbarriers, emit their initialization by one thread, and then a CTA barrier."""
+    """If the kernel has mbarriers, emit their initialization and a fence by one thread, and then a CTA barrier."""
     allocs = [s for s in walk.statements(emission.kernel.body) if isinstance(s, Alloc) and s.arrivals]
     if not allocs:
         return
@@ -58,10 +58,10 @@ def _first_barrier(emission: Emission, scope: Scope) -> int:
 
 
 def wait(emission: Emission, stmt: WaitPhase) -> None:
-    """Emit a loop that waits until a phase is complete, or a single test if the statement has a variable.
+    """Emit a loop that waits until a phase is complete, or a single test whose result the statement's variable gets.
 
     A negative phase is complete. If assertions are compiled in, a thread whose assertion failed never arrives, so the
-    waiting threads must end as well. They test the phase once more after they have read the failure flag: the phase may
+    looping threads must end as well. They test the phase once more after they have read the failure flag: the phase may
     have completed in the meantime, and then all of them should continue rather than some.
     """
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"

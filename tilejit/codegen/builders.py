@@ -55,7 +55,7 @@ class _TextBuilder(ScalarBuilder):
 
     @property
     def format(self) -> Format:
-        assert self._format is not None, "integers have no floating-point format"
+        assert self._format is not None, "only float32 and float64 have a format"
         return self._format
 
     @abstractmethod
@@ -220,7 +220,7 @@ class FormBuilder(InlineBuilder):
     def __init__(self, dtype: DType, proved: bool) -> None:
         _TextBuilder.__init__(self, FORMATS.get(dtype.name))
         self.proved = proved
-        #: declaration of the intrinsic that is called, "" if none is
+        #: declaration of the function that was called last, "" if none was
         self.declaration = ""
         self._written: list[tuple[Number, str]] = []
         self._is_form = True

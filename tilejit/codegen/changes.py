@@ -20,7 +20,7 @@ class Changes(NamedTuple):
 # cached: the result for a loop is part of the result for each loop that encloses it
 @remembered
 def changed(body: Block) -> Changes:
-    """Return the variables and local buffers that the statements of `body` and those nested in them may change."""
+    """Return the variables that `body` assigns and the local buffers that it writes, also in nested statements."""
     variables: dict[str, None] = {}
     buffers: dict[str, None] = {}
     places: list[Place] = []

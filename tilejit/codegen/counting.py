@@ -59,9 +59,9 @@ def _stays_inside(stmt: For, dtype: DType) -> bool:
 def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str, threads: int) -> Counting:
     """Emit the values that control a `for` in a CTA of `threads` threads, and return them.
 
-    If the next index can't overflow, it is compared with `stop`, which LLVM and ptxas optimize best. Otherwise the
-    current index is compared with `stop - step`, or with `start` if there is at most one iteration. If the step's sign
-    is unknown, the distance left, which fits an unsigned integer of the same width, is compared with |step|.
+    If the step's sign is unknown, the distance left, which fits an unsigned integer of the same width, is compared with
+    |step|. Otherwise, if the next index can't overflow, it is compared with `stop`, which LLVM and ptxas optimize best;
+    if it may, the current index is compared with `stop - step`, or with `start` if there is at most one iteration.
     """
     kind, sign = f"i{dtype.bits}", "u" if dtype.kind == "uint" else "s"
 

@@ -13,8 +13,8 @@ MAX_COLUMN = 65535
 class LineTable:
     """The debug metadata of one kernel.
 
-    The line of a location is that of its span; the column is the span's 1-based index in `spans`. LLVM's PTX has no
-    `inlined_at`, so only the span holds the chain of call sites of an inlined helper.
+    The line of a location is that of its span; the column is the span's 1-based index in `spans`, 0 past
+    `MAX_COLUMN`. Locations have no `inlinedAt`: only the span holds the chain of call sites of an inlined helper.
     """
 
     def __init__(self, kernel_name: str, span: Span | None) -> None:
@@ -85,7 +85,7 @@ class LineTable:
 
 
 def quoted(text: str) -> str:
-    """Escape text for an LLVM string: UTF-8, with `"`, `\\` and unprintable bytes as `\\XX`."""
+    """Escape text for an LLVM string: UTF-8, with `"`, `\\` and bytes that aren't printable ASCII as `\\XX`."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return text
     return "".join(

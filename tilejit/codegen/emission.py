@@ -22,7 +22,7 @@ from .writer import Join, Writer
 
 
 class LLVMValue(NamedTuple):
-    """A scalar value: its LLVM text, its type, and the constant that it equals, if any."""
+    """A scalar value: its LLVM text, its type, and the constant that it is known to equal, or None."""
 
     text: str
     dtype: DType
@@ -61,7 +61,7 @@ class Emission:
     runs: dict[tuple[str, int, int], WordRun | None] = field(default_factory=dict)
     #: addresses of the buffers in memory, and of the views that start at an offset in their base
     bases: dict[str, str] = field(default_factory=dict)
-    #: 32-bit addresses of the shared views whose addresses instructions take
+    #: 32-bit addresses of the shared views at an offset whose addresses instructions take
     numbers: dict[str, str] = field(default_factory=dict)
     view_uses: ViewUses = ViewUses()
     #: the statement being emitted is the last of the kernel
@@ -120,7 +120,7 @@ class Emission:
         operands: LLVM values, one per register that the instruction reads. past: operand number -> byte offset to add
         to that address. carried: descriptions of the leading operands, for a row that passes on a variable number of
         registers. named: PTX names of the registers that the row accumulates into, () if these are operands.
-        raises: DispatchError if the target doesn't have the instruction.
+        raises: DispatchError if the target doesn't have the instruction; TypeError for a wrong number of operands.
         """
         if row not in self.used:
             row.need(self.target, span)
@@ -172,7 +172,7 @@ def _is_integer(operand: str) -> bool:
 def _call(
     row: Row, carried: tuple[Operand, ...], named: tuple[str, ...], number: int, literals: frozenset[int]
 ) -> _AsmCall:
-    """Return the call of a row; TypeError if it takes other operands. literals: indices of integer literals."""
+    """Return the call of a row; TypeError for operands that it doesn't take. literals: indices of integer literals."""
     results, arguments = (*carried, *row.results), (*carried, *row.arguments)
     if named:
         results, arguments = row.results_without_sums, row.arguments_without_sums

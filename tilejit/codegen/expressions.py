@@ -186,9 +186,9 @@ def _proved(op: Op) -> bool:
 
 @lru_cache(64)
 def specials_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
-    """Return the names of the specials for a CTA's position along a grid axis and the number of CTAs along it.
+    """Return the names of the specials that depend on a CTA's position along a grid axis, or the number of CTAs there.
 
-    They include the rank in a cluster that has more than one CTA along the axis.
+    If a cluster has several CTAs along the axis, they include the rank in the cluster.
     """
     of_cluster = () if cluster is None or cluster[axis] == 1 else (rank_name(cluster),)
     return frozenset((*(name for name in SPECIALS if name.endswith(f".{axis}")), *of_cluster))

@@ -159,7 +159,7 @@ def _add_offset(emission: Emission, buffer: Buffer, base: str, offset: LLVMValue
 
 
 def view(emission: Emission, stmt: BufferView) -> None:
-    """Emit the start address of a view, in the forms that are used, unless the view starts where its base does."""
+    """Emit the start address of a view that has an offset; of a shared view, in the forms that are used."""
     buffer, base = stmt.buffer, stmt.buffer.base
     if buffer.offset is None or base is None:
         return

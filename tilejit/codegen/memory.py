@@ -240,7 +240,7 @@ def _write_part(emission: Emission, registers: Registers, number: int, part: Wor
 
 
 class Guard(NamedTuple):
-    """The predicate of a global access, an LLVM value. otherwise: the value of a loaded word if it is false."""
+    """The predicate of a global access, an LLVM value. otherwise: a loaded word's value if the predicate is false."""
 
     predicate: str
     otherwise: str = ""
@@ -250,8 +250,8 @@ def takes_guard(emission: Emission, move: Move) -> bool:
     """True if a predicated move should be a predicated access to global memory, from or to registers, not a branch.
 
     It must be unordered. A load must have a value for a false predicate, and some move must copy its registers to
-    memory: ptxas would delay
-    a load whose values are used in computations, which makes `examples/bias_gelu.py` 3 % slower.
+    memory: ptxas would delay a load whose values are used in computations, which makes `examples/bias_gelu.py` 3 %
+    slower.
     """
     place = move.memory
     if place.buffer.space != "global" or move.order:

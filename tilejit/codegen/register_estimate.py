@@ -16,9 +16,9 @@ OTHER_REGISTERS = 16
 def estimate(kernel: Kernel, pressure: Pressure | None) -> Usage:
     """Return an estimate of the register usage. pressure: the result of `check_registers`.
 
-    Registers: `OTHER_REGISTERS` and the tiles that are live at once at lane level, each from its first to its last use,
-    up to the limit. The kernel may need fewer, but ptxas uses about as many if available, to keep loads in flight.
-    Spills: the excess over the limit at the point of maximum pressure.
+    Registers: `OTHER_REGISTERS` and the tiles in registers that are live at once at lane level, each from its first to
+    its last use, up to the limit. The kernel may need fewer, but ptxas uses about as many if available, to keep loads
+    in flight. Spills: the excess over the limit at the point of maximum pressure.
     """
     limit = most_of_a_thread(kernel)
     tiles = most_at_once(kernel.body)

@@ -33,7 +33,7 @@ def _reserved(kernel: Kernel) -> int:
 
 
 def reserve(emission: Emission) -> tuple[str, str]:
-    """Emit the allocation by the first warp, and bind the address of each buffer.
+    """Emit the allocation by the first warp, bind each buffer's address, and let threads end at a common `exit`.
 
     returns: the definition of the shared word that receives the address, and the address.
     """
@@ -59,7 +59,7 @@ def reserve(emission: Emission) -> tuple[str, str]:
 
 
 def release(emission: Emission, address: str) -> None:
-    """Emit the kernel's end, unless no thread reaches it: the first warp frees the columns once all have arrived."""
+    """Emit the kernel's end, unless no thread reaches it: the first warp frees the columns once all threads arrive."""
     w, span = emission.writer, emission.kernel.span
     assert w.exit is not None
     w.start(w.exit)

@@ -30,12 +30,12 @@ class ViewUses(NamedTuple):
 
 
 def uses_of_views(kernel: Kernel) -> ViewUses:
-    """Return the uses of shared buffers at lane level, none if no shared view has an offset. Views use their bases."""
+    """Return the uses of shared buffers, a view's also as its base's; none if no shared view has an offset."""
     body = kernel.body
     views = [stmt.buffer for stmt in walk.each(body, BufferView) if stmt.buffer.offset is not None]
     if "shared" not in [view.space for view in views]:
         return ViewUses()
-    # counted as both: without an instruction of the target, an update begins with a load
+    # counted as both: if the target lacks the instruction, an update is a loop after a load
     updated = [stmt.place.buffer for stmt in walk.each(body, Atomic)]
     taken = [*updated, *[stmt.place.buffer for stmt in walk.each(body, WaitPhase)]]
     for stmt in walk.each(body, Instruction):

@@ -199,7 +199,7 @@ class Writer:
         return self.value(text, pure=name.startswith("llvm."))
 
     def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
-        """Emit a call of a pure function that the module defines, unless an equal call is available."""
+        """Emit a call of a pure function of the module, unless an equal one is available, and return its result."""
         text, _ = called(result, name, arguments)
         value = self._values.get(text)
         if value is None:
@@ -211,7 +211,7 @@ class Writer:
         self._values.setdefault(text, value)
 
     def bitcast(self, kind: str, value: str, to: str) -> str:
-        """Emit a bitcast and return its result. A later bitcast back to `kind` returns `value`."""
+        """Emit a bitcast, unless the types are equal, and return its result. A later bitcast back returns `value`."""
         if kind == to:
             return value
         result = self.value(f"bitcast {kind} {value} to {to}")
