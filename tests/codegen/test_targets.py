@@ -69,12 +69,14 @@ def test_every_operation_of_every_type_compiles_for_every_target_without_ending_
     assert {name for _, name, _ in compiled} == set(TARGETS)
 
 
+@pytest.mark.integration
 def test_ptxas_accepts_every_operation_of_every_type(compiled: list[tuple[str, str, str]]) -> None:
     if ptxas_path() is None:
         pytest.skip("no ptxas: install nvidia-cuda-nvcc")
     assert complaints(program for program in compiled if program[1] in ASSEMBLED) == []
 
 
+@pytest.mark.integration
 def test_the_ptx_version_is_the_targets_own_or_what_an_instruction_needs(compiled: list[tuple[str, str, str]]) -> None:
     for ptx, name, title in compiled:
         converts_fp8 = "cvt.rn.f16x2.e" in ptx or "cvt.rn.satfinite" in ptx
@@ -83,6 +85,7 @@ def test_the_ptx_version_is_the_targets_own_or_what_an_instruction_needs(compile
         assert f".version {major}.{minor}\n" in ptx, (name, title, ptx[:120])
 
 
+@pytest.mark.integration
 def test_no_ptx_calls_a_function(compiled: list[tuple[str, str, str]]) -> None:
     for ptx, name, title in compiled:
         assert "call" not in ptx and ".extern .func" not in ptx, (name, title)
