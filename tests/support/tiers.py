@@ -1,7 +1,7 @@
 """The tiers of the tests: which tests a run of pytest leaves out unless it is asked for them.
 
 The default tier leaves out the tests with a marker of `MARKED`. Of each test function with more than `FEW` cases it
-runs the first, the middle and the last case, and an eighth of the others, which changes daily: within eight days every
+runs the first, the middle and the last case, and a sixteenth of the others, which changes daily: within 16 days every
 case runs.
 """
 
@@ -19,10 +19,10 @@ import pytest
 MARKED = ("long", "integration")
 
 #: functions with at most this many cases run all of them
-FEW = 4
+FEW = 3
 
 #: one of this many cases runs on a given date
-ONE_OF = 8
+ONE_OF = 16
 
 #: the environment variables on which the tests depend
 _VARIABLES = ("HYPOTHESIS_PROFILE", "TILEJIT_DEVICE")
