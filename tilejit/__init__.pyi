@@ -398,7 +398,7 @@ class _Operations:
             tj.thread.log2(x, A[0:32, 0:8])
         """
     def pow(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = pow(...): x to the power y; integers wrap, and negative y give 1 / x**-y truncated toward zero, 0 for x = 0.
+        """dst = pow(...): x to the power y; integers wrap, and a negative y gives 1 / x**-y truncated toward zero, 0 for x = 0.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
@@ -580,7 +580,7 @@ class _Operations:
             tj.thread.popcount(x, A[0:32, 0:8])
         """
     def clz(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = clz(...): the number of leading zeros of x; all bits for 0.
+        """dst = clz(...): the number of leading zeros of x; the width of x for 0.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
@@ -1149,7 +1149,7 @@ def alloc_ring(stages: int, producers: int = 1, consumers: int = 1, multicast: i
         ring[0].acquire()
     """
 def named_barrier(id: int, threads: int) -> _NamedBarrier:
-    """Return the barrier of the CTA with this number, for some of its warps.
+    """Return the CTA's barrier with this number, for some of its warps.
 
     Example:
         A[tj.thread_id(), 0] = 1.0
@@ -1598,7 +1598,7 @@ def log2(x: _Value) -> _Value:
 def pow(x: float, y: float) -> Scalar: ...
 @overload
 def pow(x: Tile | float, y: Tile | float) -> Tile:
-    """x to the power y; integers wrap, and negative y give 1 / x**-y truncated toward zero, 0 for x = 0.
+    """x to the power y; integers wrap, and a negative y gives 1 / x**-y truncated toward zero, 0 for x = 0.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1801,7 +1801,7 @@ def popcount(x: _Value) -> _Value:
         y = tj.popcount(x)
     """
 def clz(x: _Value) -> _Value:
-    """the number of leading zeros of x; all bits for 0.
+    """the number of leading zeros of x; the width of x for 0.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
