@@ -25,7 +25,7 @@ BAD = [
     (INDEX + "tj.cta.copy(X[0:8, 0:4], X.at(i)[:, 0:4])", "the source can't be a gathered region of shape (8, 4)"),
     (INDEX + "y = X.at(i)[:, 0:4] + 1", "a gathered region of shape (8, 4)"),
     (INDEX + "tj.cta.store(X.at(i)[:, 0:4], tj.cta.zeros((4, 8), X.dtype))", "the destination has (8, 4)"),
-    (INDEX + "tj.warp.load(X.at(i)[:, 0:4])", "warp.copy of "),
+    (INDEX + "tj.warp.load(X.at(i)[:, 0:4])", "warp.copy can't take i, a tile of a cta"),
     ("tj.cta.load(X.at(I[tj.thread_id()])[0:4])", "its index may differ between threads"),
     (VALUE + "tj.atomic.max(P[0:8], x)", "atomic max does not support float32"),
     (VALUE + "tj.atomic.add(P[0:8], x.astype(tj.float16))", "the place is float32, the value float16"),
@@ -34,7 +34,7 @@ BAD = [
     (VALUE + "tj.atomic.add(x, 1.0)", "is the result of an expression: it can't be written"),
     (VALUE + "tj.atomic.add(P[0], x)", "one element takes a scalar; this is a local tile of shape (8)"),
     (VALUE + "tj.atomic.add(P[0:8], x, mask=x)", "the mask is float32; it must be bool_"),
-    (VALUE + "tj.atomic.add(P[0:8], tj.warp.load(V[0:8]), mask=x > 0)", "of a tile of a"),
+    (VALUE + "tj.atomic.add(P[0:8], tj.warp.load(V[0:8]), mask=x > 0)", "can't combine a tile of a cta and a tile of a warp"),
     (VALUE + "tj.atomic.cas(P[0:8], x, x)", "atomic cas does not support float32"),
     (VALUE + "tj.atomic.add(P.at(x), x)", "the index of .at must be an integer or a local tile"),
 ]

@@ -61,6 +61,15 @@ def test_a_name_valid_in_a_block_is_checked_again_after_it() -> None:
     assert [v.message for v in verify(kernel, "tile")] == ["inner is used outside the block that defines it"] * 2
 
 
+def test_a_block_that_never_executes_may_have_constant_offsets_out_of_bounds() -> None:
+    outside = "  let t: float32 = r[99 +: 1]"
+    for line, blocks in (("let no: bool_ = False", ["if no", outside]), ("", ["if True", "  pass", "else", outside])):
+        assert faults("lane", *filter(None, [line, *blocks])) == []
+    for line in ("let no: bool_ = True", "let no: bool_ = %lane_id < 3"):
+        (fault,) = faults("lane", line, "if no", outside)
+        assert fault == "r holds 8 elements; accessing 1 from 99 is out of bounds"
+
+
 def test_sound_kernels_have_no_violations() -> None:
     assert verify(from_text(SQRT), "tile") == []
     assert verify(from_text(LANE), "lane") == []

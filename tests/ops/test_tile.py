@@ -126,7 +126,7 @@ def test_a_missing_or_additional_operand_is_a_violation(name: str) -> None:
     fewer = replace(op, operands=op.operands[: least - 1])
     more = replace(op, operands=(op.operands * (most + 1))[: most + 1])
     for changed in (fewer, more):
-        assert any(f"operands; got {len(changed.operands)}" in fault for fault in tile_op_faults(changed))
+        assert any(f"; got {len(changed.operands)}" in fault for fault in tile_op_faults(changed))
 
 
 @EVERY

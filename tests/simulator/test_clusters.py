@@ -378,7 +378,7 @@ MUTATIONS = {
     "no wait at the exit": (RING, "barrier.cluster.wait;", "", AsyncHazardError, f"{EXITS}|which has exited"),
     "half the arrivals": (
         RING, f"[%r2+{RING.empty}], 2;", f"[%r2+{RING.empty}], 1;", HAZARDS,
-        "before the copy that writes it was waited for|one arrival more than|is in phase|lags"),
+        "before the copy that writes it was waited for|gets more arrivals than|is in phase|lags"),
     "no release of the peer": (
         RING, RING.release(), TO_ITSELF, DeadlockError, r"phase 0 of mbarrier empty\[0\]\n.*\n.*1 of 2 arrivals"),
     "a copy that a CTA doesn't wait for": (
@@ -392,7 +392,7 @@ MUTATIONS = {
     "a release before the reads to the peer alone": (
         RING, READS_DONE + RING.release(), TO_PEER + READS_DONE + TO_ITSELF, AsyncHazardError, "TMA load that writes"),
     "no wait for the stage": (
-        RING, wait("ACQUIRE", "%r14", "%r16"), "", HAZARDS, "TMA load that writes|one arrival more than"),
+        RING, wait("ACQUIRE", "%r14", "%r16"), "", HAZARDS, "TMA load that writes|gets more arrivals than"),
     "no wait for the copies": (RING, wait("WAIT", "%r13", "%r12"), "", SimulationError, "stages|nothing has written"),
     "reads are released to the own CTA alone": (LOADS, "arrive.release.cluster", "arrive", HAZARDS, READ),
     "reads are acquired from the own CTA alone": (LOADS, "parity.acquire.cluster", "parity", HAZARDS, READ),

@@ -110,11 +110,11 @@ GOOD = MapShape((64, 16), (128,), (64, 8), 2, "128B")
 
 
 @pytest.mark.parametrize(("changes", "address", "words"), [
-    ({}, 8, "multiple of 16"), ({"strides": (136,)}, 0, "multiple of 16"), ({"strides": (1 << 40,)}, 0, "2^40"),
+    ({}, 8, "multiple of 16"), ({"strides": (136,)}, 0, "multiples of 16"), ({"strides": (1 << 40,)}, 0, "2^40"),
     ({"box": (32, 257)}, 0, "257 elements"), ({"box": (0, 8)}, 0, "0 elements"), ({"box": (4, 8)}, 0, "8 bytes"),
     ({"box": (72, 8)}, 0, "144 bytes"), ({"dims": (0, 16)}, 0, "0 elements"),
     ({"dims": (64, (1 << 32) + 1)}, 0, "2^32"), ({"dims": (64,), "strides": (), "box": (64,)}, 0, "its rank is 1"),
-    ({"dims": (8,) * 6, "strides": (16,) * 5, "box": (8,) * 6}, 0, "6 dimensions"),
+    ({"dims": (8,) * 6, "strides": (16,) * 5, "box": (8,) * 6}, 0, "its rank is 6"),
     ({"element_bytes": 3}, 0, "3 bytes"),
     ({"dims": (64, 16, 8), "strides": (128, 2048), "box": (64, 256, 8)}, 0, "its box has 262,144 bytes"),
     ({"dims": (64, 16, 8), "strides": (128, 2048), "box": (40, 255, 12)}, 0, "its box has 244,800 bytes"),

@@ -70,6 +70,8 @@ class _Statements:
         self.target = ""
         self.is_cooperative = False
         self.loop: str | None = None
+        #: values of the conditions that are constant
+        self.constants: dict[str, bool] = {}
 
     def kernel(self, kernel: ir.Kernel) -> None:
         if not 1 <= kernel.threads <= MAX_THREADS:
@@ -128,10 +130,19 @@ class _Statements:
         self.values.value(stmt.cond, bool_, stmt.span, "a condition")
         values, outer = self.values, self.values.in_branch
         values.in_branch = True
-        for block in (stmt.then, stmt.orelse):
+        cond = self._constant(stmt.cond)
+        outer_dead = values.is_dead
+        for block, taken in ((stmt.then, True), (stmt.orelse, False)):
+            values.is_dead = outer_dead or cond is (not taken)
             if block:
                 self.block(block)
+        values.is_dead = outer_dead
         values.in_branch = outer
+
+    def _constant(self, cond: ir.Expr) -> bool | None:
+        if isinstance(cond, ir.Const):
+            return bool(cond.value)
+        return self.constants.get(cond.name) if isinstance(cond, ir.Var) else None
 
     def endless(self, stmt: ir.Loop) -> None:
         outer, self.loop = self.loop, "loop"
@@ -180,6 +191,8 @@ class _Statements:
         var, value = stmt.var, stmt.value
         self.values.value(value, var.dtype, stmt.span, var.name, whole=True)
         self.values.define(var, stmt.span)
+        if isinstance(value, ir.Const) and var.dtype is bool_:
+            self.constants[var.name] = bool(value.value)
 
     def declare(self, stmt: ir.Declare) -> None:
         var = stmt.var

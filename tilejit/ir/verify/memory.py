@@ -196,8 +196,10 @@ def _outside(
             yield f"dimension {dim} of {buffer.name} has {held}; accessing {extent} from {at} is out of bounds"
 
 
-def vector_faults(vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bool = False) -> list[str]:
-    """Return the faults of a vector: its width, its offset, or a provable access out of bounds.
+def vector_faults(
+    vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bool = False, is_dead: bool = False
+) -> list[str]:
+    """Return the faults of a vector: its width, its offset, or a provable access out of bounds unless it `is_dead`.
 
     unrolled: variables of unrolled loops, which may index registers; None for a vector in memory.
     is_masked: a condition may exclude elements outside a global tensor from the access.
@@ -213,7 +215,7 @@ def vector_faults(vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bo
     elif buffer.space != "local" and offset.dtype != buffer.index_dtype:
         faults.append(f"offsets into {buffer.space} memory must be of {buffer.index_dtype}; got {offset.dtype}")
     limit = _storage(buffer)
-    if limit is None or (is_masked and buffer.space == "global"):
+    if limit is None or is_dead or (is_masked and buffer.space == "global"):
         return faults
     low, high = (offset.value, offset.value) if isinstance(offset, ir.Const) else bounds(offset)
     if (low is not None and low + width > limit) or (high is not None and high < 0):

@@ -34,6 +34,8 @@ class Values:
         self.unrolled: set[str] = set()
         #: the current statement is in a branch, and so may never execute
         self.in_branch = False
+        #: the current statement never executes; its constant offsets, such as those of unrolled loops, may be any
+        self.is_dead = False
         self.used_vars: set[str] = set()
         self.used_buffers: set[str] = set()
         # ids of buffers that equal their definitions
@@ -129,7 +131,9 @@ class Values:
             scope = self.expr(vector.offset, here)
         in_registers = buffer.space == "local" and buffer.root.name not in self.addressed
         unrolled = self.unrolled if in_registers else None
-        for message in memory.vector_faults(vector, unrolled, is_masked=is_masked or self.in_branch):
+        for message in memory.vector_faults(
+            vector, unrolled, is_masked=is_masked or self.in_branch, is_dead=self.is_dead
+        ):
             self.fault(message, here)
         return scope
 

@@ -17,11 +17,10 @@ from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Const, Expect, Instruction, TileOp, Vector
 from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES
+from .. import plans
 from ..builder import Builder
 from ..leaders import leads
 from ..moves.boxes import barrier_of
-from ..plans import Facts, JointAccess, Moves
-from ..plans import Plan as PlanBase
 from ..schedule.launch_values import launch_values
 from ..schedule.placement import Placement, edges, need_slice, place
 from ..variant import COPY_CONDITIONS, FILLS_ONE, KINDS, Condition, DispatchContext, Variant, between, copy_sides, needs
@@ -31,7 +30,7 @@ _UNIT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(PlanBase):
+class Plan(plans.Plan):
     """A contiguous copy of `count` elements. loads: True if shared memory is the destination. threads: of the CTA."""
 
     dst: Placement
@@ -48,18 +47,18 @@ class Plan(PlanBase):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         return (((BULK_LOAD if self.loads else BULK_STORE).mnemonic, 1),)
 
-    def facts(self) -> Facts:
-        return Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
+    def facts(self) -> plans.Facts:
+        return plans.Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
 
-    def moves(self) -> Moves:
+    def moves(self) -> plans.Moves:
         """Return pieces of 16 bytes, moved by the first thread. Run-time starts are as near to 0 as possible."""
         chunk = _UNIT_BYTES // self.dst.buffer.dtype.bytes
         steps = np.arange(0, self.count, chunk)
         names = launch_values((self.dst.region, self.src.region))
         sides = [int(evaluate(side.start, names)) + steps for side in (self.dst, self.src)]
-        accesses = (JointAccess(0, sides[0], chunk, chunk), JointAccess(1, sides[1], chunk, chunk))
+        accesses = (plans.JointAccess(0, sides[0], chunk, chunk), plans.JointAccess(1, sides[1], chunk, chunk))
         none, width = np.zeros(len(steps), np.int64), np.full(len(steps), chunk)
-        return Moves(none, none, np.stack(sides, axis=1), width, (1, 1), accesses)
+        return plans.Moves(none, none, np.stack(sides, axis=1), width, (1, 1), accesses)
 
     def schedule(self) -> np.ndarray:
         """Return one row per piece of 16 bytes: (its place in the destination, its place in the source)."""
