@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping
-from importlib.resources import files
 
 from ..dataclass import dataclass, replace
 from ..ops.elementwise import ELEMENTWISE
@@ -38,7 +36,14 @@ AXES = {"x": 0, "y": 1, "z": 2}
 
 @functools.cache
 def words() -> tuple[ForeignWord, ...]:
-    """Return the words of foreign_words.json: origin -> names separated by spaces -> equivalent or [equivalent, note]."""
+    """Return the words of foreign_words.json.
+
+    The file maps an origin and names, separated by spaces, to an equivalent or [equivalent, note].
+    """
+    # only errors need these modules
+    import json
+    from importlib.resources import files
+
     rows = json.loads(files(__package__).joinpath("foreign_words.json").read_text(encoding="utf-8"))
     return tuple([
         ForeignWord(name, of, *([row] if isinstance(row, str) else row))
