@@ -109,7 +109,7 @@ def not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
         word = foreign_word(getattr(callee, "__name__", "")) or foreign_word_in(name)
         hint = "compute it outside and capture the value"
         if word is not None:
-            hint = f"{word.hint}; or {hint}" if word.of is HOST else word.hint
+            hint = f"{word.hint}; or {hint}" if word.of == HOST else word.hint
         else:
             hint = _of_ours(name) or hint
         return ctx.syntax_error(node, f"{name} can't be called in a kernel", hint)
