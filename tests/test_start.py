@@ -100,7 +100,7 @@ def test_a_launch_on_the_simulator_never_touches_the_driver() -> None:
 
 
 def test_a_simulated_launch_imports_only_the_units_that_its_kernel_uses() -> None:
-    units = {f"tilejit.simulator.machine.{name}" for name in ("bulk", "clusters", "copies", "groups", "tensor_memory")}
+    units = {f"tilejit.simulator.machine.{name}" for name in ("bulk", "clusters", "copies", "tensor_memory", "wgmma")}
     modules = imported(KERNEL + LAUNCH, TILEJIT_DEVICE="sim")
     assert "tilejit.simulator.machine.units" in modules and not modules & units
 

@@ -13,7 +13,6 @@ from .decode.translate import Program
 from .decode.variables import initial_bytes
 from .machine.lanes import Lanes
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryPart, MemoryRegion
-from .machine.shared_names import SharedName, parts_of
 from .machine.tensor_map import MAP_BYTES, MapShape, Share, encode
 from .opcodes.move import WINDOWS
 
@@ -80,6 +79,8 @@ class Resident:
     variables: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
 
+#: a buffer in shared memory, for messages: (name, PTX variable, first byte in the variable, size in bytes)
+SharedName = tuple[str, str, int, int]
 #: the value of a kernel parameter
 ParameterValue = Pointer | TensorMap | bytes | np.generic | int
 
@@ -186,7 +187,8 @@ class Placing:
             start = at - base
             # Copies of consecutive CTAs or lanes are `stride` bytes apart; the slice may shorten the last one.
             part = memory[start:]
-            parts = parts_of(shared_map, variable.name) if variable.space == "shared" else []
+            named = shared_map if variable.space == "shared" else ()
+            parts = [MemoryPart(name, first, n, buffer=True) for name, of, first, n in named if of == variable.name]
             parts.append(MemoryPart(variable.name, 0, size))
             region = MemoryRegion(variable.space, at, size, part, parts, owner, stride)
             regions.append(region)

@@ -15,15 +15,15 @@ from ..progress import Progress
 from .checks.findings import Findings
 from .checks.places import Locate, PtxPlaces
 from .checks.profile import Profiler
+from .checks.races import AccessChecker
 from .checks.report import Report
-from .checks.watch import Watch
 from .decode.translate import Program, translate
 from .machine.access import Access
 from .machine.lanes import ALONE, Lanes
 from .machine.machine import Machine
+from .machine.operations import Delivery
 from .machine.printf import Printer
-from .machine.settings import Settings
-from .placing import ParameterValue, PlacedMemory, Placing, Pointer, Resident
+from .placing import ParameterValue, PlacedMemory, Placing, Pointer, Resident, SharedName
 
 # With more than 24 K to 32 K threads, temporaries exceed an L2 cache of 1 to 2 MiB; with few threads, calls of NumPy
 # cost more than the arithmetic.
@@ -48,7 +48,7 @@ def run(
     on_finding: Literal["raise", "collect"] = "raise",
     schedule: int = 0,
     delivery: str = "late",
-    shared_map: Sequence[tuple[str, str, int, int]] = (),
+    shared_map: Sequence[SharedName] = (),
     dynamic_shared_bytes: int = 0,
     locate: Callable[[int, int, int], str] | None = None,
     capability: int = 90,
@@ -77,9 +77,11 @@ def run(
     if on_finding not in ("raise", "collect"):
         raise LaunchError(f"on_finding must be 'raise' or 'collect', got {on_finding!r}")
     grid, block = _three(grid, "grid", 0 if may_be_empty else 1), _three(block, "block")
-    launch = _GridRun(program, grid, block, checks, profile, locate, write, resident or Resident())
-    launch.findings.collect = on_finding == "collect"
-    launch.settings = Settings(schedule, delivery, shared_map)
+    collect = on_finding == "collect"
+    launch = _GridRun(
+        program, grid, block, checks, profile, collect, schedule, delivery, shared_map, locate, write,
+        resident or Resident(),
+    )
     with np.errstate(all="ignore"):
         launch.placing.place(args)
         try:
@@ -88,7 +90,7 @@ def run(
         except SimulationError as error:
             first = [launch.places.location(pc) for pc in error.instructions[:1]]
             error.column = first[0].column if first and first[0] else 0
-            if not launch.findings.collect:
+            if not collect:
                 raise
             launch.findings.end(error)
     return launch.report()
@@ -141,7 +143,8 @@ def _number_of(text: str) -> int:
 class _GridRun:
     def __init__(
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: Checks, profile: bool,
-        locate: Locate | None, write: Callable[[str], object] | None, resident: Resident,
+        collect: bool, schedule: int, delivery: str, shared_map: Sequence[SharedName], locate: Locate | None,
+        write: Callable[[str], object] | None, resident: Resident,
     ) -> None:
         self.program = program
         self.grid = grid
@@ -151,9 +154,11 @@ class _GridRun:
         self.threads = block[0] * block[1] * block[2]
         self.ctas = grid[0] * grid[1] * grid[2]
         self.places = PtxPlaces(program.module, program.function, locate)
-        self.findings = Findings(False, self.places)
-        self.settings = Settings(0, "late", ())
+        self.findings = Findings(collect, self.places)
+        self.schedule = schedule
+        self.shared_map = shared_map
         self.limit = _instruction_limit()
+        self.delivery = Delivery(delivery)
         # number of asynchronous operations issued by all chunks
         self.issued = 0
         self.placing = Placing(program, resident)
@@ -172,7 +177,7 @@ class _GridRun:
         ranks = prod(self.cluster)
         return max(1, min(self.ctas, CHUNK_THREADS // self.threads, CHUNK_BYTES // bytes_per_cta) // ranks) * ranks
 
-    def shadow_globals(self, watch: Watch, arrays: Sequence[Pointer | PlacedMemory]) -> None:
+    def shadow_globals(self, checker: AccessChecker, arrays: Sequence[Pointer | PlacedMemory]) -> None:
         stores = any(s.kind != "load" and s.space in ("global", "") for s in self.program.sites)
         fresh = {p.memory.__array_interface__["data"][0] for p in arrays if not p.initialized}
         for region in self.memory.regions:
@@ -181,41 +186,37 @@ class _GridRun:
             base = region.memory.__array_interface__["data"][0] if fresh else 0
             parts = [p for p in region.parts if base + p.start in fresh] if fresh else []
             if parts or (stores and region.writable):
-                watch.shadow_global(region, parts)
+                checker.shadow_global(region, parts)
 
     def run(self, progress: Progress) -> None:
         if not self.ctas:
             return
         program = self.program
         lanes = Lanes(self.grid, self.block, 0, min(self.per_chunk, self.ctas), self.cluster)
-        watch: Watch | None = None
+        checker: AccessChecker | None = None
         if self.checks:
-            watch = Watch(program, lanes, self.ctas, self.places, self.findings, self.checks == "strict")
-            self.shadow_globals(watch, self.placing.arrays)
+            checker = AccessChecker(program, lanes, self.ctas, self.findings, self.checks == "strict")
+            self.shadow_globals(checker, self.placing.arrays)
         for first in range(0, self.ctas, self.per_chunk):
             count = min(self.per_chunk, self.ctas - first)
             if first:
                 lanes = Lanes(self.grid, self.block, first, count, self.cluster)
-            self.run_chunk(lanes, watch)
+            self.run_chunk(lanes, checker)
             progress.advance(steps=count)
 
-    def run_chunk(self, lanes: Lanes, watch: Watch | None) -> None:
-        program = self.program
+    def run_chunk(self, lanes: Lanes, checker: AccessChecker | None) -> None:
         before = (list(self.memory.regions), list(self.memory.starts))
-        for region in self.placing.chunk_memory(lanes, self.settings.shared_map):
-            if watch is not None:
-                watch.shadow_chunk(region)
+        for region in self.placing.chunk_memory(lanes, self.shared_map):
+            if checker is not None:
+                checker.shadow_chunk(region)
             self.memory.add(region)
-        checker, order = (watch.checker, watch.order) if watch is not None else (None, None)
-        access = Access(list(program.sites), self.memory, lanes, self.places, self.findings, checker)
-        access.rebind(lanes)
-        access.observer = self.profiler
+        if checker is not None:
+            checker.begin(lanes)
         if self.profiler is not None:
             self.profiler.lanes = lanes
-        if watch is not None:
-            watch.begin(lanes)
+        access = Access(self.program.sites, self.memory, lanes, self.findings, checker, self.profiler)
         machine = Machine(
-            program, lanes, access, order, self.places, self.placing.params, self.printer, self.settings, self.limit
+            self.program, access, self.placing.params, self.printer, self.schedule, self.delivery, self.limit
         )
         machine.run()
         self.limit = machine.left
@@ -228,6 +229,6 @@ class _GridRun:
         traffic = self.profiler.traffic if self.profiler is not None else None
         return Report(
             self.program, self.grid, self.block, bool(self.checks), self.places, self.block_lanes, traffic,
-            self.findings.all(), self.settings.delivery.text if self.issued else "",
+            self.findings.all(), self.delivery.text if self.issued else "",
         )
 

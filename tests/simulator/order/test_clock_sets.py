@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from tilejit.simulator.checks import clock_sets, pages, release_acquire
+from tilejit.simulator.checks import clock_sets, release_acquire
 from tilejit.simulator.checks.order import HappensBefore
 from tilejit.simulator.checks.records import Shadow
 from tilejit.simulator.checks.release_acquire import ANY, CONSISTENT, WIDE
@@ -279,7 +279,7 @@ def test_frontiers_that_are_swept_and_worked_out_in_steps(seed, monkeypatch):
 @pytest.mark.parametrize("seed", range(10))
 def test_frontiers_in_pages(seed, monkeypatch):
     """All rows that can be are kept in pages."""
-    monkeypatch.setattr(pages, "WORTH_ELEMENTS", 1)
+    monkeypatch.setattr(clock_sets, "WORTH_ELEMENTS", 1)
     monkeypatch.setattr(clock_sets, "STEP_ELEMENTS", 16)
     kept = []
     keep_page = clock_sets.ClockSets.keep_page

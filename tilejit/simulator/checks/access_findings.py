@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...fast_unique import fast_unique
-from ..machine.flights import Batch, touching
 from ..machine.lanes import Index, Lanes
 from ..machine.memory import MemoryRegion
 from ..machine.operations import Operations
 from ..opcodes.memory import Site
 from .definedness import UNWRITTEN_HINT, Definedness
 from .findings import Findings
-from .places import PtxPlaces
 from .precedence import Precedence
 from .records import ACTOR, LocalShadow, Record, Shadow, in_bytes, place
 from .replicas import UNUSED, Replicas
+
+if TYPE_CHECKING:
+    from ..machine.copies import Batch
 
 # True if both accesses are strong → hint
 _HINTS = {
@@ -36,11 +38,11 @@ _RING_HINT = "put a barrier between them: one thread arrives after its access, t
 
 class AccessFindings:
     def __init__(
-        self, lanes: Lanes, places: PtxPlaces, findings: Findings, precedence: Precedence, definedness: Definedness,
+        self, lanes: Lanes, findings: Findings, precedence: Precedence, definedness: Definedness,
         sites: Sequence[Site], replicas: Replicas,
     ) -> None:
         self.lanes = lanes
-        self.places = places
+        self.places = findings.places
         self.findings = findings
         self.precedence = precedence
         self.definedness = definedness
@@ -201,7 +203,7 @@ class AccessFindings:
             strong = site.strong and bool(self.precedence.strong[pc])
             is_of_one_cta = self.lanes.cta_of(int(me[first])) == self.lanes.cta_of(record & int(ACTOR))
             hint = _HINTS[strong] if strong or is_of_one_cta else _CTAS_HINT
-            hint = _RING_HINT if self.precedence.facts.clocks and region.space == "shared" else hint
+            hint = _RING_HINT if self.precedence.order.facts.clocks and region.space == "shared" else hint
             unused = bool(harmless.all())
             warned = unused or self.before_exchange(site, pc)
             finding = self.findings.add(
@@ -231,3 +233,16 @@ class AccessFindings:
             return False
         loaded, exchanged = (self.places.function.body[s.pc].operands[1] for s in (loads[0], exchanges[0]))
         return loaded == exchanged
+
+
+def touching(batches: list[Batch], region: MemoryRegion, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
+    """Return (batch, copy, index in `cells`) of a copy in flight to (if `targets`) or from one of `cells`; or None."""
+    for batch in batches:
+        for side in batch.targets if targets else batch.sources:
+            if side.region is not region or side.cells is None:
+                continue
+            hit = np.isin(side.cells, cells) & batch.left[side.at][:, None]
+            if np.count_nonzero(hit):
+                row, column = (int(x[0]) for x in np.nonzero(hit))
+                return batch, int(side.at[row]), int(np.flatnonzero(cells == side.cells[row, column])[0])
+    return None

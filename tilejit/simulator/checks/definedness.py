@@ -25,7 +25,6 @@ from ..decode.translate import Program
 from ..machine.lanes import Index, Lanes
 from ..machine.memory import MemoryRegion
 from .findings import Findings
-from .places import PtxPlaces
 from .records import UNWRITTEN, LocalShadow, Shadow
 
 # For each thread, the read or skipped write (an index into `origins`) that left its value undefined; 0 if defined.
@@ -58,10 +57,10 @@ class StoreNote:
 class Definedness:
     """The marks of a launch's registers. active: True if there may be any."""
 
-    def __init__(self, program: Program, lanes: Lanes, places: PtxPlaces, findings: Findings) -> None:
+    def __init__(self, program: Program, lanes: Lanes, findings: Findings) -> None:
         self.program = program
         self.function = program.function
-        self.places = places
+        self.places = findings.places
         self.findings = findings
         self.origins: list[tuple[str, int]] = [("", 0)]
         # register → the index in `origins` of its skipped write

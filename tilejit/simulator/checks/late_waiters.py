@@ -13,11 +13,10 @@ import numpy as np
 
 from ...dataclass import dataclass
 from ...fast_unique import fast_unique
-from ..machine.lanes import Index, Lanes
+from ..machine.lanes import Index
 from ..machine.mbarrier import MBarrier
 from .findings import Findings
 from .order import HappensBefore, Message
-from .places import PtxPlaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +35,10 @@ class Passed:
 class LateWaiters:
     """Returned waits of a chunk's threads for phases whose numbers are known."""
 
-    def __init__(self, order: HappensBefore, lanes: Lanes, places: PtxPlaces, findings: Findings) -> None:
+    def __init__(self, order: HappensBefore, findings: Findings) -> None:
         self.order = order
-        self.lanes = lanes
-        self.places = places
+        self.lanes = order.lanes
+        self.places = findings.places
         self.findings = findings
         #: by barrier, as long as the phase after the awaited one is incomplete
         self.of: dict[MBarrier, list[Passed]] = {}

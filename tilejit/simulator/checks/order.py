@@ -22,9 +22,8 @@ from ...dataclass import dataclass
 from ...fast_unique import fast_unique
 from ..decode.ordering import Ordering
 from ..machine.lanes import WARP, WARPGROUP, Index, Lanes
-from .clock_sets import NOTHING
+from .clock_sets import NOTHING, Rows
 from .clocks import GENERIC, PROXY_PLANES, Clocks, RowOfEach, products_of
-from .pages import Rows
 from .records import HALF, LOW, Record
 from .release_acquire import ReleaseAcquire
 

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...fast_unique import fast_unique
-from ..decode.ordering import Ordering
 from ..machine.lanes import Index
 from ..opcodes.memory import Site
 from .order import HappensBefore
@@ -23,11 +22,10 @@ STEP = 1 << 12
 class Precedence:
     """Happens-before queries about the records of one launch. `me` is the accessing thread of each record's cell."""
 
-    def __init__(self, order: HappensBefore, facts: Ordering) -> None:
+    def __init__(self, order: HappensBefore) -> None:
         self.order = order
-        self.facts = facts
-        self.strong = facts.strong
-        self.wide = facts.wide
+        self.strong = order.facts.strong
+        self.wide = order.facts.wide
 
     def pcs(self, records: Record) -> Index:
         return self.order.pcs_of((records >> HALF).astype(np.int64))

@@ -12,16 +12,21 @@ kept as well; its record replaces those of earlier readers of its group.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..machine.lanes import Index, Lanes
-from ..machine.memory import MemoryRegion
+from ..decode.translate import Program
+from ..machine.lanes import WARP, Index, Lanes
+from ..machine.memory import MemoryPart, MemoryRegion
 from ..opcodes.memory import Site
 from .access_findings import AccessFindings
+from .definedness import Definedness
+from .findings import Findings
 from .order import HappensBefore
+from .precedence import Precedence
 from .records import (
     BARRIER,
     IN_FLIGHT,
@@ -38,21 +43,47 @@ from .records import (
     recent,
     since,
 )
+from .replicas import Replicas
 
 
 class AccessChecker:
-    def __init__(self, order: HappensBefore, report: AccessFindings) -> None:
-        self.order = order
-        self.lanes = order.lanes
-        self.report = report
-        self.precedence = report.precedence
-        self.facts = report.precedence.facts
+    """The checks of a launch's accesses, and the state of all its checks."""
 
-    def select(self, lanes: Lanes) -> None:
+    def __init__(self, program: Program, lanes: Lanes, ctas: int, findings: Findings, strict: bool) -> None:
+        """strict: whether shuffles, votes and matches order no memory accesses."""
+        self.lanes = lanes
+        self.cell_shift = program.cell_shift
+        self.facts = program.ordering
+        self.order = HappensBefore(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict, self.facts)
+        self.precedence = Precedence(self.order)
+        self.report = AccessFindings(
+            lanes, findings, self.precedence, Definedness(program, lanes, findings), program.sites,
+            Replicas(program.control_flow, self.precedence, findings),
+        )
+
+    def begin(self, lanes: Lanes) -> None:
+        """Start a chunk, as if all its CTAs had just executed a barrier."""
         self.lanes = self.report.lanes = lanes
         self.report.in_flight = []
         self.report.definedness.select(lanes)
         self.report.replicas.select(lanes)
+        self.order.begin(lanes)
+        self.order.cta_barrier(np.arange(lanes.first, lanes.first + lanes.ctas), True)
+
+    def shadow_global(self, region: MemoryRegion, fresh: Sequence[MemoryPart]) -> None:
+        """Add records to a region of global memory; the parts `fresh` are unwritten."""
+        shift = self.cell_shift["global"]
+        shadow = Shadow(region, shift, True)
+        lead = region.view("u1", 0)[1] if not shift else -region.base % (1 << shift)
+        for p in fresh:
+            first = -(-(p.start - lead) >> shift) if p.start > lead else 0
+            last = (p.start + p.size_bytes - lead) >> shift
+            shadow.writes[first:last] = UNWRITTEN
+        region.shadow = shadow
+
+    def shadow_chunk(self, region: MemoryRegion) -> None:
+        shift = self.cell_shift[region.space]
+        region.shadow = Shadow(region, shift, False) if region.space == "shared" else LocalShadow(region, shift)
 
     def load(self, region: MemoryRegion, index: Any, site: Site) -> None:
         if region.space == "local":

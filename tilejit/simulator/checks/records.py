@@ -33,7 +33,7 @@ from ..machine.lanes import Index
 from ..machine.memory import MemoryRegion
 
 if TYPE_CHECKING:
-    from .locations import Location
+    from .release_acquire import Location
 
 Record = NDArray[np.uint64]
 UNWRITTEN = np.uint64(2**64 - 1)

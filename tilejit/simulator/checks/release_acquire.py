@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dataclass import dataclass, field
 from ...fast_unique import fast_unique
 from ..machine.lanes import WARP, Index, Lanes
 from ..opcodes.memory import Site
-from .clock_sets import CTA_OF, NOTHING, STEP_ELEMENTS, THREAD, WARP_OF, ClockSets
+from .clock_sets import CTA_OF, NOTHING, STEP_ELEMENTS, THREAD, WARP_OF, ClockSets, Rows
 from .clocks import GENERIC, Clocks
-from .locations import Location
-from .pages import Rows
 from .records import Shadow
 
 if TYPE_CHECKING:
@@ -30,6 +29,23 @@ if TYPE_CHECKING:
 # Kinds of releasing fences: all, those whose scope includes all CTAs, and those that are also sequentially consistent.
 # The last fence of each kind is kept.
 ANY, WIDE, CONSISTENT = 0, 1, 2
+
+
+@dataclass(slots=True)
+class Location:
+    """The releases that a reader of a location acquires: of its last write and of the chain of atomics before it."""
+
+    #: the thread that released last, by its number in the grid
+    thread: int
+    #: the frontier of the releases whose scope reaches all CTAs
+    wide: int = NOTHING
+    #: CTA or cluster (`HappensBefore.reached`) → the frontier of its threads' releases; unused without narrow scopes
+    near: dict[int, int] = field(default_factory=dict)
+
+    def seen_by(self, group: int, wide: bool, frontiers: ClockSets) -> int:
+        """Return the frontier for a reader in a CTA or cluster. wide: the reader's scope reaches all CTAs."""
+        near = self.near.get(group, NOTHING)
+        return frontiers.join(near, self.wide) if wide else near
 
 
 class ReleaseAcquire:

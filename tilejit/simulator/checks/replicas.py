@@ -22,7 +22,6 @@ from ..decode.control_flow import ControlFlow
 from ..machine.lanes import Index, Lanes
 from ..opcodes.memory import Site
 from .findings import Finding, Findings
-from .places import PtxPlaces
 from .precedence import Precedence
 from .records import HALF, KIND, LOW, Record, Shadow, actors_of
 
@@ -42,14 +41,12 @@ class UnusedRead:
 class Replicas:
     """Decides whether the values of racy loads of a chunk are used."""
 
-    def __init__(
-        self, control_flow: ControlFlow, precedence: Precedence, findings: Findings, places: PtxPlaces
-    ) -> None:
+    def __init__(self, control_flow: ControlFlow, precedence: Precedence, findings: Findings) -> None:
         self.control_flow = control_flow
         self.precedence = precedence
         self.order = precedence.order
         self.findings = findings
-        self.places = places
+        self.places = findings.places
 
     def select(self, lanes: Lanes) -> None:
         self.lanes = lanes
@@ -92,7 +89,7 @@ class Replicas:
 
         since: an event; also include all other loads from this memory since then.
         """
-        facts = self.precedence.facts
+        facts = self.order.facts
         loads = {load}
         if since is not None:
             loads.update(pc for pc, event in shadow.read_by.items() if event >= since)

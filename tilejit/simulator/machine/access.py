@@ -12,7 +12,7 @@ Addresses are examined one by one only if a test fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,14 +21,12 @@ from numpy.typing import NDArray
 from ...errors import SimulationError
 from ...fast_unique import fast_unique
 from ..checks.findings import Findings
-from ..checks.places import PtxPlaces
 from ..checks.races import AccessChecker
 from ..checks.records import place, unchanged
 from ..opcodes.memory import Site
 from .atomics import update
-from .lanes import RANK_SHIFT, Lanes
+from .lanes import RANK_SHIFT, WARP, Index, Lanes
 from .memory import ELEMENTS, AddressMap, Bound, MemoryRegion
-from .watched import Watched
 
 _OR = np.bitwise_or.reduce
 _MAX = np.maximum.reduce
@@ -42,27 +40,23 @@ class Observer(Protocol):
 
 
 class Access:
-    """The memory instructions of a launch, each bound to the region that it accessed last."""
+    """The memory of a chunk, and its memory instructions, each bound to the region that it accessed last."""
 
     def __init__(
-        self, sites: list[Site], memory: AddressMap, lanes: Lanes, places: PtxPlaces, findings: Findings,
-        checker: AccessChecker | None,
+        self, sites: Sequence[Site], memory: AddressMap, lanes: Lanes, findings: Findings,
+        checker: AccessChecker | None, observer: Observer | None,
     ) -> None:
         self.sites = sites
         self.memory = memory
         self.lanes = lanes
-        self.places = places
+        self.places = findings.places
         self.findings = findings
         self.checker = checker
-        self.observer: Observer | None = None
+        self.order = checker.order if checker is not None else None
+        self.observer = observer
         self.bound: list[Bound | None] = [None] * len(sites)
         # created by `watch`
         self.watched: Watched | None = None
-
-    def rebind(self, lanes: Lanes) -> None:
-        self.lanes = lanes
-        if self.checker is not None:
-            self.checker.select(lanes)
 
     def watch(self, loads: frozenset[int]) -> Watched:
         """Return the tracker of the memory that the instructions `loads` read; the first call creates it."""
@@ -248,14 +242,39 @@ class Access:
         return self.lanes.describe_position(int(self.lanes.positions()[at]))
 
     def error(
-        self, kind: type[SimulationError], position: int, what: str, pc: int, hint: str | None = None
+        self, kind: type[SimulationError], positions: Index | int, what: str, pc: int, hint: str | None = None
     ) -> SimulationError:
-        """Return an error of class `kind` that reads '<thread> <what>', and describes the instruction."""
-        return self.lanes.error(self.places, kind, np.array([position]), what, pc, hint)
+        """Return an error of class `kind` that reads '<first thread> <what>', and describes the instruction."""
+        threads = np.atleast_1d(positions)
+        text = f"{self.lanes.describe_position(int(threads[0]))} {what}\n  {self.places.describe(pc)}"
+        return kind(text, hint=hint, instructions=(pc,), threads=self.lanes.numbers(threads))
 
     def report(self, rule: str, position: int, what: str, pc: int, hint: str) -> None:
         text = f"{self.lanes.describe_position(position)} {what}\n  {self.places.describe(pc)}"
         self.findings.add(rule, text, pc, None, self.lanes.numbers(np.array([position])), hint=hint)
+
+    def report_party(
+        self, rule: str, positions: Index, what: str, pc: int, other_pc: int | None = None, hint: str | None = None
+    ) -> None:
+        """Add a finding that reads '<threads> <what>', after the instruction `other_pc` if that isn't None."""
+        text = f"{self.lanes.party(positions)} {what}\n  {self.places.describe(pc)}"
+        text += "" if other_pc is None else f"\nafter\n  {self.places.describe(other_pc)}"
+        self.findings.add(rule, text, pc, other_pc, self.lanes.numbers(positions), positions.size, hint)
+
+    def uniform(self, value: Any, size: int, what: str, pc: int) -> NDArray[Any]:
+        """Return a value per executing warp or warpgroup (`size`); raise SimulationError if threads of one differ."""
+        table = self.lanes.each(value).reshape(-1, size)
+        wrong = np.argwhere(table != table[:, :1])
+        if wrong.size:
+            row, column = (int(x) for x in wrong[0])
+            at = self.lanes.positions()[row * size + column]
+            raise SimulationError(
+                f"all threads of a {'warp' if size == WARP else 'warpgroup'} must have the same value for {what}: "
+                f"{self.lanes.describe_position(int(at))} has {int(table[row, column]):#x}, the first "
+                f"{int(table[row, 0]):#x}\n  {self.places.describe(pc)}",
+                instructions=(pc,), threads=self.lanes.numbers(np.array([at])),
+            )
+        return table[:, 0]
 
     def threads(self, at: NDArray[np.int64]) -> list[int]:
         return self.lanes.numbers(self.lanes.positions()[at])
@@ -325,3 +344,45 @@ class Access:
         where = place(region, int(index[0]) << site.shift, 1 << site.shift)
         text = f"{self.describe_thread(0)} writes to read-only memory: {where}\n  {self.places.describe(site.pc)}"
         self.findings.add("failure", text, site.pc, None, self.threads(np.arange(index.size)), index.size)
+
+
+class Watched:
+    """The bytes that deciding loads have read.
+
+    loads: the memory instructions whose results decide whether a loop continues.
+    events: incremented when a deciding load reads new bytes, and by each access that may have changed such bytes.
+    changes: incremented by each access that changed any memory.
+    """
+
+    def __init__(self, loads: frozenset[int]) -> None:
+        self.loads = loads
+        self.events = 0
+        self.changes = 0
+        # by the region's id, since regions live as long as the launch
+        self.marks: dict[int, NDArray[np.bool_]] = {}
+
+    def read(self, site: Site, bound: Bound, index: NDArray[Any]) -> None:
+        if site.index not in self.loads:
+            return
+        marks = self.marks.setdefault(id(bound.region), np.zeros(bound.region.memory.size, bool))
+        each = places(bound, index, site)
+        if np.count_nonzero(marks[each]) < each.size:
+            marks[each] = True
+            self.events += 1
+
+    def write(self, site: Site, bound: Bound, index: NDArray[Any], changed: bool) -> None:
+        self.changes += changed
+        marks = self.marks.get(id(bound.region))
+        # a deciding atomic that changed nothing does so again in an equal state; a store may store another value then
+        if marks is not None and (changed or site.index not in self.loads):
+            self.events += bool(np.count_nonzero(marks[places(bound, index, site)]))
+
+    def written_elsewhere(self) -> None:
+        """Record a change of memory or of a barrier's state, other than by a load, store or atomic."""
+        self.events += 1
+        self.changes += 1
+
+
+def places(bound: Bound, index: NDArray[Any], site: Site) -> NDArray[np.int64]:
+    """Return the bytes of elements, as offsets in the region's memory."""
+    return bound.lead + (index << site.shift)[:, None] + np.arange(1 << site.shift)

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from ...dataclass import dataclass
 from ...errors import DeadlockError, DivergenceError, SimulationError
 from ...fast_unique import fast_unique
-from ..checks.findings import Findings
 from ..checks.order import HappensBefore, Message
 from ..checks.phase_order import HINT, PhaseOrder
-from ..checks.places import PtxPlaces
 from ..decode.blocks import BasicBlock
-from .lanes import WARP, Index, Lanes
+from .access import Access
+from .lanes import WARP, Index
 
 Result = tuple[int, str] | None
 # (next block, positions or None for all threads, register for the result, result)
@@ -48,14 +47,12 @@ class Arrival:
 class Barriers:
     """The barriers of a chunk's CTAs, by number. waiting: the arrivals. phase_orders: the checks of their order."""
 
-    def __init__(
-        self, lanes: Lanes, alive: NDArray[np.bool_], order: HappensBefore | None, places: PtxPlaces, findings: Findings
-    ) -> None:
-        self.findings = findings
-        self.lanes = lanes
+    def __init__(self, access: Access, alive: NDArray[np.bool_]) -> None:
+        self.access = access
+        self.lanes = access.lanes
         self.alive = alive
-        self.order = order
-        self.places = places
+        self.order = access.order
+        self.places = access.places
         self.waiting: dict[int, list[Arrival]] = {}
         self.phase_orders: dict[int, PhaseOrder] = {}
 
@@ -151,29 +148,21 @@ class Barriers:
     def check_order(self, order: HappensBefore, number: int, arrival: Arrival) -> None:
         """Report threads that arrive twice in a phase, or that nothing orders after the previous phase."""
         if number not in self.phase_orders:
-            self.phase_orders[number] = PhaseOrder(order, self.findings, any_warp=True)
+            self.phase_orders[number] = PhaseOrder(order, self.access.findings, any_warp=True)
         positions, pc = arrival.positions, arrival.block.end_pc
         for earlier in self.waiting.get(number, ()):
             again = positions[np.isin(positions, earlier.positions, assume_unique=True)]
             if again.size:
-                self.findings.add(
-                    "barrier",
-                    f"{self.lanes.party(again)} arrived at barrier {number} twice in one phase\n"
-                    f"  {self.places.describe(pc)}\nafter\n  {self.places.describe(earlier.block.end_pc)}",
-                    pc, earlier.block.end_pc, self.lanes.numbers(again), again.size, hint=HINT,
-                )
+                what = f"arrived at barrier {number} twice in one phase"
+                self.access.report_party("barrier", again, what, pc, earlier.block.end_pc, HINT)
         self.phase_orders[number].arrive(f"barrier {number}", positions, self.lanes.full["chunk_cta"][positions], pc)
 
     def report_excess(self, number: int, count: int, arrival: Arrival, excess: NDArray[np.bool_]) -> None:
         """Report that more threads have arrived than the phase expects: which of them complete it is undefined."""
-        pc, positions = arrival.block.end_pc, arrival.positions
-        positions = positions[excess[self.lanes.full["chunk_cta"][positions]]]
-        self.findings.add(
-            "barrier",
-            f"{self.lanes.party(positions)} arrived at barrier {number}, at which more threads have arrived than "
-            f"the {count} that its phase expects\n  {self.places.describe(pc)}",
-            pc, None, self.lanes.numbers(positions), positions.size, hint=HINT,
-        )
+        positions = arrival.positions[excess[self.lanes.full["chunk_cta"][arrival.positions]]]
+        what = f"arrived at barrier {number}, at which more threads have arrived than the {count} "
+        what += "that its phase expects"
+        self.access.report_party("barrier", positions, what, arrival.block.end_pc, hint=HINT)
 
     def warp_complete(self, here: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return a mask of the threads for which `here` contains all living threads of their warp."""
@@ -269,7 +258,7 @@ class Barriers:
         pc, threads = arrival.block.end_pc, lanes.numbers(np.array([waiter, at]))
         if living.size:
             raise DivergenceError(message, hint=hint, instructions=(pc,), threads=threads)
-        self.findings.add("divergence", message, pc, threads=threads, hint=hint)
+        self.access.findings.add("divergence", message, pc, threads=threads, hint=hint)
 
     def arrived(self) -> list[tuple[int, Index | None]]:
         return [(a.block.targets[0], a.positions) for arrivals in self.waiting.values() for a in arrivals]

@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 from ...dataclass import dataclass, replace
 from ...errors import MisalignedError, OutOfBoundsError, SimulationError
 from ..checks.agents import Agents, Start
-from ..checks.places import PtxPlaces
 from ..opcodes.memory import Site
 from .access import Access
 from .far_arrivals import FarArrivals
-from .lanes import Index, Lanes
+from .lanes import Index
 from .mbarriers import MBarriers
-from .memory import AddressMap
 from .operations import Operation, Operations, Signal
 from .reach import AddressRun, Reach
 from .shares import SharedBox, Shares
@@ -62,18 +60,15 @@ class BulkCopies:
     landed: CTA → agent → the agent's last delivered load to the CTA.
     """
 
-    def __init__(
-        self, memory: AddressMap, lanes: Lanes, access: Access, operations: Operations,
-        mbarriers: MBarriers, far: FarArrivals, places: PtxPlaces,
-    ) -> None:
-        self.memory = memory
-        self.lanes = lanes
+    def __init__(self, access: Access, operations: Operations, mbarriers: MBarriers, far: FarArrivals) -> None:
+        self.memory = access.memory
+        self.lanes = lanes = access.lanes
         self.access = access
         self.operations = operations
         self.mbarriers = mbarriers
         self.far = far
-        self.places = places
-        self.reach = Reach(access, lanes)
+        self.places = access.places
+        self.reach = Reach(access)
         self.committed, self.read = np.zeros((2, lanes.total), np.int64)
         self.stores: dict[int, list[BulkStore]] = {}
         self.landed: dict[int, dict[Hashable, Landed]] = {}

@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 
 from ...errors import OutOfBoundsError
 from ...fast_unique import fast_unique
-from ..checks.findings import Findings
-from ..checks.order import HappensBefore, Message
-from ..checks.places import PtxPlaces
+from ..checks.order import Message
 from ..opcodes.move import WINDOWS
 from .access import Access
-from .lanes import RANK_SHIFT, Index, Lanes
+from .lanes import RANK_SHIFT, Index
 from .register_pool import Blocked
 from .warp import Warps
 
@@ -32,17 +30,13 @@ _SPACE_SHIFT = WINDOWS["shared"].bit_length() - 1
 class Clusters:
     """The clusters of a chunk; in a launch without clusters, each CTA is a cluster."""
 
-    def __init__(
-        self, lanes: Lanes, warps: Warps, access: Access, order: HappensBefore | None, places: PtxPlaces,
-        findings: Findings,
-    ) -> None:
-        self.lanes = lanes
+    def __init__(self, warps: Warps, access: Access) -> None:
+        self.lanes = lanes = access.lanes
         self.warps = warps
         self.alive = warps.alive
         self.access = access
-        self.order = order
-        self.places = places
-        self.findings = findings
+        self.order = access.order
+        self.places = access.places
         self.home = lanes.full["chunk_cta"] // lanes.ranks
         self.phase = np.zeros(lanes.ctas // lanes.ranks, np.int64)
         #: per thread, -1 if none: the phase of an arrival without a wait, the last arrival, and the wait that blocks it
@@ -71,7 +65,7 @@ class Clusters:
         if wrong.size:
             rank = int(ranks[wrong[0]])
             what = f"maps an address to the CTA of rank {rank} in its cluster of {self.lanes.ranks}"
-            raise self.lanes.error(self.places, OutOfBoundsError, self.lanes.positions()[wrong], what, pc)
+            raise self.access.error(OutOfBoundsError, self.lanes.positions()[wrong], what, pc)
         kind = address.dtype.type
         return address & ~kind(0xFF << RANK_SHIFT) | rank.astype(address.dtype) << kind(RANK_SHIFT)
 
@@ -130,12 +124,8 @@ class Clusters:
         self.access.memory_changed()
 
     def misuse(self, positions: Index, what: str, pc: int, other: int | None = None) -> None:
-        after = "" if other is None else f"\nafter\n  {self.places.describe(other)}"
-        self.findings.add(
-            "barrier", f"{self.lanes.party(positions)} {what}\n  {self.places.describe(pc)}{after}", pc, other,
-            self.lanes.numbers(positions), positions.size,
-            hint="follow each barrier.cluster.arrive of a thread with one barrier.cluster.wait",
-        )
+        hint = "follow each barrier.cluster.arrive of a thread with one barrier.cluster.wait"
+        self.access.report_party("barrier", positions, what, pc, other, hint)
 
     def describe_waits(self) -> list[str]:
         """Describe the waiting and the missing threads of the first cluster in which threads wait; count the others."""

@@ -14,26 +14,58 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dataclass import dataclass
 from ...errors import SimulationError
-from ..checks.places import PtxPlaces
 from ..checks.races import AccessChecker
 from ..checks.records import BARRIER, FOREVER, IN_FLIGHT, LOW, ONE, Record, Shadow, equal_bits, recent
 from ..opcodes.memory import Site
 from .access import Access
-from .flights import Batch, CopySide
-from .lanes import Index, Lanes
+from .lanes import Index
 from .memory import ELEMENTS, Bound, MemoryRegion
+
+
+@dataclass(frozen=True, slots=True)
+class CopySide:
+    """The reads, or the writes, of a batch of copies in one region.
+
+    at: indices of the copies in the batch. index: the element of `view` that each copy accesses.
+    cells: the accessed cells of the region's shadow, one row per copy; None if the region isn't checked.
+    """
+
+    at: Index
+    region: MemoryRegion
+    view: NDArray[Any]
+    index: Index
+    cells: Index | None
+    site: Site
+
+
+@dataclass(slots=True)
+class Batch:
+    """The copies that one instruction started for the threads of a group."""
+
+    pc: int
+    #: each copy's thread, by position in the chunk
+    positions: Index
+    #: each copy's thread, by number in the grid from 1
+    threads: NDArray[np.uint64]
+    #: the number of each copy's group in its thread
+    groups: Index
+    data: NDArray[Any]
+    targets: list[CopySide]
+    sources: list[CopySide]
+    #: the copies that are still in flight
+    left: NDArray[np.bool_]
 
 
 class AsyncCopies:
     """The copies in flight of a chunk's threads."""
 
-    def __init__(self, access: Access, lanes: Lanes, places: PtxPlaces) -> None:
+    def __init__(self, access: Access) -> None:
         self.access = access
-        self.lanes = lanes
-        self.places = places
+        self.lanes = access.lanes
         #: the number of groups that each thread has committed, and has waited for
-        self.committed, self.complete = np.zeros((2, lanes.total), np.int64)
+        self.committed, self.complete = np.zeros((2, self.lanes.total), np.int64)
         self.pending: list[Batch] = []
         if access.checker is not None:
             access.checker.report.in_flight = self.pending
@@ -112,7 +144,7 @@ class AsyncCopies:
         over = np.flatnonzero(kept > width)
         if over.size:
             what = f"copies {int(kept[over[0]])} of {width} bytes: the source can't be larger than the copy"
-            raise self.lanes.error(self.places, SimulationError, batch.positions[over], what, site.pc)
+            raise self.access.error(SimulationError, batch.positions[over], what, site.pc)
         whole = np.flatnonzero(kept == width)
         if whole.size:
             self.lanes.select(batch.positions[whole])

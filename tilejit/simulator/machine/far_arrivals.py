@@ -21,7 +21,6 @@ from ..opcodes.memory import Site
 from .lanes import RANK_SHIFT, Index
 from .mbarrier import BYTES, Arriving, MBarrier
 from .mbarriers import MBarriers
-from .shared_names import name_of
 
 ORDER_HINT = "put fence.mbarrier_init.release.cluster, barrier.cluster.arrive and .wait between initialization and use"
 EXIT_HINT = "synchronize all CTAs of the cluster before exiting, by barrier.cluster.arrive and .wait"
@@ -122,7 +121,7 @@ class FarArrivals:
         barrier, threads = self.mbarriers.at.get(address), np.array([thread])
         if barrier is None or not barrier.live[cta]:
             position = int(self.lanes.positions()[thread])
-            name = name_of(self.mbarriers.access.memory, address, BYTES)
+            name = self.mbarriers.access.memory.shared_name(address, BYTES)
             what = f"copies to CTA {self.coordinates(cta)} and signals mbarrier {name}, which is not initialized there"
             self.mbarriers.access.report("barrier", position, what, site.pc, ORDER_HINT)
         elif self.order is not None:

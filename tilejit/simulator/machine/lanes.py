@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import SimulationError
 from ...fast_unique import fast_unique
-
-if TYPE_CHECKING:
-    from ..checks.places import PtxPlaces
 
 WARP = 32
 WARPGROUP = 128
@@ -184,29 +180,6 @@ class Lanes:
         """Return 'thread 5 (warp 0, lane 5) of CTA (0, 0, 0) and 3 more'."""
         more = f" and {positions.size - 1} more" if positions.size > 1 else ""
         return self.describe_position(int(positions[0])) + more
-
-    def error(
-        self, places: PtxPlaces, kind: type[SimulationError], positions: Index, what: str, pc: int,
-        hint: str | None = None,
-    ) -> SimulationError:
-        """Return an error of class `kind` that reads '<first thread> <what>', and describes the instruction."""
-        text = f"{self.describe_position(int(positions[0]))} {what}\n  {places.describe(pc)}"
-        return kind(text, hint=hint, instructions=(pc,), threads=self.numbers(positions))
-
-    def uniform(self, places: PtxPlaces, value: Any, size: int, what: str, pc: int) -> NDArray[Any]:
-        """Return a value per executing warp or warpgroup (`size`); raise SimulationError if threads of one differ."""
-        table = self.each(value).reshape(-1, size)
-        wrong = np.argwhere(table != table[:, :1])
-        if wrong.size:
-            row, column = (int(x) for x in wrong[0])
-            at = self.positions()[row * size + column]
-            raise SimulationError(
-                f"all threads of a {'warp' if size == WARP else 'warpgroup'} must have the same value for {what}: "
-                f"{self.describe_position(int(at))} has {int(table[row, column]):#x}, the first "
-                f"{int(table[row, 0]):#x}\n  {places.describe(pc)}",
-                instructions=(pc,), threads=self.numbers(np.array([at])),
-            )
-        return table[:, 0]
 
     def describe_waiters(self, positions: Index) -> str:
         """Return 'warp 3 of CTA (0, 0, 0) waits', or the plural, for threads of one CTA."""

@@ -14,18 +14,16 @@ import numpy as np
 
 from ...errors import DeadlockError, DivergenceError, SimulationError
 from ...fast_unique import fast_unique
-from ..checks.order import HappensBefore
-from ..checks.places import PtxPlaces
 from ..decode.blocks import EXIT, is_cluster_wait
 from ..decode.translate import Program, TranslatedBlock
 from .access import Access
 from .barriers import Barriers, Released
-from .lanes import WARP, Index, Lanes
-from .progress import Loops, Standstill
+from .lanes import WARP, Index
+from .operations import Delivery
+from .printf import Printer
 from .register_pool import Blocked
 from .registers import Registers
-from .schedule import Schedule
-from .settings import Settings
+from .schedule import Loops, Schedule, Standstill
 from .units import Units
 from .warp import NotTogether
 
@@ -41,12 +39,13 @@ class Machine(Units):
     """The threads of one chunk; generated code refers to the machine as `S`."""
 
     def __init__(
-        self, program: Program, lanes: Lanes, access: Access, order: HappensBefore | None, places: PtxPlaces,
-        params: bytes, printer: Any, settings: Settings, limit: int,
+        self, program: Program, access: Access, params: bytes, printer: Printer, schedule: int, delivery: Delivery,
+        limit: int,
     ) -> None:
-        """limit: the maximum number of thread instructions."""
-        super().__init__(program, lanes, access, order, places, printer, settings)
-        self.barriers = Barriers(lanes, self.alive, order, places, access.findings)
+        """schedule: the seed of the thread order. limit: the maximum number of thread instructions."""
+        super().__init__(program, access, printer, schedule, delivery)
+        lanes = access.lanes
+        self.barriers = Barriers(access, self.alive)
         self.registers = Registers(program, lanes, params)
         self.all_positions = lanes.full["position"]
         self.block_lanes = [0] * len(program.blocks)
@@ -54,7 +53,7 @@ class Machine(Units):
         self.parked: dict[int, Index | None] = {}
         self.held: dict[int, Index] = {}
         self.current = 0
-        self.schedule = Schedule(settings.schedule, lanes, program.of_warpgroups)
+        self.schedule = Schedule(schedule, lanes, program.of_warpgroups)
         self.waiting = program.control_flow.waiting
         self.loops = Loops()
         # for the values that decide whether loops continue, and for all registers and memory
@@ -209,7 +208,7 @@ class Machine(Units):
         if (chosen >= len(block.targets)).any():
             at = int(np.flatnonzero(chosen >= len(block.targets))[0])
             what = f"branches to entry {int(chosen[at])} of a table of {len(block.targets)}"
-            raise self.lanes.error(self.places, SimulationError, positions[at : at + 1], what, block.end_pc)
+            raise self.access.error(SimulationError, positions[at : at + 1], what, block.end_pc)
         for i in fast_unique(chosen):
             at_i = np.flatnonzero(chosen == i)
             whole = at_i.size == self.lanes.total

@@ -18,16 +18,13 @@ from numpy.typing import NDArray
 from ...fast_unique import fast_unique
 from ..checks.late_waiters import LateWaiters
 from ..checks.order import HappensBefore, Message
-from ..checks.places import PtxPlaces
 from ..decode.translate import Program
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 from .access import Access
-from .lanes import Index, Lanes
-from .mbarrier import BYTES, PENDING_BITS, Arrivals, Arriving, MBarrier, Wide
+from .lanes import Index
+from .mbarrier import BYTES, PENDING_BITS, Arrivals, Arriving, MBarrier, Waits, Wide
 from .operations import Operation, Operations
-from .phase_waits import Waits
-from .shared_names import name_of
 
 # source: PTX ISA, "Contents of the mbarrier object"
 MOST = (1 << 20) - 1
@@ -43,18 +40,16 @@ class MBarriers:
     operations: Operations | None = None
     finishes: Callable[[MBarrier, Index], None] | None = None
 
-    def __init__(
-        self, program: Program, lanes: Lanes, access: Access, order: HappensBefore | None, places: PtxPlaces
-    ) -> None:
+    def __init__(self, program: Program, access: Access) -> None:
         self.program = program
-        self.lanes = lanes
         self.access = access
-        self.order = order
-        self.places = places
+        self.lanes = access.lanes
+        self.order = access.order
+        self.places = access.places
         self.at: dict[int, MBarrier] = {}
         self.waits: Waits | None = None
-        self.late_waiters = None if order is None else LateWaiters(order, lanes, places, access.findings)
-        self.checker = access.checker if order is not None else None
+        self.late_waiters = None if self.order is None else LateWaiters(self.order, access.findings)
+        self.checker = access.checker
         if self.checker is not None:
             self.checker.report.init_pc_of = self.init_pc
 
@@ -232,7 +227,7 @@ class MBarriers:
         for signal in operation.signals:
             barrier = self.at.get(signal.address)
             if barrier is None or not barrier.live[signal.cta]:
-                name = name_of(self.access.memory, signal.address, BYTES)
+                name = self.access.memory.shared_name(signal.address, BYTES)
                 self.access.findings.add(
                     "barrier",
                     f"a {operation.what} reports to mbarrier {name}, which is not initialized\n"
@@ -273,7 +268,7 @@ class MBarriers:
             return None
         if shared % BYTES and self.access.is_misaligned(site, np.atleast_1d(address)):
             return None
-        name = f"mbarrier {name_of(self.access.memory, shared, BYTES)}"
+        name = f"mbarrier {self.access.memory.shared_name(shared, BYTES)}"
         barrier = self.at[shared] = MBarrier(shared, region, self.lanes, name)
         if self.order is not None and not self.order.facts.relaxed:
             barrier.check_phase_order(self.order, self.access.findings)

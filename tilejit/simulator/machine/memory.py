@@ -140,6 +140,17 @@ class AddressMap:
         generic = address + WINDOWS[space] if space else address
         return next((x for at, x in self.maps.items() if 0 <= generic - at < MAP_BYTES), None)
 
+    def shared_name(self, address: int, width: int) -> str:
+        """Return 'ring.full[1]' for the address of a `width`-byte element, 'sm+64' if unnamed, 'at 0x8' if invalid."""
+        region = self.find("shared", address)
+        if region is None:
+            return f"at {address:#x}"
+        part = region.part_at(address - region.base) or region.parts[-1]
+        inside = address - region.base - part.start
+        if not part.buffer:
+            return f"{part.name}+{inside}"
+        return part.name + (f"[{inside // width}]" if part.size_bytes > width else "")
+
     def nearest(self, space: str, address: int) -> MemoryRegion | None:
         """Return the region closest to an out-of-bounds address in its space, probably the intended one, or None."""
         generic = address + WINDOWS[space] if space else address

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import OutOfBoundsError
+from .lanes import Lanes
 from .memory import AddressMap, MemoryRegion
-
-if TYPE_CHECKING:
-    from .machine import Machine
 
 _SPEC = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
 
@@ -25,8 +23,8 @@ class Printer:
         self.memory = memory
         self.write = write
 
-    def vprintf(self, machine: Machine, form: Any, arguments: Any) -> None:
-        positions = machine.lanes.positions()
+    def vprintf(self, lanes: Lanes, form: Any, arguments: Any) -> None:
+        positions = lanes.positions()
         forms = np.broadcast_to(form, positions.shape)
         places = np.broadcast_to(arguments, positions.shape)
         write = self.write or sys.stdout.write

@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 
 from ...errors import AsyncHazardError
 from ...fast_unique import fast_unique
-from ..checks.places import PtxPlaces
 from ..decode.emitter import Touched
 from ..numerics.warpgroup import ProductForm
-from .lanes import WARP, Index, Lanes
+from .access import Access
+from .lanes import WARP, Index
 
 
 class ProductRegisters:
     """The state of a chunk's product registers: arrays with a row for each register and a column for each warp."""
 
-    def __init__(self, names: Sequence[str], warps: int, lanes: Lanes, places: PtxPlaces) -> None:
+    def __init__(self, names: Sequence[str], warps: int, access: Access) -> None:
         self.names = names
-        self.lanes = lanes
-        self.places = places
+        self.lanes = access.lanes
+        self.places = access.places
         table = (len(names), warps)
         #: per register: the last group, from 1, that writes it, and that reads it; the instruction of its last product
         self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)

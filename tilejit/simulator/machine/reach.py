@@ -11,7 +11,7 @@ from ...dataclass import dataclass
 from ...fast_unique import fast_unique
 from ..opcodes.memory import Site
 from .access import Access
-from .lanes import Index, Lanes
+from .lanes import Index
 from .memory import ELEMENTS, MemoryRegion
 from .operations import ByteSpan
 
@@ -85,9 +85,9 @@ def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
 class Reach:
     """Resolves addresses to regions, and reports addresses outside all regions."""
 
-    def __init__(self, access: Access, lanes: Lanes) -> None:
+    def __init__(self, access: Access) -> None:
         self.access = access
-        self.lanes = lanes
+        self.lanes = access.lanes
 
     def run(
         self, site: Site, cta: int, addresses: Index, issuer: int, inside: NDArray[np.bool_] | None = None

@@ -8,10 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...fast_unique import fast_unique
-from ..checks.findings import Findings
-from ..checks.places import PtxPlaces
 from ..decode.ptx import LaunchBounds
-from .lanes import WARPGROUP, Index, Lanes
+from .access import Access
+from .lanes import WARPGROUP, Index
 
 #: registers per SM, and the maximum per thread
 ALL_REGISTERS = 65536
@@ -37,10 +36,10 @@ def entry_registers(bounds: LaunchBounds) -> int:
 class RegisterPool:
     """The registers of the warpgroups of each CTA of a chunk, and the free ones."""
 
-    def __init__(self, lanes: Lanes, bounds: LaunchBounds, places: PtxPlaces, findings: Findings) -> None:
-        self.lanes = lanes
-        self.places = places
-        self.findings = findings
+    def __init__(self, access: Access, bounds: LaunchBounds) -> None:
+        self.lanes = lanes = access.lanes
+        self.places = access.places
+        self.findings = access.findings
         self.entry = entry_registers(bounds) if bounds.threads else 0
         self.groups = -(-lanes.threads // WARPGROUP)
         self.free = np.full(lanes.ctas, self.entry * (bounds.threads - lanes.threads))

@@ -1,15 +1,29 @@
-"""The order in which groups of threads run."""
+"""The order in which groups of threads run, and the detection of groups that make no progress.
+
+A loop can't end if a group returns to an earlier state that no other group can change. A group's state consists of the
+values that decide whether its loop continues (`decode/control_flow.py`). Most loops have a counter among them, so one
+register distinguishes an iteration from all earlier ones. From iteration 1024 on, the registers are compared with the
+last saved ones, and saved whenever the number of iterations has doubled. This finds cycles of any length, at the cost
+of one comparison per iteration.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
+from typing import Any
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...fast_unique import fast_unique
 from .lanes import WARPGROUP, Index, Lanes
 
 Groups = dict[int, Index | None]
+FIRST_LOOK = 1024
+COMPARED_RETRIES = 64
+
+# (head block, group) → (slot, value for the group's threads) of the registers that decide whether the loop continues
+Deciding = Callable[[int, Index | None], list[tuple[int, Any]]]
 
 
 class Schedule:
@@ -49,3 +63,83 @@ class Schedule:
     def wakes(self) -> bool:
         """True if parked and held groups should retry now, although others are ready."""
         return self.random is not None and bool(self.random.random() < 0.1)
+
+
+@dataclass(slots=True)
+class Kept:
+    """Saved registers of a group at a loop head. differs: the index of the register that differed the last time."""
+
+    iteration: int
+    group: Index | None
+    values: list[tuple[int, Any]]
+    differs: int = 0
+
+
+class Loops:
+    """The iterations of a chunk's loops, and the registers saved in them, by head block."""
+
+    def __init__(self) -> None:
+        self.iterations: dict[int, int] = {}
+        self.kept: dict[tuple[int, int, int], Kept] = {}
+
+    def repeats(self, head: int, group: Index | None, endless: bool, deciding: Deciding) -> bool:
+        """True if a group returns to `head` with earlier registers, or after many iterations of an endless loop.
+
+        deciding: a parameter, since an attribute would create a reference cycle with the machine.
+        """
+        iteration = self.iterations.get(head, 0) + 1
+        self.iterations[head] = iteration
+        if iteration < FIRST_LOOK:
+            return False
+        if endless:
+            return True
+        key = (head, -1, 0) if group is None else (head, int(group[0]), group.size)
+        kept = self.kept.get(key)
+        if kept is not None and iteration < 2 * kept.iteration:
+            return self.same(kept, group, deciding(head, group))
+        self.kept[key] = Kept(iteration, group, [(slot, np.copy(value)) for slot, value in deciding(head, group)])
+        return False
+
+    def same(self, kept: Kept, group: Index | None, now: list[tuple[int, Any]]) -> bool:
+        if group is not kept.group and (group is None or kept.group is None or not np.array_equal(group, kept.group)):
+            return False
+        if len(now) != len(kept.values):
+            return False
+        order = [kept.differs, *range(len(now))] if kept.differs < len(now) else range(len(now))
+        for i in order:
+            if not same_bits(kept.values[i][1], now[i][1]):
+                kept.differs = i
+                return False
+        return True
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    if a is b or np.array_equal(a, b):
+        return True
+    # a NaN counts as equal to itself, and a float scalar `b` as equal to an array of that value
+    return bool(a.dtype.kind == "f") and np.broadcast_to(b, np.shape(a)).tobytes() == a.tobytes()
+
+
+class Standstill:
+    """Detection of waiting groups that return to an earlier state."""
+
+    def __init__(self) -> None:
+        self.changes = -1
+        self.retries = 0
+        self.state: Any = None
+
+    def reached(self, changes: int, state: Callable[[], Any]) -> bool:
+        """True if the state equals that of an earlier retry and nothing has changed since.
+
+        The state is saved at retries 1, 2, 4, …, and compared at up to 64 retries after each, so long polling is cheap.
+        changes: a counter of changes. state: returns the groups' state, or None if it can't be compared.
+        """
+        if changes != self.changes:
+            self.changes, self.retries = changes, 0
+            return False
+        self.retries += 1
+        kept_at = 1 << (self.retries.bit_length() - 1)
+        if self.retries == kept_at:
+            self.state = state()
+            return False
+        return self.retries <= kept_at + COMPARED_RETRIES and self.state is not None and bool(state() == self.state)

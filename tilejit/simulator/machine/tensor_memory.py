@@ -28,11 +28,9 @@ from ...errors import (
     UninitializedReadError,
 )
 from ...fast_unique import fast_unique
-from ..checks.order import HappensBefore
-from ..checks.places import PtxPlaces
 from ..numerics.products import stacked
 from .access import Access
-from .lanes import WARP, Index, Lanes
+from .lanes import WARP, Index
 from .tensor_allocator import UNIT, Allocator
 from .tensor_layout import COLUMNS, Form, form
 from .warp import Warps
@@ -56,15 +54,13 @@ class TmemTransfer:
 class TensorMemory:
     """The tensor memory of a chunk's CTAs; generated code calls its methods."""
 
-    def __init__(
-        self, lanes: Lanes, warps: Warps, access: Access, order: HappensBefore | None, places: PtxPlaces
-    ) -> None:
-        self.lanes = lanes
+    def __init__(self, warps: Warps, access: Access) -> None:
+        self.lanes = lanes = access.lanes
         self.warps = warps
         self.access = access
-        self.order = order
-        self.places = places
-        self.allocator = Allocator(lanes, places)
+        self.order = access.order
+        self.places = access.places
+        self.allocator = Allocator(lanes, access.places)
         self.loads: list[TmemTransfer] = []
         self.stores: list[TmemTransfer] = []
         #: register in flight → for each warp, the instruction (plus 1) that loads it
@@ -183,7 +179,7 @@ class TensorMemory:
         return self.lanes.get("chunk_warp").reshape(-1, WARP)[:, 0]
 
     def uniform(self, value: Any, what: str, pc: int) -> Index:
-        return self.lanes.uniform(self.places, value, WARP, what, pc).astype(np.int64)
+        return self.access.uniform(value, WARP, what, pc).astype(np.int64)
 
     def cells(self, kind: Form, address: Any, how: str, pc: int) -> tuple[Index, Index]:
         """Return (warps, cells) of an access; raise an error if a warp may not access its lanes or columns."""

@@ -5,23 +5,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import OutOfBoundsError, SimulationError, UninitializedReadError
 from ..checks.order import HappensBefore
-from ..checks.places import PtxPlaces
 from ..decode.translate import Program
 from ..numerics.floats import from_sort_keys, sort_keys
+from ..numerics.products import WordArray, stacked
 from .access import Access
-from .lanes import Lanes
-from .matrix import Matrices
+from .lanes import WARP
 from .mbarriers import MBarriers
-from .operations import Operations
+from .memory import ELEMENTS
+from .operations import Delivery, Operations
+from .printf import Printer
 from .register_pool import RegisterPool
-from .settings import Settings
 from .warp import Warps
 
 if TYPE_CHECKING:
@@ -29,73 +31,69 @@ if TYPE_CHECKING:
     from .clusters import Clusters
     from .copies import AsyncCopies
     from .far_arrivals import FarArrivals
-    from .groups import WgmmaGroups
     from .tensor_memory import TensorMemory
+    from .wgmma import WgmmaGroups
+
+# of the 8x8 matrices of 16 bits that ldmatrix and stmatrix move
+MATRIX_ROWS, MATRIX_ROW_WORDS = 8, 4
 
 
 class Units:
     """The units of a chunk, which act on the executing threads. Most are created at their first use."""
 
     def __init__(
-        self, program: Program, lanes: Lanes, access: Access, order: HappensBefore | None, places: PtxPlaces,
-        printer: Any, settings: Settings,
+        self, program: Program, access: Access, printer: Printer, schedule: int, delivery: Delivery
     ) -> None:
         self.program = program
-        self.lanes = lanes
         self.access = access
-        self.order = order
-        self.places = places
+        self.lanes = access.lanes
+        self.order = access.order
+        self.places = access.places
         self.printer = printer
-        self.alive = np.ones(lanes.total, bool)
-        self.warps = Warps(lanes, self.alive, places, settings.schedule)
-        self.matrices = Matrices(lanes, self.warps, access)
-        self.mbarriers = MBarriers(program, lanes, access, order, places)
-        self.operations = Operations(settings.delivery, self.mbarriers.delivered)
+        self.alive = np.ones(self.lanes.total, bool)
+        self.warps = Warps(access, self.alive, schedule)
+        self.mbarriers = MBarriers(program, access)
+        self.operations = Operations(delivery, self.mbarriers.delivered)
         self.mbarriers.operations = self.operations
         self.load = access.load
         self.store = access.store
         self.atomic = access.atomic
-        self.n = lanes.total
+        self.n = self.lanes.total
         self.definedness = access.checker.report.definedness if access.checker is not None else None
 
     @cached_property
     def copies(self) -> AsyncCopies:
         from .copies import AsyncCopies
 
-        return AsyncCopies(self.access, self.lanes, self.places)
+        return AsyncCopies(self.access)
 
     @cached_property
     def tmem(self) -> TensorMemory:
         from .tensor_memory import TensorMemory
 
-        return TensorMemory(self.lanes, self.warps, self.access, self.order, self.places)
+        return TensorMemory(self.warps, self.access)
 
     @cached_property
     def pool(self) -> RegisterPool:
-        return RegisterPool(self.lanes, self.program.function.bounds, self.places, self.access.findings)
+        return RegisterPool(self.access, self.program.function.bounds)
 
     @cached_property
     def bulk(self) -> BulkCopies:
         from .bulk import BulkCopies
 
-        return BulkCopies(
-            self.access.memory, self.lanes, self.access, self.operations, self.mbarriers, self.far_arrivals,
-            self.places,
-        )
+        return BulkCopies(self.access, self.operations, self.mbarriers, self.far_arrivals)
 
     @cached_property
     def products(self) -> WgmmaGroups:
-        from .groups import WgmmaGroups
+        from .wgmma import WgmmaGroups
 
-        return WgmmaGroups(
-            self.program.product_registers, self.lanes, self.warps, self.access, self.operations, self.places
-        )
+        return WgmmaGroups(self.program.product_registers, self.warps, self.access, self.operations)
 
     @cached_property
     def clusters(self) -> Clusters:
         from .clusters import Clusters
 
-        return Clusters(self.lanes, self.warps, self.access, self.order, self.places, self.access.findings)
+        return Clusters(self.warps, self.access)
 
     @cached_property
     def far_arrivals(self) -> FarArrivals:
@@ -165,6 +163,45 @@ class Units:
             warp = self.lanes.get("chunk_warp")[part]
             order.lane_barrier(positions[part], warp << 32 | masks[part].astype(np.int64))
 
+    def ldmatrix(self, number: int, address: Any, num: int, trans: bool, pc: int) -> NDArray[np.uint32]:
+        """ldmatrix: load row i of matrix m from the address of lane 8·m + i; its word j goes to lane 4·i + j.
+
+        Return `num` registers, one row each. trans: transpose each matrix.
+        """
+        self.warps.whole(pc)
+        group = self.lanes.group
+        address = self.select_matrix_rows(self.lanes.each(address), num)
+        rows = np.ascontiguousarray(self.access.load(number, address))
+        self.lanes.select(group)
+        if trans:
+            halves = rows.view(np.uint16).reshape(-1, num, MATRIX_ROWS, MATRIX_ROWS).swapaxes(2, 3)
+            words = np.ascontiguousarray(halves).view(np.uint32)
+        else:
+            words = rows.view(np.uint32).reshape(-1, num, MATRIX_ROWS, MATRIX_ROW_WORDS)
+        registers: WordArray = words.swapaxes(0, 1).reshape(num, -1)
+        return registers
+
+    def stmatrix(self, number: int, address: Any, values: Sequence[Any], trans: bool, pc: int) -> None:
+        """stmatrix: the inverse of `ldmatrix`."""
+        self.warps.whole(pc)
+        group = self.lanes.group
+        num = len(values)
+        words = stacked(values, self.lanes.n, np.uint32).reshape(num, -1, MATRIX_ROWS, MATRIX_ROW_WORDS).swapaxes(0, 1)
+        words = np.ascontiguousarray(words)
+        if trans:
+            halves = words.view(np.uint16).reshape(-1, num, MATRIX_ROWS, MATRIX_ROWS).swapaxes(2, 3)
+            words = np.ascontiguousarray(halves).view(np.uint32)
+        address = self.select_matrix_rows(self.lanes.each(address), num)
+        self.access.store(number, address, words.reshape(-1).view(ELEMENTS["V16"]))
+        self.lanes.select(group)
+
+    def select_matrix_rows(self, address: NDArray[Any], num: int) -> NDArray[Any]:
+        lanes = MATRIX_ROWS * num
+        if lanes == WARP:
+            return address
+        self.lanes.select(self.lanes.positions().reshape(-1, WARP)[:, :lanes].reshape(-1))
+        return address.reshape(-1, WARP)[:, :lanes].reshape(-1)
+
     def fence(self, sem: str, wide: bool) -> None:
         if self.order is not None:
             self.order.flags.fence(self.lanes.positions(), sem, wide)
@@ -176,7 +213,7 @@ class Units:
 
     def vprintf(self, pc: int, form: Any, arguments: Any) -> Any:
         try:
-            self.printer.vprintf(self, form, arguments)
+            self.printer.vprintf(self.lanes, form, arguments)
         except OutOfBoundsError as error:
             message = f"{error.message}\n  {self.places.describe(pc)}"
             raise OutOfBoundsError(message, instructions=(pc,), threads=self.executing()) from None
@@ -189,7 +226,7 @@ class Units:
         raise SimulationError(message, instructions=(pc,), threads=self.executing())
 
     def trap(self, pc: int) -> NoReturn:
-        raise self.lanes.error(self.places, SimulationError, self.lanes.positions(), "executed trap", pc)
+        raise self.access.error(SimulationError, self.lanes.positions(), "executed trap", pc)
 
     def executing(self) -> list[int]:
         return self.lanes.numbers(self.lanes.positions())
@@ -211,4 +248,4 @@ class Units:
     def report_register(self, at: int, name: str, pc: int) -> NoReturn:
         what = f"uses register {name}, which nothing has written"
         positions = self.lanes.positions()[at : at + 1]
-        raise self.lanes.error(self.places, UninitializedReadError, positions, what, pc)
+        raise self.access.error(UninitializedReadError, positions, what, pc)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ...errors import DivergenceError
 from ...fast_unique import fast_unique
-from ..checks.places import PtxPlaces
 from ..numerics.integer import PerThread
-from .lanes import WARP, WARPGROUP, Index, Lanes
+from .access import Access
+from .lanes import WARP, WARPGROUP, Index
 
 WarpRows = NDArray[Any]
 _BITS = np.uint64(1) << np.arange(WARP, dtype=np.uint64)
@@ -38,11 +38,11 @@ class Warps:
     failed: of the last incomplete instruction, a thread of the warp and the mask of the missing lanes.
     """
 
-    def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], places: PtxPlaces, seed: int) -> None:
+    def __init__(self, access: Access, alive: NDArray[np.bool_], seed: int) -> None:
         """seed: the schedule's seed, which determines the preferred lanes."""
-        self.lanes = lanes
+        self.access = access
+        self.lanes = lanes = access.lanes
         self.alive = alive
-        self.places = places
         self.count = lanes.ctas * lanes.warps_per_cta
         self.exact = lanes.threads % WARP == 0
         self.leader = np.zeros(self.count, np.uint32)
@@ -97,7 +97,7 @@ class Warps:
         outside = np.flatnonzero(((masks >> lane.astype(np.uint32)) & np.uint32(1)) == 0)
         if outside.size:
             what = f"executes a warp instruction with member mask {int(masks[outside[0]]):#010x}, which excludes it"
-            raise self.lanes.error(self.places, DivergenceError, self.lanes.positions()[outside], what, pc)
+            raise self.access.error(DivergenceError, self.lanes.positions()[outside], what, pc)
         if self.lanes.group is None:
             return masks
         missing = masks & self.spread(self.living() & ~self.active())
@@ -123,7 +123,7 @@ class Warps:
         lanes = ", ".join(str(i) for i in range(WARP) if missing >> i & 1)
         what = "executes an instruction that all 32 lanes of a warp must execute together, although "
         what += f"some have exited or don't exist: {lanes}"
-        raise self.lanes.error(self.places, DivergenceError, positions, what, pc)
+        raise self.access.error(DivergenceError, positions, what, pc)
 
     def shfl(self, mode: str, value: PerThread, b: PerThread, c: PerThread) -> tuple[PerThread, PerThread]:
         """Return the source lane's value, the thread's own if that lane is out of range, and a mask of those in range.
@@ -221,4 +221,4 @@ class Warps:
         if gone.size or short.any():
             what = "executes an instruction that all 128 threads of a warpgroup must execute together, but "
             what += f"{lanes.party(gone)} exited" if gone.size else f"the CTA has {lanes.threads} threads"
-            raise lanes.error(self.places, DivergenceError, lanes.positions(), what, pc)
+            raise self.access.error(DivergenceError, lanes.positions(), what, pc)

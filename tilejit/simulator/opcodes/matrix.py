@@ -35,7 +35,7 @@ def ldmatrix(e: BlockWriter, m: Match) -> None:
     check_count(e, registers, int(m["num"]))
     number, address = shared_site(e, m, "load", source, _ROW_SHIFT, "V16")
     trans = m["trans"] is not None
-    values = e.temp(f"S.matrices.ldmatrix({number}, {address}, {len(registers)}, {trans}, {e.pc})")
+    values = e.temp(f"S.ldmatrix({number}, {address}, {len(registers)}, {trans}, {e.pc})")
     for i, register in enumerate(registers):
         e.write(register, "u4", f"{values}[{i}]")
 
@@ -46,7 +46,7 @@ def stmatrix(e: BlockWriter, m: Match) -> None:
     check_count(e, registers, int(m["num"]))
     values = ", ".join(e.source(x, "u4") for x in registers)
     number, address = shared_site(e, m, "store", target, _ROW_SHIFT, "V16")
-    e.stmt(f"S.matrices.stmatrix({number}, {address}, ({values},), {m['trans'] is not None}, {e.pc})")
+    e.stmt(f"S.stmatrix({number}, {address}, ({values},), {m['trans'] is not None}, {e.pc})")
 
 
 def mma(e: BlockWriter, m: Match) -> None:

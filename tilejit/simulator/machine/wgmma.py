@@ -14,30 +14,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks.agents import Agents
-from ..checks.places import PtxPlaces
+from ...errors import SimulationError
+from ..checks.agents import Agents, Start
+from ..checks.clocks import products_of
 from ..decode.emitter import Touched
-from ..numerics.warpgroup import ROWS, ProductForm, matrix_a, matrix_d, multiplied, registers_d
+from ..numerics.products import Doubles
+from ..numerics.warpgroup import ROWS, ProductForm, from_chunks, matrix_a, matrix_d, multiplied, registers_d
 from .access import Access
-from .lanes import WARPGROUP, Index, Lanes
+from .descriptor import decode
+from .lanes import WARP, WARPGROUP, Index
 from .operations import Operations
-from .product_operands import Operands
 from .product_registers import ProductRegisters
+from .reach import AddressRun, Reach
 from .warp import Warps
 
 
 class WgmmaGroups:
     """The wgmma instructions of a chunk's warpgroups, called by generated code."""
 
-    def __init__(
-        self, names: Sequence[str], lanes: Lanes, warps: Warps, access: Access, operations: Operations,
-        places: PtxPlaces,
-    ) -> None:
-        self.lanes = lanes
+    def __init__(self, names: Sequence[str], warps: Warps, access: Access, operations: Operations) -> None:
+        self.lanes = access.lanes
         self.warps = warps
-        self.registers = ProductRegisters(names, warps.count, lanes, places)
+        self.registers = ProductRegisters(names, warps.count, access)
+        self.access = access
+        self.reach = Reach(access)
         self.agents = Agents(access.checker, operations) if access.checker is not None else None
-        self.operands = Operands(access, lanes, warps.count, places, self.agents)
+        #: the event of each warp's last read of an operand
+        self.latest: Index = np.zeros(warps.count, np.int64)
         #: for each warp, the event of the last product in each group
         self.events: list[list[int]] = [[] for _ in range(warps.count)]
 
@@ -48,7 +51,7 @@ class WgmmaGroups:
         here = self.here(pc)
         self.registers.committed[here] += 1
         for warp in here.tolist():
-            self.events[warp].append(int(self.operands.latest[warp]))
+            self.events[warp].append(int(self.latest[warp]))
 
     def wait(self, newest: int, pc: int) -> None:
         """wgmma.wait_group: complete all but the `newest` groups of each warp."""
@@ -75,12 +78,12 @@ class WgmmaGroups:
         if self.agents is not None:
             self.registers.take(form, self.registers.warps_here(), d_rows, a_rows, pc)
         groups = lanes.n // WARPGROUP
-        right = self.operands.load(b, "B", form.b, form.n, form.trans_b, number, pc)
+        right = self.operand(b, "B", form.b, form.n, form.trans_b, number, pc)
         if isinstance(a, tuple):
             left = matrix_a(a, lanes.n, form)
         else:
-            left = self.operands.load(a, "A", form.a, ROWS, form.trans_a, number, pc)
-        adds = self.operands.uniform(scale, "scale-d", pc).astype(bool)
+            left = self.operand(a, "A", form.a, ROWS, form.trans_a, number, pc)
+        adds = self.access.uniform(scale, WARPGROUP, "scale-d", pc).astype(bool)
         c = None
         if adds.any():
             c = matrix_d(start, lanes.n, form)
@@ -94,3 +97,38 @@ class WgmmaGroups:
         """Return the executing warps; all their lanes must be executing."""
         self.warps.whole(pc)
         return self.registers.warps_here()
+
+    def operand(
+        self, descriptor: Any, what: str, element: str, extent: int, transposed: bool, number: int, pc: int
+    ) -> Doubles:
+        """Return an operand in shared memory as warpgroups × (M or N) × K; raise SimulationError if it is invalid."""
+        bits = self.access.uniform(descriptor, WARPGROUP, f"the descriptor of {what}", pc)
+        ctas = self.lanes.get("chunk_cta").reshape(-1, WARPGROUP)[:, 0]
+        leaders = self.lanes.positions().reshape(-1, WARPGROUP)[:, 0]
+        runs, shape = [], (0, 0)
+        for one, cta, leader in zip(bits.tolist(), ctas.tolist(), leaders.tolist(), strict=True):
+            decoded = decode(one)
+            if isinstance(decoded, str):
+                raise SimulationError(
+                    f"the descriptor of {what}, {one:#018x}, is invalid or not supported: {decoded}\n"
+                    f"  {self.access.places.describe(pc)}",
+                    instructions=(pc,), threads=self.lanes.numbers(np.array([leader])),
+                )
+            chunks = decoded.chunks(extent, transposed)
+            shape = chunks.shape
+            runs.append(self.reach.run(self.access.sites[number], cta, chunks.reshape(-1), leader))
+        self.note_reads(runs, ctas, leaders)
+        return np.stack([from_chunks(run.read().reshape(shape), element, transposed) for run in runs])
+
+    def note_reads(self, runs: Sequence[AddressRun], ctas: Index, leaders: Index) -> None:
+        """Check and record the reads of products. The first and the last lane represent each warp of a warpgroup."""
+        if self.agents is None:
+            return
+        warps = leaders[:, None] + WARP * np.arange(WARPGROUP // WARP)
+        issuers = np.concatenate([warps, warps + WARP - 1], axis=1)
+        groups = (leaders - ctas * self.lanes.threads) // WARPGROUP
+        events = self.agents.read_each([
+            (run.spans(), Start("product", lanes, run.site), products_of(group), cta)
+            for run, lanes, group, cta in zip(runs, issuers, groups.tolist(), ctas.tolist(), strict=True)
+        ])
+        self.latest[self.lanes.full["chunk_warp"][warps]] = events[:, None]
