@@ -13,7 +13,7 @@ from tilejit.errors import (
     UnsupportedInstructionError,
 )
 from tilejit.simulator import run
-from tilejit.simulator.machine.descriptor import decode
+from tilejit.simulator.machine.wgmma import decode
 
 FORMS = [
     ("f16", "f16", "f32", 64, 64), ("f16", "f16", "f16", 24, 64), ("bf16", "bf16", "f32", 256, 64),

@@ -23,8 +23,7 @@ from .access import Access
 from .far_arrivals import FarArrivals
 from .lanes import Index
 from .mbarriers import MBarriers
-from .operations import Operation, Operations, Signal
-from .reach import AddressRun, Reach
+from .operations import AddressRun, Operation, Operations, Signal, address_run
 from .shares import SharedBox, Shares
 from .swizzle import CHUNK_BYTES
 from .tensor_map import EncodedMap
@@ -68,7 +67,6 @@ class BulkCopies:
         self.mbarriers = mbarriers
         self.far = far
         self.places = access.places
-        self.reach = Reach(access)
         self.committed, self.read = np.zeros((2, lanes.total), np.int64)
         self.stores: dict[int, list[BulkStore]] = {}
         self.landed: dict[int, dict[Hashable, Landed]] = {}
@@ -124,8 +122,8 @@ class BulkCopies:
             steps = np.arange(0, count, CHUNK_BYTES)
             begin = self.start(sites[source], _of(start, i) + sites[source].offset, CHUNK_BYTES, position)
             end = self.start(sites[target], _of(to, i), CHUNK_BYTES, position)
-            run = self.reach.run(sites[source], self.cta(position), begin + steps, position)
-            shared = self.reach.run(sites[target], self.cta(position), end + steps, position)
+            run = address_run(self.access, sites[source], self.cta(position), begin + steps, position)
+            shared = address_run(self.access, sites[target], self.cta(position), end + steps, position)
             self.issue_load("bulk copy", position, run, shared, self.signal(signals, bar, i, count, self.cta(position)))
 
     def store(self, source: int, target: int, start: Any, to: Any, size: Any) -> None:
@@ -135,8 +133,8 @@ class BulkCopies:
             steps = np.arange(0, count, CHUNK_BYTES)
             begin = self.start(sites[source], _of(start, i), CHUNK_BYTES, position)
             end = self.start(sites[target], _of(to, i) + sites[target].offset, CHUNK_BYTES, position)
-            shared = self.reach.run(sites[source], self.cta(position), begin + steps, position)
-            run = self.reach.run(sites[target], self.cta(position), end + steps, position)
+            shared = address_run(self.access, sites[source], self.cta(position), begin + steps, position)
+            run = address_run(self.access, sites[target], self.cta(position), end + steps, position)
             self.issue_store("bulk copy", position, shared, run)
 
     def commit(self) -> None:
@@ -315,11 +313,11 @@ class BulkCopies:
         addresses = boxes.in_global + (encoded.address + boxes.first(coordinates))
         inside = boxes.inside(coordinates, whole_chunks=stores)
         element = _of_elements(site, boxes.shape.element_bytes)
-        return self.reach.run(element, self.cta(position), addresses, position, inside)
+        return address_run(self.access, element, self.cta(position), addresses, position, inside)
 
     def box_in_shared(self, encoded: EncodedMap, start: int, site: Site, position: int, cta: int) -> AddressRun:
         element = _of_elements(site, encoded.boxes.shape.element_bytes)
-        return self.reach.run(element, cta, encoded.boxes.shared_addresses(start), position)
+        return address_run(self.access, element, cta, encoded.boxes.shared_addresses(start), position)
 
 
 def pipe_of(position: int) -> tuple[str, int]:

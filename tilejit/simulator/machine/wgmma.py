@@ -3,30 +3,37 @@
 A product is computed when it is issued, so a missing wait never changes a value: it is only reported. For a GPU, ptxas
 inserts the wait.
 
-source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": wgmma.mma_async, fence, commit_group, wait_group.
+source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": wgmma.mma_async, fence, commit_group, wait_group;
+"Asynchronous Warpgroup Level Matrix Shared Memory Layout", "Strides", "Matrix Descriptor Format".
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import SimulationError
+from ...dataclass import dataclass
+from ...errors import AsyncHazardError, SimulationError
+from ...fast_unique import fast_unique
 from ..checks.agents import Agents, Start
 from ..checks.clocks import products_of
 from ..decode.emitter import Touched
 from ..numerics.products import Doubles
 from ..numerics.warpgroup import ROWS, ProductForm, from_chunks, matrix_a, matrix_d, multiplied, registers_d
 from .access import Access
-from .descriptor import decode
 from .lanes import WARP, WARPGROUP, Index
-from .operations import Operations
-from .product_registers import ProductRegisters
-from .reach import AddressRun, Reach
+from .operations import AddressRun, Operations, address_run
+from .swizzle import BY_CODE, CHUNK_BYTES, AddressSwizzle
 from .warp import Warps
+
+CORE_ROWS = 8
+# size of an instruction's operand along K, in bytes
+STEP_BYTES = 32
+_UNUSED = (0b11 << 14) | (0b11 << 30) | (0b111 << 46) | (0x3FF << 52)
 
 
 class WgmmaGroups:
@@ -37,7 +44,6 @@ class WgmmaGroups:
         self.warps = warps
         self.registers = ProductRegisters(names, warps.count, access)
         self.access = access
-        self.reach = Reach(access)
         self.agents = Agents(access.checker, operations) if access.checker is not None else None
         #: the event of each warp's last read of an operand
         self.latest: Index = np.zeros(warps.count, np.int64)
@@ -116,7 +122,7 @@ class WgmmaGroups:
                 )
             chunks = decoded.chunks(extent, transposed)
             shape = chunks.shape
-            runs.append(self.reach.run(self.access.sites[number], cta, chunks.reshape(-1), leader))
+            runs.append(address_run(self.access, self.access.sites[number], cta, chunks.reshape(-1), leader))
         self.note_reads(runs, ctas, leaders)
         return np.stack([from_chunks(run.read().reshape(shape), element, transposed) for run in runs])
 
@@ -132,3 +138,175 @@ class WgmmaGroups:
             for run, lanes, group, cta in zip(runs, issuers, groups.tolist(), ctas.tolist(), strict=True)
         ])
         self.latest[self.lanes.full["chunk_warp"][warps]] = events[:, None]
+
+
+class ProductRegisters:
+    """Checks of the registers of products that haven't been waited for: a row per register, a column per warp.
+
+    Until the wait, only another product of the same shape may use an accumulator, and registers of A are read-only.
+    wgmma.fence must separate an access to such a register from the next product that uses it.
+    """
+
+    def __init__(self, names: Sequence[str], warps: int, access: Access) -> None:
+        self.names = names
+        self.lanes = access.lanes
+        self.places = access.places
+        table = (len(names), warps)
+        #: per register: the last group, from 1, that writes it, and that reads it; the instruction of its last product
+        self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)
+        #: the shape code of the product that writes a register; the instruction (plus 1) of an access since the fence
+        self.shapes, self.touches = np.zeros((2, *table), np.int64)
+        #: the number of groups that each warp has committed, and has waited for
+        self.committed, self.complete = np.zeros((2, warps), np.int64)
+        #: True for warps that have executed a fence
+        self.fenced = np.zeros(warps, bool)
+
+    def fence(self, here: Index) -> None:
+        self.fenced[here] = True
+        self.touches[:, here] = 0
+
+    def touched(self, touched: Touched) -> None:
+        """Check and record accesses to the registers of products by instructions other than wgmma."""
+        here = self.warps_here()
+        rows = np.array(touched.read + touched.wrote, np.int64)[:, None]
+        wrote = np.arange(rows.size)[:, None] >= len(touched.read)
+        early = self.fills[rows, here] > self.complete[here]
+        if np.count_nonzero(early):
+            self.report_early(touched, early, "is an accumulator of", "put wgmma.wait_group between the two")
+        changed = (self.reads[rows, here] > self.complete[here]) & wrote
+        if np.count_nonzero(changed):
+            self.report_early(touched, changed, "is still read by", "put wgmma.wait_group before the change")
+        self.touches[rows, here] = np.array(touched.at, np.int64)[:, None] + 1
+
+    def take(self, form: ProductForm, here: Index, d_rows: Index, a_rows: Index, pc: int) -> None:
+        """Check that the registers of a product are free and fenced, and mark them as used by it."""
+        if not self.fenced[here].all():
+            self.fail(f"no wgmma.fence precedes a product\n  {self.places.describe(pc)}", pc)
+        rows = np.concatenate((d_rows, a_rows))[:, None]
+        stale = np.argwhere(self.touches[rows, here])
+        if stale.size:
+            row, warp = rows[stale[0][0], 0], here[stale[0][1]]
+            other = int(self.touches[row, warp]) - 1
+            self.fail(
+                f"{self.warp_name(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
+                f"which was accessed, without a wgmma.fence since, at\n  {self.places.describe(other)}", pc, other,
+            )
+        shape = _shape_code(form)
+        self.check_free(d_rows[:, None], here, shape, pc)
+        if a_rows.size:
+            self.check_free(a_rows[:, None], here, -1, pc)
+            self.reads[a_rows[:, None], here] = self.committed[here] + 1
+            self.issued[a_rows[:, None], here] = pc
+        read = np.argwhere(self.reads[d_rows[:, None], here] > self.complete[here])
+        if read.size:
+            self.report_product(int(d_rows[read[0][0]]), int(here[read[0][1]]), pc)
+        at = d_rows[:, None]
+        self.fills[at, here] = self.committed[here] + 1
+        self.issued[at, here] = pc
+        self.shapes[at, here] = shape + np.arange(d_rows.size)[:, None]
+
+    def check_free(self, rows: Index, here: Index, shape: int, pc: int) -> None:
+        """Check that no product in flight writes these registers, except as accumulators of `shape` (-1 for none)."""
+        busy = self.fills[rows, here] > self.complete[here]
+        if shape >= 0:
+            busy &= self.shapes[rows, here] != shape + np.arange(rows.size)[:, None]
+        wrong = np.argwhere(busy)
+        if wrong.size:
+            self.report_product(int(rows[wrong[0][0], 0]), int(here[wrong[0][1]]), pc)
+
+    def report_product(self, row: int, warp: int, pc: int) -> NoReturn:
+        other = int(self.issued[row, warp])
+        self.fail(
+            f"{self.warp_name(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
+            f"which a product in flight uses differently\n  {self.places.describe(other)}",
+            pc, other, "put wgmma.wait_group between the two",
+        )
+
+    def report_early(self, touched: Touched, wrong: NDArray[np.bool_], what: str, hint: str) -> NoReturn:
+        at, column = (int(x) for x in np.argwhere(wrong)[0])
+        row, warp = (touched.read + touched.wrote)[at], int(self.warps_here()[column])
+        verb = "reads" if at < len(touched.read) else "writes"
+        pc, other = touched.at[at], int(self.issued[row, warp])
+        self.fail(
+            f"{self.warp_name(warp)} {verb} register {self.names[row]}\n  {self.places.describe(pc)}\n"
+            f"which {what} a product that was not waited for\n  {self.places.describe(other)}", pc, other, hint,
+        )
+
+    def fail(
+        self, message: str, pc: int, other: int | None = None, hint: str = "put wgmma.fence before the product"
+    ) -> NoReturn:
+        pcs = [pc] if other is None else [pc, other]
+        threads = self.lanes.numbers(self.lanes.positions())
+        raise AsyncHazardError(message, hint=hint, instructions=pcs, threads=threads)
+
+    def warps_here(self) -> Index:
+        warp = self.lanes.get("chunk_warp")
+        if self.lanes.whole_warps():
+            return warp.reshape(-1, WARP)[:, 0]
+        return fast_unique(warp)
+
+    def warp_name(self, warp: int) -> str:
+        cta, inside = divmod(int(warp), self.lanes.warps_per_cta)
+        return self.lanes.describe_position(cta * self.lanes.threads + inside * WARP)
+
+
+def _shape_code(form: ProductForm) -> int:
+    """Return a code for the shape and type of accumulators, to which the index of a register can be added."""
+    return 1000 * (form.n * 3 + ("f32", "f16", "s32").index(form.d))
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixDescriptor:
+    """A decoded matrix descriptor: the 16-byte chunks of an operand in shared memory. start, leading, stride: in bytes.
+
+    A chunk holds 16 bytes along the contiguous dimension: K of a K-major operand, M or N of an MN-major one.
+
+        bits 0-13    start >> 4                   bits 49-51    base offset
+        bits 16-29   leading byte offset >> 4     bits 62-63    swizzle mode
+        bits 32-45   stride byte offset >> 4
+
+    Offsets in bytes, for chunk c and row r (of M or N; of K if that is strided) and w bytes per row of a swizzle atom:
+
+        K-major, no swizzle      (r mod 8)·16 + (r div 8)·stride + c·leading
+        K-major, swizzled        (r mod 8)·w + (r div 8)·stride + c·16
+        MN-major, no swizzle     (r mod 8)·16 + (r div 8)·leading + c·stride
+        MN-major, swizzled       (r mod 8)·w + (r div 8)·stride + (c mod w/16)·16 + (c div w/16)·leading
+    """
+
+    start: int
+    leading: int
+    stride: int
+    mode: AddressSwizzle
+
+    def chunks(self, extent: int, transposed: bool) -> Index:
+        """Return the chunk addresses: (M or N) × 2 for a K-major operand, else (M or N) div 8 × 16 rows of K."""
+        return self.mode.apply(self.start + _offsets(self.leading, self.stride, self.mode, extent, transposed))
+
+
+@lru_cache(maxsize=256)
+def _offsets(leading: int, stride: int, mode: AddressSwizzle, extent: int, transposed: bool) -> Index:
+    width = mode.row_bytes
+    per_row = width // CHUNK_BYTES
+    if not transposed:
+        row, chunk = np.arange(extent, dtype=np.int64)[:, None], np.arange(STEP_BYTES // CHUNK_BYTES)[None]
+        within, block = row % CORE_ROWS, row // CORE_ROWS
+        if not width:
+            return within * CHUNK_BYTES + block * stride + chunk * leading
+        return within * width + block * stride + chunk * CHUNK_BYTES
+    # elements have 16 bits: a chunk holds 8 of them along M or N, and the operand has 16 rows of K
+    chunk, row = np.arange(extent // 8, dtype=np.int64)[:, None], np.arange(STEP_BYTES // 2)[None]
+    within, block = row % CORE_ROWS, row // CORE_ROWS
+    if not width:
+        return within * CHUNK_BYTES + block * leading + chunk * stride
+    return within * width + block * stride + chunk % per_row * CHUNK_BYTES + chunk // per_row * leading
+
+
+def decode(bits: int) -> MatrixDescriptor | str:
+    """Return the decoded descriptor, or the reason why it is invalid or not supported."""
+    if bits & _UNUSED:
+        return f"bits that must be 0 are set: {bits & _UNUSED:#018x}"
+    offset = bits >> 49 & 7
+    if offset:
+        return f"its base offset is {offset}; only 0 is supported, for matrices at multiples of the swizzle's period"
+    start, leading, stride = ((bits >> at & 0x3FFF) << 4 for at in (0, 16, 32))
+    return MatrixDescriptor(start, leading, stride, BY_CODE[bits >> 62])
