@@ -11,7 +11,7 @@ import tilejit as tj
 from tests.simulator.small_kernels import kernel, simulate
 from tilejit.errors import DeadlockError, SimulationError
 from tilejit.simulator.decode.ptx import PtxInstruction
-from tilejit.simulator.decode.steps import step_of
+from tilejit.simulator.decode.roles import roles_of
 from tilejit.simulator.decode.translate import translate
 from tilejit.simulator.machine.access import Access
 
@@ -336,7 +336,7 @@ def test_a_flag_in_shared_memory_is_set_by_the_own_cta():
     assert not control_flow_of(loop).waits_for_ctas
 
 
-STEPS = {
+ROLES = {
     "mad.lo.s32 %r1, %r2, %r3, 0x1F": (["%r1"], ["%r2", "%r3"], []),
     "setp.lt.and.u32 p|q, %r1, 0f3F800000, !%p2": (["p", "q"], ["%r1", "%p2"], []),
     "addc.cc.u32 %r1, %r2, %tid.x": (["%r1", "%carry"], ["%carry", "%r2", "%tid.x"], []),
@@ -345,17 +345,18 @@ STEPS = {
     "red.global.add.u32 [%x1], %r1": ([], ["%r1"], ["%x1"]),
     "bar.sync %r1, 64": ([], ["%r1"], []),
     "bar.red.popc.u32 %r1, 0, %p1": (["%r1"], ["%p1"], []),
+    "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1, %r2": ([], ["%r1", "%r2"], []),
     "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r1], {%r2}": ([], ["%r2"], ["%r1"]),
 }
 
 
-@pytest.mark.parametrize("text", STEPS)
+@pytest.mark.parametrize("text", ROLES)
 def test_the_registers_that_an_instruction_reads_and_writes(text):
     opcode, _, operands = text.partition(" ")
     root, _, suffix = opcode.partition(".")
     each = [x.strip() for x in re.split(r",(?![^{]*\})", operands)]
-    step = step_of(0, PtxInstruction(root, "." + suffix, tuple(each), 1, None))
-    assert (list(step.targets), list(step.sources), list(step.addresses)) == STEPS[text]
+    got = roles_of(0, PtxInstruction(root, "." + suffix, tuple(each), 1, None))
+    assert (list(got.writes), list(got.reads), list(got.addresses)) == ROLES[text]
 
 
 def test_a_loop_that_counts_does_not_wait_inside_one_that_does():

@@ -11,8 +11,8 @@ from tests.simulator.small_kernels import HEADER, evaluate, interesting, kernel,
 from tilejit.errors import MisalignedError, OutOfBoundsError, UnsupportedInstructionError
 from tilejit.simulator import run
 from tilejit.simulator.decode.parser import parse
+from tilejit.simulator.decode.roles import roles_of
 from tilejit.simulator.decode.statements import parse_kernel
-from tilejit.simulator.decode.steps import step_of
 from tilejit.simulator.opcodes import lookup
 
 
@@ -85,7 +85,7 @@ def test_registers_of_an_inner_scope_are_read_and_written_like_others(text):
     def steps(body):
         module = parse(kernel(body + "\nOUT: ret;"))
         instructions = parse_kernel(module, module.kernels["k"]).body
-        return [(step_of(0, x), x.guard) for x in instructions]
+        return [roles_of(0, x) for x in instructions]
 
     renamed = {f"{x if x.startswith('%') else f'%{x}'}@{i}": x for i, x in enumerate(NAMES, 1)}
     inner = repr(steps(f"{{ {declared} {text} }}"))

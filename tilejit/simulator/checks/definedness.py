@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ...dataclass import dataclass
 from ..decode.blocks import EXIT, BasicBlock
-from ..decode.steps import Step, step_of
+from ..decode.roles import LOAD_ROOTS, Roles
 from ..decode.translate import Program
 from ..machine.lanes import Index, Lanes
 from ..machine.memory import MemoryRegion
@@ -65,7 +65,6 @@ class Definedness:
         self.origins: list[tuple[str, int]] = [("", 0)]
         # register → the index in `origins` of its skipped write
         self.skips: dict[str, int] = {}
-        self.steps: dict[int, list[Step]] = {}
         self.select(lanes)
 
     def select(self, lanes: Lanes) -> None:
@@ -80,7 +79,7 @@ class Definedness:
         self.shuffles: dict[int, Callable[[Marks], Marks]] = {}
 
     def defers(self, pc: int) -> bool:
-        return self.function.body[pc].root in ("ld", "ldu")
+        return self.function.body[pc].root in LOAD_ROOTS
 
     def read(self, pc: int, message: str, positions: Index, unwritten: NDArray[np.bool_]) -> None:
         self.origins.append((message, pc))
@@ -107,11 +106,8 @@ class Definedness:
         self.stores.setdefault(pc, []).append(note)
 
     def finish(self, block: BasicBlock, positions: Index) -> None:
-        steps = self.steps.get(block.index)
-        if steps is None:
-            steps = self.steps[block.index] = [step_of(pc, self.function.body[pc]) for pc in block.pcs]
-        for step in steps:
-            self.follow(step, positions)
+        for pc in block.pcs:
+            self.follow(self.program.control_flow.roles[pc], positions)
         if block.predicate and block.predicate in self.marks:
             self.use(block.predicate, block.end_pc, positions, "branches on it")
         self.reads.clear()
@@ -129,28 +125,28 @@ class Definedness:
         slots = self.program.slots
         self.marks = {x: marks for x, marks in self.marks.items() if x in slots and live >> slots[x] & 1}
 
-    def follow(self, step: Step, positions: Index) -> None:
-        for name in step.addresses:
-            self.use(name, step.pc, positions, "uses it as an address")
-        if step.root in _COLLECTIVES:
+    def follow(self, instruction: Roles, positions: Index) -> None:
+        for name in instruction.addresses:
+            self.use(name, instruction.pc, positions, "uses it as an address")
+        if instruction.root in _COLLECTIVES:
             # A lane may skip the write of a value that no lane reads; lanes that read the value get the mark.
-            ignored = self.skips.values() if step.root == "shfl" else ()
-            for name in step.sources:
-                self.use(name, step.pc, positions, "passes it on", ignored)
-        if step.root == "st":
-            self.follow_store(step, positions)
+            ignored = self.skips.values() if instruction.root == "shfl" else ()
+            for name in instruction.reads:
+                self.use(name, instruction.pc, positions, "passes it on", ignored)
+        if instruction.root == "st":
+            self.follow_store(instruction, positions)
             return
-        if step.pc in self.reads:
-            self.follow_read(step, positions)
+        if instruction.pc in self.reads:
+            self.follow_read(instruction, positions)
             return
         marks = None
-        if step.pc in self.shuffles:
-            sources = self.combined(step.sources[:1], positions)
-            marks = None if sources is None else self.shuffles[step.pc](sources)
-        elif step.root not in ("ld", "ldu") and step.root not in _COLLECTIVES:
-            marks = self.selection(step, positions) if step.root == "selp" else \
-                self.combined(step.sources, positions, step.root in _PACKS)
-        for name in step.targets:
+        if instruction.pc in self.shuffles:
+            sources = self.combined(instruction.reads[:1], positions)
+            marks = None if sources is None else self.shuffles[instruction.pc](sources)
+        elif instruction.root not in LOAD_ROOTS and instruction.root not in _COLLECTIVES:
+            marks = self.selection(instruction, positions) if instruction.root == "selp" else \
+                self.combined(instruction.reads, positions, instruction.root in _PACKS)
+        for name in instruction.writes:
             self.mark(name, positions, marks)
 
     def combined(self, names: tuple[str, ...], positions: Index, packs: bool = False) -> Marks | None:
@@ -167,14 +163,14 @@ class Definedness:
             result[partly & np.isin(result, list(self.skips.values()))] = 0
         return result
 
-    def selection(self, step: Step, positions: Index) -> Marks | None:
+    def selection(self, instruction: Roles, positions: Index) -> Marks | None:
         """Return marks of a selp's predicate and chosen operand, or both operands if unknown; None without marks."""
-        sources = [x.strip().lstrip("!") for x in self.function.body[step.pc].operands[1:]]
+        sources = [x.strip().lstrip("!") for x in self.function.body[instruction.pc].operands[1:]]
         sides = [self.combined((name,), positions) for name in sources]
         if all(x is None for x in sides):
             return None
         yes, no, predicate = (np.zeros(positions.size, np.int32) if x is None else x for x in sides)
-        chosen = self.selected.get(step.pc)
+        chosen = self.selected.get(instruction.pc)
         either: Marks = np.maximum(yes, no) if chosen is None else np.where(chosen, yes, no)
         return np.maximum(either, predicate)
 
@@ -190,31 +186,32 @@ class Definedness:
             old = self.marks[name] = np.zeros(self.lanes.total, np.int32)
         old[positions] = marks
 
-    def follow_read(self, step: Step, executing: Index) -> None:
-        for name in step.targets:
+    def follow_read(self, instruction: Roles, executing: Index) -> None:
+        for name in instruction.writes:
             self.mark(name, executing, None)
-        for positions, unwritten, origin in self.reads[step.pc]:
-            count = len(step.targets)
+        for positions, unwritten, origin in self.reads[instruction.pc]:
+            count = len(instruction.writes)
             per_thread = unwritten.shape[1]
-            for i, name in enumerate(step.targets):
+            for i, name in enumerate(instruction.writes):
                 # The cells of this register; if a cell is wider than a register, all cells.
                 share = unwritten[:, i * per_thread // count : (i + 1) * per_thread // count] if per_thread >= count \
                     else unwritten
                 self.mark(name, positions, np.where(share.any(axis=1), origin, 0).astype(np.int32))
 
-    def follow_store(self, step: Step, positions: Index) -> None:
+    def follow_store(self, instruction: Roles, positions: Index) -> None:
         """Report a store of marked values to global or unknown memory; elsewhere mark the target cells as unwritten."""
-        marks = self.combined(step.sources, positions, packs=self.function.body[step.pc].operands[1].startswith("{"))
+        is_vector = self.function.body[instruction.pc].operands[1].startswith("{")
+        marks = self.combined(instruction.reads, positions, packs=is_vector)
         if marks is None or not np.count_nonzero(marks):
             return
-        notes = self.stores.get(step.pc, [])
+        notes = self.stores.get(instruction.pc, [])
         if any(note.region.space == "global" for note in notes) or not notes:
             if not self.findings.collect:
                 # Undo the store, so that the error leaves the kernel's outputs unchanged.
                 for note in notes:
                     note.view[note.index] = note.old
-            for name in step.sources:
-                self.use(name, step.pc, positions[marks > 0], "stores it")
+            for name in instruction.reads:
+                self.use(name, instruction.pc, positions[marks > 0], "stores it")
             return
         whole = np.zeros(self.lanes.total, np.int32)
         whole[positions] = marks

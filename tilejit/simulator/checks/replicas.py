@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ...dataclass import dataclass
 from ..decode.control_flow import ControlFlow
+from ..decode.roles import LOAD_ROOTS
 from ..machine.lanes import Index, Lanes
 from ..opcodes.memory import Site
 from .findings import Finding, Findings
@@ -95,7 +96,7 @@ class Replicas:
             loads.update(pc for pc, event in shadow.read_by.items() if event >= since)
         result: set[int] = set()
         for pc in loads:
-            ordinary = self.control_flow.function.body[pc].root in ("ld", "ldu") and not facts.strong[pc]
+            ordinary = self.control_flow.function.body[pc].root in LOAD_ROOTS and not facts.strong[pc]
             stores = self.control_flow.stores_of(pc) if ordinary and not facts.constant[pc] else None
             if stores is None:
                 return None

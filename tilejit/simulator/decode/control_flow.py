@@ -11,7 +11,7 @@ same path and store to the same addresses: the loop is endless. So is a loop wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from ...dataclass import dataclass
@@ -20,7 +20,7 @@ from ..opcodes import convert, floats, integer, move
 from ..opcodes.memory import Site
 from .blocks import EXIT, BasicBlock
 from .ptx import PtxFunction
-from .steps import Step, step_of
+from .roles import LOAD_ROOTS, Roles, all_roles
 
 # (the block that jumps back, the loop's header)
 BackEdge = tuple[int, int]
@@ -28,7 +28,7 @@ T = TypeVar("T", int, str)
 
 #: opcodes whose operands affect only their results
 _PURE = frozenset({
-    *integer.ENTRIES, *floats.ENTRIES, *convert.ENTRIES, *move.ENTRIES, "ld", "ldu", "mapa", "getctarank",
+    *integer.ENTRIES, *floats.ENTRIES, *convert.ENTRIES, *move.ENTRIES, *LOAD_ROOTS, "mapa", "getctarank",
 })
 #: opcodes whose data operands affect only the stored values
 _STORES = frozenset({"st", "red", "atom"})
@@ -130,7 +130,7 @@ class ControlFlow:
             blocks = self.loop(edge)
             wide = [ordered[pc] for block in blocks for pc in block.pcs if pc in ordered]
             # the strong access's value may reach the branch through memory
-            if wide and any(step.pc in varying for step in origins(self.steps(blocks), predicates(blocks))[0]):
+            if wide and any(x.pc in varying for x in origins(self.roles_in(blocks), predicates(blocks))[0]):
                 result[edge] = any(wide)
         return result
 
@@ -147,16 +147,16 @@ class ControlFlow:
 
     def is_read(self, block: BasicBlock, number: int) -> bool:
         """True if a result of the instruction at index `number` of a block is read later."""
-        targets = set(step_of(block.pcs[number], self.function.body[block.pcs[number]]).targets)
+        results = set(self.roles[block.pcs[number]].writes)
         for pc in block.pcs[number + 1 :]:
-            step = step_of(pc, self.function.body[pc])
-            if not targets.isdisjoint((*step.sources, *step.addresses)):
+            later = self.roles[pc]
+            if not results.isdisjoint((*later.reads, *later.addresses)):
                 return True
-            targets.difference_update(step.targets)
-        if block.predicate in targets:
+            results.difference_update(later.writes)
+        if block.predicate in results:
             return True
         live = [self.live[target] for target in block.targets if target != EXIT]
-        return any(bits >> self.slots[name] & 1 for name in targets if name in self.slots for bits in live)
+        return any(bits >> self.slots[name] & 1 for name in results if name in self.slots for bits in live)
 
     def pcs_around(self, number: int) -> frozenset[int]:
         """Return the instructions of a block and of its strongly connected component."""
@@ -199,17 +199,17 @@ class ControlFlow:
         return frozenset(reached([number], self.forward) & reached([number], self.backward))
 
     def cycle_of(self, blocks: Sequence[BasicBlock]) -> Cycle:
-        steps = list(self.steps(blocks))
+        every = self.roles_in(blocks)
         seeds = predicates(blocks)
-        for step in steps:
-            if step.root not in _PURE:
-                seeds.update(step.addresses)
-                seeds.update(step.sources if step.root not in _STORES else ())
-        decide, registers = origins(steps, seeds)
-        pcs = {step.pc for step in decide}
+        for x in every:
+            if x.root not in _PURE:
+                seeds.update(x.addresses)
+                seeds.update(x.reads if x.root not in _STORES else ())
+        decide, registers = origins(every, seeds)
+        pcs = {x.pc for x in decide}
         loads = [site for site in self.sites if site.pc in pcs and site.kind != "store"]
         read = {site.pc for site in loads}
-        understood = all(step.pc in read or self.is_understood(step) for step in decide)
+        understood = all(x.pc in read or self.is_understood(x) for x in decide)
         return Cycle(frozenset(registers), frozenset(site.index for site in loads), understood)
 
     def stores_of(self, pc: int) -> frozenset[int] | None:
@@ -219,30 +219,35 @@ class ControlFlow:
         return self.stores_from[pc]
 
     def follow(self, pc: int) -> frozenset[int] | None:
-        steps = list(self.steps(self.blocks))
         flow: dict[str, list[str]] = {}
-        for step in steps:
-            for name in step.sources if step.root in _PURE else ():
-                flow.setdefault(name, []).extend(step.targets)
-        registers = reached(step_of(pc, self.function.body[pc]).targets, flow) - {"_"}
+        every = self.roles_in(self.blocks)
+        for x in every:
+            for name in x.reads if x.root in _PURE else ():
+                flow.setdefault(name, []).extend(x.writes)
+        registers = reached(self.roles[pc].writes, flow) - {"_"}
         if registers & predicates(self.blocks) or any(self.function.registers.get(x) == 1 for x in registers):
             return None
-        if any(not registers.isdisjoint(step.addresses) for step in steps):
+        if any(not registers.isdisjoint(x.addresses) for x in every):
             return None
         stores = {site.pc for site in self.sites if site.kind in ("store", "atomic")}
-        users = {step.pc: step.root for step in steps if step.root not in _PURE and registers & {*step.sources}}
+        users = {x.pc: x.root for x in every if x.root not in _PURE and registers & {*x.reads}}
         return frozenset(users) if stores.issuperset(users) and _STORES.issuperset(users.values()) else None
 
-    def steps(self, blocks: Iterable[BasicBlock]) -> Iterator[Step]:
-        return (step_of(pc, self.function.body[pc]) for block in blocks for pc in block.pcs)
+    @cached_property
+    def roles(self) -> list[Roles]:
+        """The roles of each instruction's operands."""
+        return all_roles(self.function)
 
-    def is_understood(self, step: Step) -> bool:
+    def roles_in(self, blocks: Iterable[BasicBlock]) -> list[Roles]:
+        return [self.roles[pc] for block in blocks for pc in block.pcs]
+
+    def is_understood(self, instruction: Roles) -> bool:
         """True if an instruction's results depend only on registers or parameters."""
-        if step.root in ("ld", "ldu"):
+        if instruction.root in LOAD_ROOTS:
             # loads of the kernel's parameters aren't memory instructions
-            symbol = self.function.body[step.pc].operands[1].strip("[]").split("+")[0].strip()
+            symbol = self.function.body[instruction.pc].operands[1].strip("[]").split("+")[0].strip()
             return any(param.name == symbol for param in self.function.params)
-        return step.root in _PURE or step.root in _AMONG_LANES
+        return instruction.root in _PURE or instruction.root in _AMONG_LANES
 
 
 def predicates(blocks: Iterable[BasicBlock]) -> set[str]:
@@ -250,15 +255,14 @@ def predicates(blocks: Iterable[BasicBlock]) -> set[str]:
     return {block.predicate for block in blocks if block.predicate}
 
 
-def origins(steps: Iterable[Step], seeds: Iterable[str]) -> tuple[list[Step], set[str]]:
+def origins(every: Sequence[Roles], seeds: Iterable[str]) -> tuple[list[Roles], set[str]]:
     """Return the instructions on which `seeds` depend, directly or not, and the set of the seeds and their inputs."""
-    steps = list(steps)
-    sources: dict[str, list[str]] = {}
-    for step in steps:
-        for name in step.targets:
-            sources.setdefault(name, []).extend((*step.sources, *step.addresses))
-    registers = reached(seeds, sources)
-    return [step for step in steps if not registers.isdisjoint(step.targets)], registers
+    inputs: dict[str, list[str]] = {}
+    for x in every:
+        for name in x.writes:
+            inputs.setdefault(name, []).extend((*x.reads, *x.addresses))
+    registers = reached(seeds, inputs)
+    return [x for x in every if not registers.isdisjoint(x.writes)], registers
 
 
 def reached(starts: Iterable[T], edges: Mapping[T, Iterable[T]]) -> set[T]:

@@ -8,14 +8,14 @@ dtype, usually that of the first access.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ...dataclass import dataclass
-from .ptx import Module, PtxFunction, PtxInstruction, parse_number
-from .steps import defined, skippable
+from .ptx import Module, PtxInstruction, parse_number
+from .roles import LOAD_ROOTS, Roles
 
 DTYPES: dict[str, Any] = {
     "u1": np.dtype(np.uint8), "u2": np.dtype(np.uint16), "u4": np.dtype(np.uint32), "u8": np.dtype(np.uint64),
@@ -84,10 +84,15 @@ class KernelNames:
         self.product_rows: dict[str, int] = {}
         self.constants: dict[tuple[int, str], str] = {}
 
-    def set_undefined(self, undefined: frozenset[str], function: PtxFunction) -> None:
+    def set_undefined(self, undefined: frozenset[str], every: Sequence[Roles]) -> None:
+        """Declare that some paths read these registers unwritten. every: the roles of all instructions."""
         self.maybe_undefined = undefined
-        self.never_written = undefined - defined(function)
-        self.skippable = skippable(function, undefined)
+        self.never_written = undefined.difference(*(x.writes for x in every))
+        # Other writes don't count: if a branch skips them, compilers may leave registers undefined that are never used.
+        for x in every:
+            if x.predicate or x.root in LOAD_ROOTS:
+                for name in undefined.intersection(x.writes):
+                    self.skippable.setdefault(name, x.pc)
 
     def slot(self, name: str) -> int:
         """Return the slot of a register or special register. raises: KeyError if it isn't declared."""

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from ...dataclass import dataclass
 from ..opcodes.memory import Site
+from .blocks import BARRIER_ROOTS
 from .ptx import PtxInstruction
-
-_BARRIERS = ("bar", "barrier")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Ordering:
         numbers: dict[Any, int] = {}
         operation = [numbers.setdefault(x.loc or ("pc", i), len(numbers)) for i, x in enumerate(body)]
         fences = [x for x in body if x.root == "membar" or (x.root == "fence" and is_memory_fence(x))]
-        parts = any(x.root in _BARRIERS and ("arrive" in x.suffix or len(x.operands) > 1) for x in body)
+        parts = any(x.root in BARRIER_ROOTS and ("arrive" in x.suffix or len(x.operands) > 1) for x in body)
         parts |= any(site.kind == "barrier" for site in sites)
         parts |= any(x.root == "barrier" and x.suffix.startswith(".cluster") for x in body)
         proxies = any(is_proxy(x) for x in body)

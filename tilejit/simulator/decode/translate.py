@@ -18,10 +18,11 @@ from ..opcodes import lookup
 from ..opcodes.memory import Site
 from .blocks import JUMP_ROOTS, BasicBlock, liveness, split
 from .control_flow import ControlFlow
-from .emitter import SPECIAL, BlockWriter, KernelNames
+from .emitter import SPECIAL, BlockWriter, KernelNames, vector
 from .ordering import Ordering
 from .parser import parse
 from .ptx import Module, PtxFunction, Variable
+from .roles import all_roles, roles_of
 from .statements import parse_kernel
 from .variables import Placed, place_lasting
 
@@ -186,7 +187,7 @@ class _Translator:
             names.shared = frozenset(v.name for v, _ in self.placed if v.space == "shared")
         names.product_rows = {name: row for row, name in enumerate(self.product_registers)}
         if undefined:
-            names.set_undefined(undefined, function)
+            names.set_undefined(undefined, all_roles(function))
         return [self.emit_block(block, names) for block in blocks], names
 
     def emit_block(self, block: BasicBlock, names: KernelNames) -> BlockWriter:
@@ -281,23 +282,20 @@ def _params(slots: dict[str, int]) -> tuple[tuple[int, np.dtype[Any], int], ...]
 
 def _loaded_later(function: PtxFunction) -> frozenset[str]:
     """Return the destinations of tcgen05.ld, which are valid only after a wait."""
-    loads = [x for x in function.body if x.root == "tcgen05" and x.suffix.startswith(".ld.") and x.operands]
-    return frozenset(x.strip() for ins in loads for x in ins.operands[0].strip("{}").split(","))
+    loads = (x for x in function.body if x.root == "tcgen05" and x.suffix.startswith(".ld."))
+    return frozenset(name for ins in loads for name in roles_of(0, ins).writes)
 
 
 def _product_registers(function: PtxFunction) -> tuple[str, ...]:
     products = [x for x in function.body if x.root == "wgmma" and ".mma_async" in x.suffix]
     vectors = [operand for ins in products for operand in ins.operands[:2] if operand[0] == "{"]
-    return tuple(dict.fromkeys(x.strip() for operand in vectors for x in operand.strip("{}").split(",")))
+    return tuple(dict.fromkeys(x for operand in vectors for x in vector(operand)))
 
 
 def _unread(function: PtxFunction) -> frozenset[str]:
-    targets = {x for ins in function.body if ins.root == "atom" for x in ins.names(slice(1))}
-    if not targets:
+    """Return the destinations of atomics that no instruction reads."""
+    if not any(ins.root == "atom" for ins in function.body):
         return frozenset()
-    read: set[str] = set()
-    for ins in function.body:
-        writes = ins.root in ("atom", "mov")
-        read.update(ins.names(slice(1, None) if writes else slice(None)))
-        read.add(ins.guard or "")
-    return frozenset(targets - read)
+    every = all_roles(function)
+    results = {name for x in every if x.root == "atom" for name in x.writes}
+    return frozenset(results.difference(*((*x.reads, *x.addresses, *x.updates, x.predicate) for x in every)))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import DeadlockError, DivergenceError, SimulationError
 from ...fast_unique import fast_unique
-from ..decode.blocks import EXIT, is_cluster_wait
+from ..decode.blocks import BARRIER_ROOTS, EXIT, is_cluster_wait
 from ..decode.translate import Program, TranslatedBlock
 from .access import Access
 from .barriers import Barriers, Released
@@ -360,9 +360,8 @@ class Machine(Units):
         self.unpark()
 
     def is_warp_barrier(self, number: int) -> bool:
-        block = self.program.blocks[number].block
-        first = self.program.function.body[block.pcs[0]]
-        return first.root in ("bar", "barrier") and ".warp" in first.suffix
+        first = self.program.function.body[self.first_pc(number)]
+        return first.root in BARRIER_ROOTS and ".warp" in first.suffix
 
     def report_missing(self) -> NoReturn:
         lines = []
