@@ -49,6 +49,29 @@ class Message:
         return Message(rows, {cta: row for cta, row in self.frontiers.items() if cta in chosen})
 
 
+@dataclass(slots=True)
+class Releases:
+    """The releases into the current phase of barriers, one per CTA, and into completed phases."""
+
+    coming: Message | None = None
+    done: Message | None = None
+
+    def add(self, order: HappensBefore, message: Message) -> None:
+        self.coming = message if self.coming is None else order.joined([self.coming, message])
+
+    def complete(self, order: HappensBefore, ctas: Index, keep: bool) -> None:
+        """Let waits in `ctas` acquire the releases into the current phase and, with `keep`, into all earlier phases."""
+        if self.coming is None:
+            return
+        fresh = self.coming.part(ctas)
+        if self.done is not None:
+            if not keep:
+                self.done.clear(ctas)
+            fresh = order.joined([self.done, fresh])
+        self.done = fresh
+        self.coming.clear(ctas)
+
+
 class HappensBefore:
     """The happens-before relation of a launch's events."""
 

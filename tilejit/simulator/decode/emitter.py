@@ -8,7 +8,7 @@ dtype, usually that of the first access.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -253,6 +253,17 @@ class BlockWriter:
         self.highest = max(self.highest, index)
         return self.source(self.ins.operands[index], dtype, ptx_type)
 
+    def sources(self, operands: Iterable[str], dtype: str, ptx_type: str = "") -> str:
+        """Return the expression of a tuple of source operands."""
+        return f"({', '.join(self.source(x, dtype, ptx_type) for x in operands)},)"
+
+    def vector(self, operand: str, count: int) -> list[str]:
+        """Return the elements of `{a, b}`, or the operand alone; fail unless there are `count`."""
+        elements = vector(operand)
+        if len(elements) != count:
+            self.fail(f"expected a vector of length {count}, got {len(elements)}")
+        return elements
+
     def exactly(self, count: int) -> tuple[str, ...]:
         if len(self.ins.operands) != count:
             self.fail(f"the number of operands must be {count}, got {len(self.ins.operands)}")
@@ -308,6 +319,12 @@ class BlockWriter:
         self.mark(slot, name)
         if not self.names.home[slot]:
             self.names.home[slot] = dtype
+
+    def write_each(self, names: Iterable[str], dtypes: str | Sequence[str], values: str) -> None:
+        """Assign the elements of the variable `values`. dtypes: one for all, or one per element."""
+        for i, name in enumerate(names):
+            if name != "_":
+                self.write(name, dtypes if isinstance(dtypes, str) else dtypes[i], f"{values}[{i}]")
 
     def write_part(self, name: str, dtype: str, whole: str, parts: str, index: int, count: int) -> None:
         """Assign element `index` of `whole`, whose elements are in `parts`, and record where it comes from."""
@@ -504,6 +521,10 @@ def expression(result: str, text: str, *operands: str) -> Entry:
     return emit
 
 
+def nothing(e: BlockWriter, m: Match) -> None:
+    """Emit nothing: for jumps, which end a block, and for instructions without effect on results."""
+
+
 def statement(text: str) -> Entry:
     """Return an entry without operands that emits `text`. {pc} is the instruction; {x} is group x of the pattern."""
 
@@ -512,6 +533,11 @@ def statement(text: str) -> Entry:
         e.stmt(text.format(pc=e.pc, **m))
 
     return emit
+
+
+def flags(m: Match, *groups: str) -> str:
+    """Return the expression of a tuple of the groups that match."""
+    return repr(tuple(x for x in groups if m.get(x)))
 
 
 def paired(operand: str) -> list[str]:

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from ...errors import OutOfBoundsError
 from ...fast_unique import fast_unique
-from ..checks.order import Message
+from ..checks.order import Releases
 from ..opcodes.move import WINDOWS
 from .access import Access
 from .lanes import RANK_SHIFT, Index
 from .register_pool import Blocked
 from .warp import Warps
 
-_OFFSET = (1 << RANK_SHIFT) - 1
 _SPACE_SHIFT = WINDOWS["shared"].bit_length() - 1
 
 
@@ -41,9 +40,8 @@ class Clusters:
         self.phase = np.zeros(lanes.ctas // lanes.ranks, np.int64)
         #: per thread, -1 if none: the phase of an arrival without a wait, the last arrival, and the wait that blocks it
         self.pending, self.arrived, self.blocked = np.full((3, lanes.total), -1)
-        #: the releases into the current phase, and the releases that a wait for the last completed phase acquires
-        self.coming: Message | None = None
-        self.done: Message | None = None
+        #: a wait acquires only the releases into the last completed phase
+        self.releases = Releases()
 
     def own(self, offset: Any) -> Any:
         """Return the address, in each thread's own CTA, of the variable at `offset`."""
@@ -87,7 +85,7 @@ class Clusters:
             message = self.order.redirect(self.order.release(positions))
             if not releases:
                 message = self.order.execution_only(message, agents=False)
-            self.coming = message if self.coming is None else self.order.joined([self.coming, message])
+            self.releases.add(self.order, message)
         self.complete()
 
     def wait(self, aligned: bool, pc: int) -> None:
@@ -103,8 +101,8 @@ class Clusters:
         if never.size:
             self.misuse(never, "waited at the cluster barrier without having arrived", pc)
         self.pending[positions] = self.blocked[positions] = -1
-        if self.order is not None and self.done is not None:
-            self.order.learn(positions, self.done)
+        if self.order is not None and self.releases.done is not None:
+            self.order.learn(positions, self.releases.done)
 
     def complete(self) -> None:
         """Start the next phase of the clusters in which all living threads have arrived."""
@@ -113,14 +111,9 @@ class Clusters:
         missing = np.bincount(self.home[self.alive & ~here], minlength=count)
         full = np.flatnonzero((missing == 0) & (np.bincount(self.home[here], minlength=count) > 0))
         self.phase[full] += 1
-        if full.size and self.order is not None and self.coming is not None:
+        if full.size and self.order is not None:
             ctas = (full[:, None] * self.lanes.ranks + np.arange(self.lanes.ranks)).reshape(-1)
-            fresh = self.coming.part(ctas)
-            if self.done is not None:
-                self.done.clear(ctas)
-                fresh = self.order.joined([self.done, fresh])
-            self.done = fresh
-            self.coming.clear(ctas)
+            self.releases.complete(self.order, ctas, keep=False)
         self.access.memory_changed()
 
     def misuse(self, positions: Index, what: str, pc: int, other: int | None = None) -> None:

@@ -147,15 +147,15 @@ class FarArrivals:
 
     def release_to(self, rank: int, releases: str) -> Callable[[MBarrier, Index], None]:
         """Return a function that releases into the current phases of barriers in CTAs with this rank."""
-        mbarriers, order = self.mbarriers, self.order
+        order = self.order
 
         def release(barrier: MBarrier, threads: Index) -> None:
             if order is None:
                 return
             message = order.redirect(order.release(self.lanes.positions()[threads]), rank)
-            mbarriers.add_release(barrier, order.execution_only(message, agents=bool(releases)))
+            barrier.near.add(order, order.execution_only(message, agents=bool(releases)))
             if releases == "cluster":
-                mbarriers.add_release(barrier.wide, message)
+                barrier.wide.add(order, message)
 
         return release
 

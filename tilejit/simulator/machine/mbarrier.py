@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...dataclass import dataclass, replace
 from ..checks.findings import Findings
-from ..checks.order import HappensBefore, Message
+from ..checks.order import HappensBefore, Releases
 from ..checks.phase_order import PhaseOrder
 from ..checks.places import PtxPlaces
 from .lanes import Index, Lanes
@@ -44,14 +44,6 @@ class Arriving:
         return replace(self, threads=self.threads[at], ctas=self.ctas[at], each=self.each[at])
 
 
-@dataclass(slots=True)
-class Wide:
-    """The releases at cluster scope by other CTAs into the phases of barriers. coming, done: as in MBarrier."""
-
-    coming: Message | None = None
-    done: Message | None = None
-
-
 class MBarrier:
     """The barriers at one shared address: each array has an element per CTA of the chunk.
 
@@ -64,11 +56,9 @@ class MBarrier:
         self.address = address
         self.name = name
         self.region = region
-        #: the releases into the current phase, and into completed ones
-        self.coming: Message | None = None
-        self.done: Message | None = None
-        #: additional releases, for waits at cluster scope
-        self.wide = Wide()
+        self.near = Releases()
+        #: additional releases by other CTAs, for waits at cluster scope
+        self.wide = Releases()
         self.live = np.zeros(ctas, bool)
         #: True if the initializing thread has made the barrier visible to other agents
         self.fenced = np.zeros(ctas, bool)

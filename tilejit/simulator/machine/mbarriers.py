@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from ...fast_unique import fast_unique
 from ..checks.late_waiters import LateWaiters
-from ..checks.order import HappensBefore, Message
+from ..checks.order import HappensBefore
 from ..decode.translate import Program
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 from .access import Access
 from .lanes import Index
-from .mbarrier import BYTES, PENDING_BITS, Arrivals, Arriving, MBarrier, Waits, Wide
+from .mbarrier import BYTES, PENDING_BITS, Arrivals, Arriving, MBarrier, Waits
 from .operations import Operation, Operations
 
 # source: PTX ISA, "Contents of the mbarrier object"
@@ -201,7 +201,7 @@ class MBarriers:
 
     def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
         """Order executing threads after the releases into completed phases. wide: also after those at cluster scope."""
-        for message in (barrier.done, barrier.wide.done if wide else None) if threads.size else ():
+        for message in (barrier.near.done, barrier.wide.done if wide else None) if threads.size else ():
             if message is not None:
                 order.learn(self.lanes.positions()[threads], message)
 
@@ -235,8 +235,8 @@ class MBarriers:
                     operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
                 )
                 continue
-            if operation.news is not None:
-                self.add_release(barrier, operation.news)
+            if operation.news is not None and self.order is not None:
+                barrier.near.add(self.order, operation.news)
             barrier.tx[signal.cta] -= signal.size_bytes
             self.finish_phases(barrier, np.array([signal.cta]))
         self.access.memory_changed()
@@ -376,29 +376,17 @@ class MBarriers:
             self.complete_releases(barrier, done)
 
     def release(self, barrier: MBarrier, threads: Index) -> None:
-        if self.order is None:
-            return
-        self.add_release(barrier, self.order.release(self.lanes.positions()[threads]))
-
-    def add_release(self, to: MBarrier | Wide, message: Message) -> None:
-        assert self.order is not None, "only checks track releases"
-        to.coming = message if to.coming is None else self.order.joined([to.coming, message])
+        if self.order is not None:
+            barrier.near.add(self.order, self.order.release(self.lanes.positions()[threads]))
 
     def complete_releases(self, barrier: MBarrier, ctas: Index) -> None:
         """Let waits acquire the releases into a completed phase, and those into all earlier phases."""
-        if self.order is None or barrier.coming is None:
+        if self.order is None or barrier.near.coming is None:
             return
         if self.late_waiters is not None:
-            self.late_waiters.check(barrier, barrier.coming, ctas)
-        self.complete_release(barrier, ctas)
-        self.complete_release(barrier.wide, ctas)
-
-    def complete_release(self, of: MBarrier | Wide, ctas: Index) -> None:
-        if of.coming is None or self.order is None:
-            return
-        fresh = of.coming.part(ctas)
-        of.done = fresh if of.done is None else self.order.joined([of.done, fresh])
-        of.coming.clear(ctas)
+            self.late_waiters.check(barrier, barrier.near.coming, ctas)
+        for releases in (barrier.near, barrier.wide):
+            releases.complete(self.order, ctas, keep=True)
 
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str

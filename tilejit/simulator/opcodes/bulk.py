@@ -4,36 +4,20 @@ from __future__ import annotations
 
 import re
 
-from ...dataclass import replace
 from ..decode.emitter import BlockWriter, Entries, Match, statement, vector
 from .copies import literal
-from .memory import Site, operands_of, site
+from .mbarrier import barrier_site
+from .memory import CHUNK_SHIFT, agent_site, operands_of, site
 
 _MOST_GROUPS = 2**31 - 1
 # [map, {c0, c1, …}]
 _BOX = re.compile(r"\[\s*([%$\w@.]+)\s*,\s*(\{[^}]*\})\s*\]")
-_CHUNKS = 4
+_SHARED = {"space": "shared"}
 
 
-def agents_site(e: BlockWriter, kind: str, space: str) -> int:
-    """Register an asynchronous operation's accesses to `space`; return the number of the new memory instruction."""
-    sites = e.names.sites
-    sites.append(Site(len(sites), e.pc, space, 0, _CHUNKS, "V16", "u8", kind, part=True))
-    return len(sites) - 1
-
-
-def start_of(e: BlockWriter, kind: str, space: str, operand: str) -> tuple[int, str]:
+def start_of(e: BlockWriter, kind: str, space: str, operand: str) -> tuple[str, str]:
     """Register the reads or writes of a copy at an operand. Return (number of the memory instruction, address)."""
-    _, address = site(e, kind, {"space": space}, operand, _CHUNKS, "V16")
-    sites = e.names.sites
-    sites[-1] = replace(sites[-1], part=True)
-    return len(sites) - 1, address
-
-
-def barrier(e: BlockWriter, operand: str) -> tuple[int, str]:
-    """Register a use of an mbarrier operand. Return (number of the memory instruction, address)."""
-    number, address = site(e, "barrier", {"space": "shared"}, operand, 3, "u8")
-    return int(number), address
+    return site(e, kind, {"space": space}, operand, CHUNK_SHIFT, "V16", part=True)
 
 
 def box(e: BlockWriter, m: Match, operand: str) -> str:
@@ -42,22 +26,22 @@ def box(e: BlockWriter, m: Match, operand: str) -> str:
     coordinates = vector(match[2]) if match else []
     if match is None or len(coordinates) != int(m["rank"]):
         e.fail(f"{operand!r} must be a tensor map and a coordinate vector of length {m['rank']}")
-    values = ", ".join(e.source(x, "i4") for x in coordinates)
-    return f"{e.source(match[1], 'u8')}, ({values},)"
+    values = e.sources(coordinates, "i4")
+    return f"{e.source(match[1], 'u8')}, {values}"
 
 
 def tensor_load(e: BlockWriter, m: Match) -> None:
     to, where, signals, *ctas = operands_of(e, m, 4 if m["multicast"] else 3)
-    source = agents_site(e, "load", "global")
+    source = agent_site(e, "load", "global")
     target, address = start_of(e, "store", "shared", to)
-    number, bar = barrier(e, signals)
+    number, bar = barrier_site(e, _SHARED, signals)
     mask = e.source(ctas[0], "u2") if ctas else "None"
     e.stmt(f"S.bulk.load_box({source}, {target}, {number}, {address}, {box(e, m, where)}, {bar}, {mask})")
 
 
 def tensor_store(e: BlockWriter, m: Match) -> None:
     where, start = operands_of(e, m, 2)
-    target = agents_site(e, "store", "global")
+    target = agent_site(e, "store", "global")
     source, address = start_of(e, "load", "shared", start)
     e.stmt(f"S.bulk.store_box({source}, {target}, {address}, {box(e, m, where)})")
 
@@ -66,7 +50,7 @@ def load(e: BlockWriter, m: Match) -> None:
     to, start, size, signals = operands_of(e, m, 4)
     source, origin = start_of(e, "load", "global", start)
     target, address = start_of(e, "store", "shared", to)
-    number, bar = barrier(e, signals)
+    number, bar = barrier_site(e, _SHARED, signals)
     e.stmt(f"S.bulk.load({source}, {target}, {number}, {address}, {origin}, {e.source(size, 'u4')}, {bar})")
 
 

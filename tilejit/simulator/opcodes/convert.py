@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Match, expression
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Match, expression, flags
 
 
 def int_to_int(e: BlockWriter, m: Match) -> None:
@@ -65,16 +65,12 @@ def float_to_float(e: BlockWriter, m: Match) -> None:
 def narrow(e: BlockWriter, m: Match) -> None:
     """Emit cvt from f32 to f16 or bf16 with .relu, .satfinite or both."""
     value = _float_source(e, {**m, "s": "f32"})
-    e.dst(0, PTX_DTYPE[m["t"]], f"narrow({value}, {m['t']!r}, {m['round']!r}, {_flags(m)})")
-
-
-def _flags(m: Match) -> str:
-    return repr(tuple(x for x in ("relu", "satfinite") if m.get(x)))
+    e.dst(0, PTX_DTYPE[m["t"]], f"narrow({value}, {m['t']!r}, {m['round']!r}, {flags(m, 'relu', 'satfinite')})")
 
 
 def pack_half(e: BlockWriter, m: Match) -> None:
     high, low = e.src(1, "f4"), e.src(2, "f4")
-    e.dst(0, "u4", f"pack_f16x2({high}, {low}, {m['t']!r}, {m['round']!r}, {_flags(m)})")
+    e.dst(0, "u4", f"pack_f16x2({high}, {low}, {m['t']!r}, {m['round']!r}, {flags(m, 'relu', 'satfinite')})")
 
 
 INT = "[us](?:8|16|32|64)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Form, Match, approximated, expression
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Form, Match, approximated, expression, flags
 
 _OPERATOR = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
@@ -66,7 +66,8 @@ def half(e: BlockWriter, m: Match) -> None:
     operands = [e.src(i + 1, dtype) for i in range(n)]
     name = f"{e.ins.root}_{base}"
     if m.get("ftz") or m.get("sat") or m.get("relu"):
-        e.dst(0, dtype, f"half_modified({name}, {t!r}, {PTX_DTYPE[base]}, {_flags(m)}, {', '.join(operands)})")
+        modifiers = flags(m, "ftz", "sat", "relu")
+        e.dst(0, dtype, f"half_modified({name}, {t!r}, {PTX_DTYPE[base]}, {modifiers}, {', '.join(operands)})")
         return
     e.dst(0, dtype, _each_half(name, t, *operands))
 
@@ -74,10 +75,6 @@ def half(e: BlockWriter, m: Match) -> None:
 def _each_half(name: str, t: str, *operands: str) -> str:
     base, arguments = t.removesuffix("x2"), ", ".join(operands)
     return f"{name}({arguments})" if t == base else f"halves({name}, {PTX_DTYPE[base]}, {arguments})"
-
-
-def _flags(m: Match) -> str:
-    return repr(tuple(x for x in ("ftz", "sat", "relu") if m.get(x)))
 
 
 def f32x2(e: BlockWriter, m: Match) -> None:

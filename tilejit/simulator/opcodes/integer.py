@@ -6,6 +6,7 @@ from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Entries, Entry, Match
 
 INT = r"\.(?P<t>[us](?:16|32|64))"
 BITS = r"\.(?P<t>b(?:16|32|64))"
+LOGIC = {"and": "&", "or": "|", "xor": "^"}
 
 
 def _unsigned(t: str) -> str:
@@ -121,9 +122,8 @@ def borrow_sub(e: BlockWriter, m: Match) -> None:
 
 
 def logic(e: BlockWriter, m: Match) -> None:
-    operator = {"and": "&", "or": "|", "xor": "^"}[e.ins.root]
     dtype = "p" if m["t"] == "pred" else e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2)
-    e.dst(0, dtype, f"{e.src(1, dtype)} {operator} {e.src(2, dtype)}")
+    e.dst(0, dtype, f"{e.src(1, dtype)} {LOGIC[e.ins.root]} {e.src(2, dtype)}")
 
 
 def invert(e: BlockWriter, m: Match) -> None:

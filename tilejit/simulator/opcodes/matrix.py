@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Entries, Match, approximated, vector
+from ..decode.emitter import BlockWriter, Entries, Match, approximated
 from .memory import site
 from .move import WINDOWS
 
@@ -15,7 +15,8 @@ _REGISTERS = {
     "f16": _F16, "bf16": _F16, "tf32": {"m16n8k4": (2, 1), "m16n8k8": (4, 2)},
     "s8": _8_BITS, "u8": _8_BITS, "e4m3": _8_BITS, "e5m2": _8_BITS,
 }
-_DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
+#: type of an accumulator → dtype of its registers
+ELEMENT_DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
 
 
 def shared_site(e: BlockWriter, m: Match, kind: str, operand: str, shift: int, dtype: str) -> tuple[str, str]:
@@ -31,22 +32,18 @@ def shared_site(e: BlockWriter, m: Match, kind: str, operand: str, shift: int, d
 
 def ldmatrix(e: BlockWriter, m: Match) -> None:
     targets, source = e.exactly(2)
-    registers = vector(targets)
-    check_count(e, registers, int(m["num"]))
+    registers = e.vector(targets, int(m["num"]))
     number, address = shared_site(e, m, "load", source, _ROW_SHIFT, "V16")
     trans = m["trans"] is not None
     values = e.temp(f"S.ldmatrix({number}, {address}, {len(registers)}, {trans}, {e.pc})")
-    for i, register in enumerate(registers):
-        e.write(register, "u4", f"{values}[{i}]")
+    e.write_each(registers, "u4", values)
 
 
 def stmatrix(e: BlockWriter, m: Match) -> None:
     target, sources = e.exactly(2)
-    registers = vector(sources)
-    check_count(e, registers, int(m["num"]))
-    values = ", ".join(e.source(x, "u4") for x in registers)
+    values = e.sources(e.vector(sources, int(m["num"])), "u4")
     number, address = shared_site(e, m, "store", target, _ROW_SHIFT, "V16")
-    e.stmt(f"S.stmatrix({number}, {address}, ({values},), {m['trans'] is not None}, {e.pc})")
+    e.stmt(f"S.stmatrix({number}, {address}, {values}, {m['trans'] is not None}, {e.pc})")
 
 
 def mma(e: BlockWriter, m: Match) -> None:
@@ -60,31 +57,19 @@ def mma(e: BlockWriter, m: Match) -> None:
         e.fail(f"mma doesn't exist for {a_type} and {b_type}")
     if element == "f16" and a_type in ("bf16", "tf32"):
         e.fail(f"mma doesn't exist for {a_type} with f16 accumulators")
-    d, a, b, c = (vector(x) for x in e.exactly(4))
-    for registers, count in zip((d, a, b, c), (2 if element == "f16" else 4, *counts, len(d)), strict=True):
-        check_count(e, registers, count)
-    dtype = _DTYPE[element]
-    half = element == "f16"
+    dtype, half = ELEMENT_DTYPE[element], element == "f16"
+    size = 2 if half else 4
+    d, a, b, c = (e.vector(x, n) for x, n in zip(e.exactly(4), (size, *counts, size), strict=True))
     e.stmt(f"S.warps.whole({e.pc})")
-    left = e.once(f"fragment_a({listed(e, a, 'u4')}, S.n, {a_type!r})")
-    right = e.once(f"fragment_b({listed(e, b, 'u4')}, S.n, {b_type!r})")
+    left = e.once(f"fragment_a({e.sources(a, 'u4')}, S.n, {a_type!r})")
+    right = e.once(f"fragment_b({e.sources(b, 'u4')}, S.n, {b_type!r})")
     start = tuple(e.source(x, dtype) for x in c)
     # the result of an earlier product is available as a matrix
     total = e.computed.get(start) or e.temp(f"fragment_c(({', '.join(start)},), S.n, {half})")
     matrix = e.temp(f"product({left}, {right}, {total}, {element!r}, {m.get('sat') is not None})")
     values = e.temp(f"registers_d({matrix}, {half})")
-    for i, register in enumerate(d):
-        e.write(register, dtype, f"{values}[{i}]")
+    e.write_each(d, dtype, values)
     e.computed[tuple(e.source(x, dtype) for x in d)] = matrix
-
-
-def listed(e: BlockWriter, registers: list[str], dtype: str) -> str:
-    return f"({', '.join(e.source(x, dtype) for x in registers)},)"
-
-
-def check_count(e: BlockWriter, registers: list[str], count: int) -> None:
-    if len(registers) != count:
-        e.fail(f"expected a vector of length {count}, got {len(registers)}")
 
 
 _FORM = r"\.sync\.aligned\.m8n8\.x(?P<num>[124])(?P<trans>\.trans)?(?P<space>\.shared(?:::cta)?)?\.b16"

@@ -13,6 +13,7 @@ from ..decode.emitter import (
     Fidelity,
     Match,
     approximated,
+    nothing,
     refused,
     statement,
     vector,
@@ -123,9 +124,12 @@ def _signed(text: str) -> int:
 
 
 def site(
-    e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: str, displacement: int = 0
+    e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: str, displacement: int = 0, part: bool = False
 ) -> tuple[str, str]:
-    """Register a memory instruction. Return (its number, the address expression). displacement: bytes to add."""
+    """Register a memory instruction. Return (its number, the address expression).
+
+    displacement: number of bytes to add to the address. part: see `Site`.
+    """
     space = m.get("space") or ""
     value, address_dtype, offset = address(e, operand)
     offset += displacement
@@ -139,12 +143,20 @@ def site(
             len(sites), e.pc, space, offset, shift, dtype, address_dtype, kind, strong,
             acquire=sem in (".acquire", ".acq_rel"), release=sem in (".release", ".acq_rel"),
             wide=strong and m.get("scope") not in (".cta", ".cluster"), reads=m.get("sink") is None,
-            constant=bool(m.get("nc")), op=m.get("op") or "",
+            constant=bool(m.get("nc")), op=m.get("op") or "", part=part,
         )
     )
     return str(len(sites) - 1), value
 
 
+def agent_site(e: BlockWriter, kind: str, space: str) -> str:
+    """Register accesses in 16-byte chunks by an asynchronous operation. Return the memory instruction's number."""
+    sites = e.names.sites
+    sites.append(Site(len(sites), e.pc, space, 0, CHUNK_SHIFT, "V16", "u8", kind, part=True))
+    return str(len(sites) - 1)
+
+
+CHUNK_SHIFT = 4
 _WIDE = {16: "V16", 32: "V32"}
 
 
@@ -301,8 +313,7 @@ def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[
     m = {**m, "op": f"{op}.{t}"}
     number, value = site(e, "atomic", m, place, SIZE[dtype].bit_length() - 1, dtype, offset)
     values = ", ".join(e.source(x, dtype, t) for x in sources)
-    call = f"S.atomic({number}, {value}, {target != '_'}, {values})"
-    e.write(target, dtype, call)
+    e.write(target, dtype, f"S.atomic({number}, {value}, {target != '_'}, {values})")
 
 
 def create_policy(e: BlockWriter, m: Match) -> None:
@@ -318,10 +329,6 @@ def fence(e: BlockWriter, m: Match) -> None:
 
 def fence_proxy(e: BlockWriter, m: Match) -> None:
     e.stmt(f"S.fence_proxy({m['space'] or ''!r})")
-
-
-def nothing(e: BlockWriter, m: Match) -> None:
-    """Emit nothing: for hints, and for fences that the simulator doesn't need."""
 
 
 _WIDE_TYPE = (r".*\.b128", *refused("128-bit registers are not supported"))

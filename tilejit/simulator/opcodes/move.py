@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..decode.emitter import PTX_DTYPE, SIZE, SPECIAL, BlockWriter, Entries, Match, approximated, paired, vector
+from .integer import LOGIC
 
 ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x2)"
 
@@ -143,9 +144,8 @@ def setp(e: BlockWriter, m: Match) -> None:
     result = e.temp(comparison)
     results = [result, f"not_({result})"]
     if m.get("bool"):
-        combine = {"and": "&", "or": "|", "xor": "^"}[m["bool"]]
         other = e.src(3, "p")
-        results = [f"{x} {combine} {other}" for x in results]
+        results = [f"{x} {LOGIC[m['bool']]} {other}" for x in results]
     elif len(e.ins.operands) != 3:
         e.fail(f"setp.{m['how']}.{t} takes three operands")
     values = [e.temp(x) for x in results[: len(targets)]]
@@ -172,7 +172,7 @@ def set_(e: BlockWriter, m: Match) -> None:
     """Emit set, which is like setp, but writes a number to a register: all ones or 1.0 for true."""
     result = _comparison(e, m, 1)
     if m.get("bool"):
-        result = f"({result} {({'and': '&', 'or': '|', 'xor': '^'})[m['bool']]} {e.src(3, 'p')})"
+        result = f"({result} {LOGIC[m['bool']]} {e.src(3, 'p')})"
     if m["d"] == "f32":
         e.dst(0, "f4", f"{result}.astype(f4)")
     else:

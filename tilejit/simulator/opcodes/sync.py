@@ -10,6 +10,7 @@ from ..decode.emitter import (
     Match,
     approximated,
     expression,
+    nothing,
     paired,
     statement,
 )
@@ -48,9 +49,7 @@ def shfl(e: BlockWriter, m: Match) -> None:
 
 def write_both(e: BlockWriter, both: str) -> None:
     """Assign `both` to the destination `r|p`, or its first element to `r`."""
-    for i, (target, dtype) in enumerate(zip(paired(e.ins.operands[0]), ("u4", "p"), strict=False)):
-        if target != "_":
-            e.write(target, dtype, f"{both}[{i}]")
+    e.write_each(paired(e.ins.operands[0])[:2], ("u4", "p"), both)
 
 
 def vote(e: BlockWriter, m: Match) -> None:
@@ -95,10 +94,6 @@ def call(e: BlockWriter, m: Match) -> None:
     if e.module.functions.get(name):
         e.fail(f"call of {name}: device functions are not supported; inline them into the kernel")
     e.fail(f"call of {name}: only vprintf with two arguments and __assertfail are supported")
-
-
-def nothing(e: BlockWriter, m: Match) -> None:
-    """Emit nothing: jumps end a block, and the other instructions have no effect on results."""
 
 
 _ALIGNED = r"(?P<aligned>\.aligned)?"

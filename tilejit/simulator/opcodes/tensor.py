@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Entries, Match, statement, vector
+from ..decode.emitter import BlockWriter, Entries, Match, statement
 from ..machine.tensor_layout import COLUMNS, SHAPES
 from .copies import literal
-from .matrix import check_count, shared_site
+from .matrix import shared_site
 from .memory import address
 
 
@@ -23,36 +23,31 @@ def dealloc(e: BlockWriter, m: Match) -> None:
 def load(e: BlockWriter, m: Match) -> None:
     """Emit tcgen05.ld r, [taddr]{, immHalfSplitoff}."""
     parts = e.exactly(3 if m["shape"] == "16x32bx2" else 2)
-    registers = vector(parts[0])
-    where = form(e, m, registers, parts[1], parts[2] if len(parts) == 3 else "0")
-    values = e.temp(f"S.tmem.load({where}, {e.pc})")
-    for i, register in enumerate(registers):
-        e.write(register, "u4", f"{values}[{i}]")
+    registers, where = form(e, m, parts[0], parts[1], parts[2] if len(parts) == 3 else "0")
+    e.write_each(registers, "u4", e.temp(f"S.tmem.load({where}, {e.pc})"))
     e.stmt(f"S.tmem.pending({tuple(registers)!r}, {e.pc})")
 
 
 def store(e: BlockWriter, m: Match) -> None:
     """Emit tcgen05.st [taddr]{, immHalfSplitoff}, r."""
     parts = e.exactly(3 if m["shape"] == "16x32bx2" else 2)
-    registers = vector(parts[-1])
-    where = form(e, m, registers, parts[0], parts[1] if len(parts) == 3 else "0")
-    values = ", ".join(e.source(x, "u4") for x in registers)
-    e.stmt(f"S.tmem.store({where}, ({values},), {e.pc})")
+    registers, where = form(e, m, parts[-1], parts[0], parts[1] if len(parts) == 3 else "0")
+    e.stmt(f"S.tmem.store({where}, {e.sources(registers, 'u4')}, {e.pc})")
 
 
-def form(e: BlockWriter, m: Match, registers: list[str], where: str, split: str) -> str:
-    """Return the arguments that select the cells of an access: shape, num, packed, split, address."""
+def form(e: BlockWriter, m: Match, operand: str, where: str, split: str) -> tuple[list[str], str]:
+    """Return the registers of an access, and the arguments for its cells: shape, num, packed, split, address."""
     _, each, most = SHAPES[m["shape"]]
     num = int(m["num"])
     if num > most:
         e.fail(f".{m['shape']} goes up to .x{most}")
-    check_count(e, registers, each * num)
+    registers = e.vector(operand, each * num)
     value, dtype, offset = address(e, where)
     if dtype != "u4":
         e.fail("a tensor memory address has 32 bits")
     if offset:
         value = f"({value} + {e.names.constant(offset, 'u4')})"
-    return f"{m['shape']!r}, {num}, {m['packed'] is not None}, {literal(e, split, COLUMNS)}, {value}"
+    return registers, f"{m['shape']!r}, {num}, {m['packed'] is not None}, {literal(e, split, COLUMNS)}, {value}"
 
 
 def wait(e: BlockWriter, m: Match) -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..decode.emitter import BlockWriter, Entries, Match, statement, vector
+from ..decode.emitter import BlockWriter, Entries, Match, statement
 from ..numerics.warpgroup import ProductForm
 from .copies import literal
-from .matrix import FLOAT_SUMS, check_count
-from .memory import Site
+from .matrix import ELEMENT_DTYPE, FLOAT_SUMS
+from .memory import agent_site
 
 # K of an instruction, by the type of A
 _DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
 _FP8 = ("e4m3", "e5m2")
 _INTEGERS = ("s8", "u8")
 _HALF = ("f16", *_FP8)
-_DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
 
 
 def shape(e: BlockWriter, m: Match) -> int:
@@ -44,33 +43,28 @@ def multiply(e: BlockWriter, m: Match) -> None:
     in_registers = len(operands) > 1 and operands[1][0] == "{"
     majors = 0 if a_type not in ("f16", "bf16") else 1 if in_registers else 2
     e.exactly(4 + (0 if a_type in _INTEGERS else 2) + majors)
-    d = vector(operands[0])
-    check_count(e, d, n // 4 if element == "f16" else n // 2)
+    d = e.vector(operands[0], n // 4 if element == "f16" else n // 2)
     signs = [immediate(e, x, (-1, 1)) for x in operands[4:6]] if a_type not in _INTEGERS else [1, 1]
     transposes = [bool(immediate(e, x, (0, 1))) for x in operands[6 : 6 + majors]]
     trans_a, trans_b = [*[False] * (2 - majors), *transposes]
     a_registers: list[str] = []
     if in_registers:
-        a_registers = vector(operands[1])
-        check_count(e, a_registers, 4)
-        a = f"({', '.join(e.source(x, 'u4') for x in a_registers)},)"
+        a_registers = e.vector(operands[1], 4)
+        a = e.sources(a_registers, "u4")
     else:
         a = e.source(operands[1], "u8")
     b = e.source(operands[2], "u8")
     scale = e.source(operands[3], "p")
-    dtype = _DTYPE[element]
-    start = ", ".join(e.source(x, dtype) for x in d)
-    sites = e.names.sites
-    sites.append(Site(len(sites), e.pc, "shared", 0, 4, "V16", "u8", "load", part=True))
+    dtype = ELEMENT_DTYPE[element]
+    start = e.sources(d, dtype)
+    number = agent_site(e, "load", "shared")
     form = e.names.value(ProductForm(
         n, a_type, m["b"], element, m.get("sat") is not None, signs[0], signs[1], trans_a, trans_b,
     ))
     rows = ([e.names.product_rows[x] for x in registers] for registers in (d, a_registers))
     d_rows, a_rows = (e.names.value(np.array(x, np.int64)) for x in rows)
-    arguments = f"{form}, {a}, {b}, {scale}, ({start},), {d_rows}, {a_rows}, {len(sites) - 1}, {e.pc}"
-    values = e.temp(f"S.products.multiply({arguments})")
-    for i, register in enumerate(d):
-        e.write(register, dtype, f"{values}[{i}]")
+    arguments = f"{form}, {a}, {b}, {scale}, {start}, {d_rows}, {a_rows}, {number}, {e.pc}"
+    e.write_each(d, dtype, e.temp(f"S.products.multiply({arguments})"))
 
 
 def wait(e: BlockWriter, m: Match) -> None:
