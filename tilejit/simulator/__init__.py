@@ -1,7 +1,6 @@
 """A simulator that executes PTX on NumPy and checks every memory access."""
 
-from .checks.findings import Finding
-from .checks.places import Location
+from .checks.findings import Finding, Location
 from .checks.report import RegionCount, Report
 from .device import Device, DeviceArray, DeviceModule
 from .machine.tensor_map import Share

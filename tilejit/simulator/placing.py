@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dataclass import dataclass, field, replace
+from ..dataclass import dataclass, field
 from ..errors import LaunchError, SimulationError
 from .decode.translate import Program
 from .decode.variables import initial_bytes
@@ -136,8 +136,8 @@ class Placing:
                 shape = MapShape(arg.dims, arg.strides, arg.box, arg.element_bytes, arg.swizzle)
                 address = addresses[id(arg.array)] + arg.array.offset_bytes
                 at = WINDOWS["param"] + param.offset
-                encoded = encode(arg.array.name, shape, address, arg.array.writable)
-                self.memory.maps[at] = replace(encoded, axes=arg.axes, share=arg.share)
+                encoded = encode(arg.array.name, shape, address, arg.array.writable, arg.axes, arg.share)
+                self.memory.maps[at] = encoded
 
     def place_params(self) -> None:
         """Add the parameter space without tensor maps; raise SimulationError if the kernel loads bytes of a map."""

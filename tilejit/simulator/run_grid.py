@@ -12,8 +12,7 @@ import numpy as np
 
 from ..errors import LaunchError, SimulationError
 from ..progress import Progress
-from .checks.findings import Findings
-from .checks.places import Locate, PtxPlaces
+from .checks.findings import Findings, Locate, PtxPlaces
 from .checks.profile import Profiler
 from .checks.races import AccessChecker
 from .checks.report import Report

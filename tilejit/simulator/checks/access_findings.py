@@ -15,7 +15,7 @@ from ..opcodes.memory import Site
 from .definedness import UNWRITTEN_HINT, Definedness
 from .findings import Findings
 from .precedence import Precedence
-from .records import ACTOR, LocalShadow, Record, Shadow, in_bytes, place
+from .records import ACTOR, CellAccess, LocalShadow, Record, Shadow, in_bytes, place
 from .replicas import UNUSED, Replicas
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class AccessFindings:
     def __init__(
         self, lanes: Lanes, findings: Findings, precedence: Precedence, definedness: Definedness,
         sites: Sequence[Site], replicas: Replicas,
-    ) -> None:
+   ) -> None:
         self.lanes = lanes
         self.places = findings.places
         self.findings = findings
@@ -64,68 +64,69 @@ class AccessFindings:
             offset += region.view(f"u{1 << min(shadow.cell_shift, 3)}", shadow.cell_shift)[1]
         return place(region, offset, 1 << site.shift)
 
-    def describe(self, region: MemoryRegion, cells: Index, me: Record, at: int, site: Site, verb: str = "") -> str:
-        return (
-            f"{self.lanes.describe(int(me[at]))} {verb or _VERBS[site.kind]} {in_bytes(1 << site.shift)} at "
-            f"{self.place(region, int(cells[at]), site)} of {region.space} memory\n  {self.places.describe(site.pc)}"
-        )
+    def party(self, x: CellAccess, at: int, verb: str = "") -> str:
+        """Return 'thread 5 ... writes 4 bytes at A+20 bytes' for the access to a cell."""
+        size, where = in_bytes(1 << x.site.shift), self.place(x.region, int(x.cells[at]), x.site)
+        return f"{self.lanes.describe(int(x.me[at]))} {verb or _VERBS[x.site.kind]} {size} at {where}"
+
+    def describe(self, x: CellAccess, at: int, verb: str = "") -> str:
+        return f"{self.party(x, at, verb)} of {x.region.space} memory\n  {self.places.describe(x.site.pc)}"
 
     def threads(self, me: Record) -> list[int]:
         return [int(x) - 1 for x in fast_unique(me)]
 
-    def sources(self, region: MemoryRegion, cells: Index, me: Record, site: Site) -> None:
-        """Report a copy in flight that still reads one of `cells`, which are about to be written."""
-        hit = touching(self.in_flight, region, cells, targets=False)
+    def sources(self, x: CellAccess) -> None:
+        """Report a copy in flight that still reads one of `x.cells`, which are about to be written."""
+        hit = touching(self.in_flight, x.region, x.cells, targets=False)
         if hit is None:
             return
         batch, copy, at = hit
         self.findings.add(
             "in-flight",
-            f"{self.describe(region, cells, me, int(at), site)}\n"
+            f"{self.describe(x, at)}\n"
             f"while an asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} still reads it\n"
             f"  {self.places.describe(batch.pc)}",
-            site.pc, batch.pc, [int(me[at]) - 1], hint="wait for the copy before its source changes",
+            x.site.pc, batch.pc, [int(x.me[at]) - 1], hint="wait for the copy before its source changes",
         )
 
-    def target_in_flight(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
+    def target_in_flight(self, x: CellAccess, at: Index) -> None:
         if not at.size:
             return
         first = int(at[0])
-        access = self.describe(region, cells, me, first, site)
-        hit = touching(self.in_flight, region, cells[first : first + 1], targets=True)
+        access = self.describe(x, first)
+        hit = touching(self.in_flight, x.region, x.cells[first : first + 1], targets=True)
         if hit is None:
             assert self.operations is not None, "a cell in flight belongs to a copy"
-            operation = self.operations.writing(region, int(cells[first]))
-            self.add_unwaited(access, site.pc, operation.pc, self.threads(me[at]), "wrote", at.size)
+            operation = self.operations.writing(x.region, int(x.cells[first]))
+            self.add_unwaited(access, x.site.pc, operation.pc, self.threads(x.me[at]), "wrote", at.size)
             return
         batch, copy, _ = hit
         self.findings.add(
             "in-flight",
             f"{access}\nbefore the asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} to it was "
             f"waited for\n  {self.places.describe(batch.pc)}",
-            site.pc, batch.pc, self.threads(me[at]), at.size,
+            x.site.pc, batch.pc, self.threads(x.me[at]), at.size,
             hint="wait for the copy (cp.async.commit_group and wait_group), then synchronize with the other threads",
         )
 
-    def of_barrier(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
+    def of_barrier(self, x: CellAccess, at: Index) -> None:
         if not at.size:
             return
         first = int(at[0])
-        cta, offset = divmod(int(cells[first]) << region.shadow.cell_shift, region.stride)
-        init_pc = self.init_pc_of(region.base + offset, cta)
+        cta, offset = divmod(int(x.cells[first]) << x.shadow.cell_shift, x.region.stride)
+        init_pc = self.init_pc_of(x.region.base + offset, cta)
         init = f"\ninitialized at\n  {self.places.describe(init_pc)}" if init_pc is not None else ""
         self.findings.add(
             "barrier",
-            f"{self.lanes.describe(int(me[first]))} {_VERBS[site.kind]} {in_bytes(1 << site.shift)} at "
-            f"{self.place(region, int(cells[first]), site)} of {region.space} memory, part of an mbarrier\n"
-            f"  {self.places.describe(site.pc)}{init}",
-            site.pc, init_pc, self.threads(me[at]), at.size,
+            f"{self.party(x, first)} of {x.region.space} memory, part of an mbarrier\n"
+            f"  {self.places.describe(x.site.pc)}{init}",
+            x.site.pc, init_pc, self.threads(x.me[at]), at.size,
             hint="only mbarrier instructions may access an mbarrier; mbarrier.inval makes it ordinary memory",
         )
 
     def add_unwaited(
         self, access: str, pc: int, other_pc: int, threads: list[int], did: str, count: int = 1
-    ) -> None:
+   ) -> None:
         """Report an access to cells that an asynchronous operation wrote or read (`did`), before a wait for it."""
         opcode = self.places.opcode(other_pc)
         operation, wait = next(x[1:] for x in _WAITS if x[0] in opcode)
@@ -137,87 +138,73 @@ class AccessFindings:
             hint=f"wait for it ({wait}), then synchronize with threads that haven't waited",
         )
 
-    def unwritten(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
+    def unwritten(self, x: CellAccess, at: Index) -> None:
         """Mark the result of a load of unwritten cells as undefined; report accesses other than loads at once."""
-        if not self.definedness.defers(site.pc):
-            self.uninitialized(region, cells, me, at, site)
+        if not self.definedness.defers(x.site.pc):
+            self.uninitialized(x, at)
             return
         positions = self.lanes.positions()
-        flags = np.zeros(cells.size, bool)
+        flags = np.zeros(x.cells.size, bool)
         flags[at] = True
-        text = self.unwritten_text(region, int(cells[at[0]]), int(me[at[0]]), site)
-        self.definedness.read(site.pc, text, positions, flags.reshape(positions.size, -1))
+        text = self.unwritten_text(x, int(at[0]))
+        self.definedness.read(x.site.pc, text, positions, flags.reshape(positions.size, -1))
 
-    def unwritten_text(self, region: MemoryRegion, cell: int, me: int, site: Site) -> str:
-        return (
-            f"{self.lanes.describe(me)} reads {in_bytes(1 << site.shift)} at {self.place(region, cell, site)}, "
-            f"which nothing has written\n  {self.places.describe(site.pc)}"
-        )
+    def unwritten_text(self, x: CellAccess, at: int) -> str:
+        return f"{self.party(x, at, 'reads')}, which nothing has written\n  {self.places.describe(x.site.pc)}"
 
-    def uninitialized(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
-        first = int(at[0])
-        self.findings.add(
-            "undefined",
-            self.unwritten_text(region, int(cells[first]), int(me[first]), site),
-            site.pc, None, self.threads(me[at]), at.size, hint=UNWRITTEN_HINT,
-        )
+    def uninitialized(self, x: CellAccess, at: Index) -> None:
+        text = self.unwritten_text(x, int(at[0]))
+        self.findings.add("undefined", text, x.site.pc, None, self.threads(x.me[at]), at.size, hint=UNWRITTEN_HINT)
 
-    def changed(
-        self, region: MemoryRegion, cells: Index, me: Record, records: Record, at: Index, site: Site
-    ) -> None:
+    def changed(self, x: CellAccess, records: Record, at: Index) -> None:
         if not at.size:
             return
         first = int(at[0])
         other = int(self.precedence.pcs(records[first : first + 1])[0])
-        verb, did = ("reads", "wrote") if site.constant else (_VERBS[site.kind], "read")
+        verb, did = ("reads", "wrote") if x.site.constant else (_VERBS[x.site.kind], "read")
         self.findings.add(
             "read-only",
-            f"{self.describe(region, cells, me, first, site, verb)}\n"
+            f"{self.describe(x, first, verb)}\n"
             f"and this kernel {did} it; memory that ld.global.nc reads may not change while the kernel runs\n"
             f"  {self.places.describe(other)}",
-            site.pc, other, self.threads(me[at]), at.size,
+            x.site.pc, other, self.threads(x.me[at]), at.size,
             hint="read it without .nc, or let another kernel write it",
         )
 
-    def race(
-        self, region: MemoryRegion, cells: Index, me: Record, records: Record, at: Index, site: Site, did: str
-    ) -> bool:
+    def race(self, x: CellAccess, records: Record, at: Index, did: str) -> bool:
         """Report races with the recorded accesses, which wrote or read (`did`); return True if any is an error."""
         wrong = False
         while at.size:
-            shadow: Shadow = region.shadow
+            shadow: Shadow = x.shadow
             pcs = self.precedence.pcs(records[at])
             same = pcs == pcs[0]
             some = at[same]
-            harmless, stores = self.replicas.examine(
-                shadow, cells[some], me[some], records[some], site, int(pcs[0]), did
-            )
+            harmless, stores = self.replicas.examine(x, some, records[some], int(pcs[0]), did)
             first = int(some[np.argmin(harmless)])
-            record = self.precedence.one_of(shadow, int(records[first]), int(me[first]))
+            record = self.precedence.one_of(shadow, int(records[first]), int(x.me[first]))
             pc = self.precedence.order.pcs[record >> 32]
             if self.precedence.order.is_agent(record & int(ACTOR)):
-                access = self.describe(region, cells, me, first, site)
-                self.add_unwaited(access, site.pc, pc, self.threads(me[some]), did, some.size)
+                access = self.describe(x, first)
+                self.add_unwaited(access, x.site.pc, pc, self.threads(x.me[some]), did, some.size)
                 at, wrong = at[~same], True
                 continue
-            strong = site.strong and bool(self.precedence.strong[pc])
-            is_of_one_cta = self.lanes.cta_of(int(me[first])) == self.lanes.cta_of(record & int(ACTOR))
+            strong = x.site.strong and bool(self.precedence.strong[pc])
+            is_of_one_cta = self.lanes.cta_of(int(x.me[first])) == self.lanes.cta_of(record & int(ACTOR))
             hint = _HINTS[strong] if strong or is_of_one_cta else _CTAS_HINT
-            hint = _RING_HINT if self.precedence.order.facts.clocks and region.space == "shared" else hint
+            hint = _RING_HINT if self.precedence.order.facts.clocks and x.region.space == "shared" else hint
             unused = bool(harmless.all())
-            warned = unused or self.before_exchange(site, pc)
+            warned = unused or self.before_exchange(x.site, pc)
             finding = self.findings.add(
                 "scope" if strong else "race",
-                f"race in {region.space} memory: {self.lanes.describe(int(me[first]))} {_VERBS[site.kind]} "
-                f"{in_bytes(1 << site.shift)} at {self.place(region, int(cells[first]), site)}\n"
-                f"  {self.places.describe(site.pc)}\n"
+                f"race in {x.region.space} memory: {self.party(x, first)}\n"
+                f"  {self.places.describe(x.site.pc)}\n"
                 f"and {self.lanes.describe(record & int(ACTOR))} {did} it, with nothing that orders the two\n"
                 f"  {self.places.describe(pc)}{UNUSED if unused else ''}",
-                site.pc, pc, self.threads(me[some]), some.size, hint=hint, level="warning" if warned else "error",
+                x.site.pc, pc, self.threads(x.me[some]), some.size, hint=hint, level="warning" if warned else "error",
             )
             if unused:
-                readers = records[some] if did == "read" else me[some]
-                self.replicas.watch(finding, (site.pc, pc), hint, readers, stores)
+                readers = records[some] if did == "read" else x.me[some]
+                self.replicas.watch(finding, (x.site.pc, pc), hint, readers, stores)
             at, wrong = at[~same], wrong or not warned
         return wrong
 

@@ -21,7 +21,21 @@ from ..machine.operations import ByteSpan, Operations
 from ..opcodes.memory import Site
 from .order import Message
 from .races import AccessChecker
-from .records import ACTOR, BARRIER, FOREVER, HALF, IN_FLIGHT, KIND, ONE, SEVERAL, UNWRITTEN, Record, Shadow, real
+from .records import (
+    ACTOR,
+    BARRIER,
+    FOREVER,
+    HALF,
+    IN_FLIGHT,
+    KIND,
+    ONE,
+    SEVERAL,
+    UNWRITTEN,
+    CellAccess,
+    Record,
+    Shadow,
+    real,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +66,7 @@ class Agents:
             self.examine_closed(span, writes, start)
             never = np.flatnonzero(writes == UNWRITTEN)
             if never.size:
-                self.report.uninitialized(span.region, span.cells, self.me(span, start), never, start.site)
+                self.report.uninitialized(self.access(span, start), never)
             self.examine(span, writes, start, "reads", "wrote")
             me = np.full(span.cells.size, actor, np.uint64)
             self.checker.record_read(shadow, span.cells, me, me + np.uint64(event << 32), ONE)
@@ -173,12 +187,12 @@ class Agents:
     def examine_closed(self, span: ByteSpan, writes: Record, start: Start) -> None:
         closed = np.flatnonzero(writes == IN_FLIGHT)
         if closed.size:
-            self.report.target_in_flight(span.region, span.cells, self.me(span, start), closed, start.site)
-        owned = np.flatnonzero(writes == BARRIER)
-        self.report.of_barrier(span.region, span.cells, self.me(span, start), owned, start.site)
+            self.report.target_in_flight(self.access(span, start), closed)
+        self.report.of_barrier(self.access(span, start), np.flatnonzero(writes == BARRIER))
 
-    def me(self, span: ByteSpan, start: Start) -> Record:
-        return np.full(span.cells.size, self.order.lanes.full["gid"][start.issuers[0]], np.uint64)
+    def access(self, span: ByteSpan, start: Start) -> CellAccess:
+        me = np.full(span.cells.size, self.order.lanes.full["gid"][start.issuers[0]], np.uint64)
+        return CellAccess(span.region, start.site, span.cells, me)
 
     def record_of(self, agent: Hashable, cta: int) -> int:
         clocks = self.order.need_clocks()

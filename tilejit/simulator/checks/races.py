@@ -33,6 +33,7 @@ from .records import (
     LOW,
     ONE,
     UNWRITTEN,
+    CellAccess,
     LocalShadow,
     Record,
     Shadow,
@@ -90,21 +91,22 @@ class AccessChecker:
             self.load_local(region, index, site)
             return
         shadow: Shadow = region.shadow
-        cells, me = self.cells(shadow, index, site)
-        base = self.base(shadow, site, cells.size)
-        writes = shadow.writes[cells]
+        x = self.access(region, index, site)
+        base = self.base(shadow, x.cells.size)
+        writes = shadow.writes[x.cells]
         bad = writes >= base
         if np.count_nonzero(bad):
-            self.examine_load(region, cells, me, writes, np.flatnonzero(bad), site)
+            self.examine_load(x, writes, np.flatnonzero(bad))
         shadow.read_by[site.pc] = event = self.order.tick(site.pc)
-        self.record_read(shadow, cells, me, me + np.uint64(event << 32), base, site.strong)
+        self.record_read(shadow, x.cells, x.me, x.me + np.uint64(event << 32), base, site.strong)
         if site.strong and shadow.releases:
             self.order.flags.strong_read(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
 
     def store(self, region: MemoryRegion, index: Any, value: Any, view: NDArray[Any], site: Site) -> None:
         """Check a store against earlier accesses, execute it, and check its threads against each other."""
         shadow: Shadow = region.shadow
-        cells, me = self.cells(shadow, index, site)
+        x = self.access(region, index, site)
+        cells = x.cells
         self.report.replicas.execute(site.pc)
         if self.report.definedness.active:
             self.report.definedness.storing(site.pc, region, cells, view, index)
@@ -113,8 +115,8 @@ class AccessChecker:
             region.shadow.written[cells] = True
             return
         if self.report.in_flight:
-            self.report.sources(region, cells, me, site)
-        base = self.base(shadow, site, cells.size)
+            self.report.sources(x)
+        base = self.base(shadow, cells.size)
         again: Index | None = None
         if since(shadow.wrote, base) or since(shadow.read, base):
             writes = shadow.writes[cells]
@@ -122,13 +124,11 @@ class AccessChecker:
             if since(shadow.read, base):
                 touched |= shadow.first_reads[cells] >= base
             if np.count_nonzero(touched) and not self.facts.any_constant:
-                touched &= self.touched_by_others(shadow, cells, me, writes, base)
+                touched &= self.touched_by_others(x, writes, base)
             if np.count_nonzero(touched):
-                again = self.examine_store(
-                    region, cells, me, recent(writes, base), np.flatnonzero(touched), (index, value, view), site
-                )
+                again = self.examine_store(x, recent(writes, base), np.flatnonzero(touched), (index, value, view))
         view[index] = value
-        stamp = self.stamp_write(shadow, me, site.pc)
+        stamp = self.stamp_write(shadow, x.me, site.pc)
         if np.ndim(base) == 0:
             shadow.log.forget_before(int(base) >> 32)
         if again is not None and again.size:
@@ -143,16 +143,17 @@ class AccessChecker:
             return
         lost = shadow.writes[cells] != stamp
         if np.count_nonzero(lost):
-            self.examine_collision(region, cells, me, np.flatnonzero(lost), stamp, (index, value, view), site)
+            self.examine_collision(x, np.flatnonzero(lost), stamp, (index, value, view))
 
     def atomic(self, region: MemoryRegion, index: Any, site: Site) -> None:
         """Check and record an atomic update, which races only with accesses that are weak or out of scope."""
         shadow: Shadow = region.shadow
-        cells, me = self.cells(shadow, index, site)
+        x = self.access(region, index, site)
+        cells = x.cells
         self.report.replicas.execute(site.pc)
         if self.report.in_flight:
-            self.report.sources(region, cells, me, site)
-        base = self.base(shadow, site, cells.size)
+            self.report.sources(x)
+        base = self.base(shadow, cells.size)
         writes = shadow.writes[cells]
         bad = writes >= base
         if since(shadow.read, base):
@@ -161,19 +162,19 @@ class AccessChecker:
             bad = bad[:0]
         bad = np.flatnonzero(bad)
         if bad.size:
-            self.examine_atomic(region, cells, me, recent(writes, base), bad, site)
-        stamp = self.stamp_write(shadow, me, site.pc)
+            self.examine_atomic(x, recent(writes, base), bad)
+        stamp = self.stamp_write(shadow, x.me, site.pc)
         shadow.writes[cells] = stamp
         if not site.wide and not shadow.shared:
-            self.examine_scope(region, cells, me, np.flatnonzero(shadow.writes[cells] != stamp), site)
+            self.examine_scope(x, np.flatnonzero(shadow.writes[cells] != stamp))
         if site.release or self.order.flags.fences or shadow.releases:
             self.order.flags.strong_write(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
 
     def load_local(self, region: MemoryRegion, index: Any, site: Site) -> None:
-        cells, me = self.cells(region.shadow, index, site)
-        written = region.shadow.written[cells]
+        x = self.access(region, index, site)
+        written = region.shadow.written[x.cells]
         if np.count_nonzero(written) < written.size:
-            self.report.unwritten(region, cells, me, np.flatnonzero(~written), site)
+            self.report.unwritten(x, np.flatnonzero(~written))
 
     def stamp_write(self, shadow: Shadow, me: Record, pc: int) -> Record:
         event = self.order.tick(pc)
@@ -181,21 +182,22 @@ class AccessChecker:
         result: Record = me + np.uint64(event << 32)
         return result
 
-    def cells(self, shadow: Shadow | LocalShadow, index: Any, site: Site) -> tuple[Index, Record]:
+    def access(self, region: MemoryRegion, index: Any, site: Site) -> CellAccess:
+        """Return the executing threads' access to their elements `index`."""
         me: Record = self.lanes.get("gid")
-        spread = site.shift - shadow.cell_shift
+        spread = site.shift - region.shadow.cell_shift
         if spread <= 0:
-            return (index if not spread else index >> -spread), me
+            return CellAccess(region, site, index if not spread else index >> -spread, me)
         k = 1 << spread
         wide = (index << spread)[:, None] + np.arange(k)
-        return wide.reshape(-1), np.repeat(me, k)
+        return CellAccess(region, site, wide.reshape(-1), np.repeat(me, k))
 
     def locations(self, shadow: Shadow, index: Any, site: Site) -> Index:
         spread = site.shift - shadow.cell_shift
         result: Index = index << spread if spread >= 0 else index >> -spread
         return result
 
-    def base(self, shadow: Shadow, site: Site, count: int) -> Any:
+    def base(self, shadow: Shadow, count: int) -> Any:
         """Return a bound, or one per cell: smaller records are 0 or older than the last barrier, and can be ignored."""
         if not shadow.shared or shadow.agents:
             return ONE
@@ -207,7 +209,7 @@ class AccessChecker:
 
     def record_read(
         self, shadow: Shadow, cells: Index, me: Record, stamp: Record, base: Any, strong: bool = False
-    ) -> None:
+   ) -> None:
         if self.facts.partial:
             shadow.need_group_reads()[group_of(me), cells] = stamp
         first = shadow.first_reads
@@ -238,165 +240,152 @@ class AccessChecker:
         if others.size:
             shadow.read_last(cells[others], stamp[others])
 
-    def touched_by_others(
-        self, shadow: Shadow, cells: Index, me: Record, writes: Record, base: Any
-    ) -> NDArray[np.bool_]:
+    def touched_by_others(self, x: CellAccess, writes: Record, base: Any) -> NDArray[np.bool_]:
         """Return a mask of the cells that another thread has accessed since the last barrier."""
-        foreign: NDArray[np.bool_] = (writes >= base) & ((writes & LOW) != me)
-        if since(shadow.read, base):
-            for column in (shadow.first_reads, shadow.last_reads):
-                reads = column[cells]
-                foreign |= (reads >= base) & ((reads & LOW) != me)
+        foreign: NDArray[np.bool_] = (writes >= base) & ((writes & LOW) != x.me)
+        if since(x.shadow.read, base):
+            for column in (x.shadow.first_reads, x.shadow.last_reads):
+                reads = column[x.cells]
+                foreign |= (reads >= base) & ((reads & LOW) != x.me)
         return foreign
 
-    def examine_load(
-        self, region: MemoryRegion, cells: Index, me: Record, writes: Record, bad: Index, site: Site
-    ) -> None:
-        self.report.target_in_flight(region, cells, me, bad[writes[bad] == IN_FLIGHT], site)
-        self.report.of_barrier(region, cells, me, bad[writes[bad] == BARRIER], site)
+    def examine_load(self, x: CellAccess, writes: Record, bad: Index) -> None:
+        self.report.target_in_flight(x, bad[writes[bad] == IN_FLIGHT])
+        self.report.of_barrier(x, bad[writes[bad] == BARRIER])
         never = bad[writes[bad] == UNWRITTEN]
         if never.size:
-            self.report.unwritten(region, cells, me, never, site)
+            self.report.unwritten(x, never)
         at = bad[real(writes[bad])]
         if not at.size:
             return
-        if site.constant:
-            self.report.changed(region, cells, me, writes, at, site)
+        if x.site.constant:
+            self.report.changed(x, writes, at)
             return
-        foreign = at[(writes[at] & LOW) != me[at]]
+        foreign = at[(writes[at] & LOW) != x.me[at]]
         if foreign.size:
-            ordered = self.precedence.writes_ordered(region.shadow, writes[foreign], me[foreign], site, every=False)
-            self.report.race(region, cells, me, writes, foreign[~ordered], site, "wrote")
+            ordered = self.precedence.writes_ordered(x.shadow, writes[foreign], x.me[foreign], x.site, every=False)
+            self.report.race(x, writes, foreign[~ordered], "wrote")
 
-    def examine_store(
-        self, region: MemoryRegion, cells: Index, me: Record, writes: Record, at: Index,
-        data: tuple[Any, Any, NDArray[Any]], site: Site,
-    ) -> Index:
+    def examine_store(self, x: CellAccess, writes: Record, at: Index, data: tuple[Any, Any, NDArray[Any]]) -> Index:
         """Report races at `at`; return the part of `at` where the same operation wrote equal values without order."""
-        shadow: Shadow = region.shadow
+        shadow: Shadow = x.shadow
         index, value, view = data
-        self.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
-        self.report.of_barrier(region, cells, me, at[writes[at] == BARRIER], site)
+        self.report.target_in_flight(x, at[writes[at] == IN_FLIGHT])
+        self.report.of_barrier(x, at[writes[at] == BARRIER])
         # another store of an equal value by the same operation is harmless to every reader
         written = real(writes[at])
         before = np.where(written, writes[at], 0)
-        same_operation = written & (self.facts.operation[self.precedence.pcs(before)] == self.facts.operation[site.pc])
+        operation = self.facts.operation
+        same_operation = written & (operation[self.precedence.pcs(before)] == operation[x.site.pc])
         if np.count_nonzero(same_operation):
-            lanes = at // (cells.size // index.size)
+            lanes = at // (x.cells.size // index.size)
             same_operation &= equal_bits(view[index], value)[lanes]
             asked = np.flatnonzero(same_operation)
-            late = ~self.precedence.writes_ordered(shadow, writes[at[asked]], me[at[asked]], site, every=True)
+            late = ~self.precedence.writes_ordered(shadow, writes[at[asked]], x.me[at[asked]], x.site, every=True)
             same_operation[asked] = late
         again: Index = at[same_operation]
         at = at[~same_operation]
         if at.size:
-            self.report_conflicts_of_store(region, cells, me, writes, at, site)
-            self.report_reads(region, cells, me, at, site)
+            self.report_conflicts_of_store(x, writes, at)
+            self.report_reads(x, at)
         return again
 
-    def examine_atomic(
-        self, region: MemoryRegion, cells: Index, me: Record, writes: Record, bad: Index, site: Site
-    ) -> None:
-        self.report.target_in_flight(region, cells, me, bad[writes[bad] == IN_FLIGHT], site)
-        self.report.of_barrier(region, cells, me, bad[writes[bad] == BARRIER], site)
+    def examine_atomic(self, x: CellAccess, writes: Record, bad: Index) -> None:
+        self.report.target_in_flight(x, bad[writes[bad] == IN_FLIGHT])
+        self.report.of_barrier(x, bad[writes[bad] == BARRIER])
         never = bad[writes[bad] == UNWRITTEN]
         if never.size:
-            self.report.uninitialized(region, cells, me, never, site)
-        self.report_conflicts_of_store(region, cells, me, writes, bad, site)
-        self.report_reads(region, cells, me, bad, site)
+            self.report.uninitialized(x, never)
+        self.report_conflicts_of_store(x, writes, bad)
+        self.report_reads(x, bad)
 
-    def report_reads(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
-        shadow: Shadow = region.shadow
-        raced = np.zeros(cells.size, bool)
+    def report_reads(self, x: CellAccess, at: Index) -> None:
+        shadow: Shadow = x.shadow
+        raced = np.zeros(x.cells.size, bool)
         wrong = False
         for column in (shadow.first_reads, shadow.last_reads):
-            reads = column[cells]
+            reads = column[x.cells]
             there = at[reads[at] != 0]
             if self.facts.any_constant:
                 constant = self.facts.constant[self.precedence.pcs(reads[there])]
-                self.report.changed(region, cells, me, reads, there[constant], site)
-            there = self.unordered_reads(reads, there, me, site)
-            wrong |= self.report.race(region, cells, me, reads, there, site, "read")
+                self.report.changed(x, reads, there[constant])
+            there = self.unordered_reads(x, reads, there)
+            wrong |= self.report.race(x, reads, there, "read")
             raced[there] = True
         if shadow.group_reads is not None:
             # For each cell without a race so far, report one reader that is neither the first nor the last.
-            groups = shadow.group_reads[:, cells]
-            differs = (groups != 0) & (groups != shadow.first_reads[cells]) & (groups != shadow.last_reads[cells])
+            groups = shadow.group_reads[:, x.cells]
+            differs = (groups != 0) & (groups != shadow.first_reads[x.cells]) & (groups != shadow.last_reads[x.cells])
             for group in np.flatnonzero(differs.any(axis=1)).tolist():
-                there = self.unordered_reads(groups[group], at[(differs[group] & ~raced)[at]], me, site)
-                wrong |= self.report.race(region, cells, me, groups[group], there, site, "read")
+                there = self.unordered_reads(x, groups[group], at[(differs[group] & ~raced)[at]])
+                wrong |= self.report.race(x, groups[group], there, "read")
                 raced[there] = True
         if np.count_nonzero(raced) and not wrong:
-            self.report_other_reads(region, cells, me, np.flatnonzero(raced), site)
+            self.report_other_reads(x, np.flatnonzero(raced))
 
-    def report_other_reads(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
-        shadow: Shadow = region.shadow
-        at = at[np.argsort(cells[at], kind="stable")]
-        for places, reads in shadow.later_reads or ():
-            known = np.flatnonzero(np.isin(places, cells[at]) & (shadow.last_reads[places] != reads))
+    def report_other_reads(self, x: CellAccess, at: Index) -> None:
+        at = at[np.argsort(x.cells[at], kind="stable")]
+        for places, reads in x.shadow.later_reads or ():
+            known = np.flatnonzero(np.isin(places, x.cells[at]) & (x.shadow.last_reads[places] != reads))
             places, reads = places[known], reads[known]
-            by = me[at[np.searchsorted(cells[at], places)]]
-            there = self.unordered_reads(reads, np.arange(places.size), by, site)
-            self.report.race(region, places, by, reads, there, site, "read")
+            some = CellAccess(x.region, x.site, places, x.me[at[np.searchsorted(x.cells[at], places)]])
+            there = self.unordered_reads(some, reads, np.arange(places.size))
+            self.report.race(some, reads, there, "read")
 
-    def unordered_reads(self, reads: Record, at: Index, me: Record, site: Site) -> Index:
-        """Return the elements of `at` whose read is by a thread other than `me` and isn't ordered before its access."""
-        at = at[(reads[at] & LOW) != me[at]]
+    def unordered_reads(self, x: CellAccess, reads: Record, at: Index) -> Index:
+        """Return the elements of `at` whose read is by another thread and isn't ordered before the cell's access."""
+        at = at[(reads[at] & LOW) != x.me[at]]
         if not at.size:
             return at
-        return at[~self.precedence.ordered(reads[at], me[at], site if site.strong else None)]
+        return at[~self.precedence.ordered(reads[at], x.me[at], x.site if x.site.strong else None)]
 
-    def report_conflicts_of_store(
-        self, region: MemoryRegion, cells: Index, me: Record, writes: Record, at: Index, site: Site
-    ) -> None:
+    def report_conflicts_of_store(self, x: CellAccess, writes: Record, at: Index) -> None:
         at = at[real(writes[at])]
-        at = at[(writes[at] & LOW) != me[at]]
+        at = at[(writes[at] & LOW) != x.me[at]]
         if at.size:
-            ordered = self.precedence.writes_ordered(region.shadow, writes[at], me[at], site, every=True)
-            self.report.race(region, cells, me, writes, at[~ordered], site, "wrote")
+            ordered = self.precedence.writes_ordered(x.shadow, writes[at], x.me[at], x.site, every=True)
+            self.report.race(x, writes, at[~ordered], "wrote")
 
-    def examine_collision(
-        self, region: MemoryRegion, cells: Index, me: Record, lost: Index, stamp: Record,
-        data: tuple[Any, Any, NDArray[Any]], site: Site,
-    ) -> None:
+    def examine_collision(self, x: CellAccess, lost: Index, stamp: Record, data: tuple[Any, Any, NDArray[Any]]) -> None:
         """Check one instruction's stores to equal cells. Different values race, unless strong in a sufficient scope."""
-        shadow: Shadow = region.shadow
+        shadow: Shadow = x.shadow
         index, value, view = data
-        lanes = lost // (cells.size // index.size)
+        lanes = lost // (x.cells.size // index.size)
         differs = np.flatnonzero(~equal_bits(view[index], value)[lanes])
-        winner = shadow.writes[cells]
-        if differs.size and not site.strong:
-            self.report.race(region, cells, me, winner, lost[differs], site, "wrote")
-        elif differs.size and not site.wide:
-            self.examine_scope(region, cells, me, lost[differs], site)
-        self.mark_several(shadow, cells[lost], stamp[lost], winner[lost])
+        winner = shadow.writes[x.cells]
+        if differs.size and not x.site.strong:
+            self.report.race(x, winner, lost[differs], "wrote")
+        elif differs.size and not x.site.wide:
+            self.examine_scope(x, lost[differs])
+        self.mark_several(shadow, x.cells[lost], stamp[lost], winner[lost])
 
-    def examine_scope(self, region: MemoryRegion, cells: Index, me: Record, lost: Index, site: Site) -> None:
-        winner = region.shadow.writes[cells[lost]]
-        foreign = lost[~self.precedence.near(winner, me[lost])]
-        self.report.race(region, cells, me, region.shadow.writes[cells], foreign, site, "wrote")
+    def examine_scope(self, x: CellAccess, lost: Index) -> None:
+        winner = x.shadow.writes[x.cells[lost]]
+        foreign = lost[~self.precedence.near(winner, x.me[lost])]
+        self.report.race(x, x.shadow.writes[x.cells], foreign, "wrote")
 
     def make_barriers(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> None:
         """Check the initialization of mbarriers, and reserve their cells. cells: a row for each thread."""
         shadow: Shadow = region.shadow
-        me = np.repeat(self.lanes.get("gid")[threads], cells.shape[1])
+        x = self.access_by(region, cells, threads, site)
         starts = np.repeat(self.order.cta_start[self.lanes.get("cta")[threads]], cells.shape[1])
-        cells = cells.reshape(-1)
-        writes = recent(shadow.writes[cells], (starts << 32).astype(np.uint64))
-        at = np.flatnonzero(real(writes) | (shadow.first_reads[cells] >> np.uint64(32) >= starts))
-        self.report_conflicts_of_store(region, cells, me, writes, at, site)
-        self.report_reads(region, cells, me, at, site)
-        shadow.mark(cells, BARRIER)
+        writes = recent(shadow.writes[x.cells], (starts << 32).astype(np.uint64))
+        at = np.flatnonzero(real(writes) | (shadow.first_reads[x.cells] >> np.uint64(32) >= starts))
+        self.report_conflicts_of_store(x, writes, at)
+        self.report_reads(x, at)
+        shadow.mark(x.cells, BARRIER)
 
     def free_barriers(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> None:
         """Turn the cells of mbarriers into ordinary, unwritten memory. cells: a row for each thread."""
         shadow: Shadow = region.shadow
-        me = np.repeat(self.lanes.get("gid")[threads], cells.shape[1])
-        cells = cells.reshape(-1)
-        shadow.mark(cells, UNWRITTEN)
+        x = self.access_by(region, cells, threads, site)
+        shadow.mark(x.cells, UNWRITTEN)
         # The next writer must be ordered after the invalidation.
-        stamp = me + np.uint64(self.order.tick(site.pc) << 32)
-        self.record_read(shadow, cells, me, stamp, self.base(shadow, site, cells.size))
+        stamp = x.me + np.uint64(self.order.tick(site.pc) << 32)
+        self.record_read(shadow, x.cells, x.me, stamp, self.base(shadow, x.cells.size))
+
+    def access_by(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> CellAccess:
+        return CellAccess(region, site, cells.reshape(-1), np.repeat(self.lanes.get("gid")[threads], cells.shape[1]))
 
     def mark_several(self, shadow: Shadow, cells: Index, stamps: Record, winners: Record) -> None:
         places, records = shadow.log.gathered(cells, stamps, winners)

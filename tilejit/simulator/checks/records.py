@@ -29,8 +29,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dataclass import dataclass
 from ..machine.lanes import Index
 from ..machine.memory import MemoryRegion
+from ..opcodes.memory import Site
 
 if TYPE_CHECKING:
     from .release_acquire import Location
@@ -134,6 +136,21 @@ class LocalShadow:
     def __init__(self, region: MemoryRegion, cell_shift: int) -> None:
         self.cell_shift = cell_shift
         self.written = np.zeros((region.memory.size >> cell_shift) + 1, bool)
+
+
+@dataclass(slots=True)
+class CellAccess:
+    """An access to the cells of a region with records, by one instruction of some threads."""
+
+    region: MemoryRegion
+    site: Site
+    cells: Index
+    #: the thread that accesses each cell
+    me: Record
+
+    @property
+    def shadow(self) -> Any:
+        return self.region.shadow
 
 
 class WriterLog:

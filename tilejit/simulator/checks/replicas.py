@@ -21,10 +21,9 @@ from ...dataclass import dataclass
 from ..decode.control_flow import ControlFlow
 from ..decode.roles import LOAD_ROOTS
 from ..machine.lanes import Index, Lanes
-from ..opcodes.memory import Site
 from .findings import Finding, Findings
 from .precedence import Precedence
-from .records import HALF, KIND, LOW, Record, Shadow, actors_of
+from .records import HALF, KIND, LOW, CellAccess, Record, Shadow, actors_of
 
 UNUSED = "\nno instruction uses the value that was read"
 
@@ -104,13 +103,14 @@ class Replicas:
         return frozenset(result)
 
     def examine(
-        self, shadow: Shadow, cells: Index, me: Record, records: Record, site: Site, pc: int, did: str
+        self, x: CellAccess, at: Index, records: Record, pc: int, did: str
     ) -> tuple[NDArray[np.bool_], frozenset[int]]:
-        """Return a mask of the cells whose race is a warning so far, and the stores and atomics that may use the value.
+        """Return which of the cells `at` have a race that is only a warning, and the stores that may use the value.
 
         In these cells, reader and writer are in one CTA, the writer has read the cell by the same load as the reader,
         and the value that was read is unused. pc, did: the recorded accesses' instruction, and "wrote" or "read".
         """
+        shadow, cells, me = x.shadow, x.cells[at], x.me[at]
         ctas = self.order.home(actors_of(me))[0]
         stores = None
         if did == "read":
@@ -118,21 +118,21 @@ class Replicas:
             if shadow.later_reads is not None:
                 stores = self.stores_of(load, shadow, int(self.order.cta_start[ctas].min()))
         else:
-            load, readers, writers = site.pc, me, records
-            if site.kind == "load":
+            load, readers, writers = x.site.pc, me, records
+            if x.site.kind == "load":
                 stores = self.stores_of(load, shadow, None)
-        if stores is None or (site.pc if did == "read" else pc) not in (self.control_flow.stores_of(load) or ()):
+        if stores is None or (x.site.pc if did == "read" else pc) not in (self.control_flow.stores_of(load) or ()):
             return np.zeros(cells.size, bool), frozenset()
         harmless = (records & KIND == 0) & (self.order.home(actors_of(records))[0] == ctas)
         until = np.full(cells.size, self.order.event) if did == "read" else records >> HALF
         harmless &= self.has_read(shadow, cells, writers, load, until)
         if did == "read":
-            at = np.flatnonzero(harmless)
-            positions = self.order.position(actors_of(readers[at]))
-            since = self.order.cta_start[ctas[at]]
+            some = np.flatnonzero(harmless)
+            positions = self.order.position(actors_of(readers[some]))
+            since = self.order.cta_start[ctas[some]]
             for store in stores & self.executed.keys():
-                harmless[at] &= self.executed[store][positions] < since
-            harmless[at] &= max([self.executed_by_all.get(store, -1) for store in stores]) < since
+                harmless[some] &= self.executed[store][positions] < since
+            harmless[some] &= max([self.executed_by_all.get(store, -1) for store in stores]) < since
         return harmless, stores
 
     def has_read(self, shadow: Shadow, cells: Index, threads: Record, load: int, until: Record) -> NDArray[np.bool_]:

@@ -9,8 +9,7 @@ from ...errors import SimulationError, TilejitError
 from ...forks import cached_property
 from ...html_tables import text_box
 from ..decode.translate import Program
-from .findings import Finding, Place, rule_of
-from .places import Location, PtxPlaces
+from .findings import Finding, Location, Place, PtxPlaces, rule_of
 from .profile import Traffic
 
 

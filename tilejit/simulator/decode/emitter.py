@@ -185,11 +185,7 @@ class BlockWriter:
             self.fail(f"{name} is not declared")
         if name in names.never_written and not self.may_be_undefined():
             self.stmt(f"S.never_written({name!r}, {self.pc})")
-        self.note_skipped(name, slot)
-        if name in names.loaded_later:
-            self.stmt(f"S.tmem.touch({name!r}, {self.pc}, 'reads')")
-        if name in names.product_rows:
-            self.touch_product(self.product_reads, name)
+        self.note_read(name, slot)
         bits = names.bits[slot]
         size = SIZE[dtype]
         if (dtype == "p") != (bits == 1) or 8 * size > max(bits, 8):
@@ -352,11 +348,7 @@ class BlockWriter:
         """Emit `mov` between registers of equal width, which then share their views."""
         target = self.destination(name)
         origin = self.names.slot(source)
-        if source in self.names.loaded_later:
-            self.stmt(f"S.tmem.touch({source!r}, {self.pc}, 'reads')")
-        if source in self.names.product_rows:
-            self.touch_product(self.product_reads, source)
-        self.note_skipped(source, origin)
+        self.note_read(source, origin)
         if not self.names.home[origin]:
             self.names.home[origin] = f"u{self.names.bits[origin] // 8}"
         self.views[target] = self.view_map(origin)
@@ -421,10 +413,15 @@ class BlockWriter:
         self.names.register_bits[flag] = 1
         return flag
 
-    def note_skipped(self, name: str, slot: int) -> None:
-        """If the block hasn't written a skippable register, emit once a report of the threads that haven't either."""
+    def note_read(self, name: str, slot: int) -> None:
+        """Emit the checks of a read of a register that may be skipped, loaded asynchronously, or used by a product."""
+        # If the block hasn't written a skippable register, threads that haven't either are reported once.
         if name in self.names.skippable and slot not in self.written:
             self.once(f"S.skipped({self.read(self.define_flag(name), 'p')}, {name!r})")
+        if name in self.names.loaded_later:
+            self.stmt(f"S.tmem.touch({name!r}, {self.pc}, 'reads')")
+        if name in self.names.product_rows:
+            self.touch_product(self.product_reads, name)
 
     def check_defined(self, name: str, value: str) -> None:
         """If some path skips the writes of register `name`, emit a check that all threads have written it."""

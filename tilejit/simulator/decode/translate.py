@@ -57,8 +57,6 @@ class Program:
     blocks: tuple[TranslatedBlock, ...]
     #: register name → slot
     slots: dict[str, int]
-    #: dtype of each slot between blocks
-    homes: tuple[str, ...]
     sites: tuple[Site, ...]
     #: variables with their addresses in their state spaces
     placed: tuple[Placed, ...]
@@ -240,13 +238,12 @@ class _Translator:
             for block, e, out in zip(blocks, emitters, outputs, strict=True)
         )
         body = self.function.body
-        homes = tuple(h or f"u{b // 8}" for h, b in zip(names.home, names.bits, strict=True))
+        homes = [h or f"u{b // 8}" for h, b in zip(names.home, names.bits, strict=True)]
         return Program(
             module=self.module,
             function=self.function,
             blocks=compiled,
             slots=dict(names.slots),
-            homes=homes,
             sites=tuple(names.sites),
             placed=self.placed,
             cell_shift=_cell_shift(names.sites),

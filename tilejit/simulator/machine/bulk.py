@@ -116,26 +116,28 @@ class BulkCopies:
                 raise self.access.error(OutOfBoundsError, position, what, site.pc, hint)
 
     def load(self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any) -> None:
-        sites = self.access.sites
         for i, position in enumerate(self.lanes.positions().tolist()):
-            count = self.size(sites[target], _of(size, i), position)
-            steps = np.arange(0, count, CHUNK_BYTES)
-            begin = self.start(sites[source], _of(start, i) + sites[source].offset, CHUNK_BYTES, position)
-            end = self.start(sites[target], _of(to, i), CHUNK_BYTES, position)
-            run = address_run(self.access, sites[source], self.cta(position), begin + steps, position)
-            shared = address_run(self.access, sites[target], self.cta(position), end + steps, position)
+            count, run, shared = self.runs(source, target, _of(start, i), _of(to, i), _of(size, i), position)
             self.issue_load("bulk copy", position, run, shared, self.signal(signals, bar, i, count, self.cta(position)))
 
     def store(self, source: int, target: int, start: Any, to: Any, size: Any) -> None:
-        sites = self.access.sites
         for i, position in enumerate(self.lanes.positions().tolist()):
-            count = self.size(sites[source], _of(size, i), position)
-            steps = np.arange(0, count, CHUNK_BYTES)
-            begin = self.start(sites[source], _of(start, i), CHUNK_BYTES, position)
-            end = self.start(sites[target], _of(to, i) + sites[target].offset, CHUNK_BYTES, position)
-            shared = address_run(self.access, sites[source], self.cta(position), begin + steps, position)
-            run = address_run(self.access, sites[target], self.cta(position), end + steps, position)
+            _, shared, run = self.runs(source, target, _of(start, i), _of(to, i), _of(size, i), position)
             self.issue_store("bulk copy", position, shared, run)
+
+    def runs(
+        self, source: int, target: int, start: int, to: int, size: int, position: int
+    ) -> tuple[int, AddressRun, AddressRun]:
+        """Return the size, source and target of a copy of bytes. raises: MisalignedError."""
+        sites = self.access.sites[source], self.access.sites[target]
+        count = self.size(sites[0], size, position)
+        steps = np.arange(0, count, CHUNK_BYTES)
+        begins = [self.start(x, at, CHUNK_BYTES, position) for x, at in zip(sites, (start, to), strict=True)]
+        run, other = (
+            address_run(self.access, x, self.cta(position), begin + steps, position)
+            for x, begin in zip(sites, begins, strict=True)
+        )
+        return count, run, other
 
     def commit(self) -> None:
         self.committed[self.lanes.positions()] += 1
@@ -281,7 +283,7 @@ class BulkCopies:
 
     def start(self, site: Site, address: int, alignment: int, position: int) -> int:
         """Return the start address of a copy. Raise MisalignedError unless it is a multiple of `alignment`."""
-        start = address + (site.offset if site.space == "shared" else 0)
+        start = address + site.offset
         if start % alignment:
             what = f"copies from or to {site.space} address {start:#x}, which is not a multiple of {alignment}"
             raise self.access.error(MisalignedError, position, what, site.pc)

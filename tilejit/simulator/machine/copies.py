@@ -170,7 +170,7 @@ class AsyncCopies:
             return None
         checker = self.access.checker_()
         checker.load(bound.region, index, site)
-        return checker.cells(bound.region.shadow, index, site)[0].reshape(index.size, -1)
+        return checker.access(bound.region, index, site).cells.reshape(index.size, -1)
 
     def land(self, batch: Batch, ready: NDArray[np.bool_]) -> None:
         """Write the copies in `ready` to their targets, and record that sources and targets were in use until now."""
@@ -192,16 +192,17 @@ class AsyncCopies:
 def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, data: NDArray[Any], site: Site) -> Index:
     """Check the targets of copies of `data`, and mark them as in flight. Return their cells, one row per thread."""
     shadow: Shadow = region.shadow
-    cells, me = checker.cells(shadow, index, site)
-    base = checker.base(shadow, site, cells.size)
+    x = checker.access(region, index, site)
+    cells = x.cells
+    base = checker.base(shadow, cells.size)
     writes = recent(shadow.writes[cells], base)
     at = np.flatnonzero((writes + ONE > base) | (shadow.first_reads[cells] >= base))
     if at.size:
-        checker.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
-        checker.report.of_barrier(region, cells, me, at[writes[at] == BARRIER], site)
-        checker.report_conflicts_of_store(region, cells, me, writes, at, site)
-        checker.report_reads(region, cells, me, at, site)
-    stamp = checker.stamp_write(shadow, me, site.pc)
+        checker.report.target_in_flight(x, at[writes[at] == IN_FLIGHT])
+        checker.report.of_barrier(x, at[writes[at] == BARRIER])
+        checker.report_conflicts_of_store(x, writes, at)
+        checker.report_reads(x, at)
+    stamp = checker.stamp_write(shadow, x.me, site.pc)
     shadow.writes[cells] = stamp
     winner = shadow.writes[cells]
     lost = np.flatnonzero(winner != stamp)
@@ -210,8 +211,7 @@ def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, dat
         winners = np.searchsorted(checker.lanes.get("gid"), winner[lost] & LOW)
         differs = np.flatnonzero(~equal_bits(data[winners], data[lanes]))
         if differs.size:
-            first = lost[differs]
-            checker.report.race(region, cells, me, winner, first, site, "wrote")
+            checker.report.race(x, winner, lost[differs], "wrote")
     shadow.writes[cells] = IN_FLIGHT
     shadow.wrote = FOREVER
     return cells.reshape(index.size, -1)

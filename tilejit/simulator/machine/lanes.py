@@ -195,6 +195,14 @@ class Lanes:
         result: list[int] = (ctas * self.threads + self.full["thread"][positions]).tolist()
         return result
 
+    def leader(self, warp: int) -> int:
+        """Return the position of the first thread of a warp of the chunk."""
+        cta, inside = divmod(int(warp), self.warps_per_cta)
+        return cta * self.threads + inside * WARP
+
+    def describe_warp(self, warp: int) -> str:
+        return self.describe_position(self.leader(warp))
+
     def describe_position(self, position: int) -> str:
         return self.describe(int(self.full["gid"][position]))
 

@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass, replace
-from ..checks.findings import Findings
+from ..checks.findings import Findings, PtxPlaces
 from ..checks.order import HappensBefore, Releases
 from ..checks.phase_order import PhaseOrder
-from ..checks.places import PtxPlaces
 from .lanes import Index, Lanes
 from .memory import MemoryRegion
 from .operations import Operations

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...dataclass import dataclass
 from ...errors import DeadlockError, SimulationError
-from ..checks.places import PtxPlaces
-from .lanes import WARP, Lanes
+from ..checks.findings import PtxPlaces
+from .lanes import Lanes
 from .tensor_layout import COLUMNS
 
 UNIT = 32
@@ -68,13 +68,13 @@ class Allocator:
             holder, where = self.relinquished[cta]
             self.refuse(
                 warp, pc, "allocates tensor memory although its CTA has relinquished the permit",
-                f"\n{self.warp_name(holder)} relinquished it at\n  {self.places.describe(where)}",
+                f"\n{self.lanes.describe_warp(holder)} relinquished it at\n  {self.places.describe(where)}",
             )
         last = self.last.get(cta)
         if last is not None and last.warp != warp:
             self.refuse(
                 warp, pc, "allocates tensor memory, but one warp of a CTA must make all its allocations",
-                f"\nand {self.warp_name(last.warp)} has allocated at\n  {self.places.describe(last.pc)}",
+                f"\nand {self.lanes.describe_warp(last.warp)} has allocated at\n  {self.places.describe(last.pc)}",
             )
         if last is not None and columns > last.columns:
             self.refuse(
@@ -113,31 +113,24 @@ class Allocator:
             for a in allocations:
                 raise SimulationError(
                     f"the kernel exits with {a.columns} columns of tensor memory allocated, by "
-                    f"{self.warp_name(a.warp)}\n  {self.places.describe(a.pc)}",
+                    f"{self.lanes.describe_warp(a.warp)}\n  {self.places.describe(a.pc)}",
                     hint="free them with tcgen05.dealloc on every path out of the kernel",
                     instructions=(a.pc,), threads=self.threads(a.warp),
                 )
 
-    def leader(self, warp: int) -> int:
-        cta, inside = divmod(warp, self.lanes.warps_per_cta)
-        return cta * self.lanes.threads + inside * WARP
-
-    def warp_name(self, warp: int) -> str:
-        return self.lanes.describe_position(self.leader(warp))
-
     def threads(self, warp: int) -> list[int]:
-        return self.lanes.numbers(np.array([self.leader(warp)]))
+        return self.lanes.numbers(np.array([self.lanes.leader(warp)]))
 
     def line(self, a: Allocation) -> str:
         return f"  columns {a.start} to {a.start + a.columns - 1}, {self.places.describe(a.pc)}"
 
     def origin(self, a: Allocation) -> str:
-        return f"\nit was allocated by {self.warp_name(a.warp)} at\n  {self.places.describe(a.pc)}"
+        return f"\nit was allocated by {self.lanes.describe_warp(a.warp)} at\n  {self.places.describe(a.pc)}"
 
     def refuse(
         self, warp: int, pc: int, what: str, more: str = "", kind: type[SimulationError] = SimulationError,
         hint: str | None = None, other: int | None = None,
     ) -> NoReturn:
-        text = f"{self.warp_name(warp)} {what}\n  {self.places.describe(pc)}{more}"
+        text = f"{self.lanes.describe_warp(warp)} {what}\n  {self.places.describe(pc)}{more}"
         pcs = (pc,) if other is None else (pc, other)
         raise kind(text, hint=hint, instructions=pcs, threads=self.threads(warp))

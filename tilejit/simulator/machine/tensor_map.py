@@ -162,17 +162,19 @@ class EncodedMap:
     address: int
     boxes: Boxes
     writable: bool
-    axes: tuple[int, ...] = ()
-    share: Share | None = None
+    axes: tuple[int, ...]
+    share: Share | None
 
     @property
     def opaque(self) -> str:
         return f"the tensor map of {self.name or 'an array'}, which only TMA copies may use"
 
 
-def encode(name: str, shape: MapShape, address: int, writable: bool) -> EncodedMap:
+def encode(
+    name: str, shape: MapShape, address: int, writable: bool, axes: tuple[int, ...], share: Share | None
+) -> EncodedMap:
     """Return the map of a tensor; raise LaunchError if `MapShape.refusal` returns a reason."""
     reason = shape.refusal(address)
     if reason is not None:
         raise LaunchError(f"cannot create a tensor map of {name or 'the tensor'}: {reason}")
-    return EncodedMap(name, address, boxes_of(shape), writable)
+    return EncodedMap(name, address, boxes_of(shape), writable, axes, share)

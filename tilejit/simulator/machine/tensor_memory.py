@@ -261,9 +261,9 @@ class TensorMemory:
             "without tcgen05.fence::before_thread_sync before and ::after_thread_sync after the barrier between them"
         )
         raise RaceError(
-            f"race in tensor memory: {self.allocator.warp_name(int(me[first]))} {how}s "
+            f"race in tensor memory: {self.lanes.describe_warp(int(me[first]))} {how}s "
             f"at {self.cell(cells, int(at[first]))}\n  {self.places.describe(pc)}\n"
-            f"and {self.allocator.warp_name(int(them[first]))} {other}s there, {why}\n"
+            f"and {self.lanes.describe_warp(int(them[first]))} {other}s there, {why}\n"
             f"  {self.places.describe(int(self.order.pcs[int(event[first])]))}",
             instructions=(pc, int(self.order.pcs[int(event[first])])),
             threads=self.allocator.threads(int(me[first])),
@@ -299,7 +299,7 @@ class TensorMemory:
         if late.any():
             other = int(np.flatnonzero(late)[0])
             use = int(self.order.pcs[int(uses[other])])
-            more = f"\nbut no barrier follows their use by {self.allocator.warp_name(int(others[other]))}\n"
+            more = f"\nbut no barrier follows their use by {self.lanes.describe_warp(int(others[other]))}\n"
             more += f"  {self.places.describe(use)}"
             hint = "put a barrier between the last use and the deallocation"
             self.allocator.refuse(warp, pc, what, more, RaceError, hint, use)

@@ -188,7 +188,7 @@ class ProductRegisters:
             row, warp = rows[stale[0][0], 0], here[stale[0][1]]
             other = int(self.touches[row, warp]) - 1
             self.fail(
-                f"{self.warp_name(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
+                f"{self.describe(warp, 'multiplies with', row, pc)}\n"
                 f"which was accessed, without a wgmma.fence since, at\n  {self.places.describe(other)}", pc, other,
             )
         shape = _shape_code(form)
@@ -217,7 +217,7 @@ class ProductRegisters:
     def report_product(self, row: int, warp: int, pc: int) -> NoReturn:
         other = int(self.issued[row, warp])
         self.fail(
-            f"{self.warp_name(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
+            f"{self.describe(warp, 'multiplies with', row, pc)}\n"
             f"which a product in flight uses differently\n  {self.places.describe(other)}",
             pc, other, "put wgmma.wait_group between the two",
         )
@@ -228,9 +228,12 @@ class ProductRegisters:
         verb = "reads" if at < len(touched.read) else "writes"
         pc, other = touched.at[at], int(self.issued[row, warp])
         self.fail(
-            f"{self.warp_name(warp)} {verb} register {self.names[row]}\n  {self.places.describe(pc)}\n"
+            f"{self.describe(warp, verb, row, pc)}\n"
             f"which {what} a product that was not waited for\n  {self.places.describe(other)}", pc, other, hint,
         )
+
+    def describe(self, warp: int, verb: str, row: int, pc: int) -> str:
+        return f"{self.lanes.describe_warp(warp)} {verb} register {self.names[row]}\n  {self.places.describe(pc)}"
 
     def fail(
         self, message: str, pc: int, other: int | None = None, hint: str = "put wgmma.fence before the product"
@@ -244,10 +247,6 @@ class ProductRegisters:
         if self.lanes.whole_warps():
             return warp.reshape(-1, WARP)[:, 0]
         return fast_unique(warp)
-
-    def warp_name(self, warp: int) -> str:
-        cta, inside = divmod(int(warp), self.lanes.warps_per_cta)
-        return self.lanes.describe_position(cta * self.lanes.threads + inside * WARP)
 
 
 def _shape_code(form: ProductForm) -> int:

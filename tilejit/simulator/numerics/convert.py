@@ -98,19 +98,7 @@ def _narrow_by_bits(x: PerThread, target: str, mode: str) -> PerThread:
     else:
         near = floats.to_f16(x).view(U2)
         back = near.view(F2).astype(F4)
-    down = mode == "rm" or mode == "rz"
-    negative = np.signbit(x)
-    if mode == "rz":
-        wrong = np.abs(back) > np.abs(x)
-        shrinks = wrong | (wrong == wrong)
-    else:
-        wrong = back > x if down else back < x
-        shrinks = ~negative if down else negative
-    moved = sel(shrinks, near - U2(1), near + U2(1))
-    if mode != "rz":
-        zero = (near << U2(1)) == 0
-        moved = sel(zero, U2(0x8001) if down else U2(1), moved)
-    bits = sel(wrong & np.isfinite(x), moved, near)
+    bits = directed.step_directed(near, back, x, mode)
     return bits if target == "bf16" else bits.view(F2)
 
 

@@ -30,20 +30,21 @@ def directed(s: PerThread, error: PerThread, mode: str) -> PerThread:
 def narrow_directed(x: PerThread, mode: str) -> PerThread:
     """Convert float64 to float32 by mode rz, rm or rp."""
     near = x.astype(F4)
-    back = near.astype(F8)
-    bits = near.view(U4)
-    above, below = back > x, back < x
-    negative = np.signbit(near)
+    return step_directed(near.view(U4), near.astype(F8), x, mode).view(F4)
+
+
+def step_directed(bits: PerThread, back: PerThread, x: PerThread, mode: str) -> PerThread:
+    """Round x to a narrower format by mode rz, rm or rp. bits: the nearest number; back: the same in x's format."""
+    kind = bits.dtype.type
     if mode == "rz":
-        down = (above & ~negative) | (below & negative)
-        return sel(down & np.isfinite(x), bits - U4(1), bits).view(F4)
-    wrong = above if mode == "rm" else below
+        return sel((np.abs(back) > np.abs(x)) & np.isfinite(x), bits - kind(1), bits)
+    wrong = back > x if mode == "rm" else back < x
     # rounding down decreases the magnitude of positive values and increases that of negative ones
-    shrinks = ~negative if mode == "rm" else negative
-    smallest = U4(0x80000001) if mode == "rm" else U4(1)
-    moved = sel(shrinks, bits - U4(1), bits + U4(1))
-    moved = sel((bits << U4(1)) == 0, smallest, moved)
-    return sel(wrong & np.isfinite(x), moved, bits).view(F4)
+    shrinks = ~np.signbit(x) if mode == "rm" else np.signbit(x)
+    smallest = kind((1 << 8 * bits.dtype.itemsize - 1) + 1) if mode == "rm" else kind(1)
+    moved = sel(shrinks, bits - kind(1), bits + kind(1))
+    moved = sel((bits << kind(1)) == 0, smallest, moved)
+    return sel(wrong & np.isfinite(x), moved, bits)
 
 
 def add_dir_f32(a: PerThread, b: PerThread, mode: str) -> PerThread:
