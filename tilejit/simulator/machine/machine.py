@@ -388,7 +388,7 @@ class Machine(Units):
         for number, group in self.parked.items():
             pcs = self.program.control_flow.pcs_around(number)
             positions = self.all_positions if group is None else group
-            lines, others = self.mbarriers.describe_waits(positions, pcs, self.operations)
+            lines, others = self.mbarriers.describe_waits(positions, pcs)
             waits.extend(lines)
             if others.size and not self.describes_waiters(number):
                 waits.append(self.describe_group(number, others, "spin"))

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass, replace
-from ..checks.findings import Findings, PtxPlaces
+from ..checks.findings import Findings
 from ..checks.order import HappensBefore, Releases
 from ..checks.phase_order import PhaseOrder
+from .access import Access
 from .lanes import Index, Lanes
 from .memory import MemoryRegion
 from .operations import Operations
@@ -135,12 +136,13 @@ NAMED_ARRIVALS = 4
 class Waits:
     """Each thread's incomplete wait: index in `barriers` (0 if none), phase, kind of phase, and instruction."""
 
-    def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
-        self.lanes = lanes
-        self.places = places
+    def __init__(self, access: Access, operations: Operations) -> None:
+        self.lanes = access.lanes
+        self.places = access.places
+        self.operations = operations
         self.barriers: list[MBarrier | None] = [None]
-        self.barrier, self.phase, self.pc = np.zeros((3, lanes.total), np.int64)
-        self.kinds = np.full(lanes.total, "parity")
+        self.barrier, self.phase, self.pc = np.zeros((3, self.lanes.total), np.int64)
+        self.kinds = np.full(self.lanes.total, "parity")
 
     def set(self, barrier: MBarrier, positions: Index, phases: Index, kind: str, pc: int) -> None:
         if barrier not in self.barriers:
@@ -153,9 +155,7 @@ class Waits:
     def clear(self, positions: Index) -> None:
         self.barrier[positions] = 0
 
-    def describe(
-        self, positions: Index, pcs: frozenset[int], operations: Operations
-    ) -> tuple[list[str], Index]:
+    def describe(self, positions: Index, pcs: frozenset[int]) -> tuple[list[str], Index]:
         """Return descriptions of these threads' waits at these instructions, and the threads that don't wait there."""
         matches = (self.barrier[positions] > 0) & np.isin(self.pc[positions], list(pcs))
         here = positions[matches]
@@ -169,11 +169,11 @@ class Waits:
                 more.add(key[3])
                 continue
             seen.add(key[:3])
-            lines.append(self.describe_one(here[(keys == np.array(key)[:, None]).all(axis=0)], operations))
+            lines.append(self.describe_one(here[(keys == np.array(key)[:, None]).all(axis=0)]))
         lines.extend([f"the same holds in {len(more)} more CTA{'s' * (len(more) > 1)}"] if more else [])
         return lines, positions[~matches]
 
-    def describe_one(self, positions: Index, operations: Operations) -> str:
+    def describe_one(self, positions: Index) -> str:
         at = int(positions[0])
         barrier = self.barriers[int(self.barrier[at])]
         assert barrier is not None, "a waiter has a barrier"
@@ -182,16 +182,16 @@ class Waits:
         phase = f"a phase of parity {awaited & 1}" if kind == "parity" else f"phase {awaited}"
         return (
             f"{self.lanes.describe_waiters(positions)} for {phase} of {barrier.name}\n"
-            f"  {self.places.describe(int(self.pc[at]))}\n  {self.describe_phase(barrier, cta, operations)}"
+            f"  {self.places.describe(int(self.pc[at]))}\n  {self.describe_phase(barrier, cta)}"
         )
 
-    def describe_phase(self, barrier: MBarrier, cta: int, operations: Operations) -> str:
+    def describe_phase(self, barrier: MBarrier, cta: int) -> str:
         """Return 'it is in phase 2: 0 of 1 arrivals, 16,384 bytes missing', followed by some of the arrivals."""
         expected, tx = int(barrier.expected[cta]), int(barrier.tx[cta])
         here = expected - int(barrier.pending[cta])
         text = f"it is in phase {int(barrier.phase[cta])}: {here} of {expected} arrivals"
         if tx > 0:
-            named = "" if operations.naming(barrier.address, cta) else "; no operation in flight signals it"
+            named = "" if self.operations.naming(barrier.address, cta) else "; no operation in flight signals it"
             text += f", {tx:,} bytes missing{named}"
         elif tx < 0:
             text += f", {-tx:,} bytes more than were expected"

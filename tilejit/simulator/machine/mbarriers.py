@@ -24,7 +24,7 @@ from ..opcodes.move import WINDOWS
 from .access import Access
 from .lanes import Index
 from .mbarrier import BYTES, PENDING_BITS, Arrivals, Arriving, MBarrier, Waits
-from .operations import Operation, Operations
+from .operations import Delivery, Operation, Operations
 
 # source: PTX ISA, "Contents of the mbarrier object"
 MOST = (1 << 20) - 1
@@ -34,18 +34,18 @@ class MBarriers:
     """All mbarriers of a chunk, by shared address.
 
     waits: the pending waits, None until there is one. late_waiters: the check for late waiters, if enabled.
-    operations: the operations in flight. finishes: called with a barrier and the CTAs in which its phase completes.
+    finishes: called with a barrier and the CTAs in which its phase completes.
     """
 
-    operations: Operations | None = None
     finishes: Callable[[MBarrier, Index], None] | None = None
 
-    def __init__(self, program: Program, access: Access) -> None:
+    def __init__(self, program: Program, access: Access, delivery: Delivery) -> None:
         self.program = program
         self.access = access
         self.lanes = access.lanes
         self.order = access.order
         self.places = access.places
+        self.operations = Operations(delivery, self.delivered)
         self.at: dict[int, MBarrier] = {}
         self.waits: Waits | None = None
         self.late_waiters = None if self.order is None else LateWaiters(self.order, access.findings)
@@ -156,7 +156,7 @@ class MBarriers:
         ctas = self.ctas(threads)
         for at in np.flatnonzero((barrier.pending[ctas] == 0) & (barrier.tx[ctas] > 0)):
             cta = int(ctas[at])
-            flying = self.operations.naming(barrier.address, cta) if self.operations is not None else []
+            flying = self.operations.naming(barrier.address, cta)
             signals = (signal for operation in flying for signal in operation.signals)
             coming = sum(s.size_bytes for s in signals if (s.address, s.cta) == (barrier.address, cta))
             if coming >= barrier.tx[cta]:
@@ -410,7 +410,7 @@ class MBarriers:
         if every and self.waits is None:
             return
         if self.waits is None:
-            self.waits = Waits(self.lanes, self.places)
+            self.waits = Waits(self.access, self.operations)
         positions = self.lanes.positions()[threads]
         self.waits.clear(positions)
         if not every:
@@ -433,7 +433,5 @@ class MBarriers:
             rule, text, site.pc, others[0] if others else None, self.lanes.numbers(positions), positions.size, hint
         )
 
-    def describe_waits(
-        self, positions: Index, pcs: frozenset[int], operations: Operations
-    ) -> tuple[list[str], Index]:
-        return ([], positions) if self.waits is None else self.waits.describe(positions, pcs, operations)
+    def describe_waits(self, positions: Index, pcs: frozenset[int]) -> tuple[list[str], Index]:
+        return ([], positions) if self.waits is None else self.waits.describe(positions, pcs)

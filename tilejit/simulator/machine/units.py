@@ -21,7 +21,7 @@ from .access import Access
 from .lanes import WARP
 from .mbarriers import MBarriers
 from .memory import ELEMENTS
-from .operations import Delivery, Operations
+from .operations import Delivery
 from .printf import Printer
 from .register_pool import RegisterPool
 from .warp import Warps
@@ -52,9 +52,8 @@ class Units:
         self.printer = printer
         self.alive = np.ones(self.lanes.total, bool)
         self.warps = Warps(access, self.alive, schedule)
-        self.mbarriers = MBarriers(program, access)
-        self.operations = Operations(delivery, self.mbarriers.delivered)
-        self.mbarriers.operations = self.operations
+        self.mbarriers = MBarriers(program, access, delivery)
+        self.operations = self.mbarriers.operations
         self.load = access.load
         self.store = access.store
         self.atomic = access.atomic

@@ -22,14 +22,23 @@ from ...fast_unique import fast_unique
 from ..checks.agents import Agents, Start
 from ..checks.clocks import products_of
 from ..decode.emitter import Touched
-from ..numerics.products import Doubles
-from ..numerics.warpgroup import ROWS, ProductForm, from_chunks, matrix_a, matrix_d, multiplied, registers_d
+from ..numerics.products import (
+    Doubles,
+    ProductForm,
+    fragment_a,
+    fragment_c,
+    from_chunks,
+    multiplied,
+    registers_d,
+)
 from .access import Access
 from .lanes import WARP, WARPGROUP, Index
 from .operations import AddressRun, Operations, address_run
 from .swizzle import BY_CODE, CHUNK_BYTES, AddressSwizzle
 from .warp import Warps
 
+#: rows of A and D
+ROWS = 64
 CORE_ROWS = 8
 # size of an instruction's operand along K, in bytes
 STEP_BYTES = 32
@@ -86,18 +95,16 @@ class WgmmaGroups:
         groups = lanes.n // WARPGROUP
         right = self.operand(b, "B", form.b, form.n, form.trans_b, number, pc)
         if isinstance(a, tuple):
-            left = matrix_a(a, lanes.n, form)
+            left = fragment_a(a, lanes.n, form.a).reshape(groups, ROWS, -1)
         else:
             left = self.operand(a, "A", form.a, ROWS, form.trans_a, number, pc)
         adds = self.access.uniform(scale, WARPGROUP, "scale-d", pc).astype(bool)
         c = None
         if adds.any():
-            c = matrix_d(start, lanes.n, form)
+            c = fragment_c(start, lanes.n, form.d == "f16").reshape(groups, ROWS, -1)
             if not adds.all():
                 c = np.where(adds[:, None, None], c, np.zeros((), c.dtype))
-        result = registers_d(multiplied(form, left, right, c), form)
-        assert result.shape[1] == groups * WARPGROUP, "a register has an element for each thread"
-        return result
+        return registers_d(multiplied(form, left, right, c), form.d == "f16")
 
     def here(self, pc: int) -> Index:
         """Return the executing warps; all their lanes must be executing."""

@@ -1,4 +1,4 @@
-"""mma.sync: the distribution of elements over threads, and the arithmetic.
+"""Products of matrices by a warp (mma.sync) and by a warpgroup (wgmma): elements of threads, and the arithmetic.
 
 With lane = 4·g + t (g: groupID, t: threadID_in_group) and e elements per 32-bit word, the ISA's tables for m16n8k*
 reduce to one:
@@ -8,7 +8,11 @@ reduce to one:
     C and D, 32-bit elements, register r   row g + 8·(r div 2)    column 2·t + r mod 2
     C and D, 16-bit elements, register r   row g + 8·r    columns 2·t, 2·t + 1
 
-source: PTX ISA, "Matrix Fragments for mma.m16n8k4 with .tf32 floating point type" and the sections after it.
+For wgmma, warp w of a warpgroup has the rows from 16·w on; its registers of D are those of C for the columns from 0 on,
+then for those from 8 on, and so on.
+
+source: PTX ISA, "Matrix Fragments for mma.m16n8k4 with .tf32 floating point type" and the sections after it; "Register
+Fragments and Shared Memory Matrix Layouts" of wgmma.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dataclass import dataclass
 from ..machine.lanes import WARP
 from . import convert, floats
 
@@ -72,13 +77,14 @@ def fragment_b(values: Sequence[Any], n: int, element: str) -> Doubles:
 
 
 def fragment_c(values: Sequence[Any], n: int, half: bool) -> NDArray[Any]:
-    """Return C from the registers of `n` threads, in its type: warps × 16 × 8. half: two elements per register."""
-    registers = stacked(values, n, values[0].dtype)
+    """Return C from the registers of `n` threads, in its type: warps × 16 × columns. half: elements have 16 bits."""
+    registers = stacked(values, n, np.uint32 if half else values[0].dtype)
+    elements = registers.view(np.float16) if half else registers
     if half:
-        elements = registers.view(np.float16).reshape(2, -1, 8, 4, 2).transpose(1, 0, 2, 3, 4)
+        split = elements.reshape(len(values) // 2, 2, -1, 8, 4, 2).transpose(2, 1, 3, 0, 4, 5)
     else:
-        elements = registers.reshape(2, 2, -1, 8, 4).transpose(2, 0, 3, 4, 1)
-    matrix: NDArray[Any] = elements.reshape(-1, 16, 8)
+        split = elements.reshape(len(values) // 4, 2, 2, -1, 8, 4).transpose(3, 1, 4, 0, 5, 2)
+    matrix: NDArray[Any] = split.reshape(n // WARP, 16, -1)
     return matrix
 
 
@@ -94,11 +100,11 @@ def product(a: Doubles, b: Doubles, c: NDArray[Any], element: str, saturate: boo
 
 def registers_d(matrix: NDArray[Any], half: bool) -> NDArray[Any]:
     """Invert `fragment_c`: return registers × threads."""
-    split = matrix.reshape(-1, 2, 8, 4, 2)
+    split = matrix.reshape(-1, 2, 8, matrix.shape[-1] // 8, 4, 2)
     if half:
-        registers: NDArray[Any] = np.ascontiguousarray(split.transpose(1, 0, 2, 3, 4)).view(np.uint32).reshape(2, -1)
-    else:
-        registers = split.transpose(1, 4, 0, 2, 3).reshape(4, -1)
+        words = np.ascontiguousarray(split.transpose(3, 1, 0, 2, 4, 5)).view(np.uint32)
+        return words.reshape(matrix.shape[-1] // 4, -1)
+    registers: NDArray[Any] = split.transpose(3, 1, 5, 0, 2, 4).reshape(matrix.shape[-1] // 2, -1)
     return registers
 
 
@@ -113,6 +119,47 @@ def rounded(total: Doubles, element: str, saturate: bool) -> NDArray[Any]:
     if saturate:
         total = np.clip(total, -(2.0**31), 2.0**31 - 1)
     return total.astype(np.int64).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductForm:
+    """One form of wgmma.mma_async."""
+
+    n: int
+    #: element types
+    a: str
+    b: str
+    d: str
+    saturate: bool
+    #: factors of A and B, 1 or -1
+    sign_a: int
+    sign_b: int
+    #: True if the operand is MN-major
+    trans_a: bool
+    trans_b: bool
+
+
+def from_chunks(chunks: NDArray[Any], element: str, transposed: bool) -> Doubles:
+    """Return an operand, (M or N) × k, from its 16-byte chunks: (M or N) × 2, or (M or N)/8 × 16 if transposed."""
+    raw = np.ascontiguousarray(chunks)
+    if transposed:
+        halves = raw.view(np.uint16).reshape(*raw.shape, 8).swapaxes(1, 2)
+        raw = np.ascontiguousarray(halves).reshape(-1, halves.shape[2])
+    words = raw.view(np.uint32).reshape(raw.shape[0], -1)
+    return decode(words, element).reshape(raw.shape[0], -1)
+
+
+def multiplied(form: ProductForm, a: Doubles, b: Doubles, c: NDArray[Any] | None) -> NDArray[Any]:
+    """Return ±A·B + C in the accumulator's type: exact products, summed in float64, rounded once.
+
+    b: N × k. c: None for 0.
+    """
+    total = a @ b.swapaxes(-1, -2)
+    if form.sign_a * form.sign_b < 0:
+        np.negative(total, out=total)
+    # Without c, adding 0.0 turns -0 into +0.
+    total += 0.0 if c is None else c
+    return rounded(total, form.d, form.saturate)
 
 
 FUNCTIONS: dict[str, Any] = {f.__name__: f for f in (fragment_a, fragment_b, fragment_c, product, registers_d)}

@@ -7,7 +7,7 @@ function. The first matching pattern applies; if none matches, the instruction i
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from ..decode.emitter import Entries, Entry, Match
 from . import bulk, cluster, convert, copies, floats, integer, matrix, mbarrier, memory, move, sync, tensor, wgmma
@@ -18,38 +18,29 @@ TOPICS = (
 )
 
 
-def _merge() -> dict[str, tuple[tuple[_Lazy, Entry], ...]]:
-    merged: dict[str, tuple[tuple[_Lazy, Entry], ...]] = {}
+def _merge() -> dict[str, tuple[tuple[str, Entry], ...]]:
+    merged: dict[str, tuple[tuple[str, Entry], ...]] = {}
     for topic in TOPICS:
         entries: Entries = topic.ENTRIES
         for root, forms in entries.items():
-            merged[root] = merged.get(root, ()) + tuple((_Lazy(form[0]), form[1]) for form in forms)
+            merged[root] = merged.get(root, ()) + tuple(form[:2] for form in forms)
     return merged
 
 
-class _Lazy:
-    """A pattern that is compiled at its first use, to keep imports fast."""
-
-    __slots__ = ("pattern", "source")
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.pattern: re.Pattern[str] | None = None
-
-    def fullmatch(self, text: str) -> re.Match[str] | None:
-        if self.pattern is None:
-            self.pattern = re.compile(self.source)
-        return self.pattern.fullmatch(text)
-
-
 INSTRUCTIONS = _merge()
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern at its first use, which keeps imports fast."""
+    return re.compile(pattern)
 
 
 @lru_cache(maxsize=4096)
 def lookup(root: str, suffix: str) -> tuple[Entry, Match] | None:
     """Return an opcode's emitting function for these modifiers, and the match's groups; None if no pattern matches."""
     for pattern, entry in INSTRUCTIONS.get(root, ()):
-        match = pattern.fullmatch(suffix)
+        match = _compiled(pattern).fullmatch(suffix)
         if match:
             return entry, match.groupdict()
     return None

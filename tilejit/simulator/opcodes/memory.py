@@ -95,11 +95,7 @@ class Site:
 
 def address(e: BlockWriter, operand: str) -> tuple[str, str, int]:
     """Return (expression, dtype, constant offset) of `[register+offset]`, `[symbol+offset]` or `[number]`."""
-    match = _ADDRESS.fullmatch(operand)
-    if match is None:
-        e.fail(f"cannot parse address {operand!r}")
-    name = match[1]
-    offset = _signed(match[2]) if match[2] else 0
+    name, offset = base_of(e, operand)
     if name[0].isdigit():
         return e.names.constant(parse_number(name), "u8"), "u8", offset
     if name in e.names.addresses:
@@ -113,9 +109,12 @@ def address(e: BlockWriter, operand: str) -> tuple[str, str, int]:
     return value, dtype, offset
 
 
-def _name(operand: str) -> str:
+def base_of(e: BlockWriter, operand: str) -> tuple[str, int]:
+    """Return the base and the constant offset of an address operand."""
     match = _ADDRESS.fullmatch(operand)
-    return match[1] if match else ""
+    if match is None:
+        e.fail(f"cannot parse address {operand!r}")
+    return match[1], _signed(match[2]) if match[2] else 0
 
 
 def _signed(text: str) -> int:
@@ -133,7 +132,7 @@ def site(
     space = m.get("space") or ""
     value, address_dtype, offset = address(e, operand)
     offset += displacement
-    if e.names.shared and space in ("shared", "") and not m.get("far") and e.is_register(_name(operand)):
+    if e.names.shared and space in ("shared", "") and not m.get("far") and e.is_register(base_of(e, operand)[0]):
         value = e.once(f"S.clusters.{'offset' if space else 'generic_offset'}({value})")
     sem = m.get("sem") or ""
     strong = kind == "atomic" or sem in (".volatile", ".relaxed", ".acquire", ".release", ".mmio.relaxed")
@@ -198,17 +197,14 @@ def load(e: BlockWriter, m: Match) -> None:
 
 def _load_param(e: BlockWriter, targets: list[str], dtype: str) -> bool:
     """Emit a load of a kernel or call parameter at a constant offset. Return False if the operand is neither."""
-    match = _ADDRESS.fullmatch(e.ins.operands[1])
-    if match is None:
-        e.fail(f"cannot parse address {e.ins.operands[1]!r}")
-    offset = _signed(match[2]) if match[2] else 0
-    if match[1] in e.call_params:
+    name, offset = base_of(e, e.ins.operands[1])
+    if name in e.call_params:
         for i, target in enumerate(targets):
-            e.write(target, dtype, e.read(f"{match[1]}+{offset + i * SIZE[dtype]}", dtype))
+            e.write(target, dtype, e.read(f"{name}+{offset + i * SIZE[dtype]}", dtype))
         return True
-    if match[1] not in e.names.params:
+    if name not in e.names.params:
         return False
-    start = e.names.params[match[1]] + offset
+    start = e.names.params[name] + offset
     for i, target in enumerate(targets):
         if target != "_":
             e.write(target, dtype, f"r{e.param_slot(start + i * SIZE[dtype], dtype)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..decode.emitter import BlockWriter, Entries, Match, statement
-from ..numerics.warpgroup import ProductForm
+from ..numerics.products import ProductForm
 from .copies import literal
 from .matrix import ELEMENT_DTYPE, FLOAT_SUMS
 from .memory import agent_site
