@@ -238,9 +238,6 @@ class Access:
         self.lanes.select(group)
         return result
 
-    def describe_thread(self, at: int) -> str:
-        return self.lanes.describe_position(int(self.lanes.positions()[at]))
-
     def error(
         self, kind: type[SimulationError], positions: Index | int, what: str, pc: int, hint: str | None = None
     ) -> SimulationError:
@@ -249,9 +246,11 @@ class Access:
         text = f"{self.lanes.describe_position(int(threads[0]))} {what}\n  {self.places.describe(pc)}"
         return kind(text, hint=hint, instructions=(pc,), threads=self.lanes.numbers(threads))
 
-    def report(self, rule: str, position: int, what: str, pc: int, hint: str) -> None:
-        text = f"{self.lanes.describe_position(position)} {what}\n  {self.places.describe(pc)}"
-        self.findings.add(rule, text, pc, None, self.lanes.numbers(np.array([position])), hint=hint)
+    def report(self, rule: str, positions: Index | int, what: str, pc: int, hint: str | None = None) -> None:
+        """Add a finding that reads '<first thread> <what>', and describes the instruction."""
+        threads = np.atleast_1d(positions)
+        text = f"{self.lanes.describe_position(int(threads[0]))} {what}\n  {self.places.describe(pc)}"
+        self.findings.add(rule, text, pc, None, self.lanes.numbers(threads), threads.size, hint)
 
     def report_party(
         self, rule: str, positions: Index, what: str, pc: int, other_pc: int | None = None, hint: str | None = None
@@ -276,9 +275,6 @@ class Access:
             )
         return table[:, 0]
 
-    def threads(self, at: NDArray[np.int64]) -> list[int]:
-        return self.lanes.numbers(self.lanes.positions()[at])
-
     def is_misaligned(self, site: Site, address: NDArray[Any]) -> bool:
         """Return True, after a report, if an address is misaligned."""
         actual = self.actual(site, address)
@@ -293,12 +289,9 @@ class Access:
             self.report_outside(site, actual, wrong)
             return True
         offset = where - (region.base if site.space else self.memory.generic(region))
-        self.findings.add(
-            "alignment",
-            f"{self.describe_thread(at)} accesses {width} bytes at address {where:#x}, which is not a multiple of "
-            f"{width}: {place(region, offset, width)} of {region.space} memory\n  {self.places.describe(site.pc)}",
-            site.pc, None, self.threads(wrong), wrong.size,
-        )
+        what = f"accesses {width} bytes at address {where:#x}, which is not a multiple of {width}: "
+        what += f"{place(region, offset, width)} of {region.space} memory"
+        self.report("alignment", self.lanes.positions()[wrong], what, site.pc)
         return True
 
     def report_outside(self, site: Site, actual: NDArray[np.uint64], outside: NDArray[np.int64]) -> None:
@@ -324,10 +317,8 @@ class Access:
             where += (rank << RANK_SHIFT) - (where >> RANK_SHIFT << RANK_SHIFT)
             detail = f"it is in the CTA of rank {rank} of the cluster, which this instruction can't access"
         verb = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "uses an mbarrier of"}[site.kind]
-        thread = self.describe_thread(at) if self.lanes.n > at else "a thread"
-        text = f"{thread} {verb} {size} out of bounds at {space} address {where:#x}: {detail}\n"
-        text += f"  {self.places.describe(site.pc)}"
-        self.findings.add("bounds", text, site.pc, None, self.threads(outside), outside.size)
+        what = f"{verb} {size} out of bounds at {space} address {where:#x}: {detail}"
+        self.report("bounds", self.lanes.positions()[outside], what, site.pc)
 
     def rank_of(self, site: Site, at: int, offset: int) -> int | None:
         """Return the rank of the other CTA of the cluster whose shared memory a thread addresses, or None.
@@ -342,8 +333,7 @@ class Access:
 
     def report_read_only(self, site: Site, region: MemoryRegion, index: NDArray[np.int64]) -> None:
         where = place(region, int(index[0]) << site.shift, 1 << site.shift)
-        text = f"{self.describe_thread(0)} writes to read-only memory: {where}\n  {self.places.describe(site.pc)}"
-        self.findings.add("failure", text, site.pc, None, self.threads(np.arange(index.size)), index.size)
+        self.report("failure", self.lanes.positions(), f"writes to read-only memory: {where}", site.pc)
 
 
 class Watched:

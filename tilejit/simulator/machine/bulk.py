@@ -92,7 +92,7 @@ class BulkCopies:
                 self.shares.note(SharedBox(encoded, at, start, position, site), signalled, receivers)
             for cta in receivers:
                 shared = self.box_in_shared(encoded, start, site, position, cta)
-                signal = self.signal(signals, bar, i, encoded.boxes.bytes, cta)
+                signal = self.signal(signals, bar, i, encoded.shape.box_bytes, cta)
                 self.issue_load("TMA load", position, run, shared, signal)
 
     def store_box(self, source: int, target: int, start: Any, where: Any, coordinates: tuple[Any, ...]) -> None:
@@ -303,8 +303,8 @@ class BulkCopies:
         Measured on an H100: if a row ends within a chunk, stores write the whole chunk, and loads read 0 past the end.
         raises: MisalignedError if the box doesn't begin at a chunk.
         """
-        boxes = encoded.boxes
-        begins = coordinates[0] * boxes.shape.element_bytes
+        shape = encoded.shape
+        begins = coordinates[0] * shape.element_bytes
         if begins % CHUNK_BYTES:
             what = (
                 f"copies a box that begins at element {coordinates[0]} of its rows, {begins} bytes from their start, "
@@ -312,14 +312,14 @@ class BulkCopies:
             )
             hint = "a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION"
             raise self.access.error(MisalignedError, position, what, site.pc, hint)
-        addresses = boxes.in_global + (encoded.address + boxes.first(coordinates))
-        inside = boxes.inside(coordinates, whole_chunks=stores)
-        element = _of_elements(site, boxes.shape.element_bytes)
+        addresses = shape.in_global() + (encoded.address + shape.first(coordinates))
+        inside = shape.inside(coordinates, whole_chunks=stores)
+        element = _of_elements(site, shape.element_bytes)
         return address_run(self.access, element, self.cta(position), addresses, position, inside)
 
     def box_in_shared(self, encoded: EncodedMap, start: int, site: Site, position: int, cta: int) -> AddressRun:
-        element = _of_elements(site, encoded.boxes.shape.element_bytes)
-        return address_run(self.access, element, cta, encoded.boxes.shared_addresses(start), position)
+        element = _of_elements(site, encoded.shape.element_bytes)
+        return address_run(self.access, element, cta, encoded.shape.in_shared(start), position)
 
 
 def pipe_of(position: int) -> tuple[str, int]:

@@ -50,7 +50,7 @@ class SharedBox:
 
     def differs(self, other: SharedBox) -> bool:
         """True if the two boxes certainly begin at different global addresses."""
-        here, there = (box.map.address + box.map.boxes.first(box.coordinates) for box in (self, other))
+        here, there = (box.map.address + box.map.shape.first(box.coordinates) for box in (self, other))
         return here != there and self.is_exact and other.is_exact
 
     @property
@@ -112,6 +112,6 @@ class Shares:
     def described(self, box: SharedBox) -> str:
         thread = self.mbarriers.lanes.describe_position(box.position)
         memory = self.mbarriers.access.memory.find("shared", box.to)
-        width = box.map.boxes.shape.element_bytes
+        width = box.map.shape.element_bytes
         where = f"address {box.to:#x}" if memory is None else place(memory, box.to - memory.base, width)
         return f"{thread} copies {box.region} to {where}"

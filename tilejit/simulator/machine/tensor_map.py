@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from ...dataclass import dataclass
 from ...errors import LaunchError
-from ...forks import cached_property
 from .lanes import Index
-from .swizzle import CHUNK_BYTES, SWIZZLES, AddressSwizzle
+from .swizzle import CHUNK_BYTES, SWIZZLES
 
 MAP_BYTES = 128
 MOST_DIMENSIONS = 5
@@ -76,71 +75,60 @@ class MapShape:
             return f"its box has {size:,} bytes; at most {MOST_BOX_BYTES:,} are allowed"
         return None
 
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Bytes between elements along each dimension."""
+        return (self.element_bytes, *self.strides)
 
-class Boxes:
-    """The addresses of a box's elements, as flat arrays with the outermost dimension first."""
+    @property
+    def box_bytes(self) -> int:
+        return prod(self.box) * self.element_bytes
 
-    def __init__(self, shape: MapShape) -> None:
-        self.shape = shape
-        self.swizzle: AddressSwizzle = SWIZZLES[shape.swizzle]
-        self.count = int(np.prod(shape.box))
-        self.bytes = self.count * shape.element_bytes
-
-    @cached_property
     def in_global(self) -> Index:
-        """Byte offsets of a box's elements from its first element in global memory."""
-        return self._sum((self.shape.element_bytes, *self.shape.strides))
+        """Return the byte offsets of a box's elements from its first element, the outermost dimension first."""
+        return _offsets(self.box, self.steps)
 
-    @cached_property
-    def in_shared(self) -> Index:
-        """Byte offsets of a box's elements from its start in shared memory, before swizzling."""
-        shape = self.shape
+    def in_shared(self, start: int) -> Index:
+        """Return the addresses of the elements of a box that begins at `start` in shared memory."""
+        swizzle = SWIZZLES[self.swizzle]
         # a box narrower than the atom leaves the end of each row unused
-        pitch = self.swizzle.row_bytes or shape.box[0] * shape.element_bytes
-        pitches = [pitch]
-        for extent in shape.box[1:-1]:
+        pitches = [self.element_bytes, swizzle.row_bytes or self.box[0] * self.element_bytes]
+        for extent in self.box[1:-1]:
             pitches.append(pitches[-1] * extent)
-        return self._sum((shape.element_bytes, *pitches))
-
-    def _sum(self, steps: tuple[int, ...]) -> Index:
-        total = np.zeros((1,) * len(steps), np.int64)
-        for axis, (extent, step) in enumerate(zip(self.shape.box, steps, strict=True)):
-            along = [1] * len(steps)
-            along[len(steps) - 1 - axis] = extent
-            total = total + (np.arange(extent, dtype=np.int64) * step).reshape(along)
-        return total.reshape(-1)
+        return swizzle.apply(_offsets(self.box, tuple(pitches)) + start)
 
     def first(self, coordinates: tuple[int, ...]) -> int:
         """Return the offset in bytes from the tensor's first element to a box's first element."""
-        steps = (self.shape.element_bytes, *self.shape.strides)
-        return sum(c * step for c, step in zip(coordinates, steps, strict=True))
+        return sum(c * step for c, step in zip(coordinates, self.steps, strict=True))
 
     def inside(self, coordinates: tuple[int, ...], *, whole_chunks: bool = False) -> NDArray[np.bool_] | None:
         """Return a mask of the elements of a box that are inside the tensor, or None if all are.
 
         whole_chunks: include elements that share a 16-byte chunk with an element that is inside.
         """
-        shape = self.shape
-        unit = CHUNK_BYTES // shape.element_bytes
-        dims = (-(-shape.dims[0] // unit) * unit, *shape.dims[1:]) if whole_chunks else shape.dims
-        every = zip(coordinates, shape.box, dims, strict=True)
+        unit = CHUNK_BYTES // self.element_bytes
+        dims = (-(-self.dims[0] // unit) * unit, *self.dims[1:]) if whole_chunks else self.dims
+        every = zip(coordinates, self.box, dims, strict=True)
         if all(c >= 0 and c + extent <= dim for c, extent, dim in every):
             return None
-        result = np.ones((1,) * len(shape.box), bool)
-        for axis, (start, extent, dim) in enumerate(zip(coordinates, shape.box, dims, strict=True)):
+        result = np.ones((1,) * len(self.box), bool)
+        for axis, (start, extent, dim) in enumerate(zip(coordinates, self.box, dims, strict=True)):
             at = start + np.arange(extent, dtype=np.int64)
-            along = [1] * len(shape.box)
-            along[len(shape.box) - 1 - axis] = extent
+            along = [1] * len(self.box)
+            along[len(self.box) - 1 - axis] = extent
             result = result & ((at >= 0) & (at < dim)).reshape(along)
-        return np.ascontiguousarray(np.broadcast_to(result, shape.box[::-1])).reshape(-1)
-
-    def shared_addresses(self, start: int) -> Index:
-        return self.swizzle.apply(self.in_shared + start)
+        return np.ascontiguousarray(np.broadcast_to(result, self.box[::-1])).reshape(-1)
 
 
-@lru_cache(maxsize=64)
-def boxes_of(shape: MapShape) -> Boxes:
-    return Boxes(shape)
+@lru_cache(maxsize=128)
+def _offsets(extents: tuple[int, ...], steps: tuple[int, ...]) -> Index:
+    """Return the offsets of a box's elements, whose neighbours along each dimension are `steps` apart."""
+    total = np.zeros((1,) * len(steps), np.int64)
+    for axis, (extent, step) in enumerate(zip(extents, steps, strict=True)):
+        along = [1] * len(steps)
+        along[len(steps) - 1 - axis] = extent
+        total = total + (np.arange(extent, dtype=np.int64) * step).reshape(along)
+    return total.reshape(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +148,7 @@ class EncodedMap:
 
     name: str
     address: int
-    boxes: Boxes
+    shape: MapShape
     writable: bool
     axes: tuple[int, ...]
     share: Share | None
@@ -177,4 +165,4 @@ def encode(
     reason = shape.refusal(address)
     if reason is not None:
         raise LaunchError(f"cannot create a tensor map of {name or 'the tensor'}: {reason}")
-    return EncodedMap(name, address, boxes_of(shape), writable, axes, share)
+    return EncodedMap(name, address, shape, writable, axes, share)

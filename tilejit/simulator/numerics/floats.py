@@ -233,16 +233,8 @@ def mul_bf16(a: PerThread, b: PerThread) -> PerThread:
     return f64_to_bf16(bf16_to_f32(a).astype(F8) * bf16_to_f32(b).astype(F8))
 
 
-def min_float(a: PerThread, b: PerThread) -> PerThread:
-    """Return the smaller operand, where -0 < +0; if one operand is NaN, return the other."""
-    return _fix_zero(np.fmin(a, b), a, b, lambda x, y: x | y)
-
-
-def max_float(a: PerThread, b: PerThread) -> PerThread:
-    return _fix_zero(np.fmax(a, b), a, b, lambda x, y: x & y)
-
-
-def _fix_zero(r: PerThread, a: PerThread, b: PerThread, join: Callable[[PerThread, PerThread], PerThread]) -> PerThread:
+def _fix_zero(r: PerThread, a: PerThread, b: PerThread, join: Callable[..., PerThread]) -> PerThread:
+    """Replace NaN in a minimum or maximum by the canonical one, and zeros by the joined bits of both operands."""
     if np.count_nonzero(r == 0):
         unsigned = np.dtype(f"u{r.dtype.itemsize}")
         r = sel((a == 0) & (b == 0), join(a.view(unsigned), b.view(unsigned)).view(r.dtype), r)
@@ -260,13 +252,13 @@ def canonical(r: PerThread) -> PerThread:
     return sel(nan, unsigned.type(2 ** (8 * r.dtype.itemsize - 1) - 1).view(r.dtype), r)
 
 
-def min_nan(a: PerThread, b: PerThread) -> PerThread:
-    """min.NaN: the smaller operand, where -0 < +0, or NaN if either operand is NaN."""
-    return _fix_zero(np.minimum(a, b), a, b, lambda x, y: x | y)
+def _picker(pick: Callable[..., PerThread], join: Callable[..., PerThread]) -> Callable[..., PerThread]:
+    return lambda a, b: _fix_zero(pick(a, b), a, b, join)
 
 
-def max_nan(a: PerThread, b: PerThread) -> PerThread:
-    return _fix_zero(np.maximum(a, b), a, b, lambda x, y: x & y)
+# -0 < +0; if one operand is NaN, the first two return the other operand, and the last two NaN
+min_float, max_float = _picker(np.fmin, np.bitwise_or), _picker(np.fmax, np.bitwise_and)
+min_nan, max_nan = _picker(np.minimum, np.bitwise_or), _picker(np.maximum, np.bitwise_and)
 
 
 def sort_keys(x: PerThread, nan_is_largest: bool) -> PerThread:

@@ -42,30 +42,17 @@ def not_(p: PerThread) -> PerThread:
     return np.logical_not(p)
 
 
-def div_u(a: PerThread, b: PerThread) -> PerThread:
-    """Return the quotient; all ones if the divisor is zero, as on NVIDIA GPUs (unspecified by the ISA)."""
+def div(a: PerThread, b: PerThread) -> PerThread:
+    """Return the quotient, truncated towards zero; all ones for a divisor of 0, as on GPUs (unspecified by the ISA)."""
     zero = b == 0
-    q = a // b
-    return q if not np.count_nonzero(zero) else sel(zero, a.dtype.type(np.iinfo(a.dtype).max), q)
+    q = a // b if a.dtype.kind == "u" else (a - np.fmod(a, b)) // b
+    return q if not np.count_nonzero(zero) else sel(zero, ~a.dtype.type(0), q)
 
 
-def rem_u(a: PerThread, b: PerThread) -> PerThread:
-    zero = b == 0
-    r = a % b
-    return r if not np.count_nonzero(zero) else sel(zero, a, r)
-
-
-def div_s(a: PerThread, b: PerThread) -> PerThread:
-    """Return the quotient truncated towards zero; all ones if the divisor is zero."""
-    zero = b == 0
-    q = (a - np.fmod(a, b)) // b
-    return q if not np.count_nonzero(zero) else sel(zero, a.dtype.type(-1), q)
-
-
-def rem_s(a: PerThread, b: PerThread) -> PerThread:
+def rem(a: PerThread, b: PerThread) -> PerThread:
     """Return the remainder, with the dividend's sign; the dividend if the divisor is zero."""
     zero = b == 0
-    r = np.fmod(a, b)
+    r = a % b if a.dtype.kind == "u" else np.fmod(a, b)
     return r if not np.count_nonzero(zero) else sel(zero, a, r)
 
 

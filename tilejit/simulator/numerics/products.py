@@ -79,11 +79,10 @@ def fragment_b(values: Sequence[Any], n: int, element: str) -> Doubles:
 def fragment_c(values: Sequence[Any], n: int, half: bool) -> NDArray[Any]:
     """Return C from the registers of `n` threads, in its type: warps × 16 × columns. half: elements have 16 bits."""
     registers = stacked(values, n, np.uint32 if half else values[0].dtype)
-    elements = registers.view(np.float16) if half else registers
     if half:
-        split = elements.reshape(len(values) // 2, 2, -1, 8, 4, 2).transpose(2, 1, 3, 0, 4, 5)
+        split = registers.view(np.float16).reshape(len(values) // 2, 2, -1, 8, 4, 2).transpose(2, 1, 3, 0, 4, 5)
     else:
-        split = elements.reshape(len(values) // 4, 2, 2, -1, 8, 4).transpose(3, 1, 4, 0, 5, 2)
+        split = registers.reshape(len(values) // 4, 2, 2, -1, 8, 4).transpose(3, 1, 4, 0, 5, 2)
     matrix: NDArray[Any] = split.reshape(n // WARP, 16, -1)
     return matrix
 

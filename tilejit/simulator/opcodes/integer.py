@@ -162,7 +162,7 @@ def dp4a(e: BlockWriter, m: Match) -> None:
 
 
 add_sat = expression("i4", "{root}_sat({0}, {1})", "i4", "i4")
-divide = expression("t", "{root}_{t[0]}({0}, {1})", "t", "t")
+divide = expression("t", "{root}({0}, {1})", "t", "t")
 minmax = expression("t", "{root}imum({0}, {1})", "t", "t")
 count = expression("u4", "{root}({0})", "t")
 MINMAX = (
