@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...fast_unique import fast_unique
+from ..decode.roles import LOAD_ROOTS
 from ..machine.lanes import Index, Lanes
 from ..machine.memory import MemoryRegion
 from ..machine.operations import Operations
@@ -140,7 +141,7 @@ class AccessFindings:
 
     def unwritten(self, x: CellAccess, at: Index) -> None:
         """Mark the result of a load of unwritten cells as undefined; report accesses other than loads at once."""
-        if not self.definedness.defers(x.site.pc):
+        if self.places.function.body[x.site.pc].root not in LOAD_ROOTS:
             self.uninitialized(x, at)
             return
         positions = self.lanes.positions()

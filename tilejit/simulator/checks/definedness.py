@@ -78,9 +78,6 @@ class Definedness:
         # For each shuffle of the current block, a function that moves marks between lanes, kept while there are marks.
         self.shuffles: dict[int, Callable[[Marks], Marks]] = {}
 
-    def defers(self, pc: int) -> bool:
-        return self.function.body[pc].root in LOAD_ROOTS
-
     def read(self, pc: int, message: str, positions: Index, unwritten: NDArray[np.bool_]) -> None:
         self.origins.append((message, pc))
         self.reads.setdefault(pc, []).append((positions, unwritten, len(self.origins) - 1))

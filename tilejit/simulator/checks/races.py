@@ -129,8 +129,9 @@ class AccessChecker:
                 again = self.examine_store(x, recent(writes, base), np.flatnonzero(touched), (index, value, view))
         view[index] = value
         stamp = self.stamp_write(shadow, x.me, site.pc)
-        if np.ndim(base) == 0:
-            shadow.log.forget_before(int(base) >> 32)
+        if np.ndim(base) == 0 and shadow.log.latest < int(base) >> 32:
+            # all writers in the log are older than the last barrier
+            shadow.log.size = 0
         if again is not None and again.size:
             stamp[again] = shadow.log.joined(stamp[again], shadow.writes[cells[again]])
         shadow.writes[cells] = stamp

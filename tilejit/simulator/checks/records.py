@@ -35,7 +35,7 @@ from ..machine.memory import MemoryRegion
 from ..opcodes.memory import Site
 
 if TYPE_CHECKING:
-    from .release_acquire import Location
+    from .release_acquire import ReleasedLocation
 
 Record = NDArray[np.uint64]
 UNWRITTEN = np.uint64(2**64 - 1)
@@ -92,7 +92,7 @@ class Shadow:
         self.agents = False
         self.log = WriterLog()
         #: first cell of a location → its releases; `released` marks these cells
-        self.releases: dict[int, Location] = {}
+        self.releases: dict[int, ReleasedLocation] = {}
         self.released: NDArray[np.bool_] | None = None
         #: (cells, records) of all `last_reads` since the last barrier, None once there were too many
         self.later_reads: list[tuple[Index, Record]] | None = []
@@ -122,7 +122,7 @@ class Shadow:
             self.released = np.zeros(self.writes.size, bool)
         return self.released
 
-    def release_at(self, cell: int, location: Location | None) -> None:
+    def release_at(self, cell: int, location: ReleasedLocation | None) -> None:
         self.need_released()[cell] = location is not None
         if location is not None:
             self.releases[cell] = location
@@ -171,10 +171,6 @@ class WriterLog:
         self.records[start : self.size] = records
         self.following[start : self.size] = following
         return np.arange(start, self.size)
-
-    def forget_before(self, event: int) -> None:
-        if self.latest < event:
-            self.size = 0
 
     def chains(self, writes: Record) -> Index:
         """Return the first log entry of each record's writers; add entries for records of one thread."""

@@ -32,7 +32,7 @@ ANY, WIDE, CONSISTENT = 0, 1, 2
 
 
 @dataclass(slots=True)
-class Location:
+class ReleasedLocation:
     """The releases that a reader of a location acquires: of its last write and of the chain of atomics before it."""
 
     #: the thread that released last, by its number in the grid
@@ -358,7 +358,7 @@ class ReleaseAcquire:
         if location is not None and (positions.size > 1 or location.thread != thread):
             location = None
         if concerned[-1]:
-            location = location or Location(thread)
+            location = location or ReleasedLocation(thread)
             self.add(location, positions[-1:], wide[-1], near[-1:])
         shadow.release_at(cell, location)
 
@@ -389,12 +389,12 @@ class ReleaseAcquire:
         if not releasing.size:
             return
         if location is None:
-            location = Location(0)
+            location = ReleasedLocation(0)
             shadow.release_at(cell, location)
         location.thread = int(self.lanes.full["gid"][releasing[-1]])
         self.add(location, positions, to_all[-1], near)
 
-    def add(self, location: Location, positions: Index, wide: Rows, near: Rows) -> None:
+    def add(self, location: ReleasedLocation, positions: Index, wide: Rows, near: Rows) -> None:
         """Add releases to a location. wide: one row, to all CTAs. near: a row per thread, to its narrow scope."""
         location.wide = self.frontiers.raised_one(location.wide, wide)
         if not self.facts.narrow:
@@ -405,9 +405,8 @@ class ReleaseAcquire:
             location.near[one] = self.frontiers.raised_one(location.near.get(one, NOTHING), rows)
 
     def weak_write(self, shadow: Shadow, cells: Index) -> None:
-        if shadow.releases:
-            for cell in cells[shadow.need_released()[cells]].tolist():
-                shadow.release_at(cell, None)
+        for cell in cells[shadow.need_released()[cells]].tolist():
+            shadow.release_at(cell, None)
 
 
 def chain(start: Rows, rows: Rows) -> Rows:

@@ -184,7 +184,7 @@ class BlockWriter:
         except KeyError:
             self.fail(f"{name} is not declared")
         if name in names.never_written and not self.may_be_undefined():
-            self.stmt(f"S.never_written({name!r}, {self.pc})")
+            self.stmt(f"S.report_register(0, {name!r}, {self.pc})")
         self.note_read(name, slot)
         bits = names.bits[slot]
         size = SIZE[dtype]

@@ -67,7 +67,8 @@ class Access:
     def memory_changed(self) -> None:
         """Record a change of memory or of a barrier's state, other than by a load, store or atomic."""
         if self.watched is not None:
-            self.watched.written_elsewhere()
+            self.watched.events += 1
+            self.watched.changes += 1
 
     def bind(self, site: Site, address: Any) -> Bound | None:
         """Bind an instruction to the region of the first thread's address. Report and return None if there is none."""
@@ -366,11 +367,6 @@ class Watched:
         # a deciding atomic that changed nothing does so again in an equal state; a store may store another value then
         if marks is not None and (changed or site.index not in self.loads):
             self.events += bool(np.count_nonzero(marks[places(bound, index, site)]))
-
-    def written_elsewhere(self) -> None:
-        """Record a change of memory or of a barrier's state, other than by a load, store or atomic."""
-        self.events += 1
-        self.changes += 1
 
 
 def places(bound: Bound, index: NDArray[Any], site: Site) -> NDArray[np.int64]:

@@ -57,6 +57,8 @@ class BulkCopies:
     to be read.
     stores: each thread's stores whose completion it hasn't waited for.
     landed: CTA → agent → the agent's last delivered load to the CTA.
+
+    The agent ("reads", i) reads the sources of the stores of the CTA's thread i; ("stores", i) writes their targets.
     """
 
     def __init__(self, access: Access, operations: Operations, mbarriers: MBarriers, far: FarArrivals) -> None:
@@ -105,7 +107,7 @@ class BulkCopies:
             self.check_stored_at(at, site, position)
             run = self.box_in_global(encoded, at, self.access.sites[target], position, stores=True)
             shared = self.box_in_shared(encoded, begin, site, position, self.cta(position))
-            self.issue_store("TMA store", position, shared.part(run.which), run.in_bounds())
+            self.issue_store("TMA store", position, shared.part(run.which), run.part(run.which))
 
     def check_stored_at(self, coordinates: tuple[int, ...], site: Site, position: int) -> None:
         """Raise OutOfBoundsError if a stored box begins before the tensor; a loaded box may (measured on an H100)."""
@@ -148,14 +150,14 @@ class BulkCopies:
             done = int(self.committed[position]) - newest
             stores = self.stores.get(position, [])
             pending = self.operations.pending
-            self.operations.drain(pipe_of(position), sum(x.group >= done and x.operation in pending for x in stores))
+            self.operations.drain(("stores", position), sum(x.group >= done and x.operation in pending for x in stores))
             self.read[position] = max(self.read[position], done)
             complete = [x for x in stores if x.group < done]
             if self.agents is not None and complete:
                 me, thread = np.array([position]), self.thread(position)
-                self.agents.waited(me, reader_of(thread), complete[-1].event)
+                self.agents.waited(me, ("reads", thread), complete[-1].event)
                 if not read:
-                    self.agents.waited(me, writer_of(thread), complete[-1].landed)
+                    self.agents.waited(me, ("stores", thread), complete[-1].landed)
             if not read:
                 self.stores[position] = stores[len(complete) :]
 
@@ -219,20 +221,20 @@ class BulkCopies:
     def issue_store(self, what: str, position: int, source: AddressRun, target: AddressRun) -> None:
         cta, thread, pc = self.cta(position), self.thread(position), source.site.pc
         operation = Operation(
-            pc, position, what, lambda: None, source.spans(), target.spans(), (), pipe_of(position)
+            pc, position, what, lambda: None, source.spans(), target.spans(), (), ("stores", position)
         )
         store = BulkStore(operation, int(self.committed[position]))
         agents = self.agents
         if agents is not None:
             issuers = np.array([position])
-            store.event = agents.read(operation.reads, Start(what, issuers, source.site), reader_of(thread), cta)
+            store.event = agents.read(operation.reads, Start(what, issuers, source.site), ("reads", thread), cta)
             agents.write(operation.writes, Start(what, issuers, target.site))
 
         def carry_out() -> None:
             self.access.memory_changed()
             target.write(source.read())
             if agents is not None:
-                store.landed = agents.land(operation.writes, writer_of(thread), cta, pc)
+                store.landed = agents.land(operation.writes, ("stores", thread), cta, pc)
 
         operation.carry_out = carry_out
         self.stores.setdefault(position, []).append(store)
@@ -320,20 +322,6 @@ class BulkCopies:
     def box_in_shared(self, encoded: EncodedMap, start: int, site: Site, position: int, cta: int) -> AddressRun:
         element = _of_elements(site, encoded.shape.element_bytes)
         return address_run(self.access, element, cta, encoded.shape.in_shared(start), position)
-
-
-def pipe_of(position: int) -> tuple[str, int]:
-    return "stores", position
-
-
-def reader_of(thread: int) -> tuple[str, int]:
-    """Return the agent that reads the sources of a thread's stores; `thread` is the thread's index in its CTA."""
-    return "reads", thread
-
-
-def writer_of(thread: int) -> tuple[str, int]:
-    """Return the agent that writes the targets of a thread's stores; `thread` is the thread's index in its CTA."""
-    return "stores", thread
 
 
 def _of(value: Any, i: int) -> int:

@@ -184,8 +184,10 @@ class AsyncCopies:
         for side in batch.sources:
             if side.cells is not None:
                 pick = ready[side.at]
-                threads = batch.threads[side.at[pick]]
-                read_until_now(self.access.checker_(), side.region, side.cells[pick], threads, batch.pc)
+                checker, cells = self.access.checker_(), side.cells[pick]
+                me = np.repeat(batch.threads[side.at[pick]], cells.shape[1])
+                stamp = me + np.uint64(checker.order.tick(batch.pc) << 32)
+                checker.record_read(side.region.shadow, cells.reshape(-1), me, stamp, ONE)
         batch.left &= ~ready
 
 
@@ -228,8 +230,3 @@ def open_target(checker: AccessChecker, region: MemoryRegion, cells: Index, thre
     lost = np.flatnonzero(winner != stamp)
     if lost.size:
         checker.mark_several(shadow, flat[lost], stamp[lost], winner[lost])
-
-
-def read_until_now(checker: AccessChecker, region: MemoryRegion, cells: Index, threads: Record, pc: int) -> None:
-    me = np.repeat(threads, cells.shape[1])
-    checker.record_read(region.shadow, cells.reshape(-1), me, me + np.uint64(checker.order.tick(pc) << 32), ONE)

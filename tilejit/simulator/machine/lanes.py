@@ -152,9 +152,6 @@ class Lanes:
         values = of(np.arange(self.first, self.first + self.ctas)).astype(np.uint32)
         return values[0] if (values == values[0]).all() else np.repeat(values, self.threads)
 
-    def cta_coordinate(self, axis: int) -> Any:
-        return self.each_cta(lambda cta: self.along(cta, axis))
-
     def cta_of(self, gid: int) -> int:
         return (gid - 1) // self.threads
 

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass, replace
-from ..checks.findings import Findings
-from ..checks.order import HappensBefore, Releases
+from ..checks.order import Releases
 from ..checks.phase_order import PhaseOrder
 from .access import Access
 from .lanes import Index, Lanes
@@ -68,9 +67,6 @@ class MBarrier:
         self.init_pc, self.init_position, self.init_event, self.published = np.zeros((4, ctas), np.int64)
         self.arrivals: list[Arrivals] = []
         self.used: Index = np.zeros(lanes.total, np.int64)
-
-    def check_phase_order(self, order: HappensBefore, findings: Findings) -> None:
-        self.phase_order = PhaseOrder(order, findings, any_warp=False)
 
     def cells(self, ctas: Index) -> Index:
         shift = self.region.shadow.cell_shift

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ...fast_unique import fast_unique
 from ..checks.late_waiters import LateWaiters
 from ..checks.order import HappensBefore
+from ..checks.phase_order import PhaseOrder
 from ..decode.translate import Program
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
@@ -271,7 +272,7 @@ class MBarriers:
         name = f"mbarrier {self.access.memory.shared_name(shared, BYTES)}"
         barrier = self.at[shared] = MBarrier(shared, region, self.lanes, name)
         if self.order is not None and not self.order.facts.relaxed:
-            barrier.check_phase_order(self.order, self.access.findings)
+            barrier.phase_order = PhaseOrder(self.order, self.access.findings, any_warp=False)
         return barrier
 
     def living(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:

@@ -192,9 +192,6 @@ class AddressRun:
             parts.append(RunPart(x.region, x.view, number[at], x.index[mine]))
         return AddressRun(self.site, which.size, tuple(parts), None)
 
-    def in_bounds(self) -> AddressRun:
-        return self.part(self.which)
-
 
 def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
     """Return the shadow cells of elements; a cell that several elements share occurs once."""

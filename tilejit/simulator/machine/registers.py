@@ -96,7 +96,7 @@ def special_register(name: str, lanes: Lanes, program: Program) -> Any:
     if kind == "%tid":
         return thread_coordinate(lanes.block, lanes.ctas, number)
     if kind == "%ctaid":
-        return lanes.cta_coordinate(number)
+        return lanes.each_cta(lambda cta: lanes.along(cta, number))
     if "cluster" in kind:
         return cluster_register(kind, number, lanes, program)
     if kind == "%laneid":

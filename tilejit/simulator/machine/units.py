@@ -230,9 +230,6 @@ class Units:
     def executing(self) -> list[int]:
         return self.lanes.numbers(self.lanes.positions())
 
-    def never_written(self, name: str, pc: int) -> NoReturn:
-        self.report_register(0, name, pc)
-
     def skipped(self, flags: Any, name: str) -> None:
         """Record threads that read a register without having written it. flags: True for threads that have."""
         if self.definedness is not None and np.count_nonzero(flags) < np.size(flags):
