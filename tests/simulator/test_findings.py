@@ -10,7 +10,7 @@ import tilejit as tj
 import tilejit.simulator.machine
 from tests.simulator.small_kernels import simulate
 from tilejit.errors import DeadlockError, OutOfBoundsError, RaceError
-from tilejit.simulator.decode.source import Source
+from tilejit.simulator.decode.ptx import Source
 
 THREAD = "mov.u32 %r1, %tid.x; ld.param.u64 %x1, [p0]; mad.wide.u32 %x2, %r1, 4, %x1;\n"
 

@@ -20,8 +20,7 @@ from tilejit.errors import (
 )
 from tilejit.simulator import run
 from tilejit.simulator.checks.clocks import Clocks
-from tilejit.simulator.machine.swizzle import SWIZZLES
-from tilejit.simulator.machine.tensor_map import MapShape
+from tilejit.simulator.machine.tensor_map import SWIZZLES, MapShape
 from tilejit.simulator.run_grid import CHUNK_THREADS
 
 DELIVERIES = ("late", "early", *(f"random:{seed}" for seed in range(5)))

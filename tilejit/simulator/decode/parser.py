@@ -6,8 +6,18 @@ import re
 from functools import lru_cache
 from math import prod
 
-from .ptx import TYPE_BYTES, KernelText, LaunchBounds, Module, PtxParam, SymbolAddress, Variable, parse_number
-from .source import Cursor, Source
+from .ptx import (
+    TYPE_BYTES,
+    Cursor,
+    KernelText,
+    LaunchBounds,
+    Module,
+    PtxParam,
+    Source,
+    SymbolAddress,
+    Variable,
+    parse_number,
+)
 
 FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"[^\n]*')
 VARIABLE = re.compile(

@@ -6,8 +6,7 @@ import re
 
 from ...dataclass import replace
 from .parser import FILE, VARIABLE, variable
-from .ptx import NAME, TYPE_BYTES, KernelText, Loc, Module, PtxFunction, PtxInstruction, Variable
-from .source import Cursor
+from .ptx import NAME, TYPE_BYTES, Cursor, KernelText, Loc, Module, PtxFunction, PtxInstruction, Variable
 
 _STATEMENT = re.compile(
     r"(?:@(?P<neg>!?)\s*(?P<guard>[%\w$]+)\s+)?(?P<root>[a-z]\w*)(?P<suffix>(?:(?:\.|::)\w+)*)(?=[\s;])"

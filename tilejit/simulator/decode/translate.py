@@ -1,8 +1,11 @@
-"""Translation of PTX kernels into one Python function per basic block. Translated kernels are cached."""
+"""Translation of PTX kernels into one Python function per basic block, and the addresses of their variables.
+
+Translated kernels are cached.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -16,6 +19,7 @@ from ..machine import memory
 from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
+from ..opcodes.move import WINDOWS
 from .blocks import JUMP_ROOTS, BasicBlock, liveness, split
 from .control_flow import ControlFlow
 from .emitter import SPECIAL, BlockWriter, KernelNames, vector
@@ -24,12 +28,17 @@ from .parser import parse
 from .ptx import Module, PtxFunction, Variable
 from .roles import all_roles, roles_of
 from .statements import parse_kernel
-from .variables import Placed, place_lasting
 
 RUNTIME: dict[str, Any] = {
     **FUNCTIONS, "V16": memory.ELEMENTS["V16"], "V32": memory.ELEMENTS["V32"],
     "elements": memory.elements, "joined": memory.joined,
 }
+
+# These are below the addresses of arguments (machine/memory.py) and of a device's memory (device.py).
+_FIRST_ADDRESS = {"const": 1 << 16, "global": 1 << 33}
+_RED_ZONE_BYTES = 64
+
+Placed = tuple[Variable, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,3 +305,38 @@ def _unread(function: PtxFunction) -> frozenset[str]:
     every = all_roles(function)
     results = {name for x in every if x.root == "atom" for name in x.writes}
     return frozenset(results.difference(*((*x.reads, *x.addresses, *x.updates, x.predicate) for x in every)))
+
+
+class Places:
+    """Assigns addresses to variables, by state space, with a red zone after each variable that isn't external."""
+
+    def __init__(self, next_free: Mapping[str, int]) -> None:
+        self.next_free = dict(next_free)
+
+    def place(self, variable: Variable) -> Placed:
+        align = max(variable.align, 16)
+        at = -(-self.next_free[variable.space] // align) * align
+        if not variable.external:
+            self.next_free[variable.space] = at + variable.size_bytes + _RED_ZONE_BYTES
+        return variable, at
+
+
+def place_lasting(module: Module) -> tuple[list[Placed], Places]:
+    """Place a module's global and constant variables, which all its kernels share. Return them and the allocator."""
+    places = Places(_FIRST_ADDRESS)
+    return [places.place(v) for v in module.variables.values() if v.space in _FIRST_ADDRESS], places
+
+
+def initial_bytes(module: Module, variable: Variable, placed: Iterable[Placed]) -> bytearray:
+    """Return a variable's initial contents with resolved addresses; raise an error if a symbol is unknown."""
+    data = bytearray(variable.data or bytes(variable.size_bytes))
+    addresses = {name: (at, 0) for name, at in module.code_addresses.items()} if variable.symbols else {}
+    addresses.update((v.name, (at, WINDOWS[v.space])) for v, at in placed)
+    for symbol in variable.symbols:
+        if symbol.name not in addresses:
+            what = f"{variable.name} is initialized with {symbol.name}, which the PTX doesn't define"
+            raise module.source.refusal(what, variable.line)
+        at, window = addresses[symbol.name]
+        value = at + symbol.offset + (window if symbol.generic else 0)
+        data[symbol.at : symbol.at + symbol.size_bytes] = value.to_bytes(symbol.size_bytes, "little")
+    return data

@@ -1,14 +1,17 @@
-"""Tensor maps: descriptions of tensors for TMA copies of boxes, with the driver's restrictions.
+"""Swizzle modes, and tensor maps: descriptions of tensors for TMA copies of boxes, with the driver's restrictions.
 
-source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled; PTX ISA, "Tensors". Undocumented
-behaviour was measured on an H100: the driver accepts strides of 0 or smaller than a row and boxes larger than the
-tensor, and refuses boxes larger than a CTA's shared memory.
+source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled; PTX ISA, "Tensors", "Tensor: Swizzling
+Modes" and "Matrices in shared memory: swizzling modes". Undocumented behaviour was measured on an H100: the driver
+accepts strides of 0 or smaller than a row and boxes larger than the tensor, and refuses boxes larger than a CTA's
+shared memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +19,9 @@ from numpy.typing import NDArray
 from ...dataclass import dataclass
 from ...errors import LaunchError
 from .lanes import Index
-from .swizzle import CHUNK_BYTES, SWIZZLES
 
+CHUNK_BYTES = 16
+_CHUNK_BIT, _ROW_BIT = 4, 7
 MAP_BYTES = 128
 MOST_DIMENSIONS = 5
 MOST_BOX = 256
@@ -25,6 +29,39 @@ MOST_BOX = 256
 # accepted, and all of 244,800 bytes and more refused
 MOST_BOX_BYTES = 232_448
 ELEMENT_BYTES = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class AddressSwizzle:
+    """A swizzle mode of shared memory, which permutes the 16-byte chunks of an atom.
+
+    An atom has 8 rows of 32, 64 or 128 bytes. The address bits from 4 on that select a chunk in a row are XORed with as
+    many bits from 7 on. The pattern depends only on the address, not on the start of a matrix.
+
+    row_bytes: the size of the atom's rows, 0 for none. bits: the number of changed address bits.
+    code: the value in bits 62 and 63 of a matrix descriptor.
+    """
+
+    name: str
+    row_bytes: int
+    bits: int
+    code: int
+
+    def apply(self, addresses: Index) -> Index:
+        if not self.bits:
+            return addresses
+        rows = (addresses >> _ROW_BIT) & ((1 << self.bits) - 1)
+        return addresses ^ (rows << _CHUNK_BIT)
+
+
+SWIZZLES: Mapping[str, AddressSwizzle] = MappingProxyType({
+    x.name: x
+    for x in (
+        AddressSwizzle("none", 0, 0, 0), AddressSwizzle("128B", 128, 3, 1), AddressSwizzle("64B", 64, 2, 2),
+        AddressSwizzle("32B", 32, 1, 3),
+    )
+})
+BY_CODE: Mapping[int, AddressSwizzle] = MappingProxyType({x.code: x for x in SWIZZLES.values()})
 
 
 @dataclass(frozen=True, slots=True)

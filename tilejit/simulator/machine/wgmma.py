@@ -34,7 +34,7 @@ from ..numerics.products import (
 from .access import Access
 from .lanes import WARP, WARPGROUP, Index
 from .operations import AddressRun, Operations, address_run
-from .swizzle import BY_CODE, CHUNK_BYTES, AddressSwizzle
+from .tensor_map import BY_CODE, CHUNK_BYTES, AddressSwizzle
 from .warp import Warps
 
 #: rows of A and D
