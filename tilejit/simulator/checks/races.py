@@ -251,8 +251,7 @@ class AccessChecker:
         return foreign
 
     def examine_load(self, x: CellAccess, writes: Record, bad: Index) -> None:
-        self.report.target_in_flight(x, bad[writes[bad] == IN_FLIGHT])
-        self.report.of_barrier(x, bad[writes[bad] == BARRIER])
+        self.report_marks(x, writes, bad)
         never = bad[writes[bad] == UNWRITTEN]
         if never.size:
             self.report.unwritten(x, never)
@@ -271,8 +270,7 @@ class AccessChecker:
         """Report races at `at`; return the part of `at` where the same operation wrote equal values without order."""
         shadow: Shadow = x.shadow
         index, value, view = data
-        self.report.target_in_flight(x, at[writes[at] == IN_FLIGHT])
-        self.report.of_barrier(x, at[writes[at] == BARRIER])
+        self.report_marks(x, writes, at)
         # another store of an equal value by the same operation is harmless to every reader
         written = real(writes[at])
         before = np.where(written, writes[at], 0)
@@ -288,17 +286,19 @@ class AccessChecker:
         at = at[~same_operation]
         if at.size:
             self.report_conflicts_of_store(x, writes, at)
-            self.report_reads(x, at)
         return again
 
     def examine_atomic(self, x: CellAccess, writes: Record, bad: Index) -> None:
-        self.report.target_in_flight(x, bad[writes[bad] == IN_FLIGHT])
-        self.report.of_barrier(x, bad[writes[bad] == BARRIER])
+        self.report_marks(x, writes, bad)
         never = bad[writes[bad] == UNWRITTEN]
         if never.size:
             self.report.uninitialized(x, never)
         self.report_conflicts_of_store(x, writes, bad)
-        self.report_reads(x, bad)
+
+    def report_marks(self, x: CellAccess, writes: Record, at: Index) -> None:
+        """Report accesses to targets of copies in flight, and to mbarriers."""
+        self.report.target_in_flight(x, at[writes[at] == IN_FLIGHT])
+        self.report.of_barrier(x, at[writes[at] == BARRIER])
 
     def report_reads(self, x: CellAccess, at: Index) -> None:
         shadow: Shadow = x.shadow
@@ -341,11 +341,13 @@ class AccessChecker:
         return at[~self.precedence.ordered(reads[at], x.me[at], x.site if x.site.strong else None)]
 
     def report_conflicts_of_store(self, x: CellAccess, writes: Record, at: Index) -> None:
-        at = at[real(writes[at])]
-        at = at[(writes[at] & LOW) != x.me[at]]
-        if at.size:
-            ordered = self.precedence.writes_ordered(x.shadow, writes[at], x.me[at], x.site, every=True)
-            self.report.race(x, writes, at[~ordered], "wrote")
+        """Report earlier writes and reads of the cells `at` that aren't ordered before the access, a write."""
+        others = at[real(writes[at])]
+        others = others[(writes[others] & LOW) != x.me[others]]
+        if others.size:
+            ordered = self.precedence.writes_ordered(x.shadow, writes[others], x.me[others], x.site, every=True)
+            self.report.race(x, writes, others[~ordered], "wrote")
+        self.report_reads(x, at)
 
     def examine_collision(self, x: CellAccess, lost: Index, stamp: Record, data: tuple[Any, Any, NDArray[Any]]) -> None:
         """Check one instruction's stores to equal cells. Different values race, unless strong in a sufficient scope."""
@@ -373,7 +375,6 @@ class AccessChecker:
         writes = recent(shadow.writes[x.cells], (starts << 32).astype(np.uint64))
         at = np.flatnonzero(real(writes) | (shadow.first_reads[x.cells] >> np.uint64(32) >= starts))
         self.report_conflicts_of_store(x, writes, at)
-        self.report_reads(x, at)
         shadow.mark(x.cells, BARRIER)
 
     def free_barriers(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> None:

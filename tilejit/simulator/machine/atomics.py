@@ -14,15 +14,6 @@ Array = NDArray[Any]
 Update = Callable[[Array, tuple[Array, ...]], Array]
 
 
-def _increment(old: Array, v: tuple[Array, ...]) -> Array:
-    result: Array = np.where(old >= v[0], old.dtype.type(0), old + old.dtype.type(1))
-    return result
-
-
-def _decrement(old: Array, v: tuple[Array, ...]) -> Array:
-    return np.where((old == 0) | (old > v[0]), v[0], old - old.dtype.type(1))
-
-
 _INTEGER: dict[str, Any] = {
     "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor,
@@ -47,9 +38,9 @@ def step(op: str) -> Update:
     if name == "cas":
         return lambda old, v: np.where(old == v[0], v[1], old)
     if name == "inc":
-        return _increment
+        return lambda old, v: np.where(old >= v[0], old.dtype.type(0), old + old.dtype.type(1))
     if name == "dec":
-        return _decrement
+        return lambda old, v: np.where((old == 0) | (old > v[0]), v[0], old - old.dtype.type(1))
     if name in ("add", "min", "max") and t in ("f16x2", "bf16", "bf16x2"):
         packed = FLOAT[f"{name}_{t}"]
         return lambda old, v: packed(old, v[0])

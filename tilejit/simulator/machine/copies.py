@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...dataclass import dataclass
 from ...errors import SimulationError
 from ..checks.races import AccessChecker
-from ..checks.records import BARRIER, FOREVER, IN_FLIGHT, LOW, ONE, Record, Shadow, equal_bits, recent
+from ..checks.records import FOREVER, IN_FLIGHT, LOW, ONE, Record, Shadow, equal_bits, recent
 from ..opcodes.memory import Site
 from .access import Access
 from .lanes import Index
@@ -200,10 +200,8 @@ def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, dat
     writes = recent(shadow.writes[cells], base)
     at = np.flatnonzero((writes + ONE > base) | (shadow.first_reads[cells] >= base))
     if at.size:
-        checker.report.target_in_flight(x, at[writes[at] == IN_FLIGHT])
-        checker.report.of_barrier(x, at[writes[at] == BARRIER])
+        checker.report_marks(x, writes, at)
         checker.report_conflicts_of_store(x, writes, at)
-        checker.report_reads(x, at)
     stamp = checker.stamp_write(shadow, x.me, site.pc)
     shadow.writes[cells] = stamp
     winner = shadow.writes[cells]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Entries, Match, expression
+from ..decode.emitter import BlockWriter, Entries, Entry, Match, expression
 from .copies import literal
 from .memory import any_order, site
 
@@ -20,16 +20,15 @@ def barrier_site(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
     return site(e, "barrier", fields, operand, 3, "u8")
 
 
-def init(e: BlockWriter, m: Match) -> None:
-    place, count = e.exactly(2)
-    number, address = barrier_site(e, m, place)
-    e.stmt(f"S.mbarriers.init({number}, {address}, {e.source(count, 'u4')})")
+def on_barrier(method: str, operands: int) -> Entry:
+    """Return an entry for an instruction that has the address of a barrier and, if `operands` is 2, a count."""
 
+    def emit(e: BlockWriter, m: Match) -> None:
+        place, *counts = e.exactly(operands)
+        arguments = [*barrier_site(e, m, place), *(e.source(x, "u4") for x in counts)]
+        e.stmt(f"S.mbarriers.{method}({', '.join(arguments)})")
 
-def inval(e: BlockWriter, m: Match) -> None:
-    (place,) = e.exactly(1)
-    number, address = barrier_site(e, m, place)
-    e.stmt(f"S.mbarriers.inval({number}, {address})")
+    return emit
 
 
 def arrive(e: BlockWriter, m: Match) -> None:
@@ -53,18 +52,6 @@ def arrive(e: BlockWriter, m: Match) -> None:
     releases = m.get("sem") != ".relaxed"
     call = f"S.mbarriers.arrive({number}, {address}, {count}, {expected}, {wanted}, {drop}, {incomplete}, {releases})"
     e.write(target, "u8", call)
-
-
-def expect_tx(e: BlockWriter, m: Match) -> None:
-    place, expected = e.exactly(2)
-    number, address = barrier_site(e, m, place)
-    e.stmt(f"S.mbarriers.expect_tx({number}, {address}, {e.source(expected, 'u4')})")
-
-
-def complete_tx(e: BlockWriter, m: Match) -> None:
-    place, completed = e.exactly(2)
-    number, address = barrier_site(e, m, place)
-    e.stmt(f"S.mbarriers.complete_tx({number}, {address}, {e.source(completed, 'u4')})")
 
 
 def wait(e: BlockWriter, m: Match) -> None:
@@ -109,9 +96,10 @@ def set_registers(e: BlockWriter, m: Match) -> None:
 _ARRIVE = r"\.arrive(?P<drop>_drop)?(?P<expects>\.expect_tx)?(?P<incomplete>\.noComplete)?"
 ENTRIES: Entries = {
     "mbarrier": (
-        (r"\.init" + _PLAIN + r"\.b64", init), (r"\.inval" + _PLAIN + r"\.b64", inval),
-        (_ARRIVE + _RELEASES + r"\.b64", arrive), (r"\.expect_tx" + _RELAXED + r"\.b64", expect_tx),
-        (r"\.complete_tx" + _RELAXED + r"\.b64", complete_tx),
+        (r"\.init" + _PLAIN + r"\.b64", on_barrier("init", 2)),
+        (r"\.inval" + _PLAIN + r"\.b64", on_barrier("inval", 1)),
+        (_ARRIVE + _RELEASES + r"\.b64", arrive), (r"\.expect_tx" + _RELAXED + r"\.b64", on_barrier("expect_tx", 2)),
+        (r"\.complete_tx" + _RELAXED + r"\.b64", on_barrier("complete_tx", 2)),
         (r"\.(?P<how>test|try)_wait(?P<parity>\.parity)?" + _ACQUIRES + r"\.b64", wait),
         (r"\.pending_count\.b64", expression("u4", "S.mbarriers.pending_count({0})", "u8")),
     ),
