@@ -123,6 +123,11 @@ class Lanes:
             self.cache["whole"] = (lane == np.arange(WARP)).all() & (warp == warp[:, :1]).all()
         return bool(self.cache["whole"])
 
+    def warps(self) -> Index:
+        """Return the warps, whole or not, of the executing threads."""
+        warp = self.get("chunk_warp")
+        return warp.reshape(-1, WARP)[:, 0] if self.whole_warps() else fast_unique(warp)
+
     def each(self, value: Any) -> NDArray[Any]:
         return value if value.ndim else np.full(self.n, value)
 

@@ -87,7 +87,7 @@ class TensorMemory:
         each = self.uniform(columns, "the number of columns", pc)
         self.uniform(address, "the address", pc)
         starts = np.array([
-            self.allocator.allocate(int(w), int(n), pc) for w, n in zip(self.here(), each, strict=True)
+            self.allocator.allocate(int(w), int(n), pc) for w, n in zip(self.lanes.warps(), each, strict=True)
         ], np.uint32)
         if self.order is not None:
             # The instruction is synchronous, and the warp executes it as a whole: it orders all lanes' accesses.
@@ -98,7 +98,8 @@ class TensorMemory:
         """tcgen05.dealloc: free the columns, to which no access may be in flight or unordered."""
         self.warps.whole(pc)
         addresses = self.uniform(address, "the address", pc)
-        for warp, at, n in zip(self.here(), addresses, self.uniform(columns, "the number of columns", pc), strict=True):
+        numbers = self.uniform(columns, "the number of columns", pc)
+        for warp, at, n in zip(self.lanes.warps(), addresses, numbers, strict=True):
             allocation = self.allocator.find(int(warp), int(at), int(n), pc)
             if self.order is not None:
                 self.check_free(int(warp), allocation.start, allocation.columns, pc)
@@ -110,7 +111,7 @@ class TensorMemory:
 
     def relinquish(self, pc: int) -> None:
         self.warps.whole(pc)
-        self.allocator.relinquish(self.here(), pc)
+        self.allocator.relinquish(self.lanes.warps(), pc)
 
     def fence(self, how: str) -> None:
         if self.order is not None:
@@ -148,7 +149,7 @@ class TensorMemory:
         for name in registers:
             if name not in self.registers:
                 self.registers[name] = np.zeros(self.warps.count, np.int64)
-            self.registers[name][self.here()] = pc + 1
+            self.registers[name][self.lanes.warps()] = pc + 1
 
     def touch(self, name: str, pc: int, verb: str) -> None:
         """Raise AsyncHazardError if a load of this register hasn't been waited for."""
@@ -168,7 +169,7 @@ class TensorMemory:
 
     def wait_load(self, pc: int) -> None:
         self.warps.whole(pc)
-        here = self.here()
+        here = self.lanes.warps()
         for name in list(self.registers):
             self.registers[name][here] = 0
             if not np.count_nonzero(self.registers[name]):
@@ -177,10 +178,7 @@ class TensorMemory:
 
     def wait_store(self, pc: int) -> None:
         self.warps.whole(pc)
-        self.stores = self.finish(self.stores, self.here(), "store")
-
-    def here(self) -> Index:
-        return self.lanes.get("chunk_warp").reshape(-1, WARP)[:, 0]
+        self.stores = self.finish(self.stores, self.lanes.warps(), "store")
 
     def uniform(self, value: Any, what: str, pc: int) -> Index:
         return self.access.uniform(value, WARP, what, pc).astype(np.int64)
@@ -188,7 +186,7 @@ class TensorMemory:
     def cells(self, kind: Form, address: Any, how: str, pc: int) -> tuple[Index, Index]:
         """Return (warps, cells) of an access; raise an error if a warp may not access its lanes or columns."""
         self.warps.whole(pc)
-        warps = self.here()
+        warps = self.lanes.warps()
         base = self.uniform(address, "the tensor memory address", pc)
         row, column = base >> ADDRESS_LANE_SHIFT, base & ((1 << ADDRESS_LANE_SHIFT) - 1)
         inside = warps % self.lanes.warps_per_cta

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from ...dataclass import dataclass
 from ...errors import AsyncHazardError, SimulationError
-from ...fast_unique import fast_unique
 from ..checks.agents import Agents, Start
 from ..checks.clocks import products_of
 from ..decode.emitter import Touched
@@ -91,7 +90,7 @@ class WgmmaGroups:
         self.warps.whole_groups(pc)
         lanes = self.lanes
         if self.agents is not None:
-            self.registers.take(form, self.registers.warps_here(), d_rows, a_rows, pc)
+            self.registers.take(form, self.lanes.warps(), d_rows, a_rows, pc)
         groups = lanes.n // WARPGROUP
         right = self.operand(b, "B", form.b, form.n, form.trans_b, number, pc)
         if isinstance(a, tuple):
@@ -109,7 +108,7 @@ class WgmmaGroups:
     def here(self, pc: int) -> Index:
         """Return the executing warps; all their lanes must be executing."""
         self.warps.whole(pc)
-        return self.registers.warps_here()
+        return self.lanes.warps()
 
     def operand(
         self, descriptor: Any, what: str, element: str, extent: int, transposed: bool, number: int, pc: int
@@ -174,7 +173,7 @@ class ProductRegisters:
 
     def touched(self, touched: Touched) -> None:
         """Check and record accesses to the registers of products by instructions other than wgmma."""
-        here = self.warps_here()
+        here = self.lanes.warps()
         rows = np.array(touched.read + touched.wrote, np.int64)[:, None]
         wrote = np.arange(rows.size)[:, None] >= len(touched.read)
         early = self.fills[rows, here] > self.complete[here]
@@ -231,7 +230,7 @@ class ProductRegisters:
 
     def report_early(self, touched: Touched, wrong: NDArray[np.bool_], what: str, hint: str) -> NoReturn:
         at, column = (int(x) for x in np.argwhere(wrong)[0])
-        row, warp = (touched.read + touched.wrote)[at], int(self.warps_here()[column])
+        row, warp = (touched.read + touched.wrote)[at], int(self.lanes.warps()[column])
         verb = "reads" if at < len(touched.read) else "writes"
         pc, other = touched.at[at], int(self.issued[row, warp])
         self.fail(
@@ -248,12 +247,6 @@ class ProductRegisters:
         pcs = [pc] if other is None else [pc, other]
         threads = self.lanes.numbers(self.lanes.positions())
         raise AsyncHazardError(message, hint=hint, instructions=pcs, threads=threads)
-
-    def warps_here(self) -> Index:
-        warp = self.lanes.get("chunk_warp")
-        if self.lanes.whole_warps():
-            return warp.reshape(-1, WARP)[:, 0]
-        return fast_unique(warp)
 
 
 def _shape_code(form: ProductForm) -> int:
