@@ -185,8 +185,8 @@ FAULTS = (
     Fault(
         "a signed remainder has the divisor's sign",
         "simulator/numerics/integer.py",
-        "r = np.fmod(a, b)",
-        "r = np.mod(a, b)",
+        'r = a % b if a.dtype.kind == "u" else np.fmod(a, b)',
+        'r = a % b if a.dtype.kind == "u" else np.mod(a, b)',
     ),
     # testing
     Fault(
