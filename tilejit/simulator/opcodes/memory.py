@@ -57,6 +57,8 @@ ATOM, ATOM_FLOAT = (
     )
     for types in ("b16|[bus]32|[bus]64", "f16x2|f16|bf16x2|bf16|f32|f64")
 )
+#: log2 of the bytes that a part of an asynchronous operation accesses
+CHUNK_SHIFT = 4
 _ADDRESS = re.compile(r"\[\s*([%$\w@]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
 
@@ -155,7 +157,6 @@ def agent_site(e: BlockWriter, kind: str, space: str) -> str:
     return str(len(sites) - 1)
 
 
-CHUNK_SHIFT = 4
 _WIDE = {16: "V16", 32: "V32"}
 
 
