@@ -144,3 +144,9 @@ def test_the_skipped_instruction_and_the_use_are_named():
     assert finding.first.text == "@%p1 ld.global.u32 %r8, [%x2];"
     assert finding.second.text == "st.global.u32 [%x2], %r9;"
     assert (finding.threads, finding.count) == (tuple(range(20, 32)), 12)
+
+
+@pytest.mark.parametrize("barrier", ["bar.sync %r5;", "bar.sync %r5, 32;", "bar.sync 0, %r5;"])
+def test_a_barriers_operand_that_nothing_wrote_is_an_error(barrier):
+    with pytest.raises(UninitializedReadError, match="%r5"):
+        simulate(f"{barrier} ret;", np.zeros(1, "u4"), block=32)
