@@ -40,7 +40,7 @@ from .. import plans
 from ..builder import Builder
 from ..leaders import leads
 from ..moves.boxes import BoxCopy, barrier_of, box_copy
-from ..schedule.launch_values import launch_values
+from ..schedule.iterations import launch_values
 from ..schedule.placement import Placement, edges, need_slice, place
 from ..variant import (
     COPY_CONDITIONS,
