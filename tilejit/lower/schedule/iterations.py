@@ -56,7 +56,10 @@ class Iterations:
 
 
 def launch_values(regions: Sequence[Region]) -> dict[str, int]:
-    """Return values of run-time strides by name, for contiguous tensors padded to the strides' known multiples."""
+    """Return placeholder values of run-time strides by name, so that plans can be evaluated at compile time.
+
+    The values are those of contiguous tensors padded to the strides' known multiples.
+    """
     values: dict[str, int] = {}
     for region in regions:
         layout = region.buffer.layout

@@ -163,7 +163,7 @@ def _need_apart(tile: Placement, spread: DigitSchedule, scope: str, threads: int
         raise LayoutError(f"{buffer.name} is owned by threads up to {last - 1}; a {scope} has {threads}")
 
 
-Plan = PartitionCopy | OwnerCopy | elementwise.InRegisters
+Plan = PartitionCopy | OwnerCopy | elementwise.ElementwisePlan
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:

@@ -68,7 +68,7 @@ def inputs_of(op: TileOp, b: Builder) -> list[str | Expr]:
 
 
 @dataclass(frozen=True, slots=True)
-class InRegisters(VectorPlan):
+class ElementwisePlan(VectorPlan):
     """In iteration r each thread computes its vector r, counted along the destination's registers.
 
     packed: the instruction that computes a vector of two; None if each element has an instruction.
@@ -103,11 +103,11 @@ class InRegisters(VectorPlan):
             _emit_rounds(self, op, b, inputs, starts)
 
 
-def _in_registers(op: TileOp, context: DispatchContext) -> InRegisters:
+def _in_registers(op: TileOp, context: DispatchContext) -> ElementwisePlan:
     return _paired(plan_tiles(op, placed_tiles(op), context.count(op.scope)), op, context)
 
 
-def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> InRegisters:
+def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> ElementwisePlan:
     """Plan one vector per register of the destination, or raise LayoutError, e.g. if layouts don't match."""
     for placement, _ in tiles.values():
         need_all_threads(placement, op.scope, threads)
@@ -118,10 +118,10 @@ def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> InRegis
     for name in digits.names[1:]:
         need_same_threads(digits, "dst", name)
     owned = OwnedVectors.of(digits, "dst")
-    return InRegisters(1, owned.rounds, threads, "", op.name, owned)
+    return ElementwisePlan(1, owned.rounds, threads, "", op.name, owned)
 
 
-def _paired(plan: InRegisters, op: TileOp, context: DispatchContext) -> InRegisters:
+def _paired(plan: ElementwisePlan, op: TileOp, context: DispatchContext) -> ElementwisePlan:
     """Return a plan for pairs if the registers, the operation and the target allow it, else `plan`."""
     if plan.owned.elements.run_length % 2:
         return plan
@@ -145,7 +145,7 @@ _NARROWING: dict[tuple[DType, DType], Row] = {(float32, dtype): NARROW_PAIR.row(
 _PAIRS: frozenset[Pair] = frozenset(PAIRS.forms())
 
 
-def _packed_arithmetic(plan: InRegisters, op: TileOp, target: Target) -> str | None:
+def _packed_arithmetic(plan: ElementwisePlan, op: TileOp, target: Target) -> str | None:
     """Return the instruction for pairs that has the same results as the scalar instruction, or None.
 
     A pair of float32 is in any two consecutive registers, a pair of 16-bit elements in one.
@@ -160,7 +160,7 @@ def _packed_arithmetic(plan: InRegisters, op: TileOp, target: Target) -> str | N
 
 
 def _emit_rounds(
-    plan: InRegisters, op: TileOp, b: Builder, inputs: Sequence[str | Expr], starts: Mapping[str, RegisterVectors]
+    plan: ElementwisePlan, op: TileOp, b: Builder, inputs: Sequence[str | Expr], starts: Mapping[str, RegisterVectors]
 ) -> None:
     dst, width = plan.owned.vectors["dst"].buffer, plan.vector_width
     staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
@@ -186,7 +186,7 @@ def _pair(scalar: Expr, dtype: DType, b: Builder) -> Vector:
     return pair
 
 
-def _emit_step(plan: InRegisters, op: TileOp, b: Builder, to: Vector, values: Sequence[Expr | Vector]) -> None:
+def _emit_step(plan: ElementwisePlan, op: TileOp, b: Builder, to: Vector, values: Sequence[Expr | Vector]) -> None:
     if plan.packed is not None:
         b.append(Instruction(plan.packed, (to,), tuple(values), span=b.span))
         return
@@ -201,7 +201,7 @@ def _element(vector: Vector, step: int) -> Vector:
     return Vector(vector.buffer, build.add(vector.offset, step))
 
 
-def _overlaps(plan: InRegisters) -> bool:
+def _overlaps(plan: ElementwisePlan) -> bool:
     """True if an input shares the destination's buffer, but not always at the same register in an iteration."""
     dst, *inputs = plan.tiles
     sharing = [view for view in inputs if view.buffer.root.name == dst.buffer.root.name]
@@ -307,7 +307,7 @@ REGISTERS = Variant(
     operands=(KINDS, tiles_in("local", does="works on local tiles", remedy=" (load it first)")),
     when=_WHEN,
     plan=_in_registers,
-    emit=InRegisters.emit,
+    emit=ElementwisePlan.emit,
 )
 MEMORY = Variant(
     name="smem",
