@@ -55,7 +55,7 @@ class Tables:
 
     ways_to_draw: how the strategy for operations draws one's operands. listing: the lines of
     `python -m tilejit operations`. topics: the modules of the instruction table. opcodes: of the simulator,
-    a name -> the patterns of its modifiers. variant_modules: those that hold a variant.
+    a name -> the patterns of its modifiers. variant_modules: those that hold variants.
     nodes: kind of node -> its classes. examples: name of a class -> its example. walk, printer: modules, or what
     replaces them. parse: text -> kernel. verify: (kernel, level) -> violations. emitters: class of statement -> what
     writes it. generate: a lane kernel to PTX.
@@ -92,10 +92,10 @@ def missing(tables: Tables) -> list[str]:
 
 
 def _unlisted_operations(tables: Tables) -> Iterator[str]:
-    variants = [module.VARIANT for module in tables.variant_modules]
+    variants = [variant for module in tables.variant_modules for variant in _variants_of(module)]
     for name in dict.fromkeys(name for variant in variants for name in variant.operations):
         if name not in tables.tile_operations:
-            listed = ", ".join(v.name for v in variants if name in v.operations)
+            listed = ", ".join(sorted(v.name for v in variants if name in v.operations))
             yield f"tile operation {name!r}: no record in TILE_OPERATIONS; variants of it: {listed}"
 
 
@@ -107,8 +107,13 @@ def _unlisted_rows(tables: Tables) -> Iterator[str]:
 
 def _unlisted_variants(tables: Tables) -> Iterator[str]:
     for module in tables.variant_modules:
-        if not any(variant is module.VARIANT for variant in tables.variants):
-            yield f"{_called(module.VARIANT)}: no line in VARIANTS"
+        for variant in _variants_of(module):
+            if not any(listed is variant for listed in tables.variants):
+                yield f"{_called(variant)}: no line in VARIANTS"
+
+
+def _variants_of(module: ModuleType) -> list[Variant[Any]]:
+    return [value for value in vars(module).values() if isinstance(value, Variant)]
 
 
 def _called(variant: Variant[Any]) -> str:
@@ -242,14 +247,20 @@ def _families(tables: Tables) -> Iterator[str]:
                 yield f"family of instructions {family.name!r}: no golden"
 
 
+#: in the docstring of a module of variants, once for each variant
+WORDS = ("accepts:", "emits:")
+
+
 def _variants(tables: Tables) -> Iterator[str]:
     chosen = [variant for golden in tables.goldens.values() for variant in _chosen(golden, tables.variants)]
     for module in tables.variant_modules:
-        variant = module.VARIANT
-        said = module.__doc__ or ""
-        lacks = [] if any(v is variant for v in chosen) else ["no golden"]
-        lacks += [f"no {word!r} in its docstring" for word in ("accepts:", "emits:") if word not in said]
-        yield from (f"{_called(variant)}: {what}" for what in lacks)
+        variants, said = _variants_of(module), module.__doc__ or ""
+        for variant in variants:
+            lacks = [] if any(v is variant for v in chosen) else ["no golden"]
+            lacks += [f"no {word!r} in its docstring" for word in WORDS if said.count(word) < len(variants)]
+            if len(variants) > 1 and not re.search(rf"^{variant.name}: ", said, re.MULTILINE):
+                lacks.append("no paragraph in its docstring")
+            yield from (f"{_called(variant)}: {what}" for what in lacks)
 
 
 def _chosen(golden: Golden, variants: tuple[Variant[Any], ...]) -> list[Variant[Any]]:
@@ -361,7 +372,7 @@ REAL = Tables(
     topics=tuple(module for module in _modules(isa) if hasattr(module, "ROWS")),
     opcodes=INSTRUCTIONS,
     variants=VARIANTS,
-    variant_modules=tuple(m for m in _modules(lower) if isinstance(getattr(m, "VARIANT", None), Variant)),
+    variant_modules=tuple(m for m in _modules(lower) if _variants_of(m)),
     goldens={path: _golden(path) for path in goldens.cases()},
     nodes={
         "statement": get_args(ir.Stmt),

@@ -21,7 +21,7 @@ from tilejit.lower import lower
 from tilejit.lower.ask import dispatch, operand
 from tilejit.lower.engine import Verdict
 from tilejit.lower.proof import addresses, prove
-from tilejit.lower.schedule.launch_values import launch_values
+from tilejit.lower.schedule.iterations import launch_values
 from tilejit.ops.cast import convert
 from tilejit.ops.elementwise import ELEMENTWISE, reference, result_type
 from tilejit.target import target

@@ -36,7 +36,7 @@ from tilejit.lower import lower
 from tilejit.lower.ask import OperandSpec, operand
 from tilejit.lower.engine import Verdict
 from tilejit.lower.proof import addresses, owners_of, prove
-from tilejit.lower.schedule.launch_values import launch_values
+from tilejit.lower.schedule.iterations import launch_values
 from tilejit.target import target
 
 FINISH = (Instruction("cp.async.commit"), Instruction("cp.async.wait", (), (Const(0, int32),)))

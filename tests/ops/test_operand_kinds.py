@@ -25,7 +25,7 @@ from tilejit.lower.builder import Builder
 from tilejit.lower.engine import dispatch
 from tilejit.lower.proof import prove
 from tilejit.lower.schedule.placement import element_offset
-from tilejit.lower.variant import COPY_CONDITIONS, KINDS, from_to, outside
+from tilejit.lower.variant import COPY_CONDITIONS, KINDS, from_to, tiles_in
 from tilejit.lower.variants import VARIANTS, copy_fallback, copy_gmem_smem
 from tilejit.ops.copies import COPY, COPY_ASYNC
 from tilejit.ops.record import OperandKind, TileOperand, TileOperation
@@ -125,7 +125,7 @@ def test_a_barrier_is_no_tile() -> None:
     op = operation(NAMED)
     assert list(op.tiles) == list(op.elements) == list(op.shapes) == list(op.dtypes) == ["dst", "src"]
     assert op.inputs == {"src": op.region("src")}
-    assert outside(op, "shared", "global") == ""
+    assert tiles_in("shared", "global", does="copies").test(op, DispatchContext(target("sm_90a"), 64)) is None
     # whatever looks for memory that an operation names still finds it
     assert op.given == (op.region("dst"), op.region("src"), op.region("barrier"))
     assert op.region("barrier") in list(walk.reads(op))

@@ -17,7 +17,7 @@ from ..svg import ABSENT, Cell, CellTable, Picture, colour_of, side_by_side
 from ..target import TMEM_LANE, WARP
 from .plans import Array, Moves, Passes, Plan, Staged
 from .proof.places import Contents, each_element
-from .schedule.launch_values import launch_values
+from .schedule.iterations import launch_values
 
 _MOST_ROWS, _MOST_COLUMNS = 32, 24
 #: width in pixels beyond which a table shows fewer columns, so that two tables fit on a screen; and that number

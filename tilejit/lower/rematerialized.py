@@ -15,13 +15,14 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 
+from ..dtypes import DType
 from ..forks import cached_property
 from ..ir import walk
 from ..ir.arithmetic import build
 from ..ir.nodes import Alloc, Buffer, BufferView, Const, Expr, For, Kernel, Load, Region, Stmt, Store, TileOp, Var
 from ..ir.walk import Block
 from ..ops.copies import CAST, FILL, INDICES
-from .values import value_of
+from ..ops.elementwise import ELEMENTWISE, result_type
 
 #: operations of a few machine instructions, on integers and bool_
 _CHEAP = frozenset((
@@ -179,3 +180,14 @@ def _is_unmoved(buffer: Buffer) -> bool:
 def _is_part_of_dimension(region: Region) -> bool:
     """True if the region is a single element along a longer dimension."""
     return any(e in _SINGLE and n != 1 for e, n in zip(region.extents, region.buffer.shape, strict=True))
+
+
+def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:
+    """Return an element of `op` for input elements `values`, computed in the operation's type, then cast to `dtype`."""
+    if op.name not in ELEMENTWISE:
+        return build.cast(values[0], dtype, op.attr("saturate") is not False)
+    rule = result_type(op.name, tuple([v.dtype for v in values]))
+    assert not isinstance(rule, str)
+    conditions = ELEMENTWISE[op.name].conditions
+    converted = [build.cast(v, rule[0]) for v in values[conditions:]]
+    return build.cast(build.apply(op.name, (*values[:conditions], *converted)), dtype)

@@ -5,21 +5,23 @@
                     each returns     `- layout arithmetic; LayoutError or a Decline
                     None or a reason    if the operation doesn't fit
 
-A file of `variants/` has a docstring (*accepts*, *emits*, *source*), its `Plan`, `plan`, `emit` and `VARIANT`. The
-engine takes the variant of the highest priority for which no condition returns a reason and whose plan doesn't decline.
-Conditions that several variants share are at the end.
+A file of `variants/` has a docstring (*accepts*, *emits*, *source*), its `Plan`, `plan`, `emit` and `VARIANT`. Variants
+that share code are in one file, whose docstring has a paragraph for each. The engine takes the variant of the highest
+priority for which no condition returns a reason and whose plan doesn't decline. Conditions that several variants share
+are at the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Set
+from math import copysign
 from typing import Any, Generic, TypeVar
 
 from ..dataclass import dataclass, field
 from ..dtypes import barrier
 from ..errors import LayoutError
 from ..ir.clusters import Cluster
-from ..ir.nodes import Region, TileOp
+from ..ir.nodes import Const, Region, TileOp
 from ..isa import AsyncWork, Capability, Family
 from ..isa.row import ANOTHER_TARGET
 from ..ops.copies import MASK, MULTICAST
@@ -225,15 +227,6 @@ def _shapes(op: TileOp, context: DispatchContext) -> str | None:
     return f"needs equal shapes; got {dst.shape} and {src.shape}"
 
 
-def outside(op: TileOp, *spaces: str) -> str:
-    """Return text for a reason: the tiles in none of `spaces`."""
-    found: list[str] = []
-    for tile in op.tiles.values():
-        if tile.buffer.space not in spaces:
-            found.append(f"{tile.buffer.name} is {tile.buffer.space}")
-    return ", ".join(found)
-
-
 def copy_sides(op: TileOp) -> tuple[Region, Region]:
     """Return the destination and the source of a copy."""
     return op.region("dst"), op.region("src")
@@ -282,6 +275,17 @@ def among(*spaces: str) -> Condition:
     return _memory_pair(f"among {', '.join(first)} and {last}", {(src, dst) for src in spaces for dst in spaces})
 
 
+def tiles_in(*spaces: str, does: str, remedy: str = "") -> Condition:
+    """Return the condition that all tiles are in `spaces`. does, remedy: beginning and end of the reason."""
+
+    def test(op: TileOp, context: DispatchContext) -> str | None:
+        buffers = [tile.buffer for tile in op.tiles.values() if tile.buffer.space not in spaces]
+        others = ", ".join(f"{buffer.name} is {buffer.space}" for buffer in buffers)
+        return f"{does}; {others}{remedy}" if others else None
+
+    return Condition("memory", test)
+
+
 def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
     """Return the condition that (source, destination) is one of `pairs`, which `text` describes in the reason."""
 
@@ -294,6 +298,19 @@ def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
         return None if (src, dst) in pairs else f"moves {text}; got {src} -> {dst}"
 
     return Condition("memory pair", test)
+
+
+def fills_zero(reason: str) -> Condition:
+    """Return the condition that elements outside the source are filled with 0, not -0. reason: contains "{value}"."""
+
+    def test(op: TileOp, context: DispatchContext) -> str | None:
+        fill = op.value("fill")
+        if fill is None or isinstance(fill, Const) and fill.value == 0 and copysign(1, fill.value) > 0:
+            return None
+        value = fill.value if isinstance(fill, Const) else "a value known only at run time"
+        return reason.format(value=value)
+
+    return Condition("fill", test)
 
 
 def needs(
@@ -323,8 +340,8 @@ WHOLE_WARPS = Condition("whole warps", _whole_warps)
 #: number and kinds of operands (region or scalar) follow the table of tile operations
 KINDS = Condition("operands", _kinds)
 
-#: the operands' types and shapes follow the operation's rules
+#: the scope is valid, and the operands' types and shapes follow the operation's rules
 TYPES, SHAPES = Condition("types", _types), Condition("shapes", _rule_shapes)
-PRODUCT_CONDITIONS = (SCOPE, TYPES, SHAPES)
+RULE_CONDITIONS = (SCOPE, TYPES, SHAPES)
 
 COPY_CONDITIONS = (SCOPE, Condition("dtype", _dtypes), Condition("shape", _shapes))

@@ -36,7 +36,7 @@ from ..builder import Builder
 from ..leaders import leads
 from ..passes.clusters import multicast_mask
 from ..plans import Facts, JointAccess, Moves, Plan
-from ..schedule.launch_values import launch_values
+from ..schedule.iterations import launch_values
 from ..schedule.placement import element_offset, extent_of, global_strides, inside, place
 from ..schedule.swizzle_atoms import ATOM_ROWS, Atoms, atoms_of
 from ..variant import DispatchContext

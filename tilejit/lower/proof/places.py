@@ -14,7 +14,7 @@ from ...ir.nodes import Buffer, Region, Strided
 from ...scopes import CTA, SCOPES
 from ...target import TMEM_LANE
 from ..plans import Moves
-from ..schedule.launch_values import launch_values
+from ..schedule.iterations import launch_values
 
 Array = np.ndarray
 

@@ -13,7 +13,7 @@ from ...ir.nodes import Expr, Region, Special, TileOp, Var
 from ...ir.walk import subexpressions
 from ...scopes import SCOPES
 from ..plans import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged, WarpgroupProducts
-from ..schedule.launch_values import launch_values
+from ..schedule.iterations import launch_values
 from .passes import prove_passes
 from .places import Contents, addresses, each_element, need_no_stray_write
 from .products import prove_products

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...ir.nodes import Region, TileOp
 from ..plans import SharedFactor, WarpgroupProducts
-from ..schedule.launch_values import launch_values
+from ..schedule.iterations import launch_values
 from .places import addresses, elements_of_threads
 
 Array = np.ndarray

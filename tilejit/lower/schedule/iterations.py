@@ -1,4 +1,4 @@
-"""Evaluation of a plan's expressions for all threads and iterations at once, with NumPy."""
+"""Evaluation of a plan's expressions at compile time, for all threads and iterations at once, with NumPy."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from ...dataclass import dataclass
 from ...dtypes import int32
 from ...ir.arithmetic.evaluate import evaluate
-from ...ir.nodes import Expr, Region, Var
-from .launch_values import launch_values
+from ...ir.nodes import Expr, Region, Strided, Var
 
 Array = np.ndarray
 
@@ -54,3 +53,31 @@ class Iterations:
     def holding(self, cond: Expr) -> Array:
         """Return the indices of the rows for which `cond` holds."""
         return np.flatnonzero(self.values(cond)[:, 0])
+
+
+def launch_values(regions: Sequence[Region]) -> dict[str, int]:
+    """Return placeholder values of run-time strides by name, so that plans can be evaluated at compile time.
+
+    The values are those of contiguous tensors padded to the strides' known multiples.
+    """
+    values: dict[str, int] = {}
+    for region in regions:
+        layout = region.buffer.layout
+        if isinstance(layout, Strided):
+            values.update(_strides(region, layout))
+    return values
+
+
+def _strides(region: Region, layout: Strided) -> dict[str, int]:
+    values: dict[str, int] = {}
+    size = 1
+    order = sorted(range(len(layout.strides)), key=lambda d: (d == layout.unit_dim, d))
+    for d in reversed(order):
+        stride, extent = layout.strides[d], region.buffer.shape[d]
+        reach = extent if isinstance(extent, int) else region.counts[d]
+        if isinstance(stride, Var):
+            multiple = max(stride.multiple_of, 1)
+            size = -(-size // multiple) * multiple
+            values[stride.name] = size
+        size = max(size, (size if isinstance(stride, Var) else stride) * reach)
+    return values

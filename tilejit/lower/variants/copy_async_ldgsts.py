@@ -10,20 +10,18 @@ source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "Data Movement 
 
 from __future__ import annotations
 
-from math import copysign
-
 from ...dataclass import dataclass
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Const, Instruction, TileOp, Vector
+from ...ir.nodes import TRUE, Instruction, TileOp, Vector
 from ...isa.cp_async import COPIES, CP_ASYNC, Copy
 from ...wording import counted
 from ..builder import Builder
 from ..moves.masked import MaskedVector
 from ..moves.partition import Partition, each_vector
 from ..moves.vectors import pieces
-from ..variant import COPY_CONDITIONS, FILLS_ONE, KINDS, Condition, DispatchContext, Variant, from_to, lead_of, needs
+from ..variant import COPY_CONDITIONS, FILLS_ONE, KINDS, DispatchContext, Variant, fills_zero, from_to, lead_of, needs
 from . import copy_gmem_smem
 
 #: bytes of one copy, narrowest first
@@ -39,14 +37,6 @@ class Plan(Partition):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """The mnemonic and its count per thread, without the narrower copies of partial vectors."""
         return ((COPIES.row(Copy(self.vector_bits // 8)).mnemonic, self.rounds),)
-
-
-def _zero_fill(op: TileOp, context: DispatchContext) -> str | None:
-    fill = op.value("fill")
-    if fill is None or isinstance(fill, Const) and fill.value == 0 and copysign(1, fill.value) > 0:
-        return None
-    value = fill.value if isinstance(fill, Const) else "a value known only at run time"
-    return f"fills with 0 outside the tensor; got fill={value} (copy takes any value)"
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
@@ -103,7 +93,10 @@ VARIANT = Variant(
     operations=("copy_async",),
     priority=20,
     operands=(KINDS, from_to("global", "shared")),
-    when=(*COPY_CONDITIONS, FILLS_ONE, needs(COPIES, hint=_TO_TARGET), Condition("fill", _zero_fill)),
+    when=(
+        *COPY_CONDITIONS, FILLS_ONE, needs(COPIES, hint=_TO_TARGET),
+        fills_zero("fills with 0 outside the tensor; got fill={value} (copy takes any value)"),
+    ),
     honours=("fill",),
     starts=(CP_ASYNC,),
     plan=plan,

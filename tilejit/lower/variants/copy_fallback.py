@@ -3,22 +3,167 @@
 accepts: both sides in global, shared or local memory; equal dtypes and shapes; two local tiles in the same threads, or
     one that gives each element a register of its own in threads of the scope.
 emits: between memories, elements distributed over the scope's threads; with a local tile, loops of each thread over its
-    registers; between local tiles, one move per register.
+    registers, of almost any layout; between local tiles, one move per register.
 source: tilejit/lower/README.md, "Copies".
 """
 
 from __future__ import annotations
 
-from ...ir.nodes import TileOp
+from ...dataclass import dataclass
+from ...dtypes import int64
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.nodes import Expr, Region, TileOp, Vector
 from ..builder import Builder
-from ..moves.owner_copy import OwnerCopy
 from ..moves.partition import PartitionCopy
-from ..schedule.placement import place
-from ..schedule.views import DigitSchedule
-from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, among, lead_of
-from . import elementwise_reg
+from ..moves.register_copy import fill_value
+from ..plans import VectorPlan
+from ..schedule.digits import Digit
+from ..schedule.owners import need_own_registers, need_thread_axes
+from ..schedule.placement import Placement, element_offset, owned, place
+from ..schedule.views import DigitSchedule, View
+from ..schedule.windows import Edges
+from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, among, lead_of, local_side
+from . import elementwise
 
-Plan = PartitionCopy | OwnerCopy | elementwise_reg.Plan
+#: name of the operand in the schedules of an owner copy: the whole local tile
+_TILE = "tile"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerCopy(VectorPlan):
+    """In iteration r each thread moves its register r of the tile if the region contains that element."""
+
+    #: the tile's digits over threads, slowest first, replicas included
+    spread: DigitSchedule
+    #: the tile's digits over registers
+    held: DigitSchedule
+    registers: Region
+    #: the other side, over the region's dimensions
+    memory: View
+    #: True if the registers are the destination
+    loads: bool
+
+    @staticmethod
+    def of(op: TileOp, threads: int) -> OwnerCopy:
+        """Plan a copy that visits every register of the tile, or raise LayoutError, e.g. if the scope can't own it."""
+        scope = op.scope
+        registers, memory, loads = local_side(op)
+        tile = owned(registers.buffer, scope)
+        need_own_registers(tile)
+        every = DigitSchedule.of_same_shape({_TILE: tile})
+        replicas = (Digit(step.extent, None, 0, ((_TILE, step.stride),)) for step in tile.replicas)
+        spread = every.over((*(d for d in every.digits if d.is_spread(_TILE)), *replicas))
+        spread = spread.ordered(lambda digit: digit.threads(_TILE))
+        need_thread_axes(tile, scope, threads)
+        _need_apart(tile, spread, scope, threads)
+        held = every.where(lambda digit: not digit.is_spread(_TILE)).ordered(lambda digit: digit.elements(_TILE))
+        return OwnerCopy(
+            1,
+            held.count,
+            threads,
+            "each register is tested separately",
+            spread,
+            held,
+            registers,
+            DigitSchedule.of_same_shape({"memory": place(memory, scope)})["memory"],
+            loads,
+        )
+
+    @property
+    def vector_bits(self) -> int:
+        return self.memory.buffer.dtype.bits
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        verb = "ld" if self.loads else "st"
+        return ((self.memory.access(verb, 1), self.rounds),)
+
+    @property
+    def edges(self) -> Edges:
+        return Edges.of(self.memory, 1)
+
+    def register(self, iteration: Expr) -> Expr:
+        return self.held[_TILE].located(iteration)
+
+    def element(self, thread: Expr, iteration: Expr) -> tuple[Expr, list[Expr]]:
+        """Return whether `thread` moves its register, and the element's coordinates without unit dimensions."""
+        is_active, values = self._values_of(thread)
+        tile, values = self.spread[_TILE].then(self.held[_TILE]), [*values, *self.held.digits_of(iteration)]
+        coordinates: list[Expr] = []
+        for d, (start, count) in enumerate(zip(self.registers.starts, self.registers.counts, strict=True)):
+            index: Expr = build.const(0, int64)
+            if d in tile.dims:
+                index = tile.coordinate(tile.dims.index(d), values, int64)
+            at = build.sub(index, build.cast(start, int64))
+            is_active = build.logical_and(is_active, build.greater_equal(at, 0))
+            is_active = build.logical_and(is_active, build.less(at, count))
+            coordinates.extend([at] if count != 1 else [])
+        return is_active, coordinates
+
+    def _values_of(self, thread: Expr) -> tuple[Expr, list[Expr]]:
+        """Return whether a thread moves the elements that it owns, and its values of the digits in `spread`."""
+        left = build.sub(thread, self.spread[_TILE].placement.first_thread)
+        is_active = build.greater_equal(left, 0)
+        values: list[Expr] = []
+        for digit in self.spread.digits:
+            values.append(build.floordiv(left, digit.threads(_TILE)))
+            is_active = build.logical_and(is_active, build.less(values[-1], digit.extent))
+            left = build.mod(left, digit.threads(_TILE))
+        is_active = build.logical_and(is_active, build.equal(left, 0))
+        for digit, value in zip(self.spread.digits, values, strict=True):
+            if digit.dim is None and not self.loads:
+                # only the lowest of the threads that hold a value stores it
+                is_active = build.logical_and(is_active, build.equal(value, 0))
+        return is_active, values
+
+    def address(self, coordinates: list[Expr]) -> Expr:
+        region, inner = self.memory.placement.region, iter(coordinates)
+        indices = [
+            build.cast(start, int64) if count == 1 else build.add(build.cast(start, int64), next(inner))
+            for start, count in zip(region.starts, region.counts, strict=True)
+        ]
+        return element_offset(region.buffer, indices)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        memory = self.memory.placement.region
+        return (self.registers, memory) if self.loads else (memory, self.registers)
+
+    def is_active(self, thread: Expr, iteration: Expr) -> Expr:
+        return self.element(thread, iteration)[0]
+
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        register, address = self.register(iteration), self.address(self.element(thread, iteration)[1])
+        return (register, address) if self.loads else (address, register)
+
+    def emit(self, op: TileOp, b: Builder) -> None:
+        thread = b.thread(op.scope, self.threads)
+        mask = self.edges.mask(b, self.rounds)
+        with b.rounds(self.rounds, self.registers.buffer) as iteration:
+            is_active, coordinates = self.element(thread, iteration)
+            with b.when(is_active):
+                memory = Vector(self.memory.buffer, self.address(coordinates))
+                register = Vector(self.registers.buffer, self.register(iteration))
+                inside = mask.inside(lambda dim, dtype: build.cast(coordinates[dim], dtype))
+                if self.loads:
+                    b.move(register, memory, inside, fill_value(op))
+                else:
+                    b.move(memory, register, inside)
+
+
+def _need_apart(tile: Placement, spread: DigitSchedule, scope: str, threads: int) -> None:
+    reach, buffer = 1, tile.buffer
+    for digit in reversed(spread.digits):
+        if digit.threads(_TILE) < reach:
+            raise LayoutError(f"several elements of {buffer.name} share a thread and a register")
+        reach += (digit.extent - 1) * digit.threads(_TILE)
+    last = tile.first_thread + reach
+    if last > threads:
+        raise LayoutError(f"{buffer.name} is owned by threads up to {last - 1}; a {scope} has {threads}")
+
+
+Plan = PartitionCopy | OwnerCopy | elementwise.ElementwisePlan
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
@@ -29,7 +174,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     placements = {name: place(region, op.scope) for name, region in regions.items()}
     if local == 2:
         along = range(len(placements["dst"].shape))
-        return elementwise_reg.plan_tiles(op, {name: (p, tuple(along)) for name, p in placements.items()}, threads)
+        return elementwise.plan_tiles(op, {name: (p, tuple(along)) for name, p in placements.items()}, threads)
     return PartitionCopy.of(DigitSchedule.of_same_shape(placements), threads, lead_of(regions["src"]), vectorized=False)
 
 

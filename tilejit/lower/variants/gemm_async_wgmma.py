@@ -30,7 +30,7 @@ from ..schedule.swizzle_atoms import Atoms, atoms_of
 from ..schedule.warpgroup_fragments import FragmentRun, registers_of_a, registers_of_sums, runs
 from ..variant import (
     KINDS,
-    PRODUCT_CONDITIONS,
+    RULE_CONDITIONS,
     SHAPES,
     Condition,
     DispatchContext,
@@ -269,7 +269,7 @@ VARIANT = Variant(
     priority=10,
     operands=(KINDS, Condition("places", _places, _TO_PLACES)),
     when=(
-        *PRODUCT_CONDITIONS, Condition("warpgroup", on_warpgroup, _TO_SCOPE), Condition("sizes", _sizes),
+        *RULE_CONDITIONS, Condition("warpgroup", on_warpgroup, _TO_SCOPE), Condition("sizes", _sizes),
         Condition("starts", _starts), needs(WGMMA.target, hint=_TO_TARGET),
     ),
     honours=("accumulate",),

@@ -35,7 +35,7 @@ from ..schedule.fragments import Fragments, fragment, nearest, share
 from ..schedule.views import DigitSchedule
 from ..variant import (
     KINDS,
-    PRODUCT_CONDITIONS,
+    RULE_CONDITIONS,
     SHAPES,
     WHOLE_WARPS,
     Condition,
@@ -43,7 +43,7 @@ from ..variant import (
     DispatchContext,
     Variant,
     needs,
-    outside,
+    tiles_in,
 )
 
 
@@ -194,11 +194,6 @@ class Plan(PlanBase):
 
 def _operands(op: TileOp) -> tuple[Region, Region, Region]:
     return op.region("acc"), op.region("a"), op.region("b")
-
-
-def _local(op: TileOp, context: DispatchContext) -> str | None:
-    others = outside(op, "local")
-    return f"multiplies local tiles; {others} (load it first, with layout=tj.mma.layout_a/b)" if others else None
 
 
 def _starts(op: TileOp, context: DispatchContext) -> str | None:
@@ -426,9 +421,12 @@ VARIANT = Variant(
     name="mma",
     operations=("gemm",),
     priority=10,
-    operands=(KINDS, Condition("memory", _local)),
+    operands=(
+        KINDS,
+        tiles_in("local", does="multiplies local tiles", remedy=" (load it first, with layout=tj.mma.layout_a/b)"),
+    ),
     when=(
-        *PRODUCT_CONDITIONS,
+        *RULE_CONDITIONS,
         WHOLE_WARPS,
         needs(_products),
         Condition("sizes", _sizes),

@@ -1,36 +1,74 @@
-"""Plans of reductions of local tiles: first in each thread, then across lanes, then through shared memory.
+"""Reductions of local tiles: in each thread, then across lanes, then through shared memory.
 
-The layouts alone determine the order of combining: a balanced tree by rising index in each thread, then lanes from
-the smallest distance up, then a tree by rising thread over the partials in shared memory. Only packed minima and
-maxima, `redux` and votes differ. In the end all threads that share a result hold the same bits.
+The variants of `Reducing` differ in how far apart the threads are that share a result.
+
+registers: no two threads share a result.
+  accepts: a local source and a local destination, both owned by exactly the threads of the scope; kept axes in the same
+    threads in both; the reduced axes in registers only.
+  emits: a balanced tree over the registers of each result, in the order of indices except for packed minima and maxima.
+    Padding is left out if it is known at compile time, and replaced by the identity otherwise.
+
+shuffle: lanes of a warp share a result.
+  accepts: as `registers`, but the reduced axes are distributed over lanes whose numbers differ in single bits; the
+    scope has whole warps.
+  emits: the tree of `registers`; then for each such bit of the lane, from the lowest on, a shuffle and the operation,
+    or fewer if lanes split the results. A result that all lanes share takes one `redux.sync` if the target has it for
+    the operation and the type.
+
+shared: threads beyond the reach of shuffles share a result.
+  accepts: as `registers`, but the reduced axes are distributed over several warps, partial warps, or lanes whose number
+    isn't a power of two.
+  emits: the tree of `registers`, and the shuffles of `shuffle` as far as they reach. Then the lowest thread with each
+    partial result stores it to shared memory, the scope synchronizes, and every thread loads the partials of its
+    results by vectors and combines them in a tree by rising thread. If whole warps share results with 16 or 32
+    partials, each lane loads one partial, and shuffles combine them. In a loop another barrier comes first.
+
+vote: all threads of the scope share each result of `any` or `all`.
+  accepts: `any` and `all`, with operands as for `registers`; a scope of whole warps; only a warp may have several
+    results.
+  emits: the tree of `registers`, and a vote per result: of a warp's lanes, or at the scope's barrier.
+
+in_order: a user's function that is associative, but possibly not commutative (`moves/fold.py`).
+  accepts: local sources and destinations, all owned by exactly the threads of the scope; the sources' elements of one
+    index in the same threads; kept axes in the same threads in source and destination.
+  emits: the function for each digit of the reduced index, fastest first, so that the left operand always comes from
+    earlier elements than the right one: a balanced tree over registers, shuffles between lanes whose numbers differ in
+    single bits, and otherwise shared memory, which all threads read. Padding is skipped: if the right operand holds no
+    element, the left one is kept.
+
+The layouts alone determine the order of combining, except for packed minima and maxima, `redux` and votes. In the end
+all threads that share a result hold the same bits.
+source: tilejit/lower/README.md, "Reductions"; PTX ISA, "shfl.sync", "redux.sync", "vote.sync" and "bar.red".
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...dataclass import dataclass
+from ...dataclass import dataclass, replace
 from ...dtypes import int32
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Expr, Instruction, Load, Store, TileOp, Var, Vector
 from ...isa import ROWS
-from ...isa.barriers import BARRIERS
+from ...isa.barriers import BARRIERS, VOTES
 from ...isa.convert import PAIRS, Pair
 from ...isa.warp import REDUX, SHUFFLE_XOR, Redux
+from ...ops import fold
 from ...ops.reduce import REDUCTION_OPERATIONS
 from ...remember import remembered_pair
-from ...scopes import SCOPES
+from ...scopes import SCOPES, WARP
 from ...target import WARP as LANES
 from ...target import Target
 from ..builder import Builder
+from ..moves.combining import Combining, Partial
+from ..moves.cross_thread import SharedPartials, Shuffles, by_redux, by_vote, exchanged
+from ..moves.fold import Folding, plan_fold
 from ..plans import Facts, Reductions
 from ..plans import Plan as PlanBase
 from ..schedule.registers import each_start
 from ..schedule.shares import ResultShares
-from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, outside
-from .combining import Combining, Partial
-from .cross_thread import SharedPartials, Shuffles, by_redux, by_vote, exchanged
+from ..variant import KINDS, RULE_CONDITIONS, Condition, Decline, DispatchContext, Variant, tiles_in
 
 Array = np.ndarray
 
@@ -183,7 +221,7 @@ class Reducing(PlanBase):
 
 
 @remembered_pair
-def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:
+def _planned(op: TileOp, context: DispatchContext) -> Reducing:
     """Plan a reduction of local tiles, or raise LayoutError. Cached because each variant requests the plan."""
     reduction = op.record.reduction
     assert reduction is not None, f"{op.name} is not a reduction"
@@ -217,17 +255,74 @@ def _redux(combining: Combining, target: Target) -> str:
     return REDUX.row(form).name if has_one and REDUX.row(form).missing(target) is None else ""
 
 
-def _local(op: TileOp, context: DispatchContext) -> str | None:
-    others = outside(op, "local")
-    return f"reduces local tiles to local ones; {others} (load it first, store it afterwards)" if others else None
+def _in_registers(op: TileOp, context: DispatchContext) -> Reducing | Decline:
+    plan = _planned(op, context)
+    if plan.shares.sharers > 1:
+        return Decline((f"{plan.shares.sharers} threads share a result",))
+    return plan
 
 
-def _shapes(op: TileOp, context: DispatchContext) -> str | None:
-    fault = op.record.shape_fault(op.shapes, dict(op.attrs))
-    return None if fault is None else fault.message
+def _by_shuffles(op: TileOp, context: DispatchContext) -> Reducing | Decline:
+    plan = _planned(op, context)
+    if plan.shares.sharers == 1:
+        return Decline(("no two threads share a result",))
+    if plan.shares.members:
+        return Decline((f"shuffles don't reach the {plan.shares.partials} partials of a result: {plan.shares.apart}",))
+    return plan
 
 
-REDUCTIONS = tuple(op.name for op in REDUCTION_OPERATIONS)
+def _through_shared(op: TileOp, context: DispatchContext) -> Reducing | Decline:
+    plan = _planned(op, context)
+    if not plan.shares.members:
+        return Decline(("no result has partials that must go through shared memory",))
+    return plan
 
-REDUCTION_OPERANDS = (KINDS, Condition("memory", _local))
-REDUCTION_CONDITIONS = (SCOPE, TYPES, Condition("shapes", _shapes))
+
+def _by_votes(op: TileOp, context: DispatchContext) -> Reducing | Decline:
+    plan, scope = _planned(op, context), SCOPES[op.scope]
+    if plan.shares.sharers == 1:
+        return Decline(("no two threads share a result",))
+    if plan.shares.groups > 1:
+        return Decline((f"{plan.shares.groups} groups of threads have different results",))
+    if scope is not WARP and plan.shares.results.count > 1:
+        return Decline((f"{plan.shares.results.count} results would take as many barriers",))
+    return replace(plan, vote=VOTES[op.name, scope].name)
+
+
+def _voters(op: TileOp, context: DispatchContext) -> str | None:
+    threads = context.count(op.scope)
+    return None if threads % LANES == 0 else f"whole warps vote; the {op.scope} has {threads} threads"
+
+
+_REDUCTIONS = tuple(op.name for op in REDUCTION_OPERATIONS)
+_TESTS = tuple(op.name for op in REDUCTION_OPERATIONS if op.reduction is not None and op.reduction.tests)
+_OPERANDS = (
+    KINDS,
+    tiles_in("local", does="reduces local tiles to local ones", remedy=" (load it first, store it afterwards)"),
+)
+
+REGISTERS = Variant(
+    name="registers",
+    operations=_REDUCTIONS,
+    priority=30,
+    operands=_OPERANDS,
+    when=RULE_CONDITIONS,
+    plan=_in_registers,
+    emit=Reducing.emit,
+)
+SHUFFLE = replace(REGISTERS, name="shuffle", priority=20, plan=_by_shuffles)
+SHARED = replace(REGISTERS, name="shared", priority=10, plan=_through_shared)
+VOTE = replace(
+    REGISTERS, name="vote", operations=_TESTS, when=(*RULE_CONDITIONS, Condition("voters", _voters)), plan=_by_votes
+)
+IN_ORDER = Variant(
+    name="in_order",
+    operations=(fold.REDUCE.name,),
+    priority=10,
+    operands=_OPERANDS,
+    when=RULE_CONDITIONS,
+    plan=plan_fold,
+    emit=Folding.emit,
+    # the destinations and sources of further values
+    honours=tuple(name for pair in fold.PAIRS[1:] for name in pair),
+)

@@ -1,9 +1,27 @@
-"""copy_async of contiguous bytes between global and shared memory, without a tensor map.
+"""copy_async between global and shared memory by one thread: as one run of bytes, or in boxes of a tensor map.
 
-accepts: two sides that are contiguous in the same order; sizes and addresses that are multiples of 16 bytes; regions
+bulk: contiguous bytes, without a tensor map.
+  accepts: two sides that are contiguous in the same order; sizes and addresses that are multiples of 16 bytes; regions
     known or assumed to be inside the tensor. Loads need a barrier, and stores take none.
-emits: one instruction of the scope's leader. For a load, the barrier expects the bytes; stores form a group.
-source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk".
+  emits: one instruction of the scope's leader. For a load, the barrier expects the bytes; stores form a group.
+
+tma_load: boxes from global to shared memory, completing with a phase of a barrier (`moves/boxes.py`).
+  accepts: a barrier; a global source, which is a region of an argument with at most 5 dimensions in any order, whose
+    base, outer strides and start along the contiguous dimension are multiples of 16 bytes; a shared destination of
+    atoms (`schedule.swizzle_atoms`) in the same order. Regions may pass every edge of the tensor; elements outside
+    read as 0. With multicast=, blocks of columns or rows that the CTAs along the axis can share evenly.
+  emits: one box per block of columns, or several if a block exceeds a box, by the scope's leader; the barrier expects
+    the bytes. The launch creates the tensor map, a parameter of the kernel. With multicast=, each CTA sends its share
+    of the boxes to all CTAs along the axis; the barrier of each CTA expects all bytes.
+
+tma_store: boxes from shared to global memory, complete once the thread that started it has waited.
+  accepts: operands as for `tma_load`, in the other direction and without a barrier. A region may pass the tensor's end,
+    but not start before it. Elements outside aren't written. Rows are written in chunks of 16 bytes, so they must end
+    at a multiple of 16 bytes, unless the region is known or assumed to end inside the tensor.
+  emits: by the scope's leader, one box per block of columns, or several if a block exceeds a box, and the commit that
+    groups them.
+
+source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk" and "cp.async.bulk.tensor".
 """
 
 from __future__ import annotations
@@ -16,21 +34,34 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Const, Expect, Instruction, TileOp, Vector
-from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES
+from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES, LOADS, STORES
+from ...ops.copies import MULTICAST
 from .. import plans
 from ..builder import Builder
 from ..leaders import leads
-from ..moves.boxes import barrier_of
-from ..schedule.launch_values import launch_values
+from ..moves.boxes import BoxCopy, barrier_of, box_copy
+from ..schedule.iterations import launch_values
 from ..schedule.placement import Placement, edges, need_slice, place
-from ..variant import COPY_CONDITIONS, FILLS_ONE, KINDS, Condition, DispatchContext, Variant, between, copy_sides, needs
+from ..variant import (
+    COPY_CONDITIONS,
+    FILLS_ONE,
+    KINDS,
+    Condition,
+    DispatchContext,
+    Variant,
+    between,
+    copy_sides,
+    fills_zero,
+    from_to,
+    needs,
+)
 
 #: alignment of addresses and sizes, in bytes
 _UNIT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(plans.Plan):
+class RunCopy(plans.Plan):
     """A contiguous copy of `count` elements. loads: True if shared memory is the destination. threads: of the CTA."""
 
     dst: Placement
@@ -88,12 +119,12 @@ def _is_inside(op: TileOp, context: DispatchContext) -> str | None:
     return f"dimension {outside[0]} of {tensor.buffer.name} isn't known to hold the region, and nothing masks it"
 
 
-def plan(op: TileOp, context: DispatchContext) -> Plan:
+def _run_copy(op: TileOp, context: DispatchContext) -> RunCopy:
     dst, src = (place(side, op.scope) for side in copy_sides(op))
     order = [_order(side) for side in (dst, src)]
     if dst.shape != src.shape or order[0] != order[1]:
         raise LayoutError(f"{dst.buffer.name} and {src.buffer.name} have different orders in memory")
-    made = Plan(dst, src, order[0][1], dst.buffer.space == "shared", context.threads)
+    made = RunCopy(dst, src, order[0][1], dst.buffer.space == "shared", context.threads)
     if made.bytes % _UNIT_BYTES:
         raise LayoutError(f"moves {made.bytes} bytes; needs a multiple of {_UNIT_BYTES}")
     return made
@@ -132,7 +163,7 @@ def _stride(stride: object) -> int:
     return stride
 
 
-def emit(plan: Plan, op: TileOp, b: Builder) -> None:
+def _emit_run(plan: RunCopy, op: TileOp, b: Builder) -> None:
     dst, src = (Vector(p.buffer, b.let("start", p.start), plan.count) for p in (plan.dst, plan.src))
     size: Const = build.const(plan.bytes, int32)
     barrier = barrier_of(op) if plan.loads else None
@@ -146,19 +177,56 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
             b.append(Instruction(BULK_COMMIT.name, (), (), b.span))
 
 
-VARIANT = Variant(
+def _load_boxes(op: TileOp, context: DispatchContext) -> BoxCopy:
+    axis = op.attr(MULTICAST.name)
+    assert axis is None or isinstance(axis, int)
+    return box_copy(op.region("src"), op.region("dst"), context, loads=True, along=axis)
+
+
+def _store_boxes(op: TileOp, context: DispatchContext) -> BoxCopy:
+    return box_copy(op.region("dst"), op.region("src"), context, loads=False)
+
+
+_LOAD_HAS_BARRIER = Condition("barrier of a load", _load_has_barrier)
+
+BULK = Variant(
     name="bulk",
     operations=("copy_async",),
     priority=50,
     operands=(KINDS, between("global", "shared")),
     when=(
-        *COPY_CONDITIONS, FILLS_ONE, needs(BULK_LOAD), Condition("barrier of a load", _load_has_barrier),
+        *COPY_CONDITIONS, FILLS_ONE, needs(BULK_LOAD), _LOAD_HAS_BARRIER,
         Condition("no barrier of a store", _store_has_none, "leave barrier= out, and wait with tj.bulk.wait(0)"),
         Condition("inside", _is_inside),
     ),
     # a copy inside the tensor has nothing to fill
     honours=("fill", "barrier"),
     starts=(BULK_STORES,),
-    plan=plan,
-    emit=emit,
+    plan=_run_copy,
+    emit=_emit_run,
+)
+TMA_LOAD = Variant(
+    name="tma_load",
+    operations=("copy_async",),
+    priority=40,
+    operands=(KINDS, from_to("global", "shared")),
+    when=(
+        *COPY_CONDITIONS, needs(LOADS), _LOAD_HAS_BARRIER,
+        fills_zero("fills with 0; got fill={value}: load 0 and mask, or copy"),
+    ),
+    honours=("fill", "barrier"),
+    plan=_load_boxes,
+    emit=BoxCopy.emit,
+)
+TMA_STORE = Variant(
+    name="tma_store",
+    operations=("copy_async",),
+    priority=40,
+    operands=(KINDS, from_to("shared", "global")),
+    when=(*COPY_CONDITIONS, FILLS_ONE, needs(STORES)),
+    # no element of shared memory is out of bounds, so nothing is filled
+    honours=("fill",),
+    starts=(BULK_STORES,),
+    plan=_store_boxes,
+    emit=BoxCopy.emit,
 )

@@ -1,0 +1,329 @@
+"""Elementwise operations, casts, fills and indices: each element independently.
+
+reg: in registers, any operation of `tilejit.ops.elementwise`.
+  accepts: a local destination owned by exactly the threads of the scope; scalars, and local inputs that broadcast to it
+    and are in the same threads.
+  emits: one scalar operation per register, unrolled, or one per adjacent pair if the target has an instruction for
+    pairs.
+
+smem: the same operations on shared or global memory.
+  accepts: all tiles in shared or global memory, in any layouts; regions past a global tensor's edges; scalars, and
+    inputs that broadcast.
+  emits: the widest provably aligned vectors, distributed over the scope's threads: a loop with a load of each input,
+    the scalar operation on each element, and a store.
+
+reg, of `indices`: each element's index along an axis.
+  accepts: a local tile, or a part of one, owned by exactly the threads of the scope.
+  emits: one store per register, of the thread's contribution to the index plus that of the iteration.
+
+source: tilejit/lower/README.md, "Elementwise operations and indices".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...dataclass import dataclass, replace
+from ...dtypes import DType, float32, int32
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.nodes import Expr, Instruction, Load, Region, Store, TileOp, Var, Vector
+from ...isa import Row
+from ...isa.convert import NARROW_PAIR, PAIRS, Pair
+from ...ops.broadcast import broadcasts
+from ...ops.copies import CAST, FILL, INDICES
+from ...ops.elementwise import ELEMENTWISE, result_type
+from ...target import Target
+from ..builder import Builder
+from ..moves.partition import Partition, each_vector
+from ..moves.vectors import OwnedVectors, RegisterVectors
+from ..plans import VectorPlan
+from ..rematerialized import value_of
+from ..schedule.owners import need_all_threads, need_same_threads
+from ..schedule.placement import Placement, place
+from ..schedule.views import DigitSchedule, View, broadcast_along
+from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant, tiles_in
+
+#: a tile's placement, and for each dimension of the destination the corresponding dimension of the placement, or None
+Placed = tuple[Placement, tuple[int | None, ...]]
+
+def placed_tiles(op: TileOp) -> dict[str, Placed]:
+    """Return each tile's placement, and its dimension that corresponds to each dimension of the destination.
+
+    The dimension is None if the tile lacks it or broadcasts it. Dimensions of extent 1 are left out.
+    raises: LayoutError if a tile doesn't belong to the scope.
+    """
+    shape = op.region("dst").shape
+    return {name: (place(tile, op.scope), broadcast_along(tile.shape, shape)) for name, tile in op.tiles.items()}
+
+
+def schedule(tiles: Mapping[str, Placed]) -> DigitSchedule:
+    """Return the iteration space of an operation in digits. raises: LayoutError if tiles have no common digits."""
+    return DigitSchedule.of(tiles["dst"][0].shape, tiles)
+
+
+def inputs_of(op: TileOp, b: Builder) -> list[str | Expr]:
+    """Return the inputs of `op` in order: the name of each tile, and each scalar as a variable or constant."""
+    return [name if isinstance(o, Region) else b.let("scalar", o) for name, o in op.inputs.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class ElementwisePlan(VectorPlan):
+    """In iteration r each thread computes its vector r, counted along the destination's registers.
+
+    packed: the instruction that computes a vector of two; None if each element has an instruction.
+    """
+
+    operation: str
+    owned: OwnedVectors
+    packed: str | None = None
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """The mnemonic, or operation and type if LLVM selects the instruction, and its count per thread."""
+        if self.packed is not None:
+            return ((self.packed, self.rounds),)
+        dtype = self.owned.vectors["dst"].buffer.dtype
+        return ((f"{self.operation}.{dtype.name}", self.rounds * self.vector_width),)
+
+    @property
+    def tiles(self) -> tuple[View, ...]:
+        return self.owned.vectors.views
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        return tuple(tile.placement.region for tile in self.tiles)
+
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        return tuple(self.owned.place(tile.name, thread, iteration) for tile in self.tiles)
+
+    def emit(self, op: TileOp, b: Builder) -> None:
+        inputs = inputs_of(op, b)
+        for starts in self.owned.starts(b):
+            _emit_rounds(self, op, b, inputs, starts)
+
+
+def _in_registers(op: TileOp, context: DispatchContext) -> ElementwisePlan:
+    return _paired(plan_tiles(op, placed_tiles(op), context.count(op.scope)), op, context)
+
+
+def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> ElementwisePlan:
+    """Plan one vector per register of the destination, or raise LayoutError, e.g. if layouts don't match."""
+    for placement, _ in tiles.values():
+        need_all_threads(placement, op.scope, threads)
+    digits = schedule(tiles)
+    if digits.is_folded:
+        dst = tiles["dst"][0].buffer
+        raise LayoutError(f"{dst.name} and an input split a dimension over registers in incompatible ways")
+    for name in digits.names[1:]:
+        need_same_threads(digits, "dst", name)
+    owned = OwnedVectors.of(digits, "dst")
+    return ElementwisePlan(1, owned.rounds, threads, "", op.name, owned)
+
+
+def _paired(plan: ElementwisePlan, op: TileOp, context: DispatchContext) -> ElementwisePlan:
+    """Return a plan for pairs if the registers, the operation and the target allow it, else `plan`."""
+    if plan.owned.elements.run_length % 2:
+        return plan
+    packed = _packed_arithmetic(plan, op, context.target)
+    if packed is None:
+        if op.name != CAST.name or plan.owned.widest().elements < 2:
+            return plan
+        dst, source = (tile.buffer.dtype for tile in plan.tiles)
+        row = _NARROWING.get((source, dst)) or _NARROWING.get((dst, source))
+        if row is None or row.missing(context.target) is not None:
+            return plan
+        # only narrowing conversions have an instruction for pairs
+        packed = row.name if (source, dst) in _NARROWING else None
+    return replace(plan, vector_width=2, rounds=plan.rounds // 2, owned=plan.owned.of_width(2), packed=packed)
+
+
+#: (source, destination) types, one of them with two elements per register -> the instruction that converts a pair
+_NARROWING: dict[tuple[DType, DType], Row] = {(float32, dtype): NARROW_PAIR.row(dtype) for dtype in NARROW_PAIR.forms()}
+
+
+_PAIRS: frozenset[Pair] = frozenset(PAIRS.forms())
+
+
+def _packed_arithmetic(plan: ElementwisePlan, op: TileOp, target: Target) -> str | None:
+    """Return the instruction for pairs that has the same results as the scalar instruction, or None.
+
+    A pair of float32 is in any two consecutive registers, a pair of 16-bit elements in one.
+    """
+    pair = Pair(op.name, plan.tiles[0].buffer.dtype)
+    if pair not in _PAIRS or PAIRS.row(pair).missing(target) is not None:
+        return None
+    rule = result_type(op.name, tuple(o.dtype for o in op.inputs.values()))
+    if rule != (pair.dtype, pair.dtype) or any(tile.buffer.dtype != pair.dtype for tile in plan.tiles):
+        return None
+    return PAIRS.row(pair).name if pair.dtype == float32 or plan.owned.widest().elements >= 2 else None
+
+
+def _emit_rounds(
+    plan: ElementwisePlan, op: TileOp, b: Builder, inputs: Sequence[str | Expr], starts: Mapping[str, RegisterVectors]
+) -> None:
+    dst, width = plan.owned.vectors["dst"].buffer, plan.vector_width
+    staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
+    paired = _in_pairs(inputs, plan.tiles[0].buffer.dtype, b) if plan.packed is not None else inputs
+    touched = [tile.buffer for tile in plan.tiles] + [each.buffer for each in paired if isinstance(each, Vector)]
+    with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as iteration:
+        values = [starts[each].at(iteration) if isinstance(each, str) else each for each in paired]
+        to = starts["dst"].at(iteration) if staged is None else Vector(staged, build.mul(iteration, width), width)
+        _emit_step(plan, op, b, to, values)
+    if staged is not None:
+        with b.rounds(plan.rounds, dst, staged) as iteration:
+            b.move(starts["dst"].at(iteration), Vector(staged, build.mul(iteration, width), width))
+
+
+def _in_pairs(inputs: Sequence[str | Expr], dtype: DType, b: Builder) -> list[str | Vector]:
+    return [each if isinstance(each, str) else _pair(each, dtype, b) for each in inputs]
+
+
+def _pair(scalar: Expr, dtype: DType, b: Builder) -> Vector:
+    pair = Vector(b.scratch("pair", dtype, 2), build.const(0, int32), 2)
+    for k in range(2):
+        b.append(Store(_element(pair, k), build.cast(scalar, dtype), span=b.span))
+    return pair
+
+
+def _emit_step(plan: ElementwisePlan, op: TileOp, b: Builder, to: Vector, values: Sequence[Expr | Vector]) -> None:
+    if plan.packed is not None:
+        b.append(Instruction(plan.packed, (to,), tuple(values), span=b.span))
+        return
+    for k in range(plan.vector_width):
+        scalars = [Load(_element(each, k)) if isinstance(each, Vector) else each for each in values]
+        b.append(Store(_element(to, k), value_of(op, scalars, to.buffer.dtype), span=b.span))
+
+
+def _element(vector: Vector, step: int) -> Vector:
+    if vector.width == 1:
+        return vector
+    return Vector(vector.buffer, build.add(vector.offset, step))
+
+
+def _overlaps(plan: ElementwisePlan) -> bool:
+    """True if an input shares the destination's buffer, but not always at the same register in an iteration."""
+    dst, *inputs = plan.tiles
+    sharing = [view for view in inputs if view.buffer.root.name == dst.buffer.root.name]
+    if not sharing:
+        return False
+    iteration = Var("round", int32, bounds=(0, max(plan.rounds - 1, 0)))
+    return any(view.located(iteration) != dst.located(iteration) for view in sharing)
+
+
+def _in_memory(op: TileOp, context: DispatchContext) -> Partition:
+    return Partition.of(schedule(placed_tiles(op)), context.count(op.scope), "dst", vectorized=True, broadcasts=True)
+
+
+def _emit_in_memory(plan: Partition, op: TileOp, b: Builder) -> None:
+    inputs = inputs_of(op, b)
+    dst, *tiles = plan.names
+    registers = {name: _registers(plan, op, name, b) for name in plan.names}
+    to = registers[dst]
+    for vectors in each_vector(plan, op, b):
+        for name in tiles:
+            vectors[name].load(b, registers[name], build.const(0, registers[name].buffer.dtype))
+        with b.loop("element", vectors[dst].width, unrolled=True) as k:
+            at = build.add(k, vectors[dst].start)
+            value = value_of(op, _values(plan, inputs, registers, at), to.buffer.dtype)
+            b.append(Store(Vector(to.buffer, at), value, span=b.span))
+        vectors[dst].store(b, to)
+
+
+def _registers(plan: Partition, op: TileOp, name: str, b: Builder) -> Vector:
+    width = 1 if name in plan.single else plan.vector_width
+    return Vector(b.scratch(op.name, plan.elements[name].buffer.dtype, width), build.const(0, int32), width)
+
+
+def _values(plan: Partition, inputs: Sequence[str | Expr], registers: Mapping[str, Vector], at: Expr) -> list[Expr]:
+    loads = {
+        name: Load(vector if name in plan.single else Vector(vector.buffer, at)) for name, vector in registers.items()
+    }
+    return [loads[each] if isinstance(each, str) else each for each in inputs]
+
+
+@dataclass(frozen=True, slots=True)
+class Indices(VectorPlan):
+    """In iteration r each thread writes its register r. dim: the index's dimension; None if its extent is 1."""
+
+    owned: OwnedVectors
+    dim: int | None
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        return (("indices.int32", self.rounds),)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        return tuple(view.placement.region for view in self.owned.vectors.views)
+
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        return (self.owned.place("dst", thread, iteration),)
+
+    def emit(self, op: TileOp, b: Builder) -> None:
+        dst = op.region("dst").buffer
+        thread = b.thread(op.scope, self.threads)
+        for starts in self.owned.starts(b):
+            with b.rounds(self.rounds, dst) as iteration:
+                index = build.cast(self._index(thread, iteration), dst.dtype)
+                b.append(Store(starts["dst"].at(iteration), index, span=b.span))
+
+    def _index(self, thread: Expr, iteration: Expr) -> Expr:
+        if self.dim is None:
+            return build.const(0, int32)
+        digits = self.owned.threads_share["dst"].then(self.owned.vectors["dst"])
+        values = [*self.owned.threads_share["dst"].of_thread(thread), *self.owned.vectors.digits_of(iteration)]
+        return digits.coordinate(self.dim, values, int32)
+
+
+def _indices(op: TileOp, context: DispatchContext) -> Indices:
+    tiles, threads = placed_tiles(op), context.count(op.scope)
+    need_all_threads(tiles["dst"][0], op.scope, threads)
+    # digits aren't joined, because an index needs the digits of its dimension
+    threads_share, elements = schedule(tiles).split_by_owner("dst")
+    owned = OwnedVectors(threads_share, elements, elements, 1)
+    axis, shape = op.attr("axis"), op.region("dst").shape
+    assert isinstance(axis, int)
+    dim = None if shape[axis] == 1 else sum(n != 1 for n in shape[:axis])
+    return Indices(1, owned.rounds, threads, "", owned, dim)
+
+
+def _broadcasts(op: TileOp, context: DispatchContext) -> str | None:
+    dst, *inputs = op.tiles.values()
+    for tile in inputs:
+        if not broadcasts(tile.shape, dst.shape):
+            return f"shape {tile.shape} of {tile.buffer.name} doesn't broadcast to {dst.shape}"
+    return None
+
+
+#: tile operations that compute each element independently
+_OPERATIONS = (FILL.name, CAST.name, *ELEMENTWISE)
+_WHEN = (SCOPE, TYPES, Condition("broadcast", _broadcasts))
+
+REGISTERS = Variant(
+    name="reg",
+    operations=_OPERATIONS,
+    priority=10,
+    operands=(KINDS, tiles_in("local", does="works on local tiles", remedy=" (load it first)")),
+    when=_WHEN,
+    plan=_in_registers,
+    emit=ElementwisePlan.emit,
+)
+MEMORY = Variant(
+    name="smem",
+    operations=_OPERATIONS,
+    priority=10,
+    operands=(KINDS, tiles_in("shared", "global", does="works on shared and global memory")),
+    when=_WHEN,
+    plan=_in_memory,
+    emit=_emit_in_memory,
+)
+INDEX = Variant(
+    name="reg",
+    operations=(INDICES.name,),
+    priority=10,
+    operands=(KINDS, tiles_in("local", does="works on local tiles")),
+    when=(SCOPE, TYPES),
+    plan=_indices,
+    emit=Indices.emit,
+)
