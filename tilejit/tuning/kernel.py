@@ -12,16 +12,13 @@ import numpy as np
 
 from ..dataclass import replace
 from ..errors import LaunchError, entry_point
-from ..forks import cached_property
 from ..ir.types import compile_time
 from ..jit import Kernel, specified
-from ..launches import Launcher
+from ..launches import Launchable, Launcher
 from ..runtime import devices
 from ..runtime.device import Device
 from ..runtime.disk import KernelCache
-from ..runtime.fast_launch.generated import Choosing, GeneratedLaunchers
-from ..runtime.fast_launch.memory import LaunchMemory
-from ..runtime.grid import split
+from ..runtime.fast_launch.generated import Choosing
 from ..runtime.once import Once
 from ..runtime.signature import Call, bind, freeze, signature
 from ..runtime.variants import Request, refuse_compiling
@@ -46,32 +43,24 @@ class TunedKernel(Kernel):
     kernel: the kernel without configurations; `k.kernel[grid](*args, BM=64)` launches it in any configuration.
     """
 
+    launcher_base = TunedLauncher
+
     def __init__(self, kernel: Kernel, choices: Choices) -> None:
         functools.update_wrapper(self, kernel.__wrapped__)
+        self._functions_of_configs = choices.functions
+        self._extra_key = _extra_key_of(self._functions_of_configs)
+        choosing = Choosing(frozenset(choices.key), self._extra_key)
+        Launchable.__init__(self, kernel.name, kernel.parameters, kernel.options, choosing, kernel.memory.warned)
         # the two kernels share their compiled variants
-        self.options, self.source, self.captured = kernel.options, kernel.source, kernel.captured
-        self.name, self.parameters, self.parameter_names = kernel.name, kernel.parameters, kernel.parameter_names
+        self.source, self.captured = kernel.source, kernel.captured
         self.variants, self._functions = kernel.variants, kernel._functions
         self.kernel = kernel
         self.choices = choices
         self.disk_cache = KernelCache(kernel.source, kernel.options.build_key)
         self.open_parameters = tuple(p for p in kernel.parameters if p.name not in choices.names)
-        self._functions_of_configs = choices.functions
-        self._extra_key = _extra_key_of(self._functions_of_configs)
-        choosing = Choosing(frozenset(choices.key), self._extra_key)
-        self.generated = GeneratedLaunchers(self.name, self.parameters, choosing)
-        self.memory = LaunchMemory(kernel.memory.warned)
-        self._launchers = {}
         self._tunings: Once[tuple[Any, ...], Tuning] = Once()
         self._untimed: dict[str, Tuning] = {}
         self._chosen: dict[tuple[Any, ...], Config] = {}
-
-    @cached_property
-    def _launcher_type(self) -> type[Launcher]:
-        return type("TunedLauncher", (TunedLauncher,), {"__slots__": ()})
-
-    def _configured(self, configuration: Any) -> Launcher:
-        return self._launcher_type(self, *split(configuration))
 
     @property
     def tuning(self) -> Tunings:

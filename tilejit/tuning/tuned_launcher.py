@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ..errors import entry_point
 from ..launches import Launcher, PreparedLaunch
 from ..runtime.fast_launch.generated import ABSENT, ResolvedLaunch
-from ..runtime.grid import check_threads
 from .table import Config
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class TunedLauncher(Launcher):
 
     def __init__(self, kernel: TunedKernel, grid: Any, threads: int | None, stream: Any) -> None:
         kernel.refuse_threads(threads)
-        super().__init__(kernel, grid, kernel.options.threads if threads is None else check_threads(threads), stream)
+        super().__init__(kernel, grid, threads, stream)
         self._tuned = kernel
         self._by_config: dict[Config, Launcher] = {}
 
