@@ -15,11 +15,12 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...executable.record import Field, Packing, field_of, field_of_scalar
 from ...ir.params import TensorMapParam
 from ...ir.types import ScalarType
 from ..arrays import Argument, ArrayView
 from ..device import DirectLaunch
-from ..packing import Field, Packing, Workspace, argument_of, field_of, field_of_scalar, getter
+from ..packing import Workspace, argument_of, getter
 from ..rounding import checked_packer
 from .generated import ResolvedLaunch
 from .text import ALIGN, Bounds, LauncherText, overlapping_pairs
