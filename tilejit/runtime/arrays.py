@@ -284,11 +284,7 @@ def _view_of_tensor(tensor: Any) -> ArrayView:
     except Exception as error:
         # the tensor's library can raise anything
         raise unreadable(tensor, error) from error
-    if not pointer and facts.high_bytes:
-        raise unreadable(tensor, "it has no memory")
-    if facts.device is not None:
-        return ArrayView(pointer, facts, True, tensor)
-    return ArrayView(pointer, facts, True, tensor, _host_array(pointer, facts, tensor))
+    return _view_of_memory(tensor, pointer, facts, True)
 
 
 def tensor_facts(dtype: Any, shape: Any, strides: Any, device: Any) -> ArrayFacts:
@@ -326,9 +322,7 @@ def _view_of_interface(value: Any, found: Any) -> ArrayView:
     if not isinstance(ordinal, int):
         ordinal = _ordinal_at(pointer)
     facts = interface_facts(dtype, shape, strides, ordinal)
-    if not pointer and facts.high_bytes:
-        raise unreadable(value, "it has no memory")
-    return ArrayView(pointer, facts, not (read_only or _is_immutable(value)), value, None, found.get("stream"))
+    return _view_of_memory(value, pointer, facts, not (read_only or _is_immutable(value)), found.get("stream"))
 
 
 def _ordinal_at(pointer: int) -> int:
@@ -362,14 +356,21 @@ def _view_of_dlpack(value: Any) -> ArrayView:
         raise unreadable(value, error) from error
     strides = row_major(tensor.shape) if tensor.strides is None else tensor.strides
     facts = facts_of(tensor.dtype, tensor.shape, strides, tensor.device)
-    if not tensor.pointer and facts.high_bytes:
+    producer = None if tensor.device is None else dlpack.LEGACY_STREAM
+    return _view_of_memory(value, tensor.pointer, facts, tensor.writable and not _is_immutable(value), producer, tensor)
+
+
+def _view_of_memory(
+    value: Any, pointer: int, facts: ArrayFacts, writable: bool, producer: int | None = None, owner: Any = None
+) -> ArrayView:
+    """Return the view of another library's array; LaunchError if it has no memory. owner: by default the array."""
+    if not pointer and facts.high_bytes:
         raise unreadable(value, "it has no memory")
-    writable = tensor.writable and not _is_immutable(value)
-    if tensor.device is not None:
-        return ArrayView(tensor.pointer, facts, writable, tensor, None, dlpack.LEGACY_STREAM)
-    host = _host_array(tensor.pointer, facts, tensor)
-    host.flags.writeable = writable
-    return ArrayView(tensor.pointer, facts, writable, tensor, host)
+    owner, host = value if owner is None else owner, None
+    if facts.device is None:
+        host = _host_array(pointer, facts, owner)
+        host.flags.writeable = writable
+    return ArrayView(pointer, facts, writable, owner, host, producer)
 
 
 class _HostMemory:

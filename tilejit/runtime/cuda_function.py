@@ -22,7 +22,7 @@ from ..target import PORTABLE_CLUSTER, THREAD_UNIT
 from . import arrays, assertions, cuda_driver
 from .cuda_driver import call
 from .cuda_memory import CudaMemory, staged
-from .device import DirectLaunch, Launch, PreparedRun, WriteCheck
+from .device import DirectLaunch, Launch, PreparedRun, check_writable
 from .packing import Workspace, getter
 from .signature import Call
 from .tensor_maps import MappedArray, ParameterMaps
@@ -106,15 +106,14 @@ class CudaFunction:
         )
         index = executable.positions
         self._getters = tuple([getter(p, index, workspace) for p in executable.params])
-        self._check_written = WriteCheck(executable)
-        self._written = tuple(executable.written.values())
+        self._written = executable.written
         self._packing = executable.packing
         self._lock = renewed_at_fork(threading.Lock())
         self._packed = Packed(self._packing)
         self.direct = None if self._is_cooperative or words else self._direct(workspace)
 
     def launch(self, launch: Launch, call: Call) -> None:
-        self._check_written(call.arguments)
+        check_writable(self._written, call.arguments)
         stream = self.device.stream(launch.stream, call)
         if self.device.is_current():
             self._launch(launch, call, stream)
@@ -123,7 +122,7 @@ class CudaFunction:
             self._launch(launch, call, stream)
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
-        self._check_written(call.arguments)
+        check_writable(self._written, call.arguments)
         # references keep arrays alive unless they are freed or deleted explicitly
         owners = [view.owner for view in call.arguments if type(view) is arrays.ArrayView]
         owned = [owner for owner in owners if isinstance(owner, arrays.DeviceArray)]
@@ -231,11 +230,11 @@ class CudaFunction:
                 "an array in host memory can't be an argument while a graph is being captured: the graph can't copy it",
                 hint="pass device arrays, such as tj.to_device(a)",
             )
-        with staged(call.arguments, self._written, stream) as moved:
+        with staged(call.arguments, tuple(self._written.values()), stream) as moved:
             packed = Packed(self._packing)
             packed.fill(self._values(moved))
             self._enqueue(launch, stream, packed)
-        if self.asserts and any(arrays.is_host(call.arguments[p]) for p in self._written):
+        if self.asserts and any(arrays.is_host(call.arguments[p]) for p in self._written.values()):
             self.check_assertions()
 
     def _values(self, arguments: Sequence[arrays.Argument]) -> list[Any]:
