@@ -15,8 +15,8 @@ from tilejit.codegen import generate
 from tilejit.dtypes import float32, int8, int64
 from tilejit.errors import assert_never
 from tilejit.executable import Executable
+from tilejit.executable.encoding import param_from_json, param_to_json
 from tilejit.executable.header import c_header
-from tilejit.executable.params import param_from_json, param_to_json
 from tilejit.executable.record import Field, Packing, field_of
 from tilejit.ir import verify
 from tilejit.ir.arithmetic import build
