@@ -17,6 +17,7 @@ from tests.support.goldens import Golden
 from tests.support.ptxas import EmittedPtx, without_notes
 from tilejit import pipeline
 from tilejit.remember import forget
+from tilejit.runtime.workers import processors
 
 #: hypothesis's profiles by the examples of a property: "few" to see that tests run, "sample" for the default tier
 PROFILES = {"few": 6, "sample": 10, "default": 30, "long": 2000}
@@ -43,14 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """For `-n auto`: each process collects all tests, so more of them than cores only cost."""
-    return usable_cores()
-
-
-def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """The cores that this process may use: a container may have fewer than it sees."""
-    seen = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limit, period = quota.read_text().split() if quota.exists() else ("max", "1")
-    return seen if limit == "max" else max(1, min(seen, round(int(limit) / int(period))))
+    return processors()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -588,7 +588,7 @@ def test_a_grid_that_is_refused_shows_one_frame_of_the_library(monkeypatch):
             make_add()[1.5]
         return [Path(str(entry.path)).name for entry in caught.traceback]
 
-    assert frames() == ["test_jit.py", "jit.py"]
+    assert frames() == ["test_jit.py", "launches.py"]
     monkeypatch.setenv("TILEJIT_FULL_TRACEBACK", "1")
     assert "grid.py" in frames()
 

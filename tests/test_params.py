@@ -15,8 +15,9 @@ from tilejit.codegen import generate
 from tilejit.dtypes import float32, int8, int64
 from tilejit.errors import assert_never
 from tilejit.executable import Executable
+from tilejit.executable.encoding import param_from_json, param_to_json
 from tilejit.executable.header import c_header
-from tilejit.executable.params import param_from_json, param_to_json
+from tilejit.executable.record import Field, Packing, field_of
 from tilejit.ir import verify
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
@@ -44,7 +45,7 @@ from tilejit.ir.types import Signature
 from tilejit.layout import TileLayout
 from tilejit.lower.passes import grid_barrier
 from tilejit.runtime.arrays import view_of
-from tilejit.runtime.packing import Field, Packing, Workspace, argument_of, field_of, getter
+from tilejit.runtime.packing import Workspace, argument_of, getter
 from tilejit.runtime.simulated import parameter_value
 from tilejit.runtime.tensor_maps import MappedArray, ParameterMaps
 from tilejit.simulator import Pointer, TensorMap
@@ -123,7 +124,7 @@ def test_it_is_kept_and_declared_in_c(kind):
     made = Executable(
         "k", "k", target("sm_90a"), Signature(()), 32, None, False, (param, EXAMPLES[PointerParam]), 0, False, 0, ""
     )
-    assert made.offsets == offsets and f"== {offsets[1]}," in c_header(made)
+    assert made.packing.offsets == offsets and f"== {offsets[1]}," in c_header(made)
 
 
 @KINDS

@@ -597,14 +597,14 @@ def test_a_process_that_is_forked_while_a_thread_compiles_does_not_wait_for_it(t
 
 def test_threads_that_need_one_variant_compile_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     k, made, barrier = scale(), [], threading.Barrier(6)
-    make = variants.VariantCache._make
+    make = variants.VariantCache._new
 
     def slow(self: variants.VariantCache, key: Any, *rest: Any) -> Any:
         made.append(key)
         time.sleep(0.05)
         return make(self, key, *rest)
 
-    monkeypatch.setattr(variants.VariantCache, "_make", slow)
+    monkeypatch.setattr(variants.VariantCache, "_new", slow)
     arrays = [np.ones(64, np.float32) for _ in range(6)]
 
     def launch(number: int) -> None:

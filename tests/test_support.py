@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import tilejit as tj
-from tests.conftest import usable_cores
 from tests.support import goldens, ptxas
 from tests.support.goldens import Golden
 from tilejit import pipeline
@@ -117,18 +116,6 @@ def test_ptxas_is_asked_of_a_program_that_has_a_form_of_line_of_its_own(change: 
     asked = {name for _, _, name in ptxas.covering([first, second])}
     assert (asked == {"first", "second"}) == OTHER_FORMS[change] and asked
     assert len(list(ptxas.covering([first, (first[0], "sm_100a", "another target")]))) == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "cores"), [("max 100000", 3), ("150000 100000", 2), ("1000 100000", 1), ("6400000 100000", 3)]
-)
-def test_tests_take_no_more_processes_than_a_container_has_cores(
-    text: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
-    (tmp_path / "cpu.max").write_text(f"{text}\n")
-    assert usable_cores(tmp_path / "cpu.max") == cores
-    assert usable_cores(tmp_path / "none") == 3
 
 
 @tj.kernel(threads=32)

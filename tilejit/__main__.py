@@ -28,7 +28,7 @@ from .jit import Kernel
 from .ops.elementwise import ELEMENTWISE
 from .runtime import devices, store
 from .runtime.device import checks_wanted
-from .runtime.entry_kinds import EntryKind
+from .runtime.store import EntryKind
 from .target import Target
 from .target import target as find_target
 

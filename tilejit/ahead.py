@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from .compile_record import Derivation
 from .compiled import Compiled
@@ -16,13 +16,11 @@ from .executable.signatures import saved
 from .frontend import Parameter, ParameterKind
 from .frontend.language import Spec
 from .ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType
-from .launches import Launcher, Options, no_grid
+from .launches import Launchable, Options
 from .runtime import devices
 from .runtime.captured import CapturedValues
 from .runtime.device import Device, LoadedKernel
-from .runtime.fast_launch.generated import GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
-from .runtime.fast_launch.memory import LaunchMemory
-from .runtime.grid import check_threads, split
+from .runtime.fast_launch.generated import ResolvedLaunch
 from .runtime.signature import Call, describe_one, freeze, signature
 from .wording import counted
 
@@ -58,7 +56,7 @@ def load_compiled(path: str | Path) -> CompiledKernel:
     return CompiledKernel(read_executable(Path(path)), Path(path))
 
 
-class CompiledKernel:
+class CompiledKernel(Launchable):
     """A kernel that was compiled for one signature and loaded from a file; `k[grid](*args)` launches it.
 
     Compile-time arguments keep the values that the kernel was compiled for, and may be omitted.
@@ -81,35 +79,17 @@ class CompiledKernel:
     def __init__(self, executable: Executable, path: Path) -> None:
         e = executable
         self.path = path
-        self.name = e.name
-        self.parameters = tuple([_parameter(name, kind) for name, kind in e.signature.arguments])
-        self.parameter_names = tuple([p.name for p in self.parameters])
-        self.generated = GeneratedLaunchers(self.name, self.parameters)
-        self.memory = LaunchMemory()
-        self.options = Options(e.threads, e.target, cluster=e.cluster, cooperative=e.cooperative)
+        parameters = tuple([_parameter(name, kind) for name, kind in e.signature.arguments])
+        options = Options(e.threads, e.target, cluster=e.cluster, cooperative=e.cooperative)
+        super().__init__(e.name, parameters, options)
         self.compiled = Compiled(e, {}, self._underived, assemble=devices.machine_code)
         self._written = frozenset(e.written.values())
         # by device; by (device, threads, key of the arguments), for arguments that have been checked
         self._loaded: dict[Device, LoadedKernel] = {}
         self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
 
-    @entry_point
-    def __getitem__(self, configuration: Any) -> Launcher:
-        grid, threads, stream = split(configuration)
-        return Launcher(self, grid, self.options.threads if threads is None else check_threads(threads), stream)
-
-    @entry_point
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise no_grid(self.name)
-
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)}) from {self.path}>"
-
-    def __copy__(self) -> CompiledKernel:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledKernel:
-        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the kernel as the path of its file."""
@@ -118,9 +98,6 @@ class CompiledKernel:
     def capture(self) -> CapturedValues:
         """Return no values: the values that the kernel captured are constants in its code."""
         return _NOTHING_CAPTURED
-
-    def prefer(self, generated: GeneratedLauncher) -> None:
-        """Do nothing: loaded kernels share one launcher class."""
 
     def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
         """Return the loaded kernel for a launch; LaunchError if it was compiled for other threads or arguments."""

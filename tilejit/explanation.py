@@ -8,7 +8,7 @@ from typing import Any
 from .dataclass import dataclass
 from .dtypes import DType
 from .executable.census import Census
-from .html_tables import box, escaped, rows_table
+from .html_tables import aligned, box, escaped, rows_table
 from .ir.params import Param, TensorMapParam
 from .wording import counted
 
@@ -265,11 +265,11 @@ class Explanation:
         head = f"{self.kernel} for {self.target}: {counted(len(self.rows), 'tile operation')}"
         shown = [head]
         if self.rows:
-            shown += ["", *_aligned((_HEADINGS, *(r.cells for r in self.rows)))]
+            shown += ["", *aligned((_HEADINGS, *(r.cells for r in self.rows)))]
         for r in self.rows:
             shown.extend(self._reasons(r))
         for headings, rows in self._tables:
-            shown += ["", *_aligned((headings, *rows))]
+            shown += ["", *aligned((headings, *rows))]
         if self.notes:
             shown += ["", *self.notes]
         return "\n".join(shown)
@@ -302,8 +302,3 @@ class Explanation:
         )))
         line, *shown = map(escaped, r.cells)
         return f"<span title='{escaped(r.source)}'>{line}</span>", *shown, others
-
-
-def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
-    return ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]

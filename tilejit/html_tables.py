@@ -1,4 +1,4 @@
-"""HTML for the output of notebook cells: scrollable tables in the colours of the page."""
+"""Tables as aligned text, and HTML for the output of notebook cells: scrollable tables in the colours of the page."""
 
 from __future__ import annotations
 
@@ -42,3 +42,9 @@ def rows_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, is_htm
         for row in rows
     )
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table as text, with its columns aligned."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]

@@ -6,20 +6,19 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from .errors import KernelSyntaxError, LaunchError, TilejitError, entry_point, for_users, without_triton_options
-from .forks import cached_property, importing
+from .errors import KernelSyntaxError, LaunchError, entry_point, without_triton_options
+from .forks import importing
 from .frontend import KernelSource, Parameter, parameters
 from .html_tables import box, facts_table, rows_table
 from .ir.types import Signature
-from .launches import Launcher, Options, no_grid
+from .launches import Launchable, Launcher, Options
 from .runtime import devices
 from .runtime.captured import Captured, CapturedValues
 from .runtime.device import Device, LoadedKernel
-from .runtime.fast_launch.generated import GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
-from .runtime.fast_launch.memory import LaunchMemory
-from .runtime.grid import check_cluster, check_registers, check_threads, split
+from .runtime.fast_launch.generated import ResolvedLaunch
+from .runtime.grid import check_cluster, check_registers, check_threads
 from .runtime.once import Once
 from .runtime.rounding import warn_of_rounding
 from .runtime.signature import Call, bind, describe, hypothetical
@@ -37,10 +36,6 @@ if TYPE_CHECKING:
 
 #: maximum number of compiled variants in a kernel's notebook output
 _SHOWN_VARIANTS = 8
-
-#: maximum number of launchers that a kernel caches, one per grid
-_LAUNCHERS = 256
-_TYPES_OF_GRIDS = frozenset((int,) * n for n in (1, 2, 3))
 
 @contextmanager
 def no_recompile() -> Iterator[None]:
@@ -63,7 +58,7 @@ def no_recompile() -> Iterator[None]:
         yield
 
 
-class Kernel:
+class Kernel(Launchable):
     """A GPU kernel, created by decorating a function with `@tj.kernel`; `k[grid](*args)` launches it.
 
     Example:
@@ -80,55 +75,16 @@ class Kernel:
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         functools.update_wrapper(self, fn)
-        self.options = options
         self.source = KernelSource.of(fn)
-        self.parameters = tuple(parameters(self.source))
-        self.parameter_names = tuple(p.name for p in self.parameters)
+        super().__init__(fn.__name__, tuple(parameters(self.source)), options)
         # the parameters for which a launch may pass arguments: all, unless the kernel is tuned
         self.open_parameters = self.parameters
         self.captured = Captured(self.source)
-        self.name: str = fn.__name__
         # not a bound method: the cycle would keep a dropped kernel and its variants alive until a garbage collection
         build = functools.partial(_tile_ir, self.source, options)
         builder = VariantBuilder(self.source, self.captured, build, options.build_key)
         self.variants = VariantCache(self.name, self.parameters, self.captured, builder)
         self._functions: Once[tuple[Any, ...], LoadedKernel] = Once()
-        self.generated = GeneratedLaunchers(self.name, self.parameters)
-        self.memory = LaunchMemory()
-        self._launchers: dict[int | tuple[int, ...], Launcher] = {}
-
-    @cached_property
-    def _launcher_type(self) -> type[Launcher]:
-        """The kernel's own class of launchers. `prefer` sets its `__call__`, which saves 0.1 µs of lookup."""
-        return type("Launcher", (Launcher,), {"__slots__": ()})
-
-    def __getitem__(self, configuration: Any) -> Launcher:
-        is_kept = type(configuration) is int or _is_kept(configuration)
-        launcher = self._launchers.get(configuration) if is_kept else None
-        if launcher is not None:
-            return launcher
-        try:
-            return self._launcher(configuration)
-        except TilejitError as error:
-            raise for_users(error) from None
-
-    def _launcher(self, configuration: Any) -> Launcher:
-        """Return a new launcher, and cache it if the configuration is a grid of plain integers."""
-        launcher = self._configured(configuration)
-        if _is_kept(configuration):
-            if len(self._launchers) >= _LAUNCHERS:
-                self._launchers.clear()
-            self._launchers[configuration] = launcher
-        return launcher
-
-    def _configured(self, configuration: Any) -> Launcher:
-        grid, threads, stream = split(configuration)
-        count = self.options.threads if threads is None else check_threads(threads)
-        return self._launcher_type(self, grid, count, stream)
-
-    @entry_point
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise no_grid(self.name)
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
@@ -144,13 +100,6 @@ class Kernel:
         parts = facts_table(named), rows_table(headings, made) if made else "not compiled yet"
         parameters = ", ".join(p.name for p in self.parameters)
         return box(f"<b>{self.name}</b>({parameters})", *parts)
-
-    def __copy__(self) -> Kernel:
-        """Return the kernel itself: kernels, like functions, are not copied."""
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
-        return self
 
     def __reduce__(self) -> str:
         """Pickle the kernel by reference, like a function; LaunchError if its name in its module isn't this kernel."""
@@ -232,8 +181,7 @@ class Kernel:
         self, grid: Any, threads: int | None, args: tuple[Any, ...], named: Mapping[str, Any], target: Target
     ) -> tuple[Launcher, list[Any]]:
         """Return the launcher and the full list of arguments for a launch on the simulator of `target`."""
-        launcher = Launcher(self, grid, self.options.threads if threads is None else check_threads(threads), None)
-        return launcher, bind(self.name, self.parameters, args, named)
+        return Launcher(self, grid, threads, None), bind(self.name, self.parameters, args, named)
 
     def resolve(self, threads: int, values: Sequence[Any], compiler: Compiler | None = None) -> ResolvedLaunch:
         """Return the loaded kernel for a launch, compiled and loaded now unless a launch like it has been resolved.
@@ -254,14 +202,7 @@ class Kernel:
         return ResolvedLaunch(call, function, captured)
 
     def capture(self) -> CapturedValues:
-        """Return the current values of the variables that the kernel captures."""
         return self.captured.current()
-
-    def prefer(self, generated: GeneratedLauncher) -> None:
-        """Install a generated function as the implementation of `k[grid](...)`."""
-        # an assignment invalidates the interpreter's inline caches
-        if self._launcher_type.__call__ is not generated.launch:
-            self._launcher_type.__call__ = generated.launch  # type: ignore[method-assign]
 
     def _variant(
         self, device: Device, threads: int, values: Sequence[Any], call: Call, compiler: Compiler | None
@@ -285,13 +226,6 @@ def specified(
 def hypothetical_arguments(declared: Sequence[Parameter], values: Sequence[Any]) -> list[Any]:
     """Return arguments like those of a launch, with hypothetical arrays for specs and numbers for dtypes."""
     return [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(declared, values, strict=True))]
-
-
-def _is_kept(configuration: Any) -> bool:
-    """True for a grid of plain integers, the keys of the launchers' cache. `True` and `1.0` would be equal to `1`."""
-    return type(configuration) is int or (
-        type(configuration) is tuple and tuple(map(type, configuration)) in _TYPES_OF_GRIDS
-    )
 
 
 def _tile_ir(

@@ -1,4 +1,4 @@
-"""Launchers (`k[grid]`) and prepared launches (`k[grid].bind(...)`)."""
+"""Kernels that can be launched, launchers (`k[grid]`) and prepared launches (`k[grid].bind(...)`)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import operator
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .dataclass import dataclass
-from .errors import LaunchError, entry_point
+from .errors import LaunchError, TilejitError, entry_point, for_users
+from .forks import cached_property
 from .frontend import Parameter, ParameterKind
 from .runtime.captured import CapturedValues
 from .runtime.device import Launch
-from .runtime.fast_launch.generated import ABSENT, GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
+from .runtime.fast_launch.generated import ABSENT, Choosing, GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
 from .runtime.fast_launch.memory import LaunchMemory
-from .runtime.grid import GridFunction, check_clustered, check_grid, warn_of_unused_axes
+from .runtime.grid import GridFunction, check_clustered, check_grid, check_threads, split, warn_of_unused_axes
 from .runtime.rounding import warn_of_rounding
 from .runtime.signature import bind, describe
 from .runtime.variants import without_compiling
@@ -24,6 +25,10 @@ from .wording import counted
 
 if TYPE_CHECKING:
     from .compiled import Compiled
+
+#: maximum number of launchers that a kernel caches, one per grid
+_LAUNCHERS = 256
+_TYPES_OF_GRIDS = frozenset((int,) * n for n in (1, 2, 3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,35 +47,6 @@ class Options:
     def build_key(self) -> tuple[Hashable, ...]:
         """The options that affect compilation and that no launch overrides."""
         return self.max_registers, self.cluster, self.nonportable_cluster, self.cooperative
-
-
-class Launchable(Protocol):
-    """A kernel that launchers accept: one from source, or one loaded from a file."""
-
-    name: str
-    options: Options
-    parameters: tuple[Parameter, ...]
-    parameter_names: tuple[str, ...]
-    generated: GeneratedLaunchers
-    memory: LaunchMemory
-
-    def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
-        ...
-
-    def capture(self) -> CapturedValues:
-        ...
-
-    def prefer(self, generated: GeneratedLauncher) -> None:
-        """Install a generated function as the implementation of `k[grid](...)`, if the kernel supports that."""
-        ...
-
-
-def no_grid(name: str) -> LaunchError:
-    """Return the error for calling a kernel without a grid."""
-    return LaunchError(
-        f"{name} is a kernel and needs a grid",
-        hint=f"write {name}[grid](...): an int, a tuple of one to three ints, or a function that returns a grid",
-    )
 
 
 class LaunchBase(ABC):
@@ -163,12 +139,13 @@ class LaunchBase(ABC):
 
 
 class Launcher(LaunchBase):
-    """A kernel with a grid, `k[grid, threads, stream]`; calling it launches the kernel."""
+    """A kernel with a grid, `k[grid, threads, stream]`; calling it launches the kernel. threads: None for its own."""
 
     __slots__ = ("grid",)
 
-    def __init__(self, kernel: Launchable, grid: Any, threads: int, stream: Any) -> None:
-        super().__init__(kernel, threads, stream, kernel.memory)
+    def __init__(self, kernel: Launchable, grid: Any, threads: int | None, stream: Any) -> None:
+        count = kernel.options.threads if threads is None else check_threads(threads)
+        super().__init__(kernel, count, stream, kernel.memory)
         if callable(grid) and not isinstance(grid, GridFunction):
             grid = GridFunction(grid)
         self.grid: GridFunction | tuple[int, int, int] = grid if isinstance(grid, GridFunction) else check_grid(grid)
@@ -360,3 +337,80 @@ class PreparedLaunch(LaunchBase):
         for i, value in zip(runtime, args, strict=True):
             values[i] = value
         return tuple(values)
+
+
+class Launchable(ABC):
+    """A kernel that launchers accept: one from source, or one loaded from a file.
+
+    choosing: see `GeneratedLaunchers`. warned: parameters for which a PrecisionWarning was issued.
+    """
+
+    launcher_base: type[Launcher] = Launcher
+
+    def __init__(
+        self, name: str, parameters: tuple[Parameter, ...], options: Options, choosing: Choosing | None = None,
+        warned: set[str] | None = None,
+    ) -> None:
+        self.name = name
+        self.options = options
+        self.parameters = parameters
+        self.parameter_names = tuple([p.name for p in parameters])
+        self.generated = GeneratedLaunchers(name, parameters, choosing)
+        self.memory = LaunchMemory(warned)
+        self._launchers: dict[int | tuple[int, ...], Launcher] = {}
+
+    @abstractmethod
+    def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
+        """Return the loaded kernel for a launch."""
+
+    @abstractmethod
+    def capture(self) -> CapturedValues:
+        """Return the current values of the variables that the kernel captures."""
+
+    @cached_property
+    def _launcher_type(self) -> type[Launcher]:
+        """The kernel's own class of launchers. `prefer` sets its `__call__`, which saves 0.1 µs of lookup."""
+        return type(self.launcher_base.__name__, (self.launcher_base,), {"__slots__": ()})
+
+    def prefer(self, generated: GeneratedLauncher) -> None:
+        """Install a generated function as the implementation of `k[grid](...)`."""
+        # an assignment invalidates the interpreter's inline caches
+        if self._launcher_type.__call__ is not generated.launch:
+            self._launcher_type.__call__ = generated.launch  # type: ignore[method-assign]
+
+    def __getitem__(self, configuration: Any) -> Launcher:
+        is_kept = type(configuration) is int or _is_kept(configuration)
+        launcher = self._launchers.get(configuration) if is_kept else None
+        if launcher is not None:
+            return launcher
+        try:
+            launcher = self._launcher_type(self, *split(configuration))
+        except TilejitError as error:
+            raise for_users(error) from None
+        if is_kept:
+            if len(self._launchers) >= _LAUNCHERS:
+                self._launchers.clear()
+            self._launchers[configuration] = launcher
+        return launcher
+
+    @entry_point
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise LaunchError(
+            f"{self.name} is a kernel and needs a grid",
+            hint=f"write {self.name}[grid](...): an int, a tuple of one to three ints, or a function that returns "
+            "a grid",
+        )
+
+    def __copy__(self) -> Launchable:
+        """Return the kernel itself: kernels, like functions, are not copied."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Launchable:
+        return self
+
+
+def _is_kept(configuration: Any) -> bool:
+    """True for a grid of plain integers, the keys of the launchers' cache. `True` and `1.0` would be equal to `1`."""
+    return type(configuration) is int or (
+        type(configuration) is tuple and tuple(map(type, configuration)) in _TYPES_OF_GRIDS
+    )

@@ -24,7 +24,7 @@ import numpy as np
 
 import tilejit as tj
 from tilejit.runtime import devices
-from tilejit.runtime.fast_launch import guards
+from tilejit.runtime.fast_launch import memory
 
 #: launches that a stream takes without making the host wait
 BATCH = 100
@@ -113,11 +113,11 @@ def fake_driver() -> None:
 @contextmanager
 def without_guards() -> Iterator[None]:
     """Launchers that are generated inside make their keys themselves."""
-    are_available, guards.are_available = guards.are_available, lambda: False
+    has_guards, memory.has_guards = memory.has_guards, lambda: False
     try:
         yield
     finally:
-        guards.are_available = are_available
+        memory.has_guards = has_guards
 
 
 def warm(launch: Launch) -> Launch:

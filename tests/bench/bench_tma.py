@@ -22,7 +22,7 @@ from tests.kernels.test_tma import DTYPES, expected, moved
 from tilejit.errors import LaunchError
 from tilejit.ir.params import TensorMapSpec
 from tilejit.layout.swizzle import SWIZZLE_BITS
-from tilejit.runtime import cuda, cuda_driver, cuda_tensor_map
+from tilejit.runtime import cuda, cuda_driver, cuda_function
 from tilejit.runtime.arrays import DeviceArray
 from tilejit.runtime.tensor_maps import MappedArray
 from tilejit.simulator.machine.tensor_map import MapShape
@@ -52,7 +52,7 @@ def encoders() -> None:
         box = (max(drawn(ROW_BYTES, 1)[0] // dtype.bytes, 1), *drawn(BOXES, rank - 1))
         spec, is_taken = TensorMapSpec("A", dtype, tuple(range(rank)), box, mode), True
         try:
-            cuda_tensor_map.encode(spec, address, MappedArray(dims, strides))
+            cuda_function.encode_map(spec, address, MappedArray(dims, strides))
         except LaunchError:
             is_taken = False
         reason = MapShape(dims, strides, box, dtype.bytes, mode).refusal(address)

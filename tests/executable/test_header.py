@@ -17,7 +17,6 @@ from tilejit.dtypes import DTYPES
 from tilejit.executable.header import C_TYPES, c_header
 from tilejit.ir.params import ScalarParam
 from tilejit.ir.values import Var
-from tilejit.runtime.packing import Packing, field_of
 
 #: language -> the compiler, which dialects it is asked for, and its name for the language
 COMPILERS = {
@@ -116,7 +115,7 @@ def test_a_compiler_puts_every_argument_where_the_kernel_reads_it(compiled, lang
         f'printf("%zu %zu\\n", offsetof({name}_arguments, {field}), sizeof arguments.{field});' for field in shown
     )
     *places, last = compiles(language, PROGRAM.format(name=name, upper=name.upper(), prints=prints), tmp_path)
-    packing = Packing([field_of(param) for param in executable.params])
+    packing = executable.packing
     expected = [f"{at} {param.size_bytes}" for at, param in zip(packing.offsets, executable.params, strict=True)]
     assert places == expected
     size, entry, threads, shared = last.split()
@@ -139,7 +138,7 @@ int main(void) {
     return 0;
 }
 """
-    offsets = EXECUTABLES["scalars"]().executable.offsets
+    offsets = EXECUTABLES["scalars"]().executable.packing.offsets
     assert compiles(language, program, tmp_path) == [str(offset) for offset in offsets] and len(offsets) == 10
 
 
@@ -157,7 +156,11 @@ def test_every_dtype_has_a_c_type_of_its_size():
 
 def test_parameters_have_the_offsets_at_which_a_launch_packs_them(compiled):
     params = compiled.executable.params
-    assert compiled.executable.offsets == Packing([field_of(param) for param in params]).offsets
+    offsets, end = [], 0
+    for param in params:
+        offsets.append(end + -end % param.align_bytes)
+        end = offsets[-1] + param.size_bytes
+    assert compiled.executable.packing.offsets == tuple(offsets)
 
 
 def test_names_that_c_lacks_are_changed_and_stay_apart():
@@ -252,4 +255,4 @@ def test_a_tensor_map_of_the_drivers_header_has_its_place(language, tmp_path):
     prints += "\n".join(f'printf("%zu\\n", offsetof(boxes_arguments, {field}));' for field in fields)
     program = "#include <string.h>\n#include <cuda.h>\n" + PROGRAM.format(name="boxes", upper="BOXES", prints=prints)
     size, *places, _ = compiles(language, program, tmp_path, None, include)
-    assert size == "128 7" and tuple(map(int, places)) == executable.offsets
+    assert size == "128 7" and tuple(map(int, places)) == executable.packing.offsets

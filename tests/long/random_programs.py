@@ -125,7 +125,7 @@ def compilations() -> Iterator[list[Compilation]]:
         return call
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(variants.VariantCache, "_make", timed(variants.VariantCache._make))
+        patch.setattr(variants.VariantCache, "_new", timed(variants.VariantCache._new))
         patch.setattr("tests.support.running.compile", timed(pipeline.compile))
         yield made
 

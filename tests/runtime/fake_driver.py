@@ -11,16 +11,14 @@ from cuda.bindings import driver as real
 from tilejit.runtime import (
     cuda,
     cuda_bench,
-    cuda_code,
     cuda_driver,
     cuda_function,
     cuda_memory,
-    cuda_tensor_map,
     devices,
 )
 
 #: those that call the driver by their name `driver`
-_MODULES = (cuda, cuda_bench, cuda_code, cuda_driver, cuda_function, cuda_memory, cuda_tensor_map)
+_MODULES = (cuda, cuda_bench, cuda_driver, cuda_function, cuda_memory)
 
 SUCCESS = real.CUresult.CUDA_SUCCESS
 

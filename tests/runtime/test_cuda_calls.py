@@ -10,6 +10,7 @@ import pytest
 import tilejit as tj
 from tilejit import dtypes
 from tilejit.errors import DeviceError, LaunchError
+from tilejit.executable.record import Field, Packing
 from tilejit.frontend import Parameter, ParameterKind
 from tilejit.ir.nodes import (
     TRUE,
@@ -30,7 +31,6 @@ from tilejit.layout import TileLayout
 from tilejit.lower.passes import grid_barrier
 from tilejit.runtime.arrays import DeviceArray
 from tilejit.runtime.device import Launch
-from tilejit.runtime.packing import Field, Packing
 from tilejit.runtime.signature import Call
 from tilejit.target import target
 

@@ -11,7 +11,7 @@ import pytest
 import tilejit as tj
 from tilejit.errors import LaunchError
 from tilejit.runtime.arrays import view_of
-from tilejit.runtime.fast_launch import guards
+from tilejit.runtime.fast_launch import memory
 
 
 @tj.kernel(threads=64)
@@ -120,13 +120,13 @@ def test_tensors_without_elements_need_no_memory(torch: Any) -> None:
 
 def test_torchs_guards_tell_what_the_key_does_not(torch: Any) -> None:
     """Generated launchers ask for the negative bit only where the guards refuse."""
-    if not guards.are_available():
+    if not memory.has_guards():
         pytest.skip("this torch has no guards")
     x = torch.zeros(128)[::2]
-    check = guards.check_of([x])
+    check = memory.guard_of([x])
     assert check(torch.zeros(128)[::2]) and negated(torch).stride() == x.stride()
     assert not check(negated(torch))
-    assert not guards.check_of([torch.zeros(64)])(torch._efficientzerotensor((64,)))
+    assert not memory.guard_of([torch.zeros(64)])(torch._efficientzerotensor((64,)))
 
 
 def test_jaxs_arrays_are_read_and_never_written(jax: Any) -> None:

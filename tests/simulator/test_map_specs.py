@@ -61,12 +61,12 @@ def test_the_simulator_moves_any_box_as_the_isa_says(memory: Array, start: int) 
 
 def encoded(shape: MapShape, address: int) -> bytes | None:
     """The bytes that the driver encodes; None if it refuses."""
-    from tilejit.runtime.cuda_tensor_map import encode
+    from tilejit.runtime.cuda_function import encode_map
 
     axes = tuple(range(len(shape.dims)))
     spec = TensorMapSpec("t", DTYPES[ELEMENTS[shape.element_bytes]], axes, shape.box, shape.swizzle)
     try:
-        return encode(spec, address, MappedArray(shape.dims, shape.strides))
+        return encode_map(spec, address, MappedArray(shape.dims, shape.strides))
     except LaunchError:
         return None
 

@@ -75,7 +75,7 @@ def c_header(executable: Executable) -> str:
     if not fields:
         lines.append("    char nothing; /* the kernel has no parameters */")
     lines += [f"}} {name}_arguments;", ""]
-    for field, offset in zip(fields, e.offsets, strict=True):
+    for field, offset in zip(fields, e.packing.offsets, strict=True):
         check = f"offsetof({name}_arguments, {field}) == {offset}"
         lines.append(f'TILEJIT_ASSERT({check}, "{field} is at another offset");')
     if fields:

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from ..dataclass import dataclass, field
+from ..dtypes import DType
+from ..errors import assert_never
 from ..ir.clusters import Cluster
-from ..ir.params import AssertionsParam, Param, written_arguments
+from ..ir.params import (
+    AddressParam,
+    AssertionsParam,
+    BarrierParam,
+    ExtentParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+    TensorMapParam,
+    written_arguments,
+)
 from ..ir.types import Signature
 from ..ir.watched import WatchedRegion
 from ..register_usage import Usage
@@ -95,9 +112,61 @@ class Executable:
         return {name: position for name, position in self.positions.items() if name in names}
 
     @property
-    def offsets(self) -> tuple[int, ...]:
-        offsets, end = [], 0
-        for param in self.params:
-            offsets.append(end + -end % param.align_bytes)
-            end = offsets[-1] + param.size_bytes
-        return tuple(offsets)
+    def packing(self) -> Packing:
+        return Packing([field_of(param) for param in self.params])
+
+
+#: dtype -> code of `struct`
+_CODES = {
+    "bool_": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q",
+    "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
+    "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d",
+    "float8_e4m3fn": "B", "float8_e5m2": "B",
+}
+
+
+class Field(NamedTuple):
+    """A parameter in the block: its `struct` code and alignment."""
+
+    code: str
+    align_bytes: int
+
+
+class Packing:
+    """Kernel parameters packed into one block of memory, each with its own size and alignment.
+
+    ```
+    parameter   pointer A   scalar n: int8        extent A 0   tensor map
+    bytes       0 ... 7     8        (9 ... 15)   16 ... 23    (24 ... 63) 64 ... 191
+    ```
+    offsets: the parameters' offsets in bytes. pack_into: writes all values.
+    """
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        code, offsets, end = "<", [], 0
+        for each in fields:
+            padding = -end % each.align_bytes
+            offsets.append(end + padding)
+            code += f"{padding}x{each.code}"
+            end = offsets[-1] + struct.calcsize("<" + each.code)
+        self.offsets = tuple(offsets)
+        self.align_bytes = max((each.align_bytes for each in fields), default=1)
+        self._packer = struct.Struct(code)
+        self.size_bytes = self._packer.size
+        self.pack_into = self._packer.pack_into
+
+
+def field_of(param: Param) -> Field:
+    match param:
+        case PointerParam() | AssertionsParam() | BarrierParam():
+            return Field("Q", param.align_bytes)
+        case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
+            return Field(_CODES[var.dtype.name], param.align_bytes)
+        case TensorMapParam():
+            return Field(f"{param.size_bytes}s", param.align_bytes)
+        case _:
+            return assert_never(param)
+
+
+def field_of_scalar(dtype: DType) -> Field:
+    return Field(_CODES[dtype.name], dtype.bytes)

@@ -11,7 +11,6 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -64,8 +63,8 @@ class ArrayFacts:
     high_bytes: int
     #: unique for each combination of the fields above
     number: int
-    #: unique for each dtype, rank, unit_dim and extent_align; a multiple of 64, with room for adding an alignment
-    kind: int
+    #: the properties that a signature states, other than the alignments of address and strides
+    key: tuple[Any, ...]
 
     @property
     def is_dense(self) -> bool:
@@ -96,9 +95,6 @@ class ArrayView(NamedTuple):
         return together & -together
 
 
-#: makes a view from a tuple of its fields in 0.1 us; calling the class takes 0.3 us
-_quick_view: Callable[[tuple[Any, ...]], ArrayView] = partial(tuple.__new__, ArrayView)
-
 #: an argument in the form that devices take; None for a constexpr
 Argument = ArrayView | bool | int | float | None
 
@@ -109,7 +105,6 @@ def is_host(argument: Argument) -> bool:
 
 _FACTS_LIMIT = 8192
 _facts: dict[tuple[Any, ...], ArrayFacts] = {}
-_kinds: dict[tuple[Any, ...], int] = {}
 #: type of array -> the function that returns its view; only types that have been passed
 readers: dict[type, Callable[[Any], ArrayView]] = {}
 _numbers = itertools.count()
@@ -150,10 +145,10 @@ def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], d
     extent_align = extent & -extent
     ends = [] if 0 in shape else [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
     high = (sum(e for e in ends if e > 0) + 1) * item if 0 not in shape else 0
-    kind = _kinds.setdefault((dtype.name, len(shape), unit_dim, extent_align), 64 * (len(_kinds) + 1))
     return ArrayFacts(
         dtype, shape, strides, passed, device, unit_dim, others & -others, extent_align,
-        low_bytes=sum(e for e in ends if e < 0) * item, high_bytes=high, number=next(_numbers), kind=kind,
+        low_bytes=sum(e for e in ends if e < 0) * item, high_bytes=high, number=next(_numbers),
+        key=(dtype.name, len(shape), unit_dim, extent_align),
     )
 
 
@@ -289,11 +284,7 @@ def _view_of_tensor(tensor: Any) -> ArrayView:
     except Exception as error:
         # the tensor's library can raise anything
         raise unreadable(tensor, error) from error
-    if not pointer and facts.high_bytes:
-        raise unreadable(tensor, "it has no memory")
-    if facts.device is not None:
-        return _quick_view((pointer, facts, True, tensor, None, None))
-    return ArrayView(pointer, facts, True, tensor, _host_array(pointer, facts, tensor))
+    return _view_of_memory(tensor, pointer, facts, True)
 
 
 def tensor_facts(dtype: Any, shape: Any, strides: Any, device: Any) -> ArrayFacts:
@@ -331,9 +322,7 @@ def _view_of_interface(value: Any, found: Any) -> ArrayView:
     if not isinstance(ordinal, int):
         ordinal = _ordinal_at(pointer)
     facts = interface_facts(dtype, shape, strides, ordinal)
-    if not pointer and facts.high_bytes:
-        raise unreadable(value, "it has no memory")
-    return ArrayView(pointer, facts, not (read_only or _is_immutable(value)), value, None, found.get("stream"))
+    return _view_of_memory(value, pointer, facts, not (read_only or _is_immutable(value)), found.get("stream"))
 
 
 def _ordinal_at(pointer: int) -> int:
@@ -367,14 +356,21 @@ def _view_of_dlpack(value: Any) -> ArrayView:
         raise unreadable(value, error) from error
     strides = row_major(tensor.shape) if tensor.strides is None else tensor.strides
     facts = facts_of(tensor.dtype, tensor.shape, strides, tensor.device)
-    if not tensor.pointer and facts.high_bytes:
+    producer = None if tensor.device is None else dlpack.LEGACY_STREAM
+    return _view_of_memory(value, tensor.pointer, facts, tensor.writable and not _is_immutable(value), producer, tensor)
+
+
+def _view_of_memory(
+    value: Any, pointer: int, facts: ArrayFacts, writable: bool, producer: int | None = None, owner: Any = None
+) -> ArrayView:
+    """Return the view of another library's array; LaunchError if it has no memory. owner: by default the array."""
+    if not pointer and facts.high_bytes:
         raise unreadable(value, "it has no memory")
-    writable = tensor.writable and not _is_immutable(value)
-    if tensor.device is not None:
-        return ArrayView(tensor.pointer, facts, writable, tensor, None, dlpack.LEGACY_STREAM)
-    host = _host_array(tensor.pointer, facts, tensor)
-    host.flags.writeable = writable
-    return ArrayView(tensor.pointer, facts, writable, tensor, host)
+    owner, host = value if owner is None else owner, None
+    if facts.device is None:
+        host = _host_array(pointer, facts, owner)
+        host.flags.writeable = writable
+    return ArrayView(pointer, facts, writable, owner, host, producer)
 
 
 class _HostMemory:
@@ -486,7 +482,7 @@ class DeviceArray(ArrayProtocols):
         memory = self._memory or self.memory
         host = memory.host
         shaped = None if host is None else host.view(self.dtype.numpy).reshape(self.shape)
-        return _quick_view((memory.pointer, self._facts, True, self, shaped, None))
+        return ArrayView(memory.pointer, self._facts, True, self, shaped)
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return a copy in host memory, after waiting for the device; raises errors that the device reports."""

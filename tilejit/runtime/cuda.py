@@ -15,7 +15,7 @@ from ..executable import Executable, MachineCode
 from ..forks import cached_property
 from ..target import Target, for_capability
 from ..wording import counted
-from . import cuda_code, cuda_driver
+from . import cuda_driver
 from .cuda_driver import call
 from .cuda_function import CudaFunction
 from .cuda_memory import CudaMemory
@@ -112,7 +112,7 @@ class CudaDevice:
     def machine_code(self, executable: Executable) -> MachineCode:
         self.check(executable.target)
         with cuda_driver.current(self.context):
-            return cuda_code.link(executable, self.capability)
+            return cuda_driver.link(executable, self.capability)
 
     def allocate(self, size: int) -> CudaMemory:
         return CudaMemory(size, self.number, self.context, self.synchronize)

@@ -1,10 +1,11 @@
-"""Calls of the CUDA driver, its errors, contexts and streams, and loading of PTX.
+"""Calls of the CUDA driver, its errors, contexts and streams, and loading and compilation of kernels.
 
 cuda.bindings is called directly, with parameters packed in advance, because a launch is the hot path.
 """
 
 from __future__ import annotations
 
+import ctypes
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from cuda.bindings import __version__ as bindings_version
 from cuda.bindings import driver
 
 from ..errors import DeviceError, LaunchError
+from ..executable import Executable, MachineCode
 from ..register_usage import Usage, notes_in
 
 SUCCESS = driver.CUresult.CUDA_SUCCESS
@@ -90,7 +92,20 @@ class Loaded(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def load(ptx: str, entry: str) -> Loaded:
+def load(executable: Executable, capability: int) -> Loaded:
+    """Load a kernel on the current context's GPU; raise DeviceError with the driver's log if it rejects the PTX."""
+    code = executable.machine_code
+    loaded = None if code is None or code.capability != capability else _loaded(code, executable.entry)
+    # the driver caches the code that it compiles from PTX
+    return loaded or load_ptx(executable.ptx, executable.entry)
+
+
+def _loaded(code: MachineCode, entry: str) -> Loaded | None:
+    error, module = driver.cuModuleLoadData(code.image)
+    return Loaded(module, function_of(module, entry)) if error == SUCCESS else None
+
+
+def load_ptx(ptx: str, entry: str) -> Loaded:
     """Compile PTX with the driver and load it in the current context; raise DeviceError if the driver rejects it."""
     log, info = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
     options, values = error_log(log)
@@ -101,6 +116,28 @@ def load(ptx: str, entry: str) -> Loaded:
     if error != SUCCESS:
         raise refusal(error, log, ptx)
     return Loaded(module, function_of(module, entry), notes_in(_text_of(info)))
+
+
+def link(executable: Executable, capability: int) -> MachineCode:
+    """Compile PTX with the driver's linker for the current context's GPU; raise DeviceError if the driver rejects it.
+
+    The code is relocatable, which makes it slower: see `runtime/disk.py`.
+    """
+    log = bytearray(LOG_BYTES)
+    options, values = error_log(log)
+    state = call(driver.cuLinkCreate, len(options), options, values)
+    try:
+        image = executable.ptx.encode() + b"\0"
+        kind = driver.CUjitInputType.CU_JIT_INPUT_PTX
+        (error,) = driver.cuLinkAddData(state, kind, image, len(image), executable.entry.encode(), 0, [], [])
+        if error == SUCCESS:
+            error, place, size = driver.cuLinkComplete(state)
+        if error != SUCCESS:
+            raise refusal(error, log, executable.ptx)
+        # the image belongs to the driver until the state is destroyed
+        return MachineCode(ctypes.string_at(int(place), size), capability)
+    finally:
+        call(driver.cuLinkDestroy, state)
 
 
 def _text_of(log: bytearray) -> str:

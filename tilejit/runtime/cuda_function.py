@@ -15,20 +15,42 @@ from cuda.bindings import driver
 
 from ..errors import LaunchError, ResourceError
 from ..executable import Executable
+from ..executable.record import Packing
 from ..forks import renewed_at_fork
 from ..ir.params import AssertionsParam, BarrierParam, TensorMapParam, TensorMapSpec
 from ..target import PORTABLE_CLUSTER, THREAD_UNIT
-from . import arrays, assertions, cuda_code, cuda_driver, cuda_tensor_map
+from . import arrays, assertions, cuda_driver
 from .cuda_driver import call
 from .cuda_memory import CudaMemory, staged
-from .device import DirectLaunch, Launch, PreparedRun, WriteCheck
-from .packing import Packing, Workspace, field_of, getter
+from .device import DirectLaunch, Launch, PreparedRun, check_writable
+from .packing import Workspace, getter
 from .signature import Call
 from .tensor_maps import MappedArray, ParameterMaps
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
     from .cuda import CudaDevice
+
+_TYPE = driver.CUtensorMapDataType
+_SWIZZLE = driver.CUtensorMapSwizzle
+_LONG, _SHORT = driver.cuuint64_t, driver.cuuint32_t
+
+#: type of a tensor map's elements, by element type; other types are mapped by size, because copies don't interpret the
+#: elements
+_TYPES = {
+    "float16": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT16, "bfloat16": _TYPE.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+    "float32": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT32, "float64": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+    "int32": _TYPE.CU_TENSOR_MAP_DATA_TYPE_INT32, "int64": _TYPE.CU_TENSOR_MAP_DATA_TYPE_INT64,
+}
+_BY_BYTES = {
+    1: _TYPE.CU_TENSOR_MAP_DATA_TYPE_UINT8, 2: _TYPE.CU_TENSOR_MAP_DATA_TYPE_UINT16,
+    4: _TYPE.CU_TENSOR_MAP_DATA_TYPE_UINT32, 8: _TYPE.CU_TENSOR_MAP_DATA_TYPE_UINT64,
+}
+
+_SWIZZLES = {
+    "none": _SWIZZLE.CU_TENSOR_MAP_SWIZZLE_NONE, "32B": _SWIZZLE.CU_TENSOR_MAP_SWIZZLE_32B,
+    "64B": _SWIZZLE.CU_TENSOR_MAP_SWIZZLE_64B, "128B": _SWIZZLE.CU_TENSOR_MAP_SWIZZLE_128B,
+}
 
 _STATIC_SHARED_BYTES = 48 * 1024
 _RECORD_BYTES = AssertionsParam.RECORD_BYTES
@@ -58,7 +80,7 @@ class CudaFunction:
         self.device = device
         self.asserts = assertions.takes_record(executable)
         began = time.perf_counter()
-        self._module, self._function, self.notes = cuda_code.load(executable, device.capability)
+        self._module, self._function, self.notes = cuda_driver.load(executable, device.capability)
         compiled.measurement.milliseconds = 1e3 * (time.perf_counter() - began)
         usage = cuda_driver.usage(self._function, executable.local_bytes)
         _check_registers(executable, usage.registers)
@@ -84,15 +106,14 @@ class CudaFunction:
         )
         index = executable.positions
         self._getters = tuple([getter(p, index, workspace) for p in executable.params])
-        self._check_written = WriteCheck(executable)
-        self._written = tuple(executable.written.values())
-        self._packing = Packing([field_of(p) for p in executable.params])
+        self._written = executable.written
+        self._packing = executable.packing
         self._lock = renewed_at_fork(threading.Lock())
         self._packed = Packed(self._packing)
         self.direct = None if self._is_cooperative or words else self._direct(workspace)
 
     def launch(self, launch: Launch, call: Call) -> None:
-        self._check_written(call.arguments)
+        check_writable(self._written, call.arguments)
         stream = self.device.stream(launch.stream, call)
         if self.device.is_current():
             self._launch(launch, call, stream)
@@ -101,7 +122,7 @@ class CudaFunction:
             self._launch(launch, call, stream)
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
-        self._check_written(call.arguments)
+        check_writable(self._written, call.arguments)
         # references keep arrays alive unless they are freed or deleted explicitly
         owners = [view.owner for view in call.arguments if type(view) is arrays.ArrayView]
         owned = [owner for owner in owners if isinstance(owner, arrays.DeviceArray)]
@@ -180,7 +201,7 @@ class CudaFunction:
 
     def _encode(self, spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
         with cuda_driver.current(self.device.context):
-            return cuda_tensor_map.encode(spec, address, array)
+            return encode_map(spec, address, array)
 
     def check_assertions(self) -> None:
         """Raise the error of a failed assertion, if there is one; each failure is raised once."""
@@ -209,11 +230,11 @@ class CudaFunction:
                 "an array in host memory can't be an argument while a graph is being captured: the graph can't copy it",
                 hint="pass device arrays, such as tj.to_device(a)",
             )
-        with staged(call.arguments, self._written, stream) as moved:
+        with staged(call.arguments, tuple(self._written.values()), stream) as moved:
             packed = Packed(self._packing)
             packed.fill(self._values(moved))
             self._enqueue(launch, stream, packed)
-        if self.asserts and any(arrays.is_host(call.arguments[p]) for p in self._written):
+        if self.asserts and any(arrays.is_host(call.arguments[p]) for p in self._written.values()):
             self.check_assertions()
 
     def _values(self, arguments: Sequence[arrays.Argument]) -> list[Any]:
@@ -292,3 +313,22 @@ def _streams_of(arguments: Sequence[arrays.Argument]) -> set[int]:
     producers = _producers(arguments)
     same = _same_stream(min(producers))
     return same if producers <= same else set()
+
+
+def encode_map(spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
+    """Return the 128-byte tensor map of an array at `address`; raise LaunchError if the driver rejects it."""
+    made = call(
+        driver.cuTensorMapEncodeTiled,
+        _TYPES.get(spec.dtype.name, _BY_BYTES[spec.dtype.bytes]),
+        len(array.dims),
+        address,
+        [_LONG(extent) for extent in array.dims],
+        [_LONG(stride) for stride in array.strides],
+        [_SHORT(extent) for extent in spec.box],
+        [_SHORT(1)] * len(spec.box),
+        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        _SWIZZLES[spec.swizzle],
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    )
+    return ctypes.string_at(int(made.getPtr()), TensorMapParam.size_bytes)

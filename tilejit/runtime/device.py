@@ -16,7 +16,6 @@ from .signature import Call
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
-    from ..executable import Executable
 
 #: the reason if the driver's library can't be loaded
 NO_DRIVER = "no CUDA driver was found"
@@ -132,23 +131,16 @@ class Device(Protocol):
     def synchronize(self) -> None: ...
 
 
-class WriteCheck:
-    """Raises LaunchError if a kernel would write a read-only array."""
-
-    __slots__ = ("_written",)
-
-    def __init__(self, executable: Executable) -> None:
-        self._written = tuple(executable.written.items())
-
-    def __call__(self, arguments: Sequence[Argument]) -> None:
-        for name, position in self._written:
-            view = arguments[position]
-            assert type(view) is ArrayView
-            if not view.writable:
-                raise LaunchError(
-                    f"{name} is a read-only array and the kernel writes it",
-                    hint="pass a copy, or a writable array; JAX arrays are never writable",
-                )
+def check_writable(written: Mapping[str, int], arguments: Sequence[Argument]) -> None:
+    """Raise LaunchError if a kernel would write a read-only array. written: see `Executable.written`."""
+    for name, position in written.items():
+        view = arguments[position]
+        assert type(view) is ArrayView
+        if not view.writable:
+            raise LaunchError(
+                f"{name} is a read-only array and the kernel writes it",
+                hint="pass a copy, or a writable array; JAX arrays are never writable",
+            )
 
 
 _CHECKS: dict[str, bool | Literal["strict"]] = {"0": False, "1": True, "strict": "strict"}

@@ -34,9 +34,8 @@ from ..frontend.language import Function, LanguageName
 from ..ir.types import ArgumentType, ConstexprType, Signature
 from ..layout import Swizzle, TileLayout
 from ..target import Target
-from .entry_kinds import EntryKind
 from .fingerprint import fingerprint, still_holds
-from .store import DiskStore, current
+from .store import DiskStore, EntryKind, current
 
 if TYPE_CHECKING:
     from ..explanation import Decisions

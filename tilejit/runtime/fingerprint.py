@@ -13,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .entry_kinds import EntryKind
-from .store import DiskStore
+from .store import DiskStore, EntryKind
 
 _PACKAGE = Path(__file__).parent.parent
 

@@ -1,14 +1,7 @@
-"""Kernel parameters packed into one block of memory, each with its own size and alignment.
-
-```
-parameter   pointer A   scalar n: int8        extent A 0   tensor map
-bytes       0 ... 7     8        (9 ... 15)   16 ... 23    (24 ... 63) 64 ... 191
-```
-"""
+"""The values of a kernel's parameters at a launch."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -33,55 +26,6 @@ from .tensor_maps import ParameterMaps
 Getter = Callable[[Sequence[Any]], Any]
 
 _AS_BITS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
-
-#: dtype -> code of `struct`
-_CODES = {
-    "bool_": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q",
-    "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
-    "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d",
-    "float8_e4m3fn": "B", "float8_e5m2": "B",
-}
-
-
-class Field(NamedTuple):
-    """A parameter in the block: its `struct` code and alignment."""
-
-    code: str
-    align_bytes: int
-
-
-class Packing:
-    """A kernel's parameter block. offsets: the parameters' offsets in bytes. pack_into: writes all values."""
-
-    def __init__(self, fields: Sequence[Field]) -> None:
-        code, offsets, end = "<", [], 0
-        for field in fields:
-            padding = -end % field.align_bytes
-            offsets.append(end + padding)
-            code += f"{padding}x{field.code}"
-            end = offsets[-1] + struct.calcsize("<" + field.code)
-        self.offsets = tuple(offsets)
-        self.align_bytes = max((field.align_bytes for field in fields), default=1)
-        self._packer = struct.Struct(code)
-        self.size_bytes = self._packer.size
-        self.pack_into = self._packer.pack_into
-
-
-def field_of(param: Param) -> Field:
-    match param:
-        case PointerParam() | AssertionsParam() | BarrierParam():
-            return Field("Q", param.align_bytes)
-        case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
-            return Field(_CODES[var.dtype.name], param.align_bytes)
-        case TensorMapParam():
-            return Field(f"{param.size_bytes}s", param.align_bytes)
-        case _:
-            return assert_never(param)
-
-
-def field_of_scalar(dtype: DType) -> Field:
-    return Field(_CODES[dtype.name], dtype.bytes)
-
 
 def argument_of(param: Param) -> str | None:
     """Return the argument whose address or value determines the parameter, or None if it is packed once."""

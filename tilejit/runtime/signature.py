@@ -1,8 +1,8 @@
 """Signatures of launches, and the keys under which compiled kernels are found.
 
-The *quick key*, a tuple of small numbers, types and compile-time values, is computed at every launch that no generated
-function handles. The `Signature`, which contains exactly what the compiler may know, is made only if the quick key is
-new. Several quick keys may have the same signature.
+The *quick key*, a tuple of properties of arrays, types and compile-time values, is computed at every launch that no
+generated function handles. The `Signature`, which contains exactly what the compiler may know, is made only if the
+quick key is new. Several quick keys may have the same signature.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Call:
         self.overlaps = overlaps(ranges) if len(ranges) > 1 else ()
         self.key = (self.overlaps, *key)
 
-    def _add_array(self, parameter: Parameter, value: Any, ranges: list[tuple[int, int, int]]) -> int:
+    def _add_array(self, parameter: Parameter, value: Any, ranges: list[tuple[int, int, int]]) -> tuple[Any, ...]:
         arguments = self.arguments
         try:
             reader = readers.get(type(value))
@@ -145,10 +145,9 @@ class Call:
         if producer is not None:
             self.waits = True
         if parameter.spec is None:
-            together = pointer | facts.stride_align
-            return facts.kind + (together & -together)
+            return facts.key, view.align
         # the check of a pinned array depends on its shape and strides, so they are in the key
-        return -64 * (facts.number + 1) + view.pointer_align
+        return facts.number, view.pointer_align
 
 
 def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:

@@ -28,7 +28,7 @@ from ..target import Target
 from ..target import target as find_target
 from . import assertions, counting, tensor_maps
 from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes, offset_in_base
-from .device import Bench, DirectLaunch, Launch, PreparedRun, WriteCheck, checks_wanted
+from .device import Bench, DirectLaunch, Launch, PreparedRun, check_writable, checks_wanted
 from .grid import stream_handle
 from .packing import Workspace, getter
 from .signature import Call
@@ -131,7 +131,7 @@ class SimulatedFunction:
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
         self._positions = compiled.executable.positions
-        self._check_written = WriteCheck(compiled.executable)
+        self._written = compiled.executable.written
         self.direct: DirectLaunch | None = None
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
@@ -151,7 +151,7 @@ class SimulatedFunction:
         on_finding: Literal["raise", "collect"] = "raise", schedule: int = 0, delivery: str = "late",
     ) -> Report:
         executable = self.compiled.executable
-        self._check_written(arguments)
+        check_writable(self._written, arguments)
         record = np.zeros(AssertionsParam.RECORD_BYTES, np.uint8)
         values = [parameter_value(param, self._positions, arguments, record, profile) for param in executable.params]
         lines = SourceLines(executable.spans)
@@ -209,7 +209,7 @@ class SimulatedFunction:
                 )
 
     def _note_written(self, arguments: Sequence[Argument]) -> None:
-        for position in self.compiled.executable.written.values():
+        for position in self._written.values():
             view = arguments[position]
             if isinstance(view, ArrayView) and isinstance(view.owner, DeviceArray):
                 memory = view.owner.memory

@@ -19,6 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -53,6 +54,24 @@ _READING = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O
 _WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
 
 _HINT = "set TILEJIT_CACHE_DIR to another folder, or TILEJIT_CACHE=0 to turn the cache off"
+
+
+class EntryKind(Enum):
+    """A kind of cache entry. Its value describes the contents."""
+
+    PROGRAM = "a compiled kernel: its PTX, and everything else that a launch needs"
+    DECISIONS = "the decisions of the compiler that explain shows"
+    WRITTEN = "the arguments that a kernel writes, for launches with overlapping arrays"
+    TUNING = "the time that a kernel takes in each configuration"
+    SOURCE = "a digest of this package's own files, by their sizes and times"
+
+    @property
+    def label(self) -> str:
+        """The prefix of keys and the suffix of entries' names."""
+        return self.name.lower()
+
+    def key(self, of: str) -> str:
+        return f"{self.label}:{of}"
 
 
 class Entry(NamedTuple):

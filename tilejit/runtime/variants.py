@@ -62,12 +62,12 @@ class Request(NamedTuple):
 class Key(NamedTuple):
     """The cache key of a compiled variant. constexprs: frozen values. captured: `CapturedValues.number`."""
 
-    signature: Signature
+    build: BuildRequest
     constexprs: tuple[Hashable, ...]
-    threads: int
-    target: str
     captured: int
-    debug: bool
+
+    def with_debug(self, debug: bool) -> Key:
+        return self._replace(build=self.build._replace(debug=debug))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +130,25 @@ class VariantCache:
         while True:
             # repeat if another thread changed a captured value
             with suppress(_Overtaken):
-                return self._get(*self._key_and_draft(request), request, compiler)
+                return self._get(*self._key_and_draft(request), compiler)
 
-    def _get(self, key: Key, draft: TileDraft | None, request: Request, compiler: Compiler | None) -> CompiledVariant:
+    def _get(self, key: Key, draft: TileDraft | None, compiler: Compiler | None) -> CompiledVariant:
         return self._variants.get(
             key,
-            lambda: self._plain_twin(key) or self._new(key, request, draft, compiler),
+            lambda: self._plain_twin(key) or self._new(key, draft, compiler),
             lambda: self._refuse_recompilation(key),
         )
 
-    def _new(self, key: Key, request: Request, draft: TileDraft | None, compiler: Compiler | None) -> CompiledVariant:
-        variant = self._make(key, request, draft, compiler)
+    def _new(self, key: Key, draft: TileDraft | None, compiler: Compiler | None) -> CompiledVariant:
+        call, made = call_site(), time.time()
+        typed, target, threads, debug = key.build
+        compiled = self._builder.make(key.build, draft, compiler)
+        variant = CompiledVariant(
+            typed, threads, target, debug, made, call, compiled.timings, compiled, key.captured
+        )
         self._check_captured(key)
-        if request.debug and not variant.compiled.executable.is_checked:
-            self._variants.put(key._replace(debug=False), variant)
+        if debug and not compiled.executable.is_checked:
+            self._variants.put(key.with_debug(False), variant)
         return variant
 
     def _check_captured(self, key: Key) -> None:
@@ -152,7 +157,7 @@ class VariantCache:
 
     def _plain_twin(self, key: Key) -> CompiledVariant | None:
         """Return the plain build if it is known to equal the checked build for this key, else None."""
-        plain = self._variants.peek(key._replace(debug=False)) if key.debug else None
+        plain = self._variants.peek(key.with_debug(False)) if key.build.debug else None
         if plain is None or not plain.compiled.is_derived:
             return None
         from .. import pipeline
@@ -180,7 +185,7 @@ class VariantCache:
         drafts: list[TileDraft | None] = [None]
 
         def read() -> frozenset[str]:
-            names, drafts[0] = self._builder.written(_build_request(cautious.signature, request))
+            names, drafts[0] = self._builder.written(cautious.build)
             self._check_captured(cautious)
             return names
 
@@ -198,20 +203,12 @@ class VariantCache:
             for p, value, argument in zip(self._parameters, values, call.arguments, strict=True)
             if argument is None
         )
-        return Key(typed, constexprs, threads, target.name, captured, debug)
-
-    def _make(self, key: Key, request: Request, draft: TileDraft | None, compiler: Compiler | None) -> CompiledVariant:
-        call, made = call_site(), time.time()
-        compiled = self._builder.make(_build_request(key.signature, request), draft, compiler)
-        return CompiledVariant(
-            key.signature, request.threads, request.target, request.debug, made, call, compiled.timings, compiled,
-            key.captured,
-        )
+        return Key(BuildRequest(typed, target, threads, debug), constexprs, captured)
 
     def _refuse_recompilation(self, key: Key) -> None:
         """Raise LaunchError inside `without_compiling`, except for the checked or plain build of a compiled variant."""
         where, name, keys = _frozen.get(), self._name, self._variants.keys
-        if where is None or key._replace(debug=not key.debug) in keys:
+        if where is None or key.with_debug(not key.build.debug) in keys:
             return
         if not keys:
             raise LaunchError(f"{name} would be compiled for the first time {where}", hint="launch it once before that")
@@ -222,24 +219,21 @@ class VariantCache:
         )
 
 
-def _build_request(typed: Signature, request: Request) -> BuildRequest:
-    return BuildRequest(typed, request.target, request.threads, request.debug)
-
-
-def _differences(old: Key, new: Key, captured: Captured) -> list[str]:
+def _differences(old_key: Key, new_key: Key, captured: Captured) -> list[str]:
+    old, new = old_key.build, new_key.build
     differences = [
         f"{describe_one(name, now)} instead of {describe_one(name, was)}"
         for (name, was), (_, now) in zip(old.signature.arguments, new.signature.arguments, strict=True)
         if was != now
     ]
-    if old.constexprs != new.constexprs and not differences:
-        differences.append(f"constexprs {new.constexprs} instead of {old.constexprs}")
+    if old_key.constexprs != new_key.constexprs and not differences:
+        differences.append(f"constexprs {new_key.constexprs} instead of {old_key.constexprs}")
     if old.threads != new.threads:
         differences.append(f"threads {new.threads} instead of {old.threads}")
     if old.target != new.target:
         differences.append(f"target {new.target} instead of {old.target}")
-    if old.captured != new.captured:
-        differences.append("captured " + " and ".join(captured.changes(old.captured, new.captured)))
+    if old_key.captured != new_key.captured:
+        differences.append("captured " + " and ".join(captured.changes(old_key.captured, new_key.captured)))
     if old.debug != new.debug:
         differences.append(f"debug {new.debug} instead of {old.debug}")
     return differences

@@ -89,11 +89,14 @@ class WorkerError(TilejitError):
     """A worker process ended before it answered, or compilation was stopped."""
 
 
-def processors() -> int:
-    """Return the number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def processors(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Return the number of processors that this process may use. quota: a container's limit on CPU time."""
+    seen = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        limit, period = quota.read_text().split()
+    except OSError:
+        return seen
+    return seen if limit == "max" else max(1, min(seen, round(int(limit) / int(period))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ except ImportError as error:
         ) from _missing
 else:
     from .arrays import Array, array_of, arrays, assert_equal, dtypes, ulps
-    from .comparing import check
-    from .launching import DrawnLaunch, launches
+    from .comparing import DrawnLaunch, check, launches
     from .layouts import (
         AXIS_FAMILIES,
         dense_layouts,

@@ -6,8 +6,7 @@ arguments ─ Question ─ answered? ─▶ configuration ─▶ a launch of the
 ```
 """
 
-from .autotune import autotune
-from .kernel import TunedKernel
+from .kernel import TunedKernel, autotune
 from .table import Config, Trial, Tuning, Tunings
 
 __all__ = ["Config", "Trial", "TunedKernel", "Tuning", "Tunings", "autotune"]

@@ -1,4 +1,4 @@
-"""The kernel that `autotune` returns."""
+"""The `autotune` decorator, the kernel that it returns, and launches of this kernel."""
 
 from __future__ import annotations
 
@@ -11,26 +11,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..dataclass import replace
-from ..errors import LaunchError, entry_point
-from ..forks import cached_property
+from ..errors import KernelSyntaxError, LaunchError, entry_point
 from ..ir.types import compile_time
 from ..jit import Kernel, specified
-from ..launches import Launcher
+from ..launches import Launchable, Launcher, PreparedLaunch
 from ..runtime import devices
 from ..runtime.device import Device
 from ..runtime.disk import KernelCache
-from ..runtime.fast_launch.generated import Choosing, GeneratedLaunchers
-from ..runtime.fast_launch.memory import LaunchMemory
-from ..runtime.grid import split
+from ..runtime.fast_launch.generated import ABSENT, Choosing, ResolvedLaunch
 from ..runtime.once import Once
 from ..runtime.signature import Call, bind, freeze, signature
 from ..runtime.variants import Request, refuse_compiling
 from ..target import Target
-from .choices import Choices, autotune_mode, captured_of
+from .choices import Choices, Prune, autotune_mode, captured_of, check_configs, check_names
 from .known_best import Pick, pick
 from .search import EmptyGrid, Question, Search
 from .table import Config, Trial, Tuning, Tunings
-from .tuned_launcher import TunedLauncher
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
@@ -40,38 +36,79 @@ if TYPE_CHECKING:
 _CHOSEN = 4096
 
 
+class TunedLauncher(Launcher):
+    """A tuned kernel with its grid, threads and stream.
+
+    Generated launchers (`runtime/fast_launch`) look up configurations that were already chosen; this class is the slow
+    path, which chooses one.
+    """
+
+    __slots__ = ("_by_config", "_tuned")
+
+    def __init__(self, kernel: TunedKernel, grid: Any, threads: int | None, stream: Any) -> None:
+        kernel.refuse_threads(threads)
+        super().__init__(kernel, grid, threads, stream)
+        self._tuned = kernel
+        self._by_config: dict[Config, Launcher] = {}
+
+    @property
+    def given_threads(self) -> int | None:
+        """The threads per CTA, or None if a configuration sets threads."""
+        return None if any(config.threads is not None for config in self._tuned.choices.configs) else self.threads
+
+    @entry_point
+    def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
+        """Return a prepared launch, fixed to the configuration that is fastest for these arguments."""
+        values = self._tuned.open_values(args, constexprs)
+        config = self._tuned.choose(values, self)
+        return self.of(config).bind(*self._tuned.complete(values, config))
+
+    def bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
+        values = iter(self._tuned.open_values(args, named))
+        names = self._tuned.choices.names
+        return [ABSENT if p.name in names else next(values) for p in self._tuned.parameters]
+
+    def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
+        """Launch in the fastest configuration; tune the kernel if it is unknown. values: of all parameters."""
+        tuned = self._tuned
+        names = tuned.choices.names
+        given = [value for p, value in zip(tuned.parameters, values, strict=True) if p.name not in names]
+        config = tuned.choose(given, self)
+        resolved = self.of(config).run(tuned.complete(given, config), grid)
+        return resolved._replace(picked=tuple(config.values[p.name] for p in tuned.parameters if p.name in names))
+
+    def of(self, config: Config) -> Launcher:
+        launcher = self._by_config.get(config)
+        if launcher is None:
+            threads = self.threads if config.threads is None else config.threads
+            launcher = self._by_config[config] = Launcher(self._tuned.kernel, self.grid, threads, self.stream)
+        return launcher
+
+
 class TunedKernel(Kernel):
     """A kernel with configurations. `k[grid](*args)` launches the fastest; the first launch for a key tunes the kernel.
 
     kernel: the kernel without configurations; `k.kernel[grid](*args, BM=64)` launches it in any configuration.
     """
 
+    launcher_base = TunedLauncher
+
     def __init__(self, kernel: Kernel, choices: Choices) -> None:
         functools.update_wrapper(self, kernel.__wrapped__)
+        self._functions_of_configs = choices.functions
+        self._extra_key = _extra_key_of(self._functions_of_configs)
+        choosing = Choosing(frozenset(choices.key), self._extra_key)
+        Launchable.__init__(self, kernel.name, kernel.parameters, kernel.options, choosing, kernel.memory.warned)
         # the two kernels share their compiled variants
-        self.options, self.source, self.captured = kernel.options, kernel.source, kernel.captured
-        self.name, self.parameters, self.parameter_names = kernel.name, kernel.parameters, kernel.parameter_names
+        self.source, self.captured = kernel.source, kernel.captured
         self.variants, self._functions = kernel.variants, kernel._functions
         self.kernel = kernel
         self.choices = choices
         self.disk_cache = KernelCache(kernel.source, kernel.options.build_key)
         self.open_parameters = tuple(p for p in kernel.parameters if p.name not in choices.names)
-        self._functions_of_configs = choices.functions
-        self._extra_key = _extra_key_of(self._functions_of_configs)
-        choosing = Choosing(frozenset(choices.key), self._extra_key)
-        self.generated = GeneratedLaunchers(self.name, self.parameters, choosing)
-        self.memory = LaunchMemory(kernel.memory.warned)
-        self._launchers = {}
         self._tunings: Once[tuple[Any, ...], Tuning] = Once()
         self._untimed: dict[str, Tuning] = {}
         self._chosen: dict[tuple[Any, ...], Config] = {}
-
-    @cached_property
-    def _launcher_type(self) -> type[Launcher]:
-        return type("TunedLauncher", (TunedLauncher,), {"__slots__": ()})
-
-    def _configured(self, configuration: Any) -> Launcher:
-        return self._launcher_type(self, *split(configuration))
 
     @property
     def tuning(self) -> Tunings:
@@ -256,3 +293,58 @@ def _text(value: Any) -> str:
 
 def _has_shape(value: Any) -> bool:
     return hasattr(value, "shape") and not isinstance(value, np.generic)
+
+
+@entry_point
+def autotune(
+    configs: Sequence[Config],
+    key: Sequence[str],
+    prune: Prune | None = None,
+    reset: Sequence[str] | None = None,
+) -> Callable[[Kernel], TunedKernel]:
+    """Return a decorator that tunes a kernel: launches use the fastest of several configurations for each key.
+
+    configs: `[tj.Config({"BM": 128}, threads=256), ...]`. They set constexpr parameters, which launches leave out; a
+    grid function receives their values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
+    key: names of parameters. The kernel is tuned once for each combination of their values; for an array, its shape
+    counts. Other signatures (types, alignment), devices and kernel sources are also tuned separately.
+    prune: takes the configurations and the arguments by name, returns those to try; launches keep the answer per key.
+    reset: names of arrays that a run changes and the next run reads, such as accumulators. They are restored before
+    each timing and at the end. Other arrays keep the results of the last run.
+
+    All configurations are compiled in parallel, then timed in rotation on the arguments of the launch, as
+    `tilejit.testing.do_bench` does; on the simulator, a modelled cost replaces the time. The table is kept on disk;
+    `k.tuning` and `k.explain` show it. A configuration that can't be compiled, needs too many resources or has an empty
+    grid gets a row with the reason. Any other error is raised by the launch, and the next launch resumes the tuning.
+    TILEJIT_AUTOTUNE=print prints each table; TILEJIT_AUTOTUNE=off uses the first configuration without timing.
+
+    Example:
+        @tj.autotune(configs=[tj.Config({"BM": 32}), tj.Config({"BM": 64}, threads=64)], key=["A"])
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor, BM: tj.constexpr) -> None:
+            tj.cta.store(A.tile(BM, tj.cta_id(0)), tj.cta.zeros((BM,), A.dtype))
+
+        k[lambda meta: (tj.cdiv(100, meta["BM"]),)](np.ones(100, np.float32))
+        print(k.tuning)
+    """
+
+    @entry_point
+    def decorate(kernel: Kernel) -> TunedKernel:
+        if not isinstance(kernel, Kernel) or isinstance(kernel, TunedKernel):
+            raise KernelSyntaxError(
+                f"@tj.autotune is applied to {kernel!r}, which is not a kernel or is already tuned",
+                hint="write @tj.autotune(...) once, above @tj.kernel",
+            )
+        check_configs(kernel.name, kernel.parameters, configs)
+        restored = () if reset is None else reset
+        for what, names in (("key", key), ("reset", restored)):
+            check_names(kernel.name, kernel.parameters, configs[0], what, names)
+        if prune is not None and not callable(prune):
+            raise LaunchError(
+                f"prune={prune!r} is not a function",
+                hint="it takes the configurations and the arguments by name, and returns configurations",
+            )
+        chosen = frozenset(configs[0].values)
+        return TunedKernel(kernel, Choices(tuple(configs), chosen, tuple(key), prune, tuple(restored)))
+
+    return decorate

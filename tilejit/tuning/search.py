@@ -23,8 +23,8 @@ from ..ir.types import ConstexprType, Signature
 from ..progress import Progress
 from ..runtime.arrays import ArrayView
 from ..runtime.device import Bench, Device, Launch
-from ..runtime.entry_kinds import EntryKind
 from ..runtime.signature import Call
+from ..runtime.store import EntryKind
 from ..runtime.timing import Contender, race
 from ..runtime.variant_builder import Compiler
 from ..runtime.workers import WorkerError, run_all
@@ -32,8 +32,7 @@ from ..target import Target
 from .table import Config, Trial, Tuning
 
 if TYPE_CHECKING:
-    from .kernel import TunedKernel
-    from .tuned_launcher import TunedLauncher
+    from .kernel import TunedKernel, TunedLauncher
 
 #: the maximum number of timings per configuration, and its total time in ms after which five timings suffice
 _MOST, _ENOUGH = 30, 100.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
@@ -10,7 +9,7 @@ from typing import Any
 
 from ..dataclass import dataclass, field
 from ..errors import LaunchError, TilejitError, without_triton_options
-from ..html_tables import box, rows_table, text_box
+from ..html_tables import aligned, box, escaped, rows_table, text_box
 from ..runtime.grid import check_threads
 from ..runtime.signature import freeze
 
@@ -151,10 +150,7 @@ class Tuning:
         return "configuration", self.unit, "of best", "timings", ""
 
     def __str__(self) -> str:
-        lines = [self.headings, *self.rows]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(self.headings))]
-        texts = ("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
-        return "\n".join([self.head, "", *texts])
+        return "\n".join([self.head, "", *aligned([self.headings, *self.rows])])
 
     @property
     def is_final(self) -> bool:
@@ -208,4 +204,4 @@ def _number(value: float) -> str:
 
 
 def _table(tuning: Tuning) -> str:
-    return box(f"<b>{html.escape(tuning.head)}</b>", rows_table(tuning.headings, tuning.rows))
+    return box(f"<b>{escaped(tuning.head)}</b>", rows_table(tuning.headings, tuning.rows))

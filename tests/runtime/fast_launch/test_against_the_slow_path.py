@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tilejit.runtime.fast_launch import entries, guards
+from tilejit.runtime.fast_launch import entries, memory
 
 pytest.importorskip("cuda.bindings")
 
@@ -285,7 +285,7 @@ def test_arrays_that_share_one_element_at_either_end_overlap(driver, monkeypatch
 
 def test_an_array_that_changes_while_its_guard_is_made_is_not_remembered(driver, monkeypatch):
     quick, usual = pair(driver, matrices)
-    a, b, make = tensor(4, 8), tensor(4, 8), guards.check_of
+    a, b, make = tensor(4, 8), tensor(4, 8), memory.guard_of
 
     def changing(arrays):
         a.resize_(8, 4)
@@ -294,7 +294,7 @@ def test_an_array_that_changes_while_its_guard_is_made_is_not_remembered(driver,
     for _ in range(2):
         quick[1](tensor(6, 8), b)
     with monkeypatch.context() as patched:
-        patched.setattr(guards, "check_of", changing)
+        patched.setattr(memory, "guard_of", changing)
         quick[1](a, b)
     for shape in ((8, 4), (4, 8), (8, 4)):
         a.resize_(*shape)

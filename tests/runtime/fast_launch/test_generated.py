@@ -16,7 +16,7 @@ import pytest
 
 import tilejit as tj
 from tilejit.errors import LaunchError
-from tilejit.runtime.fast_launch import guards, memory
+from tilejit.runtime.fast_launch import memory
 
 pytest.importorskip("cuda.bindings")
 
@@ -430,7 +430,7 @@ def test_with_and_without_torchs_guards_the_same_is_launched(monkeypatch):
             quick[4](r.choice(arrays), r.choice(arrays), turn)
         launches = [(*launch[:-1], launch[-1][2:]) for launch in driver.taken()]
         results.append(launches)
-        assert bool(TensorGuards.made) == has_guards == guards.are_available()
+        assert bool(TensorGuards.made) == has_guards == memory.has_guards()
         forget_devices()
     assert results[0] == results[1]
 
@@ -890,5 +890,5 @@ def test_the_text_is_what_it_was(driver, torch, golden):
     a, b = tensor(4, 8), tensor(4, 8)
     for _ in range(3):
         quick[4](a, b, 1, np.float32(2), K=(1, 2))
-    name = "guarded" if guards.are_available() else "keyed"
+    name = "guarded" if memory.has_guards() else "keyed"
     golden.check(f"launcher/{name}.py.txt", quick.generated._all[0][1].text.render())

@@ -7,7 +7,7 @@ import pytest
 
 import tilejit as tj
 from tests.runtime.fast_launch.recording import is_quick
-from tilejit.runtime.fast_launch import guards
+from tilejit.runtime.fast_launch import memory
 
 pytestmark = pytest.mark.gpu
 
@@ -45,7 +45,7 @@ def t():
 @pytest.fixture(params=["keys", "guards"])
 def add(request, monkeypatch):
     if request.param == "keys":
-        monkeypatch.setattr(guards, "are_available", lambda: False)
+        monkeypatch.setattr(memory, "has_guards", lambda: False)
     return make_add()
 
 

@@ -15,22 +15,21 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...executable.record import Field, Packing, field_of, field_of_scalar
 from ...ir.params import TensorMapParam
 from ...ir.types import ScalarType
 from ..arrays import Argument, ArrayView
 from ..device import DirectLaunch
-from ..packing import Field, Packing, Workspace, argument_of, field_of, field_of_scalar, getter
+from ..packing import Workspace, argument_of, getter
 from ..rounding import checked_packer
-from ..signature import overlaps
 from .generated import ResolvedLaunch
-from .text import ALIGN, LauncherText, mapped_packer
+from .text import ALIGN, Bounds, LauncherText, overlapping_pairs
 
 if TYPE_CHECKING:
     from ...executable import Executable
 
 #: memory of the parameters, the address of the array of their addresses, and that array
 Slot = tuple[Any, int, Any]
-Bounds = tuple[tuple[int, int], ...]
 
 _POINTER, _WORD_BYTES = Field("Q", 8), 8
 
@@ -38,14 +37,6 @@ _POINTER, _WORD_BYTES = Field("Q", 8), 8
 def bounds_of(views: Sequence[ArrayView]) -> Bounds:
     """Return the offsets of each array's lowest byte and of its end from its address."""
     return tuple((view.facts.low_bytes, view.facts.high_bytes) for view in views)
-
-
-def overlapping_pairs(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of indices of arrays that overlap."""
-    # empty arrays overlap nothing
-    return overlaps(
-        [(p + low, p + high, i) for i, (p, (low, high)) in enumerate(zip(pointers, bounds, strict=True)) if high]
-    )
 
 
 def entry_key(text: LauncherText, key: tuple[Any, ...], pointers: Sequence[int], bounds: Bounds) -> tuple[Any, ...]:
@@ -134,9 +125,13 @@ class SlotLayout:
         if not self._maps:
             return self._pack_into
         maps = [(k, each.of(view.facts)) for i, k, each in self._maps if type(view := arguments[i]) is ArrayView]
+        # the values are named parameters, because passing them on by `*` takes three times as long
+        values = [f"v{k}" for k in range(self._count)]
+        packed = [*values, *(f"map{n}[v{k}]" for n, (k, _) in enumerate(maps))]
         names = {f"map{n}": of_address for n, (_, of_address) in enumerate(maps)}
         pack: Callable[..., None] = eval(
-            mapped_packer(self._count, [k for k, _ in maps]), {"pack_into": self._pack_into, **names}
+            f"lambda memory, at, {', '.join(values)}: pack_into(memory, at, {', '.join(packed)})",
+            {"pack_into": self._pack_into, **names},
         )
         return pack
 

@@ -92,7 +92,7 @@ class GeneratedLaunchers:
         if (given, resolved.function) not in self._launched:
             self._launched.add((given, resolved.function))
             return None
-        from .compile_launcher import parts_of
+        from .parts import parts_of
 
         parts = parts_of(self._parameters, values, self._choosing)
         if parts is None:
@@ -126,7 +126,7 @@ class GeneratedLaunchers:
             return generated
 
     def _make(self, given: GivenTypes, parts: Sequence[Part], places: CapturedPlaces) -> GeneratedLauncher:
-        from .compile_launcher import generate
+        from .text import generate
 
         generated = generate(len(self._all), self._name, self._parameters, parts, given, places, self._choosing)
         self._all.append((given, generated))

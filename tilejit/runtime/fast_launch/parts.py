@@ -6,7 +6,7 @@ The texts are Python source, in which `@` marks the generated function's own nam
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import Any
 
@@ -15,9 +15,10 @@ import numpy as np
 from ...dataclass import dataclass, field, replace
 from ...frontend import Parameter, ParameterKind
 from ..arrays import DeviceArray, interface_facts, numpy_facts, tensor_facts
+from ..cuda_driver import stream_of_framework
 from ..packing import encoder
 from ..signature import freeze, kind_with, scalar_dtype
-from .generated import ABSENT
+from .generated import ABSENT, Choosing
 
 #: Python's numbers, and NumPy scalars whose `item()` returns a Python number
 _NUMBERS = (bool, int, float)
@@ -84,6 +85,16 @@ Part = ArrayPart | ScalarPart | ConstexprPart | ChosenPart
 _LEGACY_STREAM = StreamPart("0")
 
 
+def parts_of(
+    parameters: Sequence[Parameter], values: Sequence[Any], choosing: Choosing | None = None
+) -> list[Part] | None:
+    """Return the part of each argument; None if an argument has no part."""
+    numbers = frozenset() if choosing is None else choosing.numbers
+    parts = [part_of(p, i, v, p.name in numbers) for i, (p, v) in enumerate(zip(parameters, values, strict=True))]
+    of_all = [part for part in parts if part is not None]
+    return of_all if len(of_all) == len(parts) else None
+
+
 def part_of(parameter: Parameter, number: int, value: Any, is_keyed: bool = False) -> Part | None:
     """Return the code for arguments of the value's type; None if launches with them need the slow path.
 
@@ -118,7 +129,7 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
             # not `device`: hashing and comparing it takes as long as all other items together
             key=(f"{name}.dtype", f"{name}.shape", f"{name}.stride()", f"{name}.get_device()"),
             matches=_is_tensor,
-            stream=_torch_stream(torch),
+            stream=StreamPart("@raw_stream(@device)", names={"raw_stream": stream_of_framework(value)}),
             # takes 0.1 us; skipped if torch's guards pass, which check it. Host memory is device -1, without entries;
             # checking `is_cuda` too would take another 0.05 us
             unless=f"{name}.is_neg()",
@@ -153,14 +164,6 @@ def _is_tensor(facts: Any, dtype: Any, shape: Any, strides: Any, ordinal: int) -
 def _is_jax_array(facts: Any, typestr: str, shape: Any, strides: Any, sharding: Any) -> bool:
     ordinals = [device.id for device in sharding.device_set]
     return len(ordinals) == 1 and bool(facts == interface_facts(np.dtype(typestr), shape, strides, ordinals[0]))
-
-
-def _torch_stream(torch: Any) -> StreamPart:
-    # the function that torch.compile's kernels use: it takes 0.1 us, and current_stream() 1.5
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    if raw is not None:
-        return StreamPart("@raw_stream(@device)", names={"raw_stream": raw})
-    return StreamPart("@current_stream(@device).cuda_stream", names={"current_stream": torch.cuda.current_stream})
 
 
 def _cupy_stream(cupy: Any) -> StreamPart:

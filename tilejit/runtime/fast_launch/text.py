@@ -1,13 +1,27 @@
-"""The source of a generated launcher, assembled from the parts of its arguments."""
+"""The source of a generated launcher, assembled from the parts of its arguments, and its compilation.
+
+A function is generated at the second launch of a variant, so the first launch of a process doesn't import this module.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, combinations
-from typing import NamedTuple
+import linecache
+import os
+import struct
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, combinations, count
+from typing import Any, NamedTuple
 
+from ...errors import entry_point
 from ...executable.signatures import check_names
 from ...frontend import Parameter
+from .. import devices
+from ..captured import MISSING, CapturedPlaces
+from ..grid import stream_handle
+from ..signature import overlaps
+from . import memory
+from .generated import ABSENT, Choosing, GeneratedLauncher, GivenTypes
 from .parts import ArrayPart, ChosenPart, ConstexprPart, Part, ScalarPart
 
 #: with more arrays than this, one call finds the overlaps, because the number of pairs grows quadratically
@@ -97,8 +111,8 @@ class LauncherText(NamedTuple):
         named = f"{{{''.join(f'{name!r}: {name}, ' for name in by_name)}**@named}}"
         yield from _where([*types, "@more", "@named"], f"return @self.other({args}, {named})")
         yield from (f"    {p.name} = @default{i}" for i, p in left_out.items())
-        count = len(self.captured) + self.cells
-        state = [*(f"@v{n}" for n in range(count)), "@table", *(["@last"] if self.is_guarded else [])]
+        state = [f"@v{n}" for n in range(len(self.captured) + self.cells)]
+        state += ["@table", "@last"] if self.is_guarded else ["@table"]
         yield f"    {', '.join(state)}, = @self.states[{self.number}]"
 
     def _captured(self) -> Iterator[str]:
@@ -200,18 +214,6 @@ class LauncherText(NamedTuple):
         ])  # fmt: skip
 
 
-def mapped_packer(count: int, of: Sequence[int]) -> str:
-    """Return the source of a function that packs `count` values, followed by tensor maps.
-
-    Map i is looked up in the variable `map<i>` by its array's address. The values are named parameters, because passing
-    them on by `*` takes three times as long.
-    of: for each map, the index of the value that is the address.
-    """
-    values = [f"v{k}" for k in range(count)]
-    maps = [f"map{i}[v{k}]" for i, k in enumerate(of)]
-    return f"lambda memory, at, {', '.join(values)}: pack_into(memory, at, {', '.join([*values, *maps])})"
-
-
 def _indented(levels: int, lines: Iterable[str]) -> Iterator[str]:
     return ("    " * levels + line for line in lines)
 
@@ -222,3 +224,75 @@ def _where(tests: Sequence[str], statement: str, levels: int = 1) -> Iterator[st
     elif tests:
         rest = (f"    or {test}" for test in tests[1:])
         yield from _indented(levels, ["if (", f"    {tests[0]}", *rest, "):", f"    {statement}"])
+
+
+#: offsets of each array's lowest byte and of its end from its address
+Bounds = tuple[tuple[int, int], ...]
+
+
+def overlapping_pairs(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of indices of arrays that overlap."""
+    # empty arrays overlap nothing
+    return overlaps(
+        [(p + low, p + high, i) for i, (p, (low, high)) in enumerate(zip(pointers, bounds, strict=True)) if high]
+    )
+
+
+_FOLDER = os.path.join(os.path.dirname(__file__), "")
+_files = count(1)
+
+#: values of names in the generated text, except those that depend on the arguments
+_NAMES: dict[str, Any] = {
+    "absent": ABSENT,
+    "missing": MISSING,
+    "type": type,
+    "Exception": Exception,
+    "IndexError": IndexError,
+    "ValueError": ValueError,
+    "chosen": devices.chosen,
+    "is_simulator": devices.is_simulator,
+    "overlapping_pairs": overlapping_pairs,
+    "stream_handle": entry_point(stream_handle),
+    # errors for numbers outside the range of the type in which they are packed
+    "out_of_range": (struct.error, OverflowError),
+}
+
+
+def generate(
+    number: int, kernel: str, parameters: Sequence[Parameter], parts: Sequence[Part], given: GivenTypes,
+    places: CapturedPlaces, choosing: Choosing | None = None,
+) -> GeneratedLauncher:
+    """Return a generated launcher. number: its index. kernel: the kernel's name. given: types of the arguments."""
+    is_guarded = memory.has_guards() and all(p.is_guarded for p in parts if isinstance(p, ArrayPart))
+    captured, by_name = [name for _, name in places.names], frozenset(name for name, _ in given[1])
+    text = LauncherText(
+        number, parameters, parts, len(given[0]), by_name, captured, len(places.cells), is_guarded,
+        chooses=choosing is not None,
+    )
+    return GeneratedLauncher(text, places, _compiled(text, kernel, _names(text, given, places, choosing)))
+
+
+def _compiled(text: LauncherText, kernel: str, names: dict[str, Any]) -> Callable[..., None]:
+    source, file = text.render(), f"{_FOLDER}<{kernel} {next(_files)}>"
+    namespace = {text.prefix + name: value for name, value in names.items()}
+    exec(compile(source, file, "exec"), namespace)
+    launch: Callable[..., None] = namespace["launch"]
+    # tracebacks show the text while the function exists
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    weakref.finalize(launch, linecache.cache.pop, file, None).atexit = False
+    return launch
+
+
+def _names(text: LauncherText, given: GivenTypes, places: CapturedPlaces, choosing: Choosing | None) -> dict[str, Any]:
+    types = {**dict(zip((p.name for p in text.given), given[0], strict=False)), **dict(given[1])}
+    names = dict(_NAMES)
+    if choosing is not None:
+        names["extra_key"] = choosing.extra_key
+    names |= {f"type{i}": types.get(p.name) for i, p in enumerate(text.parameters)}
+    names |= {f"default{i}": p.default for i, p in enumerate(text.parameters)}
+    names |= {f"get{n}": namespace.get for n, (namespace, _) in enumerate(places.names)}
+    names |= {f"cell{n}": cell for n, cell in enumerate(places.cells)}
+    names |= text.arrays[0][1].stream.names
+    for part in text.parts:
+        names |= {} if isinstance(part, (ArrayPart, ChosenPart)) else part.names
+    return names
