@@ -95,7 +95,7 @@ def _taken(text: c_char_p) -> str:
 def _prepare() -> Any:
     """Initialize LLVM and return llvmlite's lock, for which forks wait. raises: DeviceError if LLVM can't be used.
 
-    It is a plain lock, which `with` acquires and releases atomically in the interpreter.
+    It is the `RLock` inside llvmlite's own wrapper: no interrupt can leave its methods halfway, since they are C code.
     """
     with importing:
         problem = llvm_problem()

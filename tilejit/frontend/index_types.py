@@ -1,4 +1,7 @@
-"""Conversion of integers to a buffer's index type; an index that is out of bounds must not wrap to a valid one."""
+"""Conversion of integers to a buffer's index type.
+
+Checked builds report an index that the conversion would wrap. In all builds a uint64 start of a slice is clamped.
+"""
 
 from __future__ import annotations
 

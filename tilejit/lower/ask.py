@@ -194,7 +194,8 @@ def _attributes(record: TileOperation, attrs: Mapping[str, AttributeValue]) -> t
 def _scalar(value: Expr | bool | int | float, tile_types: Sequence[DType]) -> Expr:
     """Return `value` as an expression.
 
-    A bool becomes a bool_; an int or float gets the last tile's type if that fits, else int32 or float32.
+    A bool becomes a bool_. An int gets the last tile's type and wraps around in it; without a tile, or if that type is
+    bool_, it becomes an int32. A float gets the last tile's type if that is a float type, else float32.
 
     raises: KernelTypeError if `value` is neither a number nor an expression.
     """

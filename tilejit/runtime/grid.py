@@ -39,7 +39,7 @@ def split(configuration: Any) -> tuple[Any, Any, Any]:
 
 
 def _is_integer(value: Any) -> bool:
-    # before version 2, NumPy's bools have `__index__`
+    # before version 2.3, NumPy's bools have `__index__`
     is_bool = isinstance(value, (bool, np.bool_))
     return hasattr(value, "__index__") and not is_bool and getattr(value, "ndim", 0) == 0
 

@@ -47,7 +47,7 @@ def _nearest_to_zero(var: Var) -> int:
     return -(-low // multiple) * multiple if low > 0 else min(high, 0) // multiple * multiple
 
 
-def number(register: Expr) -> int:
-    """Return the number of a register known at compile time."""
-    assert isinstance(register, Const), f"{register} is known only at run time"
-    return int(register.value)
+def number(expr: Expr) -> int:
+    """Return the value of an integer constant."""
+    assert isinstance(expr, Const), f"{expr} is known only at run time"
+    return int(expr.value)

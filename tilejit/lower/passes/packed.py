@@ -30,7 +30,8 @@ from ...layout import TileLayout
 from ...source import Span
 from ..builder import opaque_zero
 
-#: registers per thread for values other than packed tiles; with 32 elements in 64 registers ptxas spilled nothing
+#: registers per thread that are left for other values, if each element of the packed tiles took a register; with 32
+#: such elements and a limit of 64 registers, ptxas spilled nothing
 OTHER_REGISTERS = 30
 
 

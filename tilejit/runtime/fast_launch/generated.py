@@ -1,4 +1,4 @@
-"""The generated launchers of a kernel: one for each combination of argument types and arguments passed by position."""
+"""The generated launchers of a kernel, by the types of the arguments and how each of them is passed."""
 
 from __future__ import annotations
 

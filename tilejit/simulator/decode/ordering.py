@@ -35,7 +35,7 @@ class Ordering:
     consistent: bool
     #: `clocks`, or there are releases or fences, which may order a part of a CTA, or threads of several CTAs
     partial: bool
-    #: vector clocks are needed, for mbarriers, barriers of a part of a CTA or of a cluster, or asynchronous operations
+    #: vector clocks are needed, for mbarriers, barriers of a part of a CTA or of a cluster, or the asynchronous proxy
     clocks: bool
     proxies: bool
     #: some mbarrier instruction without .expect_tx has .relaxed; such arrivals and waits order no memory accesses

@@ -52,7 +52,7 @@ class Clusters:
         return address - self.lanes.get("window").astype(address.dtype)
 
     def generic_offset(self, address: Any) -> Any:
-        """Like `offset`, for a generic address, which is unchanged if it isn't in shared memory."""
+        """Return a generic address without the CTA's rank; one outside shared memory is returned unchanged."""
         shared = address >> np.uint64(_SPACE_SHIFT) == np.uint64(1)
         return address - np.where(shared, self.lanes.get("window").astype(address.dtype), np.zeros((), address.dtype))
 
