@@ -33,8 +33,7 @@ from tilejit.layout import TileLayout  # noqa: E402
 from tilejit.layout.grid import WIDEST_BYTES, Grid  # noqa: E402
 from tilejit.lower import weights  # noqa: E402
 from tilejit.lower.open import layouts  # noqa: E402
-from tilejit.lower.open.choose import Chosen, candidates, choose  # noqa: E402
-from tilejit.lower.open.cost import AccessCost, Demand, Prices, touched  # noqa: E402
+from tilejit.lower.open.choose import AccessCost, Chosen, Demand, Prices, candidates, choose, touched  # noqa: E402
 from tilejit.lower.variant import DispatchContext  # noqa: E402
 from tilejit.lower.variants import copy_through_shared  # noqa: E402
 from tilejit.target import WARP, target  # noqa: E402

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilejit.layout.grid import Grid
-from tilejit.lower.open.choose import Chosen, choose
-from tilejit.lower.open.cost import AccessCost, Demand, Extents, Reduced
+from tilejit.lower.open.choose import AccessCost, Chosen, Demand, Extents, Reduced, choose
 
 
 def chosen(threads: int, demand: Demand, *extents: int) -> Chosen:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tilejit.layout.grid import Grid, GridAxis, Spread, starts, varied
 from tilejit.lower.moves.wavefronts import LaneDigit, wavefronts
-from tilejit.lower.open.cost import AccessCost, Demand, Prices, Reduced, lines, shuffles
+from tilejit.lower.open.choose import AccessCost, Demand, Prices, Reduced, lines, shuffles
 
 #: bytes between rows of which the distance isn't known: far apart
 FAR = 1 << 20

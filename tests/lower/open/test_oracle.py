@@ -10,8 +10,7 @@ from math import prod
 import pytest
 
 from tilejit.layout.grid import WIDEST_BYTES, Grid, Spread, units
-from tilejit.lower.open.choose import choose
-from tilejit.lower.open.cost import AccessCost, Demand, Extents, Prices, Reduced
+from tilejit.lower.open.choose import AccessCost, Demand, Extents, Prices, Reduced, choose
 
 #: of all cases, the share in which nothing is cheaper than what is chosen, and by how much that is dearer at most
 #: (measured: all of 336; of 1,920 99.4 %, and 9.4 % dearer)

@@ -1,16 +1,440 @@
-"""The choice of a component's grid: the cheapest of a few candidates."""
+"""The choice of a component's grid: the cheapest of a few candidates, given the demands of the operations.
+
+Demands are memory accesses, arithmetic, reductions, parts of tiles, and live registers. Their cost is summed over warps
+and iterations of loops, by `lower.weights`:
+
+    a warp's access to global memory   its issue, 32-byte sectors and 128-byte lines
+    ... to shared memory               its issue and wavefronts
+    ... with a mask                    in addition, a test of a vector's ends or of an element's bit
+    an elementwise operation           the issue weight of its record per register, padding included
+    a reduction                        registers and shuffles; across warps, barriers and partial results in memory
+    a part without whole periods       its conversion through shared memory
+    too many live registers            a spill of each
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import gcd
+from typing import Any, TypeVar
 
-from ...dataclass import dataclass
-from ...layout.grid import Grid, GridAxis, starts, varied
+from ...dataclass import dataclass, field, replace
+from ...errors import LayoutError
+from ...ir.nodes import Region, Strided
+from ...layout.grid import WIDEST_BYTES, Grid, GridAxis, starts, varied
+from ...layout.iters import merged, refined
+from ...ops import axes as relations
+from ...ops.atomic import ATOMIC
+from ...ops.copies import MASK
 from ...remember import LIMIT
-from .axes import Component
-from .cost import Counts, Demand, Prices
+from ...target import LINE_BYTES, MAX_REGISTERS, SECTOR_BYTES, WARP, target
+from ..moves.updates import update_forms
+from ..moves.wavefronts import LaneDigit, wavefronts
+from ..schedule.placement import Placement, place
+from ..schedule.width import misaligned
+from ..weights import ACCESS, BARRIER, ELEMENT, FREE_REGISTERS, LINE, PARTIAL, SECTOR, SHUFFLE, SPILL, WAVEFRONT
+from .axes import AxisJoin, Component, Survey, TileUse, Use
+
+#: cost of testing a vector's mask: comparisons of its two ends, and a branch
+_VECTOR_TEST = 4 * ELEMENT
+
+#: (axis, extent) of each of a tile's dimensions, without those of extent 1
+Extents = tuple[tuple[int, int], ...]
+
+#: (lanes, vector) of each of an access's axes; and (lanes, index of the access's axis) of each column, in lane order
+Cuts = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int | None], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class AccessCost:
+    """A tile that is loaded from memory or stored to it.
+
+    strides: in bytes, along each axis of the tile; None if unknown. unit: the axis with contiguous elements, or None.
+    width: the longest vector along `unit` to consider, of one or two accesses. masked: True if a mask selects elements.
+    """
+
+    tile: Extents
+    strides: tuple[int | None, ...]
+    unit: int | None
+    width: int
+    bytes: int
+    is_store: bool
+    space: str = "global"
+    masked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A tile that is reduced along some of its axes."""
+
+    tile: Extents
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TilePart:
+    """A part of a tile as an operand. A part of whole periods costs nothing; any other is converted."""
+
+    tile: Extents
+    axis: int
+    start: int
+    extent: int
+
+
+#: for each kind of use, the uses with their counts
+Counts = tuple[tuple[tuple[Any, int], ...], ...]
+
+
+@dataclass(slots=True)
+class Demand:
+    """All uses of a component's tiles, with their counts.
+
+    elementwise: issue weight of the operations, by the extents of their tile. live: number of tiles live at the peak,
+    by extents and bits of an element. limit: registers of a thread.
+    """
+
+    accesses: dict[AccessCost, int] = field(default_factory=dict)
+    elementwise: dict[Extents, int] = field(default_factory=dict)
+    reductions: dict[Reduced, int] = field(default_factory=dict)
+    parts: dict[TilePart, int] = field(default_factory=dict)
+    live: dict[tuple[Extents, int], int] = field(default_factory=dict)
+    limit: int = MAX_REGISTERS
+
+    @property
+    def counts(self) -> Counts:
+        every: tuple[dict[Any, int], ...] = (
+            self.accesses, self.elementwise, self.reductions, self.parts, self.live,
+        )
+        return tuple([tuple(each.items()) for each in every])
+
+    @staticmethod
+    def of(counts: Counts, limit: int) -> Demand:
+        accesses, elementwise, reductions, parts, live = map(dict, counts)
+        return Demand(accesses, elementwise, reductions, parts, live, limit)
+
+
+class Prices:
+    """Computes the cost of a demand on grids. Costs of accesses are cached: they depend only on lanes and vectors."""
+
+    def __init__(self, demand: Demand) -> None:
+        self.demand = demand
+        self._accesses: list[tuple[AccessCost, int, dict[Cuts, int]]] = [
+            (access, times, {}) for access, times in demand.accesses.items()
+        ]
+
+    def cost(self, grid: Grid) -> int:
+        demand, warps = self.demand, _real(grid.warps, grid)
+        elements = _ElementCounts(grid)
+        total = sum(times * _access(access, grid, once) for access, times, once in self._accesses)
+        each = sum(ELEMENT * weight * elements[tile] for tile, weight in demand.elementwise.items())
+        for reduced, times in demand.reductions.items():
+            each += times * _reduction(reduced, grid, elements)
+        for part, times in demand.parts.items():
+            if gcd(part.start, part.extent) % grid.spreads[part.axis].period:
+                each += times * (2 * BARRIER + 2 * ACCESS * elements[part.tile])
+        return total + warps * (each + SPILL * max(0, _words(demand, elements) + FREE_REGISTERS - demand.limit))
+
+    def live_words(self, grid: Grid) -> int:
+        return _words(self.demand, _ElementCounts(grid))
+
+
+class _ElementCounts(dict[Extents, int]):
+    """Maps a tile to the number of its elements that each thread has, on one grid."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._spreads = grid.spreads
+
+    def __missing__(self, tile: Extents) -> int:
+        count = 1
+        for axis, extent in tile:
+            count *= self._spreads[axis].registers(extent)
+        self[tile] = count
+        return count
+
+
+def _words(demand: Demand, elements: _ElementCounts) -> int:
+    return sum(times * -(-elements[tile] * bits // 32) for (tile, bits), times in demand.live.items())
+
+
+def _real(warps: int, grid: Grid) -> int:
+    """Return the number of hardware warps. If the grid has one lane, each of its warps is a single thread."""
+    return warps if grid.lanes > 1 else -(-warps // WARP)
+
+
+def _reduction(reduced: Reduced, grid: Grid, elements: _ElementCounts) -> int:
+    """Return the cost per warp: a tree over registers, then over lanes by halving, then over warps in shared memory."""
+    kept = tuple(pair for pair in reduced.tile if pair[0] not in reduced.axes)
+    registers, results = elements[reduced.tile], elements[kept]
+    lanes = math.prod(grid.spreads[axis].lanes for axis in reduced.axes)
+    warps = math.prod(grid.spreads[axis].warps for axis in reduced.axes)
+    total = ELEMENT * (registers - results) + SHUFFLE * shuffles(results, lanes)
+    if grid.lanes == 1 and warps > 1:
+        # these warps are single threads: 32 of them combine by shuffles
+        warps = -(-warps // WARP)
+        total += SHUFFLE * shuffles(results, WARP)
+    if warps > 1:
+        total += results * (PARTIAL + PARTIAL * -(-warps // 4) + ELEMENT * warps) + 2 * BARRIER
+    return total
+
+
+def shuffles(results: int, lanes: int) -> int:
+    """Return the number of shuffles that combine `results` values over `lanes` lanes."""
+    steps = (lanes - 1).bit_length()
+    halvings = min(steps, (results & -results).bit_length() - 1)
+    left = results >> halvings
+    return min(results * steps, 2 * (results - left) + (steps - halvings) * left)
+
+
+def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
+    """Return the cost for all warps. All owners load, but only one stores. once: caches a replica's cost, by cuts."""
+    pairs: list[tuple[int, int]] = []
+    repeats = grid.warps
+    for axis, _ in access.tile:
+        spread = grid.spreads[axis]
+        # threads that don't form whole warps count as lanes of one
+        pairs.append((spread.lanes if grid.lanes > 1 else spread.warps, spread.vector))
+        repeats //= spread.warps
+    cuts = tuple(pairs), _lane_order(access, grid) if access.space == "shared" else ()
+    cost = once.get(cuts)
+    if cost is None:
+        cost = once[cuts] = _once(access, cuts)
+    return cost if access.is_store else cost * _real(repeats, grid)
+
+
+def _lane_order(access: AccessCost, grid: Grid) -> tuple[tuple[int, int | None], ...]:
+    """Return the lanes of each column, fastest first, with the index of the access's axis along it."""
+    along = {grid.columns[axis]: k for k, (axis, _) in enumerate(access.tile)}
+    return tuple([
+        (spread.lanes if grid.lanes > 1 else spread.warps, along.get(column))
+        for column, spread in grid.by_column.items()
+    ])
+
+
+def _once(access: AccessCost, cuts: Cuts) -> int:
+    """Return the cost for one replica of the tile: all registers and warps along its own axes."""
+    run, times = access.bytes, 1
+    cut, elsewhere, test = 0, 1, ELEMENT
+    #: (repetitions, (active lanes, stride in bytes) along each axis)
+    cases: list[tuple[int, tuple[tuple[int, int | None], ...]]] = [(1, ())]
+    for (axis, extent), stride, (lanes, vector) in zip(access.tile, access.strides, cuts[0], strict=True):
+        if axis == access.unit:
+            width = min(vector, access.width, max(1, WIDEST_BYTES // access.bytes))
+            run, times = run * width, times * (vector // width)
+            cut = width if extent % width else 0
+            test = _VECTOR_TEST if width > 1 else ELEMENT
+        else:
+            times *= vector
+            elsewhere *= vector * -(-extent // (lanes * vector))
+        whole, rest = divmod(extent, lanes * vector)
+        step = None if stride is None else stride * vector
+        active = [(count, n) for count, n in ((lanes, whole), (-(-rest // vector), 1 if rest else 0)) if n]
+        cases = [(often * n, (*counts, (count, step))) for often, counts in cases for count, n in active]
+    total = 0
+    for often, counts in cases:
+        issued = -(-math.prod(count for count, _ in counts) // WARP)
+        total += often * test if access.masked else 0
+        if access.space == "shared":
+            digits = [LaneDigit(n, 1, 0) if k is None else LaneDigit(n, *counts[k]) for n, k in cuts[1]]
+            total += often * (ACCESS * issued + WAVEFRONT * wavefronts(run, tuple(digits)))
+        else:
+            total += often * touched(run, counts, issued)
+    # the vector that crosses the tile's edge is moved element by element, by one lane per step along the other axes
+    return times * total + elsewhere * cut * (ACCESS + SECTOR + LINE)
+
+
+def touched(run: int, lanes: tuple[tuple[int, int | None], ...], issued: int = 1) -> int:
+    """Return the cost of a warp's access to global memory. run, lanes: as for `lines`."""
+    return ACCESS * issued + SECTOR * lines(run, lanes, SECTOR_BYTES) + LINE * lines(run, lanes, LINE_BYTES)
+
+
+@lru_cache(maxsize=4096)
+def lines(run: int, lanes: tuple[tuple[int, int | None], ...], size: int) -> int:
+    """Return the number of aligned lines of `size` bytes that a warp touches.
+
+    run: bytes that each lane moves. lanes: (count, stride in bytes) along each axis; the stride None means far apart.
+    """
+    times = 1
+    for count, stride in sorted(lanes, key=lambda digit: (digit[1] is None, digit[1] or 0)):
+        if count == 1 or stride == 0:
+            continue
+        # a lane that continues the run lengthens it, and strides shorter than a line skip no line
+        if stride is not None and times == 1 and (stride <= run or stride < size):
+            run += (count - 1) * stride
+        else:
+            times *= count
+    return times * -(-run // size)
+
+
+Key = TypeVar("Key")
+
+
+class _Counter:
+    """Collects the demand of one component. axes: its axes, which are numbered in this order."""
+
+    def __init__(self, survey: Survey, axes: Sequence[int], limit: int) -> None:
+        self.survey = survey
+        self.axes = {axis: k for k, axis in enumerate(axes)}
+        self.demand = Demand(limit=limit)
+        #: axes and shape of a tile -> its extents; cached, because a kernel's tiles have few different shapes
+        self._wholes: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Extents] = {}
+
+    def extents(self, use: Use) -> Extents:
+        if not use.cuts and None not in use.labels:
+            return self.whole(use.tile)
+        pairs = []
+        for dim, (axis, label) in enumerate(zip(use.tile.axes, use.labels, strict=True)):
+            if axis is not None and label is not None:
+                pairs.append((self.axes[axis], use.extent(dim)))
+        return tuple(pairs)
+
+    def whole(self, tile: TileUse) -> Extents:
+        key = tile.axes, tile.shape
+        whole = self._wholes.get(key)
+        if whole is None:
+            pairs = zip(*key, strict=True)
+            whole = self._wholes[key] = tuple([(self.axes[axis], n) for axis, n in pairs if axis is not None])
+        return whole
+
+    def step(self, step: AxisJoin, use: Use) -> None:
+        """Add the demand of an operation. use: the tile whose layout the operation's other tiles follow."""
+        op, demand, tile = step.op, self.demand, self.extents(use)
+        if op.record.relation is relations.REDUCTION:
+            kept = {label for label in step.labels["dst"] if label is not None}
+            axes = zip(use.tile.axes, use.labels, strict=True)
+            reduced = [self.axes[axis] for axis, label in axes if axis is not None and label not in kept]
+            _add(demand.reductions, Reduced(tile, tuple(reduced)), step.iterations * len(op.written))
+        elif op.record.elementwise is not None:
+            _add(demand.elementwise, tile, step.iterations * op.record.elementwise.issue)
+        elif op.record.relation in (relations.GENERATED, relations.ELEMENTWISE):
+            _add(demand.elementwise, tile or self.whole(use.tile), step.iterations)
+        for name, region in op.tiles.items():
+            if name not in step.uses and region.buffer.space in ("global", "shared"):
+                self.access(step, use, name, region)
+
+    def access(self, step: AxisJoin, use: Use, name: str, region: Region) -> None:
+        """Add the access of a region in memory, by an operation on the tile of `use`."""
+        of_label = {
+            label: self.axes[axis]
+            for axis, label in zip(use.tile.axes, use.labels, strict=True)
+            if axis is not None and label is not None
+        }
+        axes = [None if label is None else of_label.get(label) for label in step.labels.get(name, ())]
+        is_store = step.op.record.operands[step.op.record.position(name)].written
+        made = access(region, axes, step.op.scope, is_store)
+        if made is not None and step.op.name == ATOMIC.name:
+            forms = update_forms(step.op, target(self.survey.target))
+            most = max([form.bits for form in forms], default=0) // region.dtype.bits
+            made = replace(made, width=max(1, min(made.width, most)))
+        if made is not None:
+            made = replace(made, masked=MASK.name in step.op.options and name != MASK.name)
+            _add(self.demand.accesses, made, step.iterations)
+
+    def cuts(self, step: AxisJoin, use: Use) -> None:
+        axes = use.tile.axes
+        for dim, start, extent in use.cuts:
+            axis = axes[dim]
+            if axis is not None and start is not None and use.labels[dim] is not None:
+                _add(self.demand.parts, TilePart(self.extents(use), self.axes[axis], start, extent), step.iterations)
+
+    def live(self, tiles: Sequence[TileUse]) -> None:
+        """Add the tiles that are live at the step at which live tiles have the most bits."""
+        starts = sorted(tiles, key=lambda tile: tile.first)
+        ends = sorted(tiles, key=lambda tile: tile.last)
+        most = held = at = gone = 0
+        for tile in starts:
+            while ends[gone].last < tile.first:
+                held -= _bits(ends[gone])
+                gone += 1
+            held += _bits(tile)
+            if held > most:
+                most, at = held, tile.first
+        for tile in tiles:
+            if tile.first <= at <= tile.last:
+                _add(self.demand.live, (self.whole(tile), tile.buffer.dtype.bits), 1)
+
+
+def _bits(tile: TileUse) -> int:
+    bits = tile.buffer.dtype.bits
+    for extent in tile.shape:
+        bits *= extent
+    return bits
+
+
+def _add(counts: dict[Key, int], key: Key, times: int) -> None:
+    counts[key] = counts.get(key, 0) + times
+
+
+def demands(
+    survey: Survey, components: Sequence[Component], of_tile: Mapping[TileUse, int], limit: int
+) -> list[Demand]:
+    """Return the demand of each component. of_tile: a tile's component, by index. limit: registers of a thread."""
+    counters = [_Counter(survey, component.axes, limit) for component in components]
+    for step in survey.steps:
+        home = step.home
+        if home is None:
+            continue
+        number = of_tile.get(home.tile)
+        if number is not None:
+            counters[number].step(step, home)
+        for use in step.uses.values():
+            if use.cuts and use.tile in of_tile:
+                counters[of_tile[use.tile]].cuts(step, use)
+    for counter, component in zip(counters, components, strict=True):
+        counter.live(component.tiles)
+    return [counter.demand for counter in counters]
+
+
+def access(region: Region, axes: Sequence[int | None], scope: str, is_store: bool) -> AccessCost | None:
+    """Return the access that moves a region of memory, or None if the region has no placement.
+
+    axes: the tile's axis of each dimension of the region's shape; None, or missing at the end, if it has none.
+    """
+    try:
+        placement = place(region, scope)
+    except LayoutError:
+        return None
+    size = region.dtype.bytes
+    steps = _steps(region)
+    # the strides of gathered dimensions are unknown
+    dims: list[tuple[int, int | None]] = [(n, None) for n in region.index_shape]
+    dims += [(n, steps[d]) for d, n in enumerate(region.extents) if n is not None]
+    pairs = [(axis, n, step) for axis, (n, step) in zip(axes, dims, strict=False) if axis is not None]
+    unit = next((axis for axis, _, stride in reversed(pairs) if stride == 1), None)
+    width = 1
+    if unit is not None:
+        extent = next(extent for axis, extent, _ in pairs if axis == unit)
+        width = _width(placement, extent, size)
+    return AccessCost(
+        tuple([(axis, extent) for axis, extent, _ in pairs]),
+        tuple([None if stride is None else abs(stride) * size for _, _, stride in pairs]),
+        unit,
+        width,
+        size,
+        is_store,
+        region.buffer.space,
+    )
+
+
+def _steps(region: Region) -> list[int | None]:
+    """Return each dimension's (innermost) stride in elements; None if it is known only at launch."""
+    buffer = region.buffer
+    if isinstance(buffer.layout, Strided):
+        return [stride if isinstance(stride, int) else None for stride in buffer.layout.strides]
+    shape = [n for n in buffer.shape if isinstance(n, int)]
+    groups = refined(buffer.tile_layout.shard, shape)
+    return [(merged(group) or group)[-1].stride for group in groups]
+
+
+def _width(placement: Placement, extent: int, size: int) -> int:
+    """Return the longest vector to consider: one or two accesses that are provably aligned."""
+    strides = [step.stride for dim in placement.dims for step in dim if step.stride != 1]
+    width = max(1, 2 * WIDEST_BYTES // size)
+    while width > 1 and (width > extent or misaligned(placement, strides, min(width, WIDEST_BYTES // size))):
+        width //= 2
+    return width
+
 
 #: number of the cheapest grids for which other distributions of warps are tried
 _VARIED = 4

@@ -1,0 +1,391 @@
+"""Layouts that don't depend on a choice of grid: the user's, those of products, and those that propagate from them.
+
+Products are distributed over the warps of a scope, which determines the layouts of their operands. By extents of the
+sums (M x N):
+
+    64 x 40 on 4 warps    16 rows each                48 x 40 on 4 warps    the last warp has padding only
+    16 x 8 on 4 warps     every warp holds all of it  13 x 1 on 1 warp      3 rows of padding; 4 lanes hold each row
+
+A copy of a tile with a fixed layout may access memory in a better layout (`staged`):
+
+    cta.copy b[...], B[...]        b is a fragment: 2 bytes per access, four rows per warp
+    ---
+    cta.copy b.1[...], B[...]      16 bytes per access
+    cta.copy b[...], b.1[...]      through shared memory
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import prod
+
+from ...dataclass import dataclass
+from ...errors import LayoutError
+from ...ir.nodes import Kernel, Open, Region
+from ...isa.mma import MMA_M, MMA_N, products
+from ...layout import TileLayout
+from ...layout.fragments import fragment_layout
+from ...layout.grid import WIDEST_BYTES, Projection, packed, same_owners
+from ...layout.iters import Iter, merged, refined
+from ...ops import axes
+from ...ops.copies import COPY, INDEX, MASK
+from ...remember import LIMIT
+from ...scopes import SCOPES
+from ...target import WARP, target
+from ..weights import ACCESS, BARRIER, STAGED, WAVEFRONT
+from .axes import AxisJoin, Survey, TileUse, Use
+from .choose import AccessCost, Demand, access, choose, touched
+
+#: cost of a warp's instruction in quarter cycles of a multiprocessor: 2,048 products of 16 bits, at 1,024 per cycle
+_MMA = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A distribution of warps. warps: along M and N. copies: number of groups of warps that compute the same sums."""
+
+    warps: tuple[int, int]
+    copies: int
+
+
+class ProductLayouts:
+    """Layouts of operands, given the distribution of a kernel's products over the warps of each scope.
+
+    by_hand: the user's layouts, and those that propagate from them to other tiles.
+    """
+
+    def __init__(self, kernel: Kernel, survey: Survey, by_hand: Mapping[TileUse, Projection]) -> None:
+        self._by_hand, self._target = by_hand, target(kernel.target)
+        self._splits: dict[str, _Split] = {}
+        steps = _products(survey)
+        self._lefts = {step.uses["a"].tile.axes for step in steps if "a" in step.uses}
+        self._reductions = Counter(axis for step in survey.steps for axis in _reduced(step))
+        for scope in dict.fromkeys(step.op.scope for step in steps):
+            warps, rest = divmod(SCOPES[scope].threads(kernel.threads), WARP)
+            if not rest:
+                same = [step for step in steps if step.op.scope == scope]
+                self._splits[scope] = min(_splits(warps), key=lambda split: self._order(same, split))
+
+    def layout(self, step: AxisJoin, name: str) -> Projection | None:
+        """Return the layout that products require for an operand, over its own dimensions; None if there is none."""
+        split = self._splits.get(step.op.scope)
+        return None if split is None else self._fragment(step, name, split)
+
+    def of_tile(self, step: AxisJoin, use: Use) -> Projection | None:
+        """Return the layout that a product requires for a tile; None if it uses only a part, or requires none."""
+        return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
+
+    def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
+        """Return a sort key: least time, fewest warps with distinct work, least traffic of factors, most warps on M."""
+        time = traffic = 0
+        (wm, wn), copies = split.warps, split.copies
+        for step in steps:
+            (m, n), k = step.op.region("acc").shape, step.op.region("a").shape[1]
+            issues = -(-m // (MMA_M * wm)) * -(-n // (MMA_N * wn)) * self._depth(step)[1]
+            time += step.iterations * (_MMA * issues + sum(self._conversions(step, split)))
+            traffic += copies * (m * k * wn + k * n * wm)
+        return time, wm * wn, traffic, -wm
+
+    def _conversions(self, step: AxisJoin, split: _Split) -> Iterable[int]:
+        """Yield the costs per warp of converting operands with another layout, and sums that are also left factors."""
+        for name, use in step.uses.items():
+            there = self._by_hand.get(use.tile)
+            is_cut = name == "acc" and split.warps[1] > 1 and use.tile.axes in self._lefts
+            wanted = self._fragment(step, name, split) if is_cut or there is not None else None
+            if wanted is None:
+                continue
+            if there is not None and not _fits(_over_tile(step, use, wanted), there, use.tile):
+                yield (2 if name == "acc" else 1) * _conversion(wanted, use)
+            elif is_cut:
+                # only whole rows can be another product's left factor in registers, and be reduced within a warp
+                axes = zip(use.tile.axes, use.labels, strict=True)
+                crossed = sum(self._reductions[axis] for axis, label in axes if label == 1)
+                yield _conversion(wanted, use) + 2 * BARRIER * crossed
+
+    def _fragment(self, step: AxisJoin, name: str, split: _Split) -> Projection | None:
+        region, (multiple, _) = step.op.region(name), self._depth(step)
+        scope = "warpgroup" if step.op.scope == "warpgroup" else "cta"
+        try:
+            return fragment_layout(name, region.shape, region.dtype, split.warps, split.copies, multiple, scope)
+        except LayoutError:
+            return None
+
+    def _depth(self, step: AxisJoin) -> tuple[int, int]:
+        """Return (the multiple to which K is padded, instructions along K), or (1, 1) without an instruction."""
+        k = step.op.region("a").shape[1]
+        acc, a, b = (step.op.region(name).dtype for name in ("acc", "a", "b"))
+        depths = [form.k for form in products(a, b, acc).on(self._target)]
+        if not depths:
+            return 1, 1
+        multiple = min(depths)
+        slots = -(-k // multiple) * multiple
+        return multiple, slots // next(depth for depth in depths if slots % depth == 0)
+
+
+def has_products(survey: Survey) -> bool:
+    """True if the surveyed operations include products."""
+    return bool(_products(survey))
+
+
+def _products(survey: Survey) -> list[AxisJoin]:
+    return [step for step in survey.steps if step.op.record.relation is axes.PRODUCT]
+
+
+def _reduced(step: AxisJoin) -> Iterator[int | None]:
+    if step.op.record.relation is not axes.REDUCTION or "src" not in step.uses:
+        return
+    use = step.uses["src"]
+    for axis, label in zip(use.tile.axes, use.labels, strict=True):
+        if label is not None and label not in step.labels["dst"]:
+            yield axis
+
+
+def _splits(warps: int) -> list[_Split]:
+    every = range(1, warps + 1)
+    return [_Split((wm, wn), warps // (wm * wn)) for wm in every for wn in every if warps % (wm * wn) == 0]
+
+
+def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projection | None:
+    """Return the layout `wanted` over the dimensions of the operand's tile; None if the tile has further ones."""
+    labels = step.labels[use.name]
+    if wanted is None or any(label is not None and label not in labels for label in use.labels):
+        return None
+    dims = [None if label is None else labels.index(label) for label in use.labels]
+    return wanted.along(step.op.region(use.name).shape, dims).concise(use.tile.shape)
+
+
+def _fits(wanted: Projection | None, there: Projection, tile: TileUse) -> bool:
+    if wanted is None:
+        return False
+    sides = [
+        (each.layout, [n for n, extent in zip(each.padded(tile.shape), tile.shape, strict=True) if extent > 1])
+        for each in (wanted, there)
+    ]
+    return same_owners(*sides[0], *sides[1])
+
+
+def _conversion(wanted: Projection, use: Use) -> int:
+    words = -(-wanted.layout.storage().size() * use.region.dtype.bytes // 4)
+    return 2 * BARRIER + 2 * words * (ACCESS + WAVEFRONT)
+
+
+def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[TileUse, Projection]:
+    """Return the fixed layouts and those propagated from them; without `products`, only the user's layouts count."""
+    if products is None and not [tile for tile in survey.tiles.values() if not isinstance(tile.buffer.layout, Open)]:
+        return {}
+    uses = [(step, use) for step in survey.steps for use in step.uses.values()]
+    anchors = [(s, u.tile, layout) for s, u in uses if (layout := _fixed(s, u, products)) is not None]
+    if not anchors:
+        return {}
+    fixed: dict[TileUse, Projection] = {}
+    steps_of: dict[TileUse, list[AxisJoin]] = {}
+    for step, use in uses:
+        if step.op.record.relation.share_layouts:
+            steps_of.setdefault(use.tile, []).append(step)
+    for step, tile, layout in anchors:
+        if tile not in fixed:
+            fixed[tile] = layout
+            if _covers_scope(layout.layout, SCOPES[step.op.scope].threads(survey.threads)):
+                _spread(tile, fixed, steps_of)
+    return fixed
+
+
+def _covers_scope(layout: TileLayout, threads: int) -> bool:
+    """True if every thread of a scope has elements, or each thread has all. Only then can the layout propagate."""
+    owners = [it.extent for it in (*layout.shard, *layout.replica) if it.axis.is_thread]
+    return not owners or prod(owners) == threads
+
+
+def _fixed(step: AxisJoin, use: Use, products: ProductLayouts | None) -> Projection | None:
+    """Return the user's layout of a tile, or the one in which a product needs it; None if there is neither."""
+    layout = use.tile.buffer.layout
+    if isinstance(layout, TileLayout):
+        return Projection(layout)
+    if products is None or step.op.record.relation is not axes.PRODUCT:
+        return None
+    return products.of_tile(step, use)
+
+
+def _spread(first: TileUse, fixed: dict[TileUse, Projection], steps_of: Mapping[TileUse, Sequence[AxisJoin]]) -> None:
+    waiting = [first]
+    while waiting:
+        tile = waiting.pop()
+        for step in steps_of.get(tile, ()):
+            source = next(use for use in step.uses.values() if use.tile is tile)
+            for use in step.uses.values():
+                if use.tile in fixed or not use.tile.is_open:
+                    continue
+                layout = _reached(source, use, fixed[tile])
+                if layout is not None:
+                    fixed[use.tile] = layout
+                    waiting.append(use.tile)
+
+
+def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
+    """Return the layout that propagates from `source`, which has `layout`, to the tile of `use`; None if none does."""
+    part = None if use.cuts else part_of(layout, source)
+    if part is None:
+        return None
+    wanted = use.tile.buffer.layout
+    if isinstance(wanted, Open) and any(
+        axis.is_thread and axis.name not in SCOPES[wanted.scope].steps for axis in layout.layout.axes()
+    ):
+        return None
+    axes = source.tile.axes
+    dims: list[int | None] = []
+    for axis, label in zip(use.tile.axes, use.labels, strict=True):
+        if axis is None:
+            dims.append(None)
+        elif label is None or axis not in axes or label not in source.labels:
+            return None
+        else:
+            dims.append(source.labels.index(label))
+            if axes[source.labels.index(label)] != axis:
+                return None
+    try:
+        return part.along(source.extents, dims).concise(use.tile.shape)
+    except LayoutError:
+        return None
+
+
+def part_of(layout: Projection, use: Use) -> Projection | None:
+    """Return the layout of the part of a tile that an operand uses.
+
+    None if a cut starts at a run-time value, the part has no layout, or some threads own none of its elements.
+    """
+    if not use.cuts:
+        return layout
+    extents, whole = use.extents, layout.padded(use.tile.shape)
+    starts = {dim: start for dim, start, _ in use.cuts}
+    if None in starts.values():
+        return None
+    box = tuple([
+        (start := starts.get(d) or 0, slots - start if start + extents[d] == n else extents[d])
+        for d, (n, slots) in enumerate(zip(use.tile.shape, whole, strict=True))
+    ])
+    made = _sliced(layout.layout, whole, box)
+    if made is None:
+        return None
+    begins_later = any(axis.is_thread and value for axis, value in made.offset)
+    if begins_later or _spread_over(made) != _spread_over(layout.layout):
+        return None
+    slots = tuple(extent for _, extent in box)
+    return Projection(TileLayout(packed(made.shard), made.replica), slots).concise(extents)
+
+
+@lru_cache(LIMIT)
+def _sliced(layout: TileLayout, shape: tuple[int, ...], box: tuple[tuple[int, int], ...]) -> TileLayout | None:
+    """Return the layout of a box of a tile, or None if it has none. Cached, since many operations cut equal boxes."""
+    try:
+        return layout.slice(shape, box)
+    except LayoutError:
+        return None
+
+
+def _spread_over(layout: TileLayout) -> int:
+    return prod(it.extent for it in layout.shard if it.axis.is_thread)
+
+
+def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) -> dict[int, Projection]:
+    """Map the id of a copy to the layout in which it accesses memory instead, if that saves at least a quarter."""
+    made: dict[int, Projection] = {}
+    chosen: dict[tuple[AccessCost, TileLayout, str], Projection | None] = {}
+    for step in survey.steps:
+        use = step.home
+        if use is None or use.tile not in fixed or not use.tile.is_open or not _may_be(step, use):
+            continue
+        name = "src" if use.name == "dst" else "dst"
+        asked = _asked(step, name)
+        layout = _over_labels(use, fixed[use.tile], step.labels[name])
+        if asked is None or layout is None:
+            continue
+        key = asked, layout.layout, step.op.scope
+        if key not in chosen:
+            chosen[key] = _cheaper(asked, layout, step.op.scope, threads)
+        stage = chosen[key]
+        if stage is not None:
+            made[id(step.op)] = _for_tile(stage, step, use, name)
+    return made
+
+
+def _may_be(step: AxisJoin, use: Use) -> bool:
+    op = step.op
+    is_plain = op.name == COPY.name and not op.attrs and len(step.uses) == 1
+    is_plain = is_plain and {MASK.name, INDEX.name}.isdisjoint(op.options)
+    return is_plain and not use.cuts and "global" in (region.buffer.space for region in op.tiles.values())
+
+
+def _asked(step: AxisJoin, name: str) -> AccessCost | None:
+    """Return the access of the operand `name` to memory, or None. Its axes number the region's labelled dimensions."""
+    region: Region = step.op.region(name)
+    labels = [label for label in step.labels[name] if label is not None]
+    axes = [None if label is None else labels.index(label) for label in step.labels[name]]
+    return access(region, axes, step.op.scope, is_store=name == "dst")
+
+
+def _over_labels(use: Use, layout: Projection, labels: Sequence[int | None]) -> Projection | None:
+    """Return the layout over the labelled dimensions of the region in memory, or None if it can't be projected."""
+    try:
+        return layout.along(use.tile.shape, [use.labels.index(label) for label in labels if label is not None])
+    except (LayoutError, ValueError):
+        return None
+
+
+def _for_tile(stage: Projection, step: AxisJoin, use: Use, name: str) -> Projection:
+    labels = [label for label in step.labels[name] if label is not None]
+    dims = [None if label is None else labels.index(label) for label in step.labels[use.name]]
+    return stage.along(stage.slots, dims)
+
+
+def _cheaper(asked: AccessCost, layout: Projection, scope: str, threads: int) -> Projection | None:
+    """Return the cheapest layout if it saves at least a quarter of the cost, conversion included; otherwise None."""
+    count = SCOPES[scope].threads(threads)
+    if count % WARP or not asked.tile:
+        return None
+    direct = _direct(asked, layout, count // WARP)
+    extents = [extent for _, extent in asked.tile]
+    best = choose(scope, count, extents, range(len(extents)), Demand({asked: 1}))
+    wide = best.grid.project(range(len(extents)), extents)
+    conversion = _staged_conversion(asked.bytes, wide.layout, layout.layout) * (count // WARP)
+    part, whole = STAGED
+    is_cheaper = whole * (best.cost + conversion) <= part * direct
+    return Projection(wide.layout, wide.padded(extents)) if is_cheaper else None
+
+
+def _direct(asked: AccessCost, layout: Projection, warps: int) -> int:
+    """Return the cost of the access in a layout: all vectors of one warp, times the number of warps that execute it."""
+    run, times, lanes = asked.bytes, 1, []
+    groups = refined(layout.layout.canonical().shard, layout.slots)
+    shared = 1
+    for group, (axis, _), stride in zip(groups, asked.tile, asked.strides, strict=True):
+        worth = 1
+        for it in reversed(merged(group)):
+            step = None if stride is None else stride * worth
+            if it.axis.is_thread:
+                inside, outside = _in_a_warp(it)
+                lanes += [(inside, step)] if inside > 1 else []
+                shared *= outside
+            elif axis == asked.unit and worth == 1 and it.stride == 1:
+                width = max(w for w in (1, 2, 4, 8, 16) if it.extent % w == 0 and w * asked.bytes <= WIDEST_BYTES)
+                width = min(width, asked.width)
+                run, times = run * width, times * (it.extent // width)
+            else:
+                times *= it.extent
+            worth *= it.extent
+    return touched(run, tuple(lanes)) * times * (shared if asked.is_store else warps)
+
+
+def _in_a_warp(it: Iter) -> tuple[int, int]:
+    if it.axis.unit == "warp" or it.stride >= WARP:
+        return 1, it.extent
+    inside = min(it.extent, WARP // it.stride)
+    return inside, it.extent // inside
+
+
+def _staged_conversion(size: int, one: TileLayout, other: TileLayout) -> int:
+    """Return a conversion's cost per warp: 16-byte accesses for `one`, words for `other`, and two barriers."""
+    wide, narrow = (layout.storage().size() * size for layout in (one, other))
+    vectors, words = -(-wide // WIDEST_BYTES), -(-narrow // 4)
+    return 2 * BARRIER + vectors * (ACCESS + 4 * WAVEFRONT) + words * (ACCESS + WAVEFRONT)
