@@ -17,12 +17,11 @@ from ..target import TENSOR_MEMORY_TARGETS, entry_registers
 from . import barriers, clusters, operands, reductions, shapes, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, bind, optional
-from .atomics import ATOMIC_CALLS
+from .atomics import ATOMIC_CALLS, ORDERED
 from .context import Context
 from .enclosures import Construct
 from .lanes import LANE_CALLS
 from .language import Intrinsic
-from .ordered import ORDERED
 from .values import Constant, Scalar, Value
 
 
