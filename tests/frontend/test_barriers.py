@@ -133,6 +133,8 @@ def test_more_than_a_barrier_counts_is_refused() -> None:
         kernel("c = tj.alloc_barrier(1 << 20)")
     with pytest.raises(ResourceError, match="1,048,576 bytes in a phase of b"):
         kernel("b.expect(1 << 20)")
+    with pytest.raises(ResourceError, match="-16 bytes in a phase of b; a number of bytes is not negative"):
+        kernel("b.expect(-16)")
 
 
 def test_named_barriers_are_of_whole_warps_and_seven() -> None:

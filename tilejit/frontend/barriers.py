@@ -312,10 +312,16 @@ def _expect(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     argument = bind(ctx, node, ".expect", ("bytes",), 1)["bytes"]
     count = _number(ctx, argument, "a number of bytes")
     low, high = facts.bounds(count)
-    if (low is not None and low > MOST_IN_A_PHASE) or (high is not None and high < 0):
+    name = receiver.buffer.name
+    if low is not None and low > MOST_IN_A_PHASE:
         raise ResourceError(
-            f"{high if low is None or low <= MOST_IN_A_PHASE else low:,} bytes in a phase of {receiver.buffer.name}; "
-            f"a barrier counts up to {MOST_IN_A_PHASE:,}", span=ctx.span(argument), hint="copy fewer bytes per phase",
+            f"{low:,} bytes in a phase of {name}; a barrier counts up to {MOST_IN_A_PHASE:,}",
+            span=ctx.span(argument), hint="copy fewer bytes per phase",
+        )
+    if high is not None and high < 0:
+        raise ResourceError(
+            f"{high:,} bytes in a phase of {name}; a number of bytes is not negative",
+            span=ctx.span(argument), hint="give the number of bytes that the copies write",
         )
     ctx.emit(Expect(_place(ctx, node, receiver), count, span=ctx.span(node)))
     return Constant(None)

@@ -127,7 +127,10 @@ _SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "
 
 
 def _degree(expr: Expr, degrees: Mapping[str, int]) -> int:
-    """Return the degree of a value in the loop-carried variable: 0 if independent, 1 for one term of a sum, else 2."""
+    """Return an upper bound of a value's degree in the loop-carried variables, at most 2.
+
+    degrees: of the loop-carried variables by name. Comparisons count as 0.
+    """
     if isinstance(expr, Var):
         return degrees.get(expr.name, 0)
     if isinstance(expr, Cast):

@@ -28,7 +28,7 @@ from .axes import Axis, m
 from .iters import Iter, groups_to, merged, refined
 from .tile_layout import TileLayout
 
-#: maximum bytes per access, and bytes of a cache line
+#: maximum bytes of a thread's vector, and bytes of a cache line
 WIDEST_BYTES, LINE_BYTES = 16, 128
 
 

@@ -317,9 +317,11 @@ def _need_strides(tensor: Region, major: int) -> None:
             step = f"steps back by {-multiple * bytes_each} bytes"
             raise LayoutError(f"dimension {d} of {buffer.name} {step}; TMA supports no negative strides")
         if multiple * bytes_each % unit:
-            step = f"{'a multiple of ' if isinstance(stride, Var) else ''}{multiple * bytes_each} bytes"
+            is_known = not isinstance(stride, Var)
+            step = f"every {multiple * bytes_each}" if is_known else f"at multiples of {multiple * bytes_each}"
             raise LayoutError(
-                f"rows of {buffer.name} start every {step}; TMA needs a multiple of {unit}",
+                f"rows of {buffer.name} {'' if is_known else 'are only known to '}start {step} bytes; TMA needs a "
+                f"multiple of {unit}",
                 hint="pad the rows, or use a variant that copies element by element",
             )
 

@@ -58,7 +58,7 @@ def placed_tiles(op: TileOp) -> dict[str, Placed]:
 
 
 def schedule(tiles: Mapping[str, Placed]) -> DigitSchedule:
-    """Return the iteration space of an operation in digits. raises: LayoutError if tiles have no common digits."""
+    """Return the iteration space of an operation in digits. raises: LayoutError as for `DigitSchedule.of`."""
     return DigitSchedule.of(tiles["dst"][0].shape, tiles)
 
 
