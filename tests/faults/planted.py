@@ -160,8 +160,8 @@ FAULTS = (
     Fault(
         "arrays with less aligned strides share the variant of more aligned ones",
         "runtime/signature.py",
-        "together = pointer | facts.stride_align",
-        "together = pointer",
+        "return facts.key, view.align",
+        "return facts.key, view.pointer_align",
     ),
     Fault(
         "a generated launcher takes 2**31 for an int32",

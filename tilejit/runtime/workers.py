@@ -90,13 +90,14 @@ class WorkerError(TilejitError):
 
 
 def processors(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Return the number of processors that this process may use. quota: a container's limit on CPU time."""
+    """Return the number of processors that this process may use. quota: the CPU time limit of its cgroup (version 2)."""
     seen = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
-        limit, period = quota.read_text().split()
-    except OSError:
+        limit, period = map(int, quota.read_text().split())
+        return max(1, min(seen, round(limit / period))) if limit > 0 else seen
+    except (OSError, ValueError, ZeroDivisionError):
+        # no file, or no limit: "max"
         return seen
-    return seen if limit == "max" else max(1, min(seen, round(int(limit) / int(period))))
 
 
 @dataclass(frozen=True, slots=True)

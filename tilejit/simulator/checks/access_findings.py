@@ -41,7 +41,7 @@ class AccessFindings:
     def __init__(
         self, lanes: Lanes, findings: Findings, precedence: Precedence, definedness: Definedness,
         sites: Sequence[Site], replicas: Replicas,
-   ) -> None:
+    ) -> None:
         self.lanes = lanes
         self.places = findings.places
         self.findings = findings
@@ -127,7 +127,7 @@ class AccessFindings:
 
     def add_unwaited(
         self, access: str, pc: int, other_pc: int, threads: list[int], did: str, count: int = 1
-   ) -> None:
+    ) -> None:
         """Report an access to cells that an asynchronous operation wrote or read (`did`), before a wait for it."""
         opcode = self.places.opcode(other_pc)
         operation, wait = next(x[1:] for x in _WAITS if x[0] in opcode)

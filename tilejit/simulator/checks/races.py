@@ -210,7 +210,7 @@ class AccessChecker:
 
     def record_read(
         self, shadow: Shadow, cells: Index, me: Record, stamp: Record, base: Any, strong: bool = False
-   ) -> None:
+    ) -> None:
         if self.facts.partial:
             shadow.need_group_reads()[group_of(me), cells] = stamp
         first = shadow.first_reads
