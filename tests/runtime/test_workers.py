@@ -10,7 +10,8 @@ from tilejit.runtime.workers import processors
 
 
 @pytest.mark.parametrize(
-    ("text", "cores"), [("max 100000", 3), ("150000 100000", 2), ("1000 100000", 1), ("6400000 100000", 3), ("-1 100000", 3), ("1 0", 3)]
+    ("text", "cores"),
+    [("max 100000", 3), ("150000 100000", 2), ("1000 100000", 1), ("6400000 100000", 3), ("-1 100000", 3), ("1 0", 3)],
 )
 def test_a_process_uses_no_more_processors_than_its_container_has(
     text: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

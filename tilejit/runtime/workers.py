@@ -90,7 +90,7 @@ class WorkerError(TilejitError):
 
 
 def processors(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Return the number of processors that this process may use. quota: the CPU time limit of its cgroup (version 2)."""
+    """Return the number of processors that this process may use. quota: the CPU limit of its cgroup (version 2)."""
     seen = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         limit, period = map(int, quota.read_text().split())
