@@ -2,9 +2,9 @@
 
 accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. A tile of
     values has the place's shape; the others, except an index, broadcast to it.
-emits: for relaxed sums of tiles of floats without old values, the widest vector `red` that applies; otherwise one
-    update per element. Of the threads that hold an element, the lowest updates it. The others get the old value,
-    if it is used, through shared memory.
+emits: for sums of tiles of floats, relaxed at GPU scope and without old values, the widest vector `red` that
+    applies, if any; otherwise one update per element. Of the threads that hold an element, the lowest updates it. The
+    others get the old value, if it is used, through shared memory.
 source: tilejit/lower/README.md, "Atomic updates".
 """
 
@@ -61,7 +61,7 @@ class Plan(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """The mnemonic and its count per thread; a compare-and-swap loop counts as one iteration."""
+        """The mnemonic and its count per thread; a compare-and-swap loop counts once."""
         return ((self.mnemonic, self.rounds),)
 
     def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
