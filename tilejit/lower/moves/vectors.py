@@ -85,7 +85,7 @@ class OwnedVectors:
             }
 
     def step_of(self, name: str) -> int:
-        """Return the stride along a vector in operand `name`: 1 for a single element, else 0 if the operand is broadcast."""
+        """Return the stride along a vector in operand `name`: 1 for a single element, else 0 if `name` is broadcast."""
         if self.width == 1:
             return 1
         return self.elements.digits[-1].elements(name)
