@@ -116,7 +116,7 @@ class Window:
 
     @property
     def begins_inside(self) -> bool:
-        """True if no coordinate can be before the tensor, because `start` isn't negative."""
+        """True if no coordinate can be before the tensor, because `start` is known not to be negative."""
         low = facts.bounds(self.start)[0]
         return low is not None and low >= 0
 

@@ -32,7 +32,7 @@ from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In iteration r each thread updates memory with its vector r, counted in the order of memory."""
+    """In iteration r an active thread updates memory with its vector r, counted in the order of memory."""
 
     #: the vectors in "memory" and in the tiles; "registers" is the tile with the place's shape
     owned: OwnedVectors

@@ -32,7 +32,7 @@ _TILE = "tile"
 
 @dataclass(frozen=True, slots=True)
 class OwnerCopy(VectorPlan):
-    """In iteration r each thread moves its register r of the tile if the region contains that element."""
+    """In iteration r threads move their register r of the tile if the region contains that element."""
 
     #: the tile's digits over threads, slowest first, replicas included
     spread: DigitSchedule
