@@ -1,7 +1,7 @@
 """TMA copies: a region is split into boxes, each moved by one instruction of one thread.
 
 The tensor map lists the tensor's dimensions in the order of the shared tile: the dimension that is contiguous there,
-then the rows of the tile, fastest first, then the dimensions in which the region has a single element.
+then the tile's row dimensions, fastest first, then the dimensions in which the region has a single element.
 
     A[r : r + 64, c : c + 256] -> a tile of 64 x 256 halves in four blocks of columns (`schedule.swizzle_atoms`)
 
@@ -227,7 +227,7 @@ def barrier_of(op: TileOp) -> Vector:
 
 @remembered_pair
 def _coordinate(start: Expr, more: int) -> Expr:
-    """Return `start` + `more`, clamped to int32; a clamped coordinate is outside every tensor, as before."""
+    """Return `start` + `more` as int32; clamping changes only coordinates outside every tensor, which stay outside."""
     at = build.add(start, build.const(more, int64))
     if not facts.fits(facts.bounds(at), int32):
         low, high = facts.full_range(int32)[0], TensorMapSpec.EXTENT_END
@@ -378,7 +378,7 @@ def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_
     width, parts = _columns(atoms)
     extents = [atoms.placement.shape[d] for d in reversed(atoms.row_dims)]
     whole, unit = tuple(extents), _unit(atoms)
-    # elements between neighbours along each dimension of rows
+    # elements between neighbors along each dimension of rows
     inner = [atoms.row_elements * prod(extents[:d]) for d in range(len(extents))]
     step = _Issue((0,) * (1 + len(extents)), 0)
     if ctas > 1 and parts % ctas == 0:
@@ -467,7 +467,7 @@ def _columns(atoms: Atoms) -> tuple[int, int]:
 
 
 def _parts(extent: int, inner: int, unit: int) -> int:
-    """Return the number of boxes along a row dimension, or raise LayoutError. inner: elements between neighbours."""
+    """Return the number of boxes along a row dimension, or raise LayoutError. inner: elements between neighbors."""
     count = _equal_parts(extent, inner, unit)
     if count is None:
         raise LayoutError(

@@ -53,9 +53,9 @@ class Combining:
         )
 
     def tree(self, b: Builder, partials: Sequence[Partial], *, in_order: bool, counts: Sequence[Expr] = ()) -> Partial:
-        """Combine all partial results in a balanced tree of neighbours: five values become (((0, 1), (2, 3)), 4).
+        """Combine all partial results in a balanced tree of neighbors: five values become (((0, 1), (2, 3)), 4).
 
-        counts: for each partial result the condition that it isn't padding. Neighbours with the same condition are
+        counts: for each partial result the condition that it isn't padding. Neighbors with the same condition are
         combined before it is tested.
         """
         level = list(zip(partials, counts or [TRUE] * len(partials), strict=True))

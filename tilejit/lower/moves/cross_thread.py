@@ -200,7 +200,7 @@ class SharedPartials:
         return Shuffles(1, tuple(1 << k for k in range(self.members.bit_length() - 1)))
 
 
-#: every thread reads up to this many partials of a result itself: 8 float32 are two vectors
+#: lanes read one partial each only if a result has more partials than this: 8 float32 are two vectors
 _MOST_READ = 8
 
 

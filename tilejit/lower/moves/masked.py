@@ -1,7 +1,7 @@
 """Vectors in memory, some of whose elements may be excluded by the edge of a tensor or by a mask.
 
 A vector without excluded elements moves in one access. A partially excluded vector moves element by element, in a
-branch that few threads take.
+separate branch.
 """
 
 from __future__ import annotations

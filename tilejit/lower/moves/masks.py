@@ -92,7 +92,7 @@ class IndexCondition:
         return None if cond is None else IndexCondition(cond, index)
 
     def is_tested_by_ends(self, dim: int, width: int) -> bool:
-        """True if testing the first and the last of `width` neighbours along a dimension decides for all of them."""
+        """True if a mask that includes the first and the last of `width` neighbors along `dim` includes all of them."""
         return runs.by_ends(self.cond, self.index[dim], width) is not None
 
     def of_vector(self, first: Sequence[Expr], dim: int, step: int, width: int, b: Builder) -> ComputedMask:

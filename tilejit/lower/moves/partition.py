@@ -115,7 +115,7 @@ class Partition(VectorPlan):
         return build.where(self.is_whole(values), *widths)
 
     def is_whole(self, values: Sequence[Expr]) -> Expr:
-        """Return whether the vector at these digits is whole, that is, not the last one of its run."""
+        """Return whether the vector at these digits isn't the last one of its run, which may be partial."""
         return build.less(values[-1], self.vectors.digits[-1].extent - 1)
 
 
@@ -170,7 +170,7 @@ class Base:
 
 
 def _base(plan: Partition, name: str, thread: Expr, b: Builder) -> Base | None:
-    """Return the first vector's address, or None if later vectors aren't at that address plus a common offset."""
+    """Return the first vector's address; None unless later ones are known to be at offsets that all threads share."""
     view = plan.vectors[name]
     if plan.rounds > 1 and not view.adds_up(plan.threads, plan.rounds * plan.threads):
         return None

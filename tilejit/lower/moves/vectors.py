@@ -85,7 +85,7 @@ class OwnedVectors:
             }
 
     def step_of(self, name: str) -> int:
-        """Return the stride of a vector's elements in operand `name`: 1 for single elements, 0 if one is broadcast."""
+        """Return the stride along a vector in operand `name`: 1 for a single element, else 0 if `name` is broadcast."""
         if self.width == 1:
             return 1
         return self.elements.digits[-1].elements(name)
@@ -105,7 +105,8 @@ class OwnedVectors:
         The caller emits its code once per yield: for each register at which a region may start, and for regions inside
         their tensors and at their edges.
         condition: the condition from which "mask" is computed, or None to read it from registers.
-        loads: True to move whole vectors first, so that their loads are in flight while a warp waits for elements.
+        loads: True for loads. If vectors may be cut, whole ones may then be moved in a loop before the others, so
+            that their loads are in flight while a warp waits for elements.
         """
         own = self._of_thread(thread)
         first = self._first("memory", own)

@@ -86,7 +86,7 @@ def digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
 
 
 def joined_digits(digits: Iterable[Digit], edges: Set[int]) -> list[Digit]:
-    """Merge neighbouring digits that are contiguous in every operand, but no dimension in `edges` with another."""
+    """Merge neighboring digits that are contiguous in every operand, but no dimension in `edges` with another."""
     run: list[Digit] = []
     for digit in digits:
         while run and _continues(run[-1], digit, edges):

@@ -1,6 +1,6 @@
 """The order in which a function that needn't be commutative combines elements.
 
-The digits of the elements' row-major index are combined one at a time, fastest first. So neighbours are combined, and
+The digits of the elements' row-major index are combined one at a time, fastest first. So neighbors are combined, and
 the elements of the lower of two values precede those of the higher. A row of 1024 over 128 threads with 2 times 4
 elements each:
 
@@ -112,7 +112,7 @@ class FoldOrder:
         return self.tiles.where(lambda d: not _is_reduced(d, self.weights) and not d.is_spread("src"))
 
     def each_result(self, operand: str) -> list[int]:
-        """Return a thread's result registers in `operand`; in a source, the register of each result's first slot."""
+        """Return a thread's result registers relative to `operand`'s start; in a source, each result's first slot."""
         digits = self.results.digits
         counted = product(*(range(digit.extent) for digit in digits))
         return [_register(digits, operand, values) for values in counted]
@@ -221,7 +221,7 @@ class FoldOrder:
                 return FALSE
             along = _joined([step for step in self.steps[done:] if step.dim == dim])
             index = build.weighted_sum([(step.of_thread(thread), weight) for step, weight in along], int32)
-            # rounding up to a multiple of a divisor of the index keeps the result; neighbours then often share a limit
+            # rounding up to a multiple of a divisor of the index keeps the result; neighbors then often share a limit
             multiple = facts.multiple_of(index) or 1
             cond = build.logical_and(cond, build.less(index, -(-left // multiple) * multiple))
         return cond

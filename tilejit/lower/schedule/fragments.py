@@ -39,11 +39,11 @@ _LANES = {"acc": (_G, _T), "a": (_G, _T), "b": (_T, _G)}
 class Depth:
     """The indices along k of the elements in an instruction's registers."""
 
-    #: extent of k; larger indices are padding
+    #: extent of k; indices from it on are padding
     count: int
     #: the digits over the instructions along k, slowest first
     tiles: tuple[Digit, ...]
-    #: the digit over the two halves of an instruction's k; None if k isn't split
+    #: the digit over the halves of an instruction's k; may be None if k isn't split
     half: Digit | None
     lanes: tuple[Digit, ...]
     #: the digits over the elements of a 32-bit register, fastest first
@@ -94,7 +94,7 @@ class Fragments:
     row: Digit | None
     #: the digit over a lane's two columns of the accumulator; None if n is 1
     pair: Digit | None
-    #: the digit over the two halves of an instruction's k; None if k isn't split
+    #: the digit over the two halves of an instruction's k; None if k is 1 or isn't split
     half: Digit | None
     depth: Depth
 
@@ -173,7 +173,7 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
     row = pair = half = None
     if n > 1:
         pair, columns = _without_pair(columns, product, form)
-    # operands with a dimension of extent 1 are packed into new registers
+    # an accumulator with an extent of 1, and factors if k is 1, are copied to scratch registers
     words = ("acc",) * (m > 1 and n > 1) + ("a", "b") * (k > 1)
     _need_words(product.among(words), (*rows, *columns, *depth), form)
     if m > 1:

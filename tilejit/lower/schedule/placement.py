@@ -223,7 +223,7 @@ def _begin(folded: Folded) -> str:
 
 
 def global_strides(buffer: Buffer) -> tuple[int | Var, ...] | None:
-    """Return a global tensor's strides, in elements; None if its layout isn't one plain stride per dimension."""
+    """Return a global tensor's strides, in elements; None unless its layout is one plain stride per dimension."""
     layout = buffer.layout
     return layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
 

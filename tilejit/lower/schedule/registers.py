@@ -68,7 +68,7 @@ def choice(b: Builder, run: RegisterRun) -> Choice:
     """Return the starts for which code of a run must be emitted; move its buffer to local memory if there are too many.
 
     In local memory there is a single, run-time start. It is assumed to keep the run inside the buffer; other starts are
-    undefined behaviour. So addresses don't wrap around, and the accesses of a run share a base with constant offsets.
+    undefined behavior. So addresses don't wrap around, and the accesses of a run share a base with constant offsets.
     """
     if isinstance(run.first, Const):
         return Choice(run.first, (run.first,))
@@ -82,7 +82,7 @@ def choice(b: Builder, run: RegisterRun) -> Choice:
 
 
 def _address(b: Builder, runs: Sequence[RegisterRun]) -> None:
-    """Move buffers to local memory, most possible starts first, until few combinations of starts remain."""
+    """Move buffers to local memory, by descending number of starts, until at most `MOST_COPIES` combinations remain."""
     counts = {run: len(run.possible()) for run in runs if not isinstance(run.first, Const)}
     for run in sorted(counts, key=lambda run: -counts[run]):
         if prod(count for each, count in counts.items() if not b.is_addressed(each.buffer)) <= MOST_COPIES:

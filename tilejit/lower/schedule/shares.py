@@ -107,7 +107,7 @@ class ResultShares:
         return ", ".join(f"{step.extent} threads {step.threads} apart" for step in self.members)
 
     def each_result(self, operand: str) -> Iterator[int]:
-        """Yield a thread's result registers in `operand`; in the source, the register of each result's first slot."""
+        """Yield a thread's result registers relative to `operand`'s start; in the source, each result's first slot."""
         return _registers(self.results, operand)
 
     @property
@@ -122,7 +122,7 @@ class ResultShares:
             if not self.weights[dim]:
                 continue
             index, extent = self._of_thread(thread, dim), self.tiles.space.dims[dim]
-            # rounding up to a multiple of a divisor of the index keeps the result; neighbours then often share a limit
+            # rounding up to a multiple of a divisor of the index keeps the result; neighbors then often share a limit
             step = facts.multiple_of(index) or 1
             limits = [-(-(extent - slot.at[dim]) // step) * step for slot in self.slots]
             below = {limit: build.less(index, limit) for limit in dict.fromkeys(limits)}
@@ -248,7 +248,10 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
 
 
 def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ...]]:
-    """Return `src` and `axes`, flattened if `src` is laid out as one dimension; raise LayoutError if a part is kept."""
+    """Return `src` and `axes`, flattened if the buffer of `src` is laid out as one dimension.
+
+    raises: LayoutError if such a buffer isn't reduced as a whole.
+    """
     buffer = src.buffer
     if not len(buffer.slots) == 1 < len(buffer.shape):
         return src, axes

@@ -97,8 +97,8 @@ def atoms_of(region: Region, k: int | None = None) -> Atoms:
     """Return a region of shared memory as atoms, or raise LayoutError.
 
     accepts: the layouts of `swizzled_atom_layout` and their views: whole blocks of columns or a part of one block,
-        starting at a multiple of 8 rows; without a swizzle, contiguous rows of contiguous elements. If columns run
-        along dimension `k`, a part of a block may start at any step of a product along k.
+        starting at a multiple of 8 rows; without a swizzle, rows of contiguous elements, contiguous at least in groups
+        of 8. If columns run along dimension `k`, a part of a block may start at any step of a product along k.
     """
     buffer = region.buffer
     placement = place(region, CTA.name)
@@ -257,7 +257,7 @@ def _need_period(atoms: Atoms, column_step: int) -> None:
 
 
 def _is_within_row(offset: Offset, step: int, e: int) -> bool:
-    """Return whether an offset is in the first row of an atom, at a multiple of `step`."""
+    """True if an offset is known to be in the first row of an atom, at a multiple of `step`."""
     if offset.stride != 1 or offset.multiple % step:
         return False
     if isinstance(offset.index, Const):

@@ -127,7 +127,7 @@ class View:
         return self.swizzled(self.located(index))
 
     def adds_up(self, step: int, count: int) -> bool:
-        """True if steps(a + b) must be steps(a) + steps(b) for multiples a of `step`, b < `step`, a + b < `count`."""
+        """True only if steps(a + b) = steps(a) + steps(b) for multiples a of `step`, b < `step` and a + b < `count`."""
         extents, strides = _chained(self)
         below = [prod(extents[k:]) for k in range(1, len(extents))]
         folded = any(isinstance(stride, Folded) for stride in strides)
@@ -278,7 +278,7 @@ class DigitSchedule:
         return self.over(sorted(self.digits, key=by, reverse=True)) if len(self.digits) > 1 else self
 
     def joined(self) -> DigitSchedule:
-        """Merge neighbouring contiguous digits, but not across dimensions with padding or edges, which masks test."""
+        """Merge neighboring contiguous digits, but not across dimensions with padding or edges, which masks test."""
         if len(self.digits) < 2:
             return self
         edges = set(self.space.padded) | {

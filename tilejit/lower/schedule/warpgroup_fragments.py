@@ -43,7 +43,7 @@ def registers_of_a(region: Region) -> Array:
 
 
 def _registers(region: Region, name: str, pack: int, layout: str) -> Array:
-    """Return a fragment's registers, or raise LayoutError. pack: neighbours in a row that one thread holds."""
+    """Return a fragment's registers, or raise LayoutError. pack: neighbors in a row that one thread holds."""
     hint, what = f"what fits: layout={layout}", region.buffer.name
     what = what if what == name else f"{name} ({what})"
     placement = place(region, WARPGROUP.name)

@@ -9,7 +9,7 @@ take 32 bits:
     region      . . . . . . . .                            start -3, extent 8
     coordinate  0 1 2 3 4 5 6 7                            clamped: start -3, size 5
 
-Coordinates of padding exceed the region's extent, so the end of a padded region is tested like an edge. The test isn't
+Coordinates of padding are past the region's end, so the end of a padded region is tested like an edge. The test isn't
 needed if the region is known to pass its tensor's end, because the tensor ends before the padding.
 """
 
@@ -37,7 +37,7 @@ class Edges:
     padded: tuple[int, ...]
     #: the space's dimension along which vectors run; None if there are no digits or vectors span several
     run_dim: int | None
-    #: distance in that dimension between neighbours in a vector
+    #: distance in that dimension between neighbors in a vector
     run_step: int
     width: int
     #: True if it is known that no vector straddles an edge
@@ -88,7 +88,7 @@ class Edges:
 
 
 def _moves_whole(view: View, dims: Sequence[int], padded: Sequence[int], width: int) -> bool:
-    """True if no edge is along the vectors, or start, size and slower digits are multiples of a vector's span."""
+    """True if it is known that no vector straddles an edge."""
     run = view.digits[-1]
     if width == 1 or run.dim is None:
         return True
@@ -116,12 +116,12 @@ class Window:
 
     @property
     def begins_inside(self) -> bool:
-        """True if no coordinate can be before the tensor, because `start` isn't negative."""
+        """True if no coordinate can be before the tensor, because `start` is known not to be negative."""
         low = facts.bounds(self.start)[0]
         return low is not None and low >= 0
 
     def holds(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
-        """Return whether a coordinate, advanced by `step`, is inside the tensor."""
+        """Return whether a coordinate, advanced by `step`, passes the test."""
         at = self._at(coordinate, step)
         low = facts.bounds(at)[0]
         if low is not None and low >= 0:
@@ -150,7 +150,7 @@ class Window:
 
 @lean(frozen=True, slots=True)
 class Mask:
-    """The tests of whether elements of an operand are inside its tensor. run_dim, run_step, whole: as in `Edges`."""
+    """The tests for elements outside an operand's tensor and for padding. run_dim, run_step, whole: as in `Edges`."""
 
     windows: tuple[Window, ...]
     run_dim: int | None

@@ -2,9 +2,9 @@
 
 accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. A tile of
     values has the place's shape; the others, except an index, broadcast to it.
-emits: for relaxed sums of tiles of floats without old values, the widest vector `red` that applies; otherwise one
-    update per element. Of the threads that hold an element, the lowest updates it. The others get the old value,
-    if it is used, through shared memory.
+emits: for sums of tiles of floats, relaxed at GPU scope and without old values, the widest vector `red` that
+    applies, if any; otherwise one update per element. Of the threads that hold an element, the lowest updates it. The
+    others get the old value, if it is used, through shared memory.
 source: tilejit/lower/README.md, "Atomic updates".
 """
 
@@ -32,7 +32,7 @@ from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In iteration r each thread updates memory with its vector r, counted in the order of memory."""
+    """In iteration r an active thread updates memory with its vector r, counted in the order of memory."""
 
     #: the vectors in "memory" and in the tiles; "registers" is the tile with the place's shape
     owned: OwnedVectors
@@ -61,7 +61,7 @@ class Plan(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """The mnemonic and its count per thread; a compare-and-swap loop counts as one iteration."""
+        """The mnemonic and its count per thread; a compare-and-swap loop counts once."""
         return ((self.mnemonic, self.rounds),)
 
     def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:

@@ -1,7 +1,7 @@
 """copy_async from global to shared memory by cp.async, without registers. The kernel waits for its completion.
 
 accepts: a global source and a shared destination; equal dtypes and shapes; 4, 8 or 16 contiguous bytes on both sides,
-    provably aligned; swizzles that keep them together; regions past the tensor's edges, which read as 0.
+    provably aligned; swizzles that keep them together; regions past the tensor's edges; elements outside read as 0.
 emits: the widest copies, distributed over the scope's threads, with a predicate in a partial last iteration; at a
     tensor's edge with a predicate or the number of bytes that are inside. 16 bytes bypass the L1 cache (`.cg`), fewer
     don't (`.ca`). The caller commits and waits.
@@ -31,7 +31,7 @@ _SIZES_LISTED = f"{', '.join(map(str, _SIZES[:-1]))} or {_SIZES[-1]}"
 
 @dataclass(frozen=True, slots=True)
 class Plan(Partition):
-    """A partition in which each vector is one cp.async."""
+    """A partition in which each whole vector is one cp.async."""
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:

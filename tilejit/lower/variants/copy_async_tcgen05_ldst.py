@@ -3,9 +3,9 @@
 accepts: one side local, the other tmem; elements of 8, 16 or 32 bits, packed the same way on both sides; the same
     registers in all 128 threads; words placed as in one of the instruction's shapes. Warp w accesses only lanes
     32w to 32w+31. Columns and registers may start at run-time values.
-emits: the widest shape that the registers match throughout, in as few instructions as powers of two allow; `.16x*b`
-    shapes need two for each run of 128 rows, 16 lanes apart. The caller waits, except for a tile in local memory: its
-    values pass through registers, and the wait is emitted here.
+emits: the widest shape that the registers match throughout, in as few instructions as powers of two allow; an
+    instruction of a `.16x*b` shape accesses 16 of a warp's 32 lanes. The caller waits, except for a tile in local
+    memory: its values pass through registers, and the wait is emitted here.
 source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "tcgen05: matrix fragments and data movement
     shapes" and "tcgen05.ld".
 """
@@ -93,7 +93,7 @@ class Plan(PlanBase):
     def schedule(self) -> np.ndarray:
         """Return one row per instruction: (issue, row, column, first register, register count), in units of 32 bits.
 
-        row: the first lane, of a warp's 32. Run-time starts are as near to 0 as possible.
+        row: the first lane, of a warp's 32. Run-time offsets aren't added.
         """
         rows = [(i, s.row, s.column, s.register, s.registers) for i, s in enumerate(self.steps)]
         return np.array(rows, dtype=np.int64)

@@ -3,12 +3,12 @@
 bulk: contiguous bytes, without a tensor map.
   accepts: two sides that are contiguous in the same order; sizes and addresses that are multiples of 16 bytes; regions
     known or assumed to be inside the tensor. Loads need a barrier, and stores take none.
-  emits: one instruction of the scope's leader. For a load, the barrier expects the bytes; stores form a group.
+  emits: one instruction of the scope's leader. For a load, the barrier expects the bytes; a commit follows a store.
 
 tma_load: boxes from global to shared memory, completing with a phase of a barrier (`moves/boxes.py`).
   accepts: a barrier; a global source, which is a region of an argument with at most 5 dimensions in any order, whose
     base, outer strides and start along the contiguous dimension are multiples of 16 bytes; a shared destination of
-    atoms (`schedule.swizzle_atoms`) in the same order. Regions may pass every edge of the tensor; elements outside
+    atoms (`schedule.swizzle_atoms`) in the same order. Regions may pass any edge of the tensor; elements outside
     read as 0. With multicast=, blocks of columns or rows that the CTAs along the axis can share evenly.
   emits: one box per block of columns, or several if a block exceeds a box, by the scope's leader; the barrier expects
     the bytes. The launch creates the tensor map, a parameter of the kernel. With multicast=, each CTA sends its share

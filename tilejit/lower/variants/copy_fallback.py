@@ -2,8 +2,8 @@
 
 accepts: both sides in global, shared or local memory; equal dtypes and shapes; two local tiles in the same threads, or
     one that gives each element a register of its own in threads of the scope.
-emits: between memories, elements distributed over the scope's threads; with a local tile, loops of each thread over its
-    registers, of almost any layout; between local tiles, one move per register.
+emits: between memories, elements distributed over the scope's threads; with one local tile, of almost any layout, a
+    loop of each thread over its registers; between local tiles, one move per register.
 source: tilejit/lower/README.md, "Copies".
 """
 
@@ -32,7 +32,7 @@ _TILE = "tile"
 
 @dataclass(frozen=True, slots=True)
 class OwnerCopy(VectorPlan):
-    """In iteration r each thread moves its register r of the tile if the region contains that element."""
+    """In iteration r threads move their register r of the tile if the region contains that element."""
 
     #: the tile's digits over threads, slowest first, replicas included
     spread: DigitSchedule

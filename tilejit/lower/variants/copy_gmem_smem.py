@@ -1,7 +1,7 @@
 """copy between global and shared memory, through registers.
 
-accepts: one side global, the other shared; equal dtypes and shapes; any layouts that a slice can describe; regions of
-    any size, past a global tensor's edges too; any scope.
+accepts: one side global, the other shared; equal dtypes and shapes; regions that `need_slice` accepts, of any
+    size, past a global tensor's edges too; any scope.
 emits: the widest provably aligned vectors, distributed over the scope's threads: a loop with one load and one
     store. A partial last iteration is predicated; ragged ends of rows take narrower accesses.
 source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
@@ -19,7 +19,7 @@ Plan = PartitionCopy
 
 
 def slices(op: TileOp) -> DigitSchedule:
-    """Return the common digits of both sides, or raise LayoutError if a region isn't a slice."""
+    """Return the common digits of both sides, or raise LayoutError, e.g. if `need_slice` rejects a region."""
     placements = {name: place(region, op.scope) for name, region in op.tiles.items()}
     for placement in placements.values():
         need_slice(placement)

@@ -23,7 +23,7 @@ from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In iteration r each thread moves its vector r, counted along its registers, or memory if vectors are wider there.
+    """In iteration r a thread moves its vector r, counted along its registers, or memory if vectors are wider there.
 
     condition: the mask as a condition on the index; None without a mask, or if the mask is read from registers.
     """

@@ -1,8 +1,8 @@
 """copy and reshape between local tiles if each owner already holds the elements it needs: registers are renamed.
 
 accepts: two local tiles of equal dtypes, or parts at constant starts, where every owner of an element of the
-    destination owns it in the source too, and all threads map the same registers. No thread may have an element outside
-    the destination's part in those registers. Any layouts, replicas and padding.
+    destination owns it in the source too, in registers that correspond in the same way in all threads. No thread may
+    have an element outside the destination's part in those registers. Any layouts, replicas and padding.
 emits: one move per run of registers, or two if the tiles share registers; ptxas removes the moves.
 """
 

@@ -3,8 +3,8 @@
 reg: in registers, any operation of `tilejit.ops.elementwise`.
   accepts: a local destination owned by exactly the threads of the scope; scalars, and local inputs that broadcast to it
     and are in the same threads.
-  emits: one scalar operation per register, unrolled, or one per adjacent pair if the target has an instruction for
-    pairs.
+  emits: one scalar operation per element, or one per adjacent pair if the target has an instruction for pairs;
+    unrolled except for long loops over tiles in local memory.
 
 smem: the same operations on shared or global memory.
   accepts: all tiles in shared or global memory, in any layouts; regions past a global tensor's edges; scalars, and
@@ -51,14 +51,14 @@ def placed_tiles(op: TileOp) -> dict[str, Placed]:
     """Return each tile's placement, and its dimension that corresponds to each dimension of the destination.
 
     The dimension is None if the tile lacks it or broadcasts it. Dimensions of extent 1 are left out.
-    raises: LayoutError if a tile doesn't belong to the scope.
+    raises: LayoutError as `place` does.
     """
     shape = op.region("dst").shape
     return {name: (place(tile, op.scope), broadcast_along(tile.shape, shape)) for name, tile in op.tiles.items()}
 
 
 def schedule(tiles: Mapping[str, Placed]) -> DigitSchedule:
-    """Return the iteration space of an operation in digits. raises: LayoutError as for `DigitSchedule.of`."""
+    """Return the iteration space of an operation in digits, or raise LayoutError as `DigitSchedule.of` does."""
     return DigitSchedule.of(tiles["dst"][0].shape, tiles)
 
 
@@ -138,7 +138,7 @@ def _paired(plan: ElementwisePlan, op: TileOp, context: DispatchContext) -> Elem
     return replace(plan, vector_width=2, rounds=plan.rounds // 2, owned=plan.owned.of_width(2), packed=packed)
 
 
-#: (source, destination) types, one of them with two elements per register -> the instruction that converts a pair
+#: (float32, narrower type) -> the instruction that converts a pair of elements to the narrower type
 _NARROWING: dict[tuple[DType, DType], Row] = {(float32, dtype): NARROW_PAIR.row(dtype) for dtype in NARROW_PAIR.forms()}
 
 
@@ -202,7 +202,7 @@ def _element(vector: Vector, step: int) -> Vector:
 
 
 def _overlaps(plan: ElementwisePlan) -> bool:
-    """True if an input shares the destination's buffer, but not always at the same register in an iteration."""
+    """True if an input shares the destination's buffer and may be at a different register than it in an iteration."""
     dst, *inputs = plan.tiles
     sharing = [view for view in inputs if view.buffer.root.name == dst.buffer.root.name]
     if not sharing:

@@ -2,8 +2,8 @@
 
 accepts: on a warpgroup, sums in registers in the layout `tj.wgmma.layout_c`; b in shared memory; a in shared memory, or
     in registers in the layout `tj.wgmma.layout_a`. Factors in shared memory consist of swizzle atoms; 16-bit elements
-    may have either dimension contiguous, others must have k contiguous. Element types are those of wgmma; M, N and K
-    must be multiples of 64, 8 and 32 bytes.
+    may have either dimension contiguous, others must have k contiguous. Element types are those of wgmma; M is a
+    multiple of 64, N of 8, and K of the number of elements in 32 bytes.
 emits: one entry of the instruction table, which expands to a fence; for each 32 bytes of k, products of 64 rows by as
     many columns as possible; and the commit that groups them. A descriptor is a base per factor plus a constant.
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions", "Matrix Descriptor Format".
@@ -68,7 +68,7 @@ class InMemory:
         return lbo // _UNIT << 16 | self.atoms.sbo_bytes // _UNIT << 32 | _MODES[self.atoms.bits] << 62
 
     def start(self, block: int, k: int) -> int:
-        """Return the offset in bytes at which a product starts to read."""
+        """Return the offset, in bytes from the factor's start, at which a product starts to read."""
         at = (block * self.tile, k * self.step)
         return self.atoms.at(*(at if self.is_k_major else at[::-1])) * self.atoms.element_bits // 8
 
@@ -114,7 +114,8 @@ class Plan(PlanBase):
     def schedule(self) -> np.ndarray:
         """Return one row per product: (m, n, k, start of A, start of B), with m, n and k in products.
 
-        The start is an offset in bytes, or the first element of a thread's tile for A in registers.
+        A start is an offset in bytes from the factor's start; for A in registers, it is the index in a thread's tile of
+        the first element that the product reads.
         """
         rows = []
         for i, j, k in self.products:

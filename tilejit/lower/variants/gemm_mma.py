@@ -108,7 +108,7 @@ class Plan(PlanBase):
         return next(partly, k)
 
     def within(self, step: int, half: int) -> tuple[Within, ...]:
-        """Return the lanes in which each element of a factor's register isn't padding along k; () without padding."""
+        """Return, per element of a factor's register, the lanes where it isn't padding along k; () without padding."""
         depth = self.fragments.depth
         every = tuple(
             Within.ALL if last < depth.count else Within.SOME if first < depth.count else Within.NONE
@@ -386,7 +386,7 @@ def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Ex
             conditions[p] = FALSE
         elif where is Within.SOME:
             lane = depth.of_lane(b.thread(op.scope, plan.threads))
-            # rounding up to a multiple of `step`, which divides `lane`, lets the elements share a condition
+            # rounding up to a multiple of `step`, which divides `lane`, often gives elements equal conditions
             step = depth.lane_step
             conditions[p] = build.less(lane, -(-(depth.count - first) // step) * step)
     return conditions

@@ -1,6 +1,6 @@
 """Reductions of local tiles: in each thread, then across lanes, then through shared memory.
 
-The variants of `Reducing` differ in how far apart the threads are that share a result.
+The plans of all variants but `in_order` are of class `Reducing`; they differ in which threads share a result.
 
 registers: no two threads share a result.
   accepts: a local source and a local destination, both owned by exactly the threads of the scope; kept axes in the same
@@ -11,9 +11,9 @@ registers: no two threads share a result.
 shuffle: lanes of a warp share a result.
   accepts: as `registers`, but the reduced axes are distributed over lanes whose numbers differ in single bits; the
     scope has whole warps.
-  emits: the tree of `registers`; then for each such bit of the lane, from the lowest on, a shuffle and the operation,
-    or fewer if lanes split the results. A result that all lanes share takes one `redux.sync` if the target has it for
-    the operation and the type.
+  emits: the tree of `registers`; then for each such bit of the lane, from the lowest on, a shuffle and the operation
+    per result, or fewer of both if lanes split the results. A result that all lanes share takes one `redux.sync` if the
+    target has it for the operation and the type.
 
 shared: threads beyond the reach of shuffles share a result.
   accepts: as `registers`, but the reduced axes are distributed over several warps, partial warps, or lanes whose number
@@ -21,11 +21,12 @@ shared: threads beyond the reach of shuffles share a result.
   emits: the tree of `registers`, and the shuffles of `shuffle` as far as they reach. Then the lowest thread with each
     partial result stores it to shared memory, the scope synchronizes, and every thread loads the partials of its
     results by vectors and combines them in a tree by rising thread. If whole warps share results with 16 or 32
-    partials, each lane loads one partial, and shuffles combine them. In a loop another barrier comes first.
+    partials, each lane loads one partial, and shuffles combine them. Another barrier comes first if the memory
+    may still be read.
 
 vote: all threads of the scope share each result of `any` or `all`.
-  accepts: `any` and `all`, with operands as for `registers`; a scope of whole warps; only a warp may have several
-    results.
+  accepts: `any` and `all`, with operands as for `registers`, but the reduced axes are distributed over threads; a
+    scope of whole warps; only a warp may have several results.
   emits: the tree of `registers`, and a vote per result: of a warp's lanes, or at the scope's barrier.
 
 in_order: a user's function that is associative, but possibly not commutative (`moves/fold.py`).
