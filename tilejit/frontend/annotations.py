@@ -183,7 +183,7 @@ class Region:
         """Return the same memory in another shape, in row-major order; one extent may be -1."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """Return an element converted as by `Scalar.astype`; raises KernelTypeError for a larger region."""
+        """Return an element converted as by `Scalar.astype`; raises KernelTypeError unless the region is an element."""
 
 
 class Tensor(Region):

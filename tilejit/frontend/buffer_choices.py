@@ -125,7 +125,7 @@ class _Copies(Analysis[_Choices]):
 
 
 def _given(state: _Choices, slot: str, source: str, *, is_new: bool) -> _Choices:
-    """Return the state after an assignment to a slot or variable. is_new: True if `source` is a buffer."""
+    """Return the state after an assignment to a slot or variable. is_new: True if `source` is an actual buffer."""
     holds = {pair for pair in state.holds if pair[0] != slot}
     stale = {entry for entry in state.stale if entry[0] != slot}
     if is_new:

@@ -125,7 +125,7 @@ def _visit_value(value: Any, visited: dict[KernelSource, None]) -> None:
 
 
 def changes(old: Hashable, new: Hashable) -> list[str]:
-    """Return a sorted list with one line for each captured value that differs between two keys of one function."""
+    """Return sorted lines on the captured values, also of helpers, that differ between two keys of one function."""
     was, now = (dict(key) for key in (old, new))  # type: ignore[call-overload]
     lines: list[str] = []
     for chain in now.keys() | was.keys():

@@ -127,7 +127,11 @@ _SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "
 
 
 def _degree(expr: Expr, degrees: Mapping[str, int]) -> int:
-    """Return the degree of a value in the loop-carried variable: 0 if independent, 1 for one term of a sum, else 2."""
+    """Estimate the degree of a value in the loop-carried variable, up to 2.
+
+    Sums add the degrees of their terms, `_SHRINKING` operations take the largest, and other operations double it. Bools
+    have degree 0.
+    """
     if isinstance(expr, Var):
         return degrees.get(expr.name, 0)
     if isinstance(expr, Cast):

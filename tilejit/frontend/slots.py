@@ -135,7 +135,7 @@ def _coerced(ctx: Context, value: Value, dtype: DType, span: Span) -> Expr:
 
 
 def move(ctx: Context, pairs: Sequence[tuple[Slot, Value]], span: Span) -> None:
-    """Assign values to slots in parallel: every value is read before any slot changes."""
+    """Assign values to slots in parallel, as if every value were read before any slot changes."""
     scalars: list[tuple[Var, Expr]] = []
     tiles: list[tuple[Memory, Memory]] = []
     for slot, value in pairs:
