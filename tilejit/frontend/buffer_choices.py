@@ -50,7 +50,7 @@ def check(
     kernel: Kernel, buffer_choices: Mapping[str, BufferChoice], allocated_in: Mapping[str, tuple[Span, ...]],
     alternatives: Sequence[Buffer],
 ) -> None:
-    """Raise KernelTypeError for a read of a slot or phi if one of its buffers was written after it was assigned.
+    """Raise KernelTypeError for a read of a slot or phi if a path writes one of its buffers after it was assigned.
 
     Copies into other slots aren't errors: the target inherits the source's record.
 

@@ -40,7 +40,7 @@ from .foreign import is_kernel, launched
 from .scalars import held
 from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe, owner_scope
 
-#: the maximum number of nodes that `expanded` rewrites
+#: the maximum number of nodes that `expanded` visits
 _BUDGET = 400
 
 #: the hint for a write to the result of an expression
@@ -427,7 +427,7 @@ def _assert_inside(
 
 
 def expanded(ctx: Context, expr: Expr) -> Expr:
-    """Return the expression with variables replaced by definitions, up to `_BUDGET` nodes, so that terms can cancel."""
+    """Return the expression with variables replaced by definitions, visiting `_BUDGET` nodes; terms may then cancel."""
     budget = [_BUDGET]
 
     def walk(e: Expr) -> Expr:
