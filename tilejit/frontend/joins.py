@@ -92,8 +92,8 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
 def can_take(value: Value, dtype: DType) -> bool:
     """True if a literal can take the type `dtype`.
 
-    A bool takes only bool_, and a float only float types. An integer takes float types, and the integer types that it
-    isn't known not to fit.
+    A bool takes only bool_, and a float only float types. An integer takes float types, and also integer types
+    unless its value is known not to fit.
     """
     default = weak_type(value)
     if default.kind == "bool" or dtype.kind == "bool":

@@ -313,7 +313,7 @@ def _in_shape(ctx: Context, node: ast.AST, memory: Memory, base: TileLayout, sha
 def _with_shape(ctx: Context, node: ast.Call) -> ast.Call:
     """Return a call of `.view` with its extents packed into a tuple.
 
-    A call with one argument, or with a second of two that isn't a number, such as a layout, is unchanged.
+    A call with one positional argument, or with two of which the second isn't a number, is unchanged.
     """
     has_layout = len(node.args) == 2 and not is_number(ctx.evaluate(node.args[1]))
     return node if has_layout else with_one_shape(node)

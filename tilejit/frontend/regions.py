@@ -427,7 +427,7 @@ def _assert_inside(
 
 
 def expanded(ctx: Context, expr: Expr) -> Expr:
-    """Return the expression with variables replaced by definitions, visiting `_BUDGET` nodes; terms may then cancel."""
+    """Replace variables by their definitions so that terms can cancel; at most `_BUDGET` nodes are visited."""
     budget = [_BUDGET]
 
     def walk(e: Expr) -> Expr:

@@ -49,7 +49,10 @@ Slot = ScalarSlot | TileSlot | PlaceSlot | ItemsSlot | Same
 
 
 def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -> Slot:
-    """Declare and return a slot for values of a kind, initialized with `init` unless it is None."""
+    """Return a new slot for values of a kind, initialized with `init` unless that is None.
+
+    `Same` needs no storage and is its own slot.
+    """
     if isinstance(kind, Same):
         return kind
     name = name.strip("<>")

@@ -60,7 +60,7 @@ class Items:
     """A tuple."""
 
     items: tuple[Value, ...]
-    #: the number of values in the tuple, with those in nested tuples
+    #: the number of values in the tuple, counting those in nested tuples
     size: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
