@@ -183,7 +183,7 @@ class Region:
         """Return the same memory in another shape, in row-major order; one extent may be -1."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """Return an element converted as by `Scalar.astype`; raises KernelTypeError for a larger region."""
+        """Return an element converted as by `Scalar.astype`; raises KernelTypeError unless the region is an element."""
 
 
 class Tensor(Region):
@@ -252,7 +252,7 @@ class Tile:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The strides in elements; raises KernelTypeError if a dimension has none, as one distributed over threads."""
+        """The strides in elements; raises KernelTypeError if a dimension has none, such as a distributed one."""
 
     @property
     def dtype(self) -> ElementType:
@@ -364,7 +364,7 @@ class Barrier:
         """Wait until phase n is complete; phases count from 0, and a negative n returns at once."""
 
     def test(self, n: int) -> bool:
-        """Return True if phase n, the current or the previous one, is complete."""
+        """Return True if phase n is complete; n must be the current or the previous phase."""
 
     def expect(self, bytes: int) -> None:
         """Add to the number of copied bytes that complete the current phase; each calling thread adds `bytes`."""

@@ -21,7 +21,7 @@ NOT_YET = {
     "reduce": "add a tile in registers with tj.atomic.add(place, tile)",
 }
 
-#: parameter name in Triton or PyTorch -> its name in tilejit
+#: parameter name in another library, such as Triton or PyTorch -> its name in tilejit
 ELSEWHERE = {
     "other": "fill",
     "count": "arrivals",
@@ -89,7 +89,7 @@ def _starred(ctx: Context, argument: ast.AST) -> Exception:
 
 
 def with_one_shape(node: ast.Call) -> ast.Call:
-    """Return `x.reshape(8, 8)` with its extents packed into a tuple; a call with one argument or with * unchanged."""
+    """Return `x.reshape(8, 8)` as `x.reshape((8, 8))`; a call with * or without a second argument is unchanged."""
     if len(node.args) < 2 or any(isinstance(argument, ast.Starred) for argument in node.args):
         return node
     shape = ast.copy_location(ast.Tuple(node.args, ast.Load()), node.args[0])

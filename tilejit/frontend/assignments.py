@@ -91,7 +91,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
 
 
 def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
-    """Return `value` in the type that the loop gives its target, if that is known and fits; record a scalar's type."""
+    """Return `value` in the type that the loop gives `target`, if known and suitable; record a typed scalar's type."""
     carried = ctx.frame.carried.get(target.id)
     if carried is None:
         return value

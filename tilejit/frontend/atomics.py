@@ -100,7 +100,7 @@ def _of_region(
 
 
 def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | Expr:
-    """Return the operand of an update: a tile, or one value for all elements; `sub` gets the negated value."""
+    """Return the operand of an update: a tile, or one value for all elements; negated for `sub`."""
     value = as_scalar(ctx, node, ctx.evaluate(node))
     if not isinstance(value, Memory):
         expr = held(ctx, node, value, region.dtype).expr
@@ -116,7 +116,7 @@ def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | 
 
 
 def _mask(ctx: Context, argument: ast.expr | None) -> Memory | Expr | None:
-    """Return the mask as a tile or a scalar; None if every element is updated."""
+    """Return the mask as a tile or a scalar; None if it is missing, None or True."""
     value = optional(ctx, argument)
     if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
         return None

@@ -26,7 +26,7 @@ from .values import Constant, Items, Memory, Method, Rows, Scalar, ScopedOperati
 
 _MISSING = object()
 
-#: the attributes of each kind of value; `annotations` declares them for type checkers
+# the attributes of each kind of value; `annotations` declares them for type checkers
 OF_MEMORY = ("T", "astype", "at", "dtype", "layout", "ndim", "permute", "registers", "reshape", "scope", "shape",
              "size", "strides", "tile", "view")
 _METHODS_OF_MEMORY = ("astype", "at", "permute", "reshape", "tile", "view")

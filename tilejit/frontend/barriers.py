@@ -38,7 +38,7 @@ from .values import (
     describe,
 )
 
-#: the attributes of each kind of value; `annotations` declares them for type checkers
+# the attributes of each kind of value; `annotations` declares them for type checkers
 OF_BARRIER = ("expect", "test", "wait")
 OF_STEP = ("acquire", "empty", "full", "stage", "wait")
 _CALLED_OF_STEP = ("acquire", "wait")
@@ -46,8 +46,9 @@ OF_NAMED = ("arrive", "sync")
 OF_RING: tuple[str, ...] = ()
 _NAMES = {Barrier: OF_BARRIER, NamedBarrier: OF_NAMED, Ring: OF_RING, RingStep: OF_STEP}
 
-#: the kinds of values whose attributes `attribute` looks up, and those that can be indexed
+#: the kinds of values whose attributes `attribute` looks up
 WITH_ATTRIBUTES = (Barrier, NamedBarrier, Ring, RingStep)
+#: the kinds of values that `subscript` indexes
 INDEXED = (Barrier, Ring)
 
 
@@ -202,7 +203,10 @@ def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
 
 
 def attribute(ctx: Context, node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep) -> Value:
-    """Return an attribute of a barrier, ring or step; raise KernelTypeError for a missing one or an outdated step."""
+    """Return an attribute of a barrier, ring or step.
+
+    raises: KernelTypeError for a missing attribute, or for `stage`, `full` or `empty` of an outdated step.
+    """
     names = _NAMES[type(base)]
     if node.attr not in names:
         raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", _instead(node, base, names))
@@ -239,7 +243,10 @@ def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep
 
 
 def named(ctx: Context, node: ast.expr, what: str, value: Value) -> Barrier:
-    """Return the one barrier in `value`, the `full` barrier for a step; raise KernelTypeError for any other value."""
+    """Return the one barrier in `value`, the `full` barrier for a step.
+
+    raises: KernelTypeError for any other value, for several barriers, or for an outdated step.
+    """
     if isinstance(value, RingStep):
         return _current(ctx, node, value).full
     if not isinstance(value, Barrier):

@@ -50,7 +50,7 @@ def check(
     kernel: Kernel, buffer_choices: Mapping[str, BufferChoice], allocated_in: Mapping[str, tuple[Span, ...]],
     alternatives: Sequence[Buffer],
 ) -> None:
-    """Raise KernelTypeError for a read of a slot or phi if one of its buffers was written after it was assigned.
+    """Raise KernelTypeError for a read of a slot or phi if a path writes one of its buffers after it was assigned.
 
     Copies into other slots aren't errors: the target inherits the source's record.
 
@@ -125,7 +125,7 @@ class _Copies(Analysis[_Choices]):
 
 
 def _given(state: _Choices, slot: str, source: str, *, is_new: bool) -> _Choices:
-    """Return the state after an assignment to a slot or variable. is_new: True if `source` is a buffer."""
+    """Return the state after an assignment to a slot or variable. is_new: True if `source` is an actual buffer."""
     holds = {pair for pair in state.holds if pair[0] != slot}
     stale = {entry for entry in state.stale if entry[0] != slot}
     if is_new:

@@ -35,7 +35,10 @@ def _captures(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
 
 
 def _referenced(source: KernelSource) -> dict[tuple[str, ...], Any]:
-    """Return the values that a function reads from outside, by dotted name split into a tuple."""
+    """Return the values that a function reads from outside, by dotted name split into a tuple.
+
+    Only attributes of modules are looked up: for `a.b` where `a` is not a module, the value is that of `a`.
+    """
     values: dict[tuple[str, ...], Any] = {}
     for chain in source.references:
         exists, head = source.lookup(chain[0])
@@ -98,7 +101,7 @@ def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
 
 
 def functions(source: KernelSource, values: Iterable[Any] = ()) -> tuple[KernelSource, ...]:
-    """Return the function and every `@tj.function` that it or one of `values` reaches, in order, without duplicates."""
+    """Return the function and every `@tj.function` that it or one of `values` reaches, without duplicates."""
     visited: dict[KernelSource, None] = {}
     _visit(source, visited)
     for value in values:
@@ -125,7 +128,7 @@ def _visit_value(value: Any, visited: dict[KernelSource, None]) -> None:
 
 
 def changes(old: Hashable, new: Hashable) -> list[str]:
-    """Return a sorted list with one line for each captured value that differs between two keys of one function."""
+    """Return sorted lines that name the captured values, also of helpers, that differ between a function's two keys."""
     was, now = (dict(key) for key in (old, new))  # type: ignore[call-overload]
     lines: list[str] = []
     for chain in now.keys() | was.keys():

@@ -1,6 +1,6 @@
-"""Coalescing of tiles: tiles whose lifetimes don't overlap share a buffer if a move connects them.
+"""Coalescing of tiles: tiles whose lifetimes don't overlap can share a buffer if a move connects them.
 
-Every expression creates a tile, so this makes `x = x + 1` or `acc += a @ b` in a loop work in place.
+Every expression creates a tile, so this lets `x = x + 1` or `acc += a @ b` in a loop work in place.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..ir.walk import Block
 
 
 def coalesced(body: Block, kept: Collection[str]) -> Block:
-    """Return the statements with coalesced tiles, without the moves between them. kept: the buffers not to merge."""
+    """Return the statements with coalesced tiles and without needless moves. kept: the buffers not to merge."""
     moves = _moves(body, kept)
     if not moves:
         return body

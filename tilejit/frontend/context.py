@@ -151,7 +151,7 @@ class Context:
     """The state that all translation functions share.
 
     The fields up to `unrolled` are settings and the current position, which every construct restores. The fields from
-    `allocations` to `fixed` are the output, which changes only through the journal, so that a trial can be rolled back.
+    `allocations` to `fixed` change only through the journal, so that a trial can be rolled back.
     """
 
     #: node type -> translator; both tables cover every node type
@@ -173,7 +173,7 @@ class Context:
     calls: list[ast.FunctionDef] = field(default_factory=list)
     #: the variable that new memory is named after
     hint: str | None = None
-    #: the number of iterations translated so far in the outermost unrolled loop and those in it; None outside of one
+    #: the number of iterations of unrolled loops translated since the outermost one began; None outside of these loops
     unrolled: int | None = None
 
     journal: Journal = field(default_factory=Journal)
@@ -181,7 +181,7 @@ class Context:
     allocations: list[Stmt] = field(default_factory=list)
     #: the names in use, each with the last suffix that `unique` appended to it
     used: dict[str, int] = field(default_factory=dict)
-    #: the values of integer `Let`s
+    #: the values of the integer variables that `let` created, by name
     definitions: dict[str, Expr] = field(default_factory=dict)
     #: the slots and phis of buffers, by buffer name (see `buffer_choices.check`)
     buffer_choices: dict[str, BufferChoice] = field(default_factory=dict)
@@ -249,7 +249,7 @@ class Context:
             error.span = self.span(node)
 
     def emit(self, statement: Stmt | Late | Nest) -> None:
-        """Append a statement to the current block, unless it operates on no elements."""
+        """Append a statement to the current block, unless it is a tile operation with an empty operand."""
         if not isinstance(statement, TileOp) or not is_idle(statement):
             self.block.append(statement)
 
@@ -299,7 +299,10 @@ class Context:
         return candidate
 
     def let(self, name: str, value: Expr, span: Span) -> Expr:
-        """Return a new variable bound to `value`, with its multiple and bounds; return a leaf expression unchanged."""
+        """Return a new variable bound to `value`; return a leaf expression unchanged.
+
+        The variable of an integer has the multiple and the bounds that are known of `value`.
+        """
         if isinstance(value, walk.LEAVES):
             return value
         multiple, bounds, data = 1, None, False
@@ -351,7 +354,7 @@ class Context:
         raise self.type_error(node, *unsuitable(what, value))
 
     def literal(self, number: bool | int | float, dtype: DType, node: ast.AST) -> Const:
-        """Return a number as a constant of `dtype`; raise KernelTypeError if `dtype` can't hold it."""
+        """As `fitting`, also for a number in an enum member; an error gets the location of `node`."""
         number = number._value_ if isinstance(number, Enum) else number
         try:
             return fitting(number, dtype)
@@ -360,7 +363,10 @@ class Context:
             raise
 
     def constant(self, value: Value, node: ast.AST, what: str, hint: str = "") -> Any:
-        """Return a compile-time value as a Python object; raise KernelTypeError with `hint` for a run-time value."""
+        """Return a compile-time value as a Python object; raise KernelTypeError for any other value.
+
+        hint: the hint of the error; by default that of `unsuitable`.
+        """
         try:
             return as_python(value)
         except ValueError:
@@ -378,7 +384,10 @@ class Context:
 
 
 def fitting(number: bool | int | float, dtype: DType) -> Const:
-    """Return a number as a constant of `dtype`, rounded for a float type; raise KernelTypeError if it doesn't fit."""
+    """Return a number as a constant of `dtype`, rounded for a float type.
+
+    raises: KernelTypeError if an integer type can't represent it, or for an integer too large for a Python float.
+    """
     if not dtype.is_integer:
         if dtype.is_float and isinstance(number, int) and abs(number) > _LARGEST_FLOAT:
             raise KernelTypeError(

@@ -65,7 +65,7 @@ class Enclosure:
 
     @property
     def is_straight(self) -> bool:
-        """True if the enclosure has no exit, or a single one, which is unconditional and not inside a loop."""
+        """True if the enclosure has no exit, or a single one, which is unconditional and not in an inner loop."""
         if not self.exits:
             return True
         first = self.exits[0]

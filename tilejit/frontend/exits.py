@@ -1,7 +1,7 @@
 """Exits (`break`, `continue` and `return`), and blocks that run once and may be left early.
 
-Translation continues after an exit. The statements of an exit (moves into slots, flags for the loops in between, the
-`Break` itself) are emitted after the whole enclosure has been translated, when all its exits are known.
+The statements of an exit (moves into slots, flags for the loops in between, the `Break` itself) are emitted into a
+placeholder after the whole enclosure has been translated, when all its exits are known.
 """
 
 from __future__ import annotations

@@ -27,7 +27,10 @@ _MAX_ITERATIONS = 16_384
 
 
 def for_loop(ctx: Context, node: ast.For) -> bool:
-    """Translate a loop over `range(...)`, `tj.static_range(...)` or a tuple; return True if control reaches its end."""
+    """Translate a loop over `range(...)`, `tj.static_range(...)` or a tuple.
+
+    returns: True if control can reach the statement after the loop.
+    """
     called = node.iter.func if isinstance(node.iter, ast.Call) else None
     if isinstance(called, (ast.Name, ast.Attribute)) and ctx.evaluate(called) == Constant(range):
         assert isinstance(node.iter, ast.Call)

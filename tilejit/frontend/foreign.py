@@ -17,7 +17,7 @@ from .vocabulary import NOT_YET, intrinsics
 #: packages whose functions can't be decorated with @tj.function
 _LIBRARIES = frozenset(("cupy", "cutlass", "jax", "numba", "numpy", "scipy", "torch", "triton", "warp"))
 
-#: the packages, their usual aliases, and the names of their submodules
+#: the packages, their usual aliases, and the names of some of their modules
 _ALIASES = _LIBRARIES | frozenset((
     "cp", "ct", "cuda", "cute", "gl", "jit", "jnp", "libdevice", "math", "nb", "np", "tl", "ttgl", "wp",
 ))

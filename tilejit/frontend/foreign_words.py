@@ -38,7 +38,7 @@ AXES = {"x": 0, "y": 1, "z": 2}
 def words() -> tuple[ForeignWord, ...]:
     """Return the words of foreign_words.json.
 
-    The file maps an origin and names, separated by spaces, to an equivalent or [equivalent, note].
+    The file maps each origin to a map from names, separated by spaces, to an equivalent or [equivalent, note].
     """
     # only errors need these modules
     import json

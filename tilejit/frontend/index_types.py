@@ -1,6 +1,6 @@
 """Conversion of integers to a buffer's index type.
 
-Checked builds report an index that the conversion would wrap. In all builds a uint64 start of a slice is clamped.
+Checked builds test that 64-bit data fits in 32 bits. In all builds, uint64 starts of slices may be clamped to int64.
 """
 
 from __future__ import annotations

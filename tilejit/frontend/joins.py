@@ -90,7 +90,11 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
 
 
 def can_take(value: Value, dtype: DType) -> bool:
-    """True if `dtype` can hold a literal: bool_ holds bools, integer types integers that fit, float types numbers."""
+    """True if a literal can take the type `dtype`.
+
+    A bool takes only bool_, and a float only float types. An integer takes float types, and also integer types
+    unless its value is known not to fit.
+    """
     default = weak_type(value)
     if default.kind == "bool" or dtype.kind == "bool":
         return default.kind == dtype.kind

@@ -35,7 +35,7 @@ def build(
 ) -> Kernel:
     """Return the verified tile IR of a kernel for one signature.
 
-    raises: KernelSyntaxError, KernelTypeError, LayoutError, ResourceError or DispatchError, with its location.
+    raises: KernelSyntaxError, KernelTypeError, LayoutError, ResourceError or DispatchError, each with a location.
     """
     span = source.span(source.node)
     if not 1 <= threads <= MAX_THREADS:

@@ -43,7 +43,7 @@ class TileKind:
 
 @dataclass(frozen=True, slots=True)
 class ItemsKind:
-    """Tuples of one length."""
+    """Tuples of one length, with a kind for each item."""
 
     items: tuple[Kind, ...]
 
@@ -75,6 +75,7 @@ def settled(kind: Kind) -> Kind:
 class Heads:
     """The kinds of loop-carried names at the head of a loop."""
 
+    #: the kinds before the loop
     entry: Mapping[str, Kind]
     #: the assumed kinds at the head of the loop
     kinds: Mapping[str, Kind]

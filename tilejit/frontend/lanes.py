@@ -49,8 +49,8 @@ def _vote(name: str) -> Handler:
 def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.elect()`, which is true in one lane of each warp, elected at the kernel's entry.
 
-    All lanes are active there, so the call may be in any branch. On targets without barriers and in CTAs with a partial
-    warp, the lane is lane 0.
+    All lanes are active there, so the call may be in any branch. On targets without barriers, or in CTAs with a partial
+    warp, it is true in lane 0 instead.
     """
     if not ctx.target.has_barriers or ctx.threads % WARP_THREADS:
         return Scalar(build.op("equal", Special("lane_id", ctx.span(node)), build.const(0, int32)))

@@ -34,7 +34,7 @@ def run_loop(
     """Translate a run-time loop; return True if control can reach the statement after it.
 
     names: the names that the body assigns. body: translates the body; returns True if control reaches its end.
-    make: builds the loop statement from its body. only_breaks: True if only `break` ends the loop.
+    make: builds the loop statement from its body. only_breaks: True if the loop ends only at exits of `Way.BREAK`.
     raises: KernelTypeError if the kinds of the names don't converge.
     """
     entry = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}

@@ -154,7 +154,7 @@ def need_tensor_memory(ctx: Context, node: ast.AST) -> None:
 
 
 def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
-    """Return the calling thread's elements of a whole local tile, as a tile of rank 1."""
+    """Return the calling thread's registers of a whole local tile, as a tile of rank 1."""
     if not memory.is_local or not memory.is_whole:
         raise ctx.type_error(
                 node, f"only a whole local tile has .registers; this is {describe(memory)}",
@@ -229,7 +229,7 @@ def axis_of(ctx: Context, node: ast.expr, rank: int) -> int:
 
 
 def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
-    """Translate `.view(shape, layout=None)`, `.view(rows, columns)` or `.view(dtype)`."""
+    """Translate `.view(shape, layout=None)`, `.view(*extents)` or `.view(dtype)`."""
     arguments = bind(ctx, _with_shape(ctx, node), ".view", ("shape", "layout"), 1)
     first = arguments["shape"]
     value = ctx.evaluate(first)
@@ -311,7 +311,10 @@ def _in_shape(ctx: Context, node: ast.AST, memory: Memory, base: TileLayout, sha
 
 
 def _with_shape(ctx: Context, node: ast.Call) -> ast.Call:
-    """Return a call of `.view` with its extents packed into a tuple; unchanged if the second argument is a layout."""
+    """Return a call of `.view` with its extents packed into a tuple.
+
+    A call with one positional argument, or with two of which the second isn't a number, is unchanged.
+    """
     has_layout = len(node.args) == 2 and not is_number(ctx.evaluate(node.args[1]))
     return node if has_layout else with_one_shape(node)
 
@@ -341,7 +344,10 @@ def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayo
 
 
 def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | Strided:
-    """Return the layout of the elements of a region, which includes the offset of its start."""
+    """Return the layout of a region's elements, including the offset of its start.
+
+    raises: KernelTypeError for a part with run-time starts, extents or strides.
+    """
     layout = memory.buffer.layout
     layout = layout if isinstance(layout, Strided) else fixed_layout(ctx, ctx.span(node), memory)
     if memory.is_whole:

@@ -38,7 +38,7 @@ def _types(values: Sequence[Value]) -> tuple[DType, DType] | None:
 def _compared(
     ctx: Context, node: ast.AST, name: str, values: Sequence[Value], apply: Apply, convert: Convert
 ) -> Value | None:
-    """Compare a signed integer with a uint64 by the sign of the former, then as uint64; return None for other types."""
+    """Compare a signed integer with a uint64 by the sign of the former, then as uint64; None for other operands."""
     types = _types(values)
     if types is None or uint64 not in types:
         return None
@@ -54,7 +54,7 @@ def _compared(
 def _shifted(
     ctx: Context, node: ast.AST, name: str, values: Sequence[Value], apply: Apply, convert: Convert
 ) -> Value | None:
-    """Shift by a wider count of the other signedness, clamped to [-1, width of x]; return None for other types."""
+    """Shift by a wider count of the other signedness, clamped to [-1, width of x]; return None for other operands."""
     types = _types(values)
     if types is None or types[1].bits <= types[0].bits:
         return None

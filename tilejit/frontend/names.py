@@ -60,11 +60,12 @@ def _from_outside(ctx: Context, frame: Frame, node: ast.Name) -> Value:
 
 
 def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str = "") -> Value:
-    """Return an outside Python object as a value; raise KernelTypeError for an array or a mutable container.
+    """Return an outside Python object as a value.
 
     name: the name in errors; by default the text of the node. item: the subscript of `value` in that name, as in `[0]`.
+    raises: KernelTypeError for an array with dimensions, a container not in `_FIXED`, or a value over a size limit.
     """
-    # most captured values are small integers and names of the language; the checks below take 3 µs each
+    # most captured values are small integers and names of the language; the checks below take 3 µs per value
     kind = type(value)
     if kind in _USABLE or (kind is int and value.bit_length() <= 64) or issubclass(kind, LanguageName):
         return Constant(value)

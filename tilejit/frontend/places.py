@@ -55,7 +55,7 @@ class PlaceKind:
         return (PlacePart.BUFFER, 0) in self.varying
 
     def moving(self) -> PlaceKind:
-        """Return the kind in which every part that isn't constant varies."""
+        """Return the kind with `varying` extended by every part of `like` that isn't constant."""
         parts = (*_parts(self.like, self.is_phi), (PlacePart.BUFFER, 0))
         changing = {part for part in parts[:-1] if not isinstance(_held(self.like, part), (int, Const))}
         return replace(self, varying=tuple(part for part in parts if part in changing or part in self.varying))

@@ -35,7 +35,7 @@ _PURE_IDS = frozenset(map(id, _PURE))
 
 
 def runs_in_python(callee: Any) -> bool:
-    """True if a call of the function is evaluated in Python while the kernel is compiled."""
+    """True if Python can evaluate a call of the function with compile-time arguments while the kernel is compiled."""
     if id(callee) in _PURE_IDS or callee in (TileLayout, Swizzle):
         return True
     if getattr(callee, "__module__", None) == "math" and isinstance(callee, BuiltinFunctionType):
@@ -101,7 +101,7 @@ def _of_two(
 
 
 def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
-    """Return a / b, rounded up, by the cheapest formula whose intermediate values don't overflow."""
+    """Return a / b, rounded up, by a formula whose intermediate values don't overflow."""
     a, b = values
     if isinstance(b, Constant) and isinstance(b.value, int) and b.value > 0:
         if isinstance(a, Scalar) and _has_room(a.expr, b.value - 1):
@@ -173,8 +173,8 @@ _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
 def tile_of(ctx: Context, node: ast.Call) -> Value:
     """Translate `tj.tile_order(t, shape, group)`.
 
-    The formula of the host function computes `group * columns`, which may overflow. Unless it provably fits, t is
-    divided by columns first, so that no intermediate value exceeds t and the extents.
+    The formula of the host function computes `group * columns`, which may overflow. Unless it fits (see
+    `_fits`), t is divided by columns first, so that no product exceeds t.
     """
     arguments = bind(ctx, node, "tile_order", ("t", "shape", "group"), 2)
     shape = ctx.evaluate(arguments["shape"])

@@ -127,9 +127,10 @@ _SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "
 
 
 def _degree(expr: Expr, degrees: Mapping[str, int]) -> int:
-    """Return an upper bound of a value's degree in the loop-carried variables, at most 2.
+    """Estimate the degree of a value in the loop-carried variable, up to 2.
 
-    degrees: of the loop-carried variables by name. Comparisons count as 0.
+    Sums add the degrees of their terms, `_SHRINKING` operations take the largest, and other operations double it. Bools
+    have degree 0.
     """
     if isinstance(expr, Var):
         return degrees.get(expr.name, 0)

@@ -40,7 +40,7 @@ from .foreign import is_kernel, launched
 from .scalars import held
 from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe, owner_scope
 
-#: the maximum number of nodes that `expanded` rewrites
+#: the maximum number of nodes that `expanded` visits
 _BUDGET = 400
 
 #: the hint for a write to the result of an expression
@@ -237,7 +237,7 @@ def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Ex
 
 
 def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
-    """Return an index in its own type; a literal takes the index type of the buffer."""
+    """Return an index in its own type; a compile-time integer takes the index type of the buffer."""
     dtype = buffer.index_dtype
     value = singles.as_scalar(ctx, node, value)
     if isinstance(value, Constant) and isinstance(value.value, int) and not isinstance(value.value, bool):
@@ -351,7 +351,7 @@ def _check_index(
 
 
 def _check_start(ctx: Context, part: _Slice, memory: Memory, dim: int, node: ast.AST) -> None:
-    """Reject `X[-2:]` and `X[-4:-2]`, which count from the end in Python; a computed start is just out of bounds."""
+    """Reject `X[-2:]` and `X[-4:-2]`, which count from the end in Python; computed starts are not rejected here."""
     start, stop = part.lower, part.upper
     written = part.node.lower if isinstance(part.node, ast.Slice) else None
     is_literal = isinstance(written, ast.UnaryOp) and isinstance(written.operand, ast.Constant)
@@ -407,7 +407,10 @@ def _title(memory: Memory, dim: int) -> str:
 def _assert_inside(
     ctx: Context, node: ast.AST, memory: Memory, dim: int, start: Expr, taken: int | Expr | None
 ) -> None:
-    """Emit a bounds check of a part, if the extents are static. taken: the extent of the part; None for an index."""
+    """Emit a bounds check of a part if the extents are static, unless it provably holds.
+
+    taken: the extent of the part; None for an index.
+    """
     extent = memory.extents[dim]
     if not isinstance(extent, int) or not isinstance(taken, (int, NoneType)):
         return
@@ -424,7 +427,7 @@ def _assert_inside(
 
 
 def expanded(ctx: Context, expr: Expr) -> Expr:
-    """Return the expression with variables replaced by definitions, up to `_BUDGET` nodes, so that terms can cancel."""
+    """Replace variables by their definitions so that terms can cancel; at most `_BUDGET` nodes are visited."""
     budget = [_BUDGET]
 
     def walk(e: Expr) -> Expr:
@@ -467,7 +470,10 @@ def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: 
 def _with_axes(
     ctx: Context, node: ast.Subscript, memory: Memory, dims: Sequence[int], parts: Sequence[_Slice | _At | None]
 ) -> Memory:
-    """Return a local tile with a dimension of extent 1 for each None in `parts`; the other parts index `dims`."""
+    """Return a local tile with a dimension of extent 1 inserted for each None in `parts`.
+
+    memory: the region that the other parts have already selected. dims: the dimensions that they index, in order.
+    """
     base = memory.buffer
     taken, added = 0, []
     for part in parts:
@@ -499,7 +505,10 @@ def reinterpreted(
 
 
 def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]:
-    """Return the strides of the region's dimensions, in elements; raise KernelTypeError if one has no single stride."""
+    """Return the strides of the region's dimensions, in elements.
+
+    raises: KernelTypeError for an open tile, or if a dimension has no single stride.
+    """
     layout, shape = memory.buffer.layout, memory.buffer.shape
     if isinstance(layout, Strided):
         every = [Constant(s) if isinstance(s, int) else Scalar(s) for s in layout.strides]

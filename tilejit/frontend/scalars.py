@@ -83,7 +83,10 @@ def _usage(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapp
 
 
 def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
-    """Return the result of an elementwise operation on scalars; raise KernelTypeError if an integer divisor is 0."""
+    """Return the result of an elementwise operation on scalars.
+
+    raises: KernelTypeError for an integer division by a compile-time 0, or for unsuitable operands.
+    """
     arguments, weak = settle(ctx, node, name, values)
     result = build.op(name, *arguments)
     if name not in DIVISIONS:

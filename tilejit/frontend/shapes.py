@@ -19,7 +19,7 @@ from .values import Items, Memory, Value, owner_scope
 
 
 def reshape(ctx: Context, node: ast.Call, receiver: Memory) -> Memory:
-    """Translate `.reshape(shape)` or `.reshape(rows, columns)`: the elements in row-major order."""
+    """Translate `.reshape(shape)` or `.reshape(*extents)`: the elements in row-major order."""
     given = bind(ctx, with_one_shape(node), ".reshape", ("shape",), 1)["shape"]
     if not receiver.is_local:
         return memory.reshape(ctx, node, receiver, given)
@@ -59,7 +59,7 @@ def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
         return None
     following = iter(kept)
     dims = [None if n == 1 else next(following) for n in shape]
-    # a dimension of several elements that an index dropped remains in the view, as a leading dropped dimension
+    # a dimension of several elements of which `tile` has one remains in the view, as a leading dropped dimension
     dropped = [d for d, n in enumerate(tile.buffer.shape) if d not in kept and n != 1]
     view = view_along(ctx, node, tile, [*dropped, *dims])
     zero = Const(0, tile.buffer.index_dtype)

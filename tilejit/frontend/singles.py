@@ -1,4 +1,4 @@
-"""Rank-0 tiles, such as results of reductions over all axes: each thread has a copy, which it can use as a scalar.
+"""Rank-0 tiles, such as results of reductions over all axes: each thread has a copy to use as a scalar.
 
 A rank-0 tile becomes a scalar where a scalar is needed (`if tj.max(x) > 0`), and where it joins a number from another
 path (`total = 0.0` before `total += tj.sum(x)`).

@@ -49,7 +49,10 @@ Slot = ScalarSlot | TileSlot | PlaceSlot | ItemsSlot | Same
 
 
 def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -> Slot:
-    """Declare and return a slot for values of a kind, initialized with `init` unless it is None."""
+    """Return a new slot for values of a kind, initialized with `init` unless that is None.
+
+    `Same` needs no storage and is its own slot.
+    """
     if isinstance(kind, Same):
         return kind
     name = name.strip("<>")
@@ -135,7 +138,7 @@ def _coerced(ctx: Context, value: Value, dtype: DType, span: Span) -> Expr:
 
 
 def move(ctx: Context, pairs: Sequence[tuple[Slot, Value]], span: Span) -> None:
-    """Assign values to slots in parallel: every value is read before any slot changes."""
+    """Assign values to slots in parallel, as if every value were read before any slot changes."""
     scalars: list[tuple[Var, Expr]] = []
     tiles: list[tuple[Memory, Memory]] = []
     for slot, value in pairs:

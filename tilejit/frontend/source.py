@@ -27,7 +27,7 @@ class KernelSource:
     file: str
     lines: tuple[str, ...] = field(repr=False)
     node: ast.FunctionDef = field(repr=False)
-    #: the names that the function reads from outside, as chains (name, *attributes) in source order
+    #: the names that the function reads from outside, as chains (name, *attributes), without duplicates
     references: tuple[tuple[str, ...], ...] = field(repr=False)
     #: True if the text is ASCII, so that columns in bytes are columns in characters
     is_ascii: bool = field(init=False, repr=False)
@@ -92,7 +92,7 @@ class KernelSource:
         return Span(self.file, line, column, end_line, end_column, text, caller)
 
     def segment(self, node: ast.AST) -> str:
-        """Return the text of a node on one line; for a longer node, the whole line on which it starts."""
+        """Return the text of a node; if it spans several lines, the whole first one, without surrounding whitespace."""
         span = self.span(node)
         return span.text[span.column : span.end_column] if span.line == span.end_line else span.text.strip()
 

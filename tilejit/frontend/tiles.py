@@ -80,7 +80,7 @@ def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
 
 
 def _with_narrow_singles(ctx: Context, node: ast.AST, op: TileOp) -> TileOp:
-    """Return the operation; rank-0 inputs of wider scopes are replaced by copies on the scope of the operation."""
+    """Return the operation; open rank-0 inputs of scopes with more threads are replaced by copies on its own scope."""
     operands, inputs = list(op.operands), op.inputs.values()
     for k, operand in enumerate(op.operands):
         if not isinstance(operand, Region) or operand.buffer.shape or all(operand is not given for given in inputs):

@@ -17,7 +17,7 @@ from .values import Constant, Items, Memory, Rows, Value, describe
 
 
 def positional_values(ctx: Context, node: ast.Call, *, has_keywords: bool = False) -> list[Value]:
-    """Return the positional arguments; refuse `*` and, unless `has_keywords`, keyword arguments."""
+    """Return the values of the positional arguments; refuse `*` and, unless `has_keywords`, keyword arguments."""
     for argument in node.args:
         if isinstance(argument, ast.Starred):
             raise ctx.syntax_error(argument, "* can't be used in calls in a kernel", "write the arguments out")

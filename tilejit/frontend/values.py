@@ -60,7 +60,7 @@ class Items:
     """A tuple."""
 
     items: tuple[Value, ...]
-    #: the number of values in the tuple, including nested tuples
+    #: the number of values in the tuple, counting those in nested tuples
     size: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -232,7 +232,7 @@ class RingStep:
     stage: Expr
     #: the number of earlier uses of the stage
     phase: Expr
-    #: the names in `number`, with their values
+    #: the names in `number` that the current function binds, with their values
     counters: tuple[Counter, ...]
     #: the expression of the step number
     number: ast.expr = field(compare=False, repr=False)

@@ -161,7 +161,7 @@ def _namespaces(grouped: Iterable[Intrinsic]) -> Iterator[Namespace]:
 
 @functools.cache
 def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
-    """Return a map from each name that follows `tj.` to its object, except types and host functions."""
+    """Return a map from the names of intrinsics and namespaces that follow `tj.` to these objects."""
     every = {word.name: word for word in words()}
     table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {n: w for n, w in every.items() if "." not in n}
     for scope in SCOPES.values():

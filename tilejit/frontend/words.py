@@ -64,7 +64,7 @@ _PARAMETERS: dict[str, CallParameter] = {
 
 
 def parameter(name: str, *, optional: bool = False) -> CallParameter:
-    """Return the shared parameter `name`; if `optional`, with its own default, or None if it has none."""
+    """Return the shared parameter `name`: if `optional`, with its default, or None if it has none; else without one."""
     shared = _PARAMETERS[name]
     if not optional:
         return CallParameter(name, shared.type, shared.meaning)
@@ -300,7 +300,7 @@ def _reduction(reduction: Reduction) -> Intrinsic:
 
 
 def words() -> Iterator[Intrinsic]:
-    """Yield the functions that are called as `tj.<name>` or `tj.<group>.<name>`, without operations on scopes."""
+    """Yield the intrinsics `tj.<name>` and `tj.<group>.<name>`, without the operations of scopes."""
     yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_ORDERED, *_SYNCS, *_lanes(), *_atomics(), *_asynchronous())
     for name, op in ELEMENTWISE.items():
         yield _elementwise(name, op)
