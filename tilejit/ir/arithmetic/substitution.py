@@ -270,7 +270,7 @@ class Substitution:
         return added
 
     def _total(self, form: Affine, parts: _Sum) -> Make:
-        """Return the maker of a sum without its constant. Many sums of one iteration differ in their constants only."""
+        """Return the maker of a sum without `parts.number()`; sums that differ only in their constants share it."""
         terms_by_identity = tuple([(id(term), factor) for term, factor in form.terms])
         made = self._totals.get(terms_by_identity)
         if made is not None:
