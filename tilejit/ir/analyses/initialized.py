@@ -90,7 +90,8 @@ def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: Local
 class _RegisterState:
     """The registers that some path to a point leaves unwritten, and the registers that some path has written.
 
-    A register can be in both sets. A register in neither is irrelevant: it is padding, or all paths have ended at a read of it.
+    A register can be in both sets. A register in neither is irrelevant: it is padding, or all paths have ended at a
+    read of it.
     """
 
     unwritten: int = 0

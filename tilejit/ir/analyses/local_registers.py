@@ -182,7 +182,7 @@ def _reached(steps: Iterable[Iter], first: int) -> int:
 
 @lasting
 def _dense(layout: TileLayout) -> int | None:
-    """Return the registers of a layout that uses each of registers 0 to n - 1 once; None if it may be another layout."""
+    """Return the registers of a layout that uses each of registers 0 to n - 1 once; None if it may be another."""
     held = layout.storage()
     if held.replica or held.offset or held.swizzle is not None:
         return None

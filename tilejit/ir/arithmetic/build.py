@@ -96,7 +96,7 @@ def _plain(name: str, args: tuple[Expr, ...]) -> Op:
 
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
-    """Return the constant result of an operation; None if an argument isn't constant or the operation doesn't fold."""
+    """Return the constant result of an operation; None if an argument isn't constant or devices may give other bits."""
     for a in args:
         if not isinstance(a, Const):
             return None

@@ -52,8 +52,8 @@ def is_data(expr: Expr) -> bool:
     """True if int64 arithmetic on an integer expression may overflow, because one of its inputs is data.
 
     Loads are data, as are variables with `Var.data`, and variables of other types than int64 with wide or unknown
-    bounds. Values that are implausible in an index are data, too: large constants, such as the factors of hashes, and int64
-    results of `^` and of `<<` by a variable amount.
+    bounds. Values that are implausible in an index are data, too: large constants, such as the factors of hashes, and
+    int64 results of `^` and of `<<` by a variable amount.
     """
     if isinstance(expr, Op):
         if expr.dtype is int64 and (

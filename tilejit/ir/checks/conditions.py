@@ -36,7 +36,7 @@ class Conditions:
         self._filled.pop()
 
     def add(self, cond: Expr) -> None:
-        """Record that a condition holds until the end of the block."""
+        """Record that a condition holds until the end of the block, except parts whose variables may change."""
         if isinstance(cond, Op) and cond.name == "logical_and":
             for part in cond.args:
                 self.add(part)
