@@ -9,8 +9,8 @@ tiles without an explicit layout are `Open`.
 through `Vector`s, contiguous elements of a buffer's storage. Local buffers are in registers, or in local memory if
 `Alloc.addressed` is set.
 
-Nodes are frozen and compare structurally, without `span`. Operands are fields, in the order in which they print.
-Blocks are tuples of statements. A `Var` carries facts about its value.
+Nodes are frozen and compare structurally, without spans and words for messages. Blocks are tuples of statements. A
+`Var` carries facts about its value.
 """
 
 from __future__ import annotations
@@ -156,8 +156,9 @@ class For:
     """Iterates `var` from start to stop (exclusive) by step, as Python's range; a step of 0 gives no iterations.
 
     Variable, start, stop and step have one type, but the step of an unsigned variable may have the signed type of its
-    width. unrolled: a pass unrolls the loop completely, with a constant for `var` in each copy of the body. Start, stop
-    and step are then constants (lane level only).
+    width.
+    unrolled: a pass unrolls the loop completely, with a constant for `var` in each copy of the body. Start, stop and
+    step are then constants (lane level only).
     """
 
     var: Var

@@ -39,7 +39,7 @@ COMPOUND_KINDS: frozenset[type[ir.Stmt]] = frozenset(COMPOUND)
 
 #: the classes of statements by which threads leave a block
 JUMPS = (ir.Break, ir.Continue, ir.Return)
-#: the classes of statements after which control doesn't simply continue with the next one
+#: the classes of statements that affect the flow of control
 CONTROL: frozenset[type[ir.Stmt]] = COMPOUND_KINDS.union(JUMPS)
 #: the classes of statements at which paths may end or repeat forever
 UNBOUNDED: frozenset[type[ir.Stmt]] = frozenset((*JUMPS, ir.Loop))

@@ -211,7 +211,7 @@ def weighted_sum(terms: Iterable[tuple[Expr, int]], dtype: DType) -> Expr:
 
 
 def apart(x: Expr, divisor: int) -> tuple[Expr, Expr]:
-    """Split the integer `x` into two summands: the terms that are provably multiples of `divisor`, and the others."""
+    """Split the integer `x` into two summands: the parts that are provably multiples of `divisor`, and the rest."""
     multiples, others = affine(x).apart(divisor)
     return multiples.expr(), others.expr()
 

@@ -85,7 +85,7 @@ class Substitution:
         self._values[name] = value
 
     def is_number(self, expr: Expr) -> bool:
-        """True if the expression can be evaluated as a Python integer, from indices and constants only."""
+        """True if `IntegerFolding` can evaluate the expression, from indices and constants only."""
         return self._folding.fold(expr) is not None
 
     def changes(self, expr: Expr) -> bool:
