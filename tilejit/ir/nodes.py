@@ -254,8 +254,9 @@ RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "divisi
 
 @lean(frozen=True, slots=True)
 class Assert:
-    """Ends the thread if the condition is false, and records a launch's first failure; without effect if unchecked.
+    """Ends the thread if the condition is false, and records a launch's first failure.
 
+    It has no effect unless the kernel has an `AssertionsParam`.
     rule: one of `RULES`.
     values: int64 numbers for the record, at most `AssertionsParam.VALUES`. Unless the rule is "assert", the message
     refers to them as `{0}`, `{1}`, …
