@@ -47,7 +47,8 @@ def fitting_layout(layout: object, shape: tuple[int, ...], space: str) -> TileLa
     """Return `layout`, which a kernel passes for memory of this shape, grouped by the shape's dimensions.
 
     A Swizzle gives the row-major layout with that swizzle.
-    raises: LayoutError if `layout` doesn't fit the shape or the space, KernelTypeError if it isn't a layout.
+    raises: LayoutError if `layout` is malformed or doesn't fit the shape or the space, KernelTypeError if it isn't a
+    layout.
     """
     if isinstance(layout, Swizzle):
         layout = TileLayout.row_major(shape, layout)

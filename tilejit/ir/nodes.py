@@ -9,8 +9,8 @@ tiles without an explicit layout are `Open`.
 through `Vector`s, contiguous elements of a buffer's storage. Local buffers are in registers, or in local memory if
 `Alloc.addressed` is set.
 
-Nodes are frozen and compare structurally, without `span`. Operands are fields, in the order in which they print.
-Blocks are tuples of statements. A `Var` carries facts about its value.
+Nodes are frozen and compare structurally, without spans and words for messages. Blocks are tuples of statements. A
+`Var` carries facts about its value.
 """
 
 from __future__ import annotations
@@ -155,9 +155,10 @@ class If:
 class For:
     """Iterates `var` from start to stop (exclusive) by step, as Python's range; a step of 0 gives no iterations.
 
-    Variable and bounds have one type, but the step of an unsigned variable may have the signed type of its width.
-    unrolled: a pass unrolls the loop completely, with a constant for `var` in each copy of the body. The bounds are
-    constants (lane level only).
+    Variable, start, stop and step have one type, but the step of an unsigned variable may have the signed type of its
+    width.
+    unrolled: a pass unrolls the loop completely, with a constant for `var` in each copy of the body. Start, stop and
+    step are then constants (lane level only).
     """
 
     var: Var
@@ -206,8 +207,8 @@ class Sync:
 class Arrive:
     """Each instance of a scope arrives once at a barrier in shared memory (of each CTA along `Alloc.reach`).
 
-    Its leader executes the arrival. Everything that the instance's threads did before is ordered before what threads do
-    after waiting for the phase.
+    The instance's leader executes the arrival. Everything that the instance's threads did before is ordered before what
+    threads do after waiting for the phase.
     place: an `Element` at tile level, a `Vector` of width 1 at lane level.
     bytes: additional bytes of asynchronous copies that the phase waits for, an int32; or None.
     word: the operation's name in messages.
@@ -238,7 +239,7 @@ class WaitPhase:
 class Expect:
     """Each instance of a scope adds to the bytes of asynchronous copies that a barrier's current phase waits for.
 
-    place: as in `Arrive`. bytes: an int32. scope: its leader executes the statement.
+    place: as in `Arrive`. bytes: an int32. scope: the leader of each instance executes the statement.
     """
 
     place: Element | Vector
@@ -253,8 +254,9 @@ RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "divisi
 
 @lean(frozen=True, slots=True)
 class Assert:
-    """Ends the thread if the condition is false, and records a launch's first failure; without effect if unchecked.
+    """Ends the thread if the condition is false, and records a launch's first failure.
 
+    It has no effect unless the kernel has an `AssertionsParam`.
     rule: one of `RULES`.
     values: int64 numbers for the record, at most `AssertionsParam.VALUES`. Unless the rule is "assert", the message
     refers to them as `{0}`, `{1}`, …
@@ -444,7 +446,7 @@ Input = Expr | Vector | Descriptor
 class Instruction:
     """One instruction from the instruction table (`tilejit.isa`), by name.
 
-    At tile level it has only scalar operands and no outputs, such as `cp.async.wait` and `vote.any`.
+    At tile level, instructions (such as `cp.async.wait` and `vote.any`) have only scalar inputs and no `outputs`.
     outputs: local vectors. inputs: scalars, descriptors, or vectors, whose address (shared, global, tmem) or registers
     (local) it takes. Registers that are both read and written come first in outputs and in inputs.
     var: defined as the scalar result, or None.

@@ -14,7 +14,8 @@ from .values import Buffer, Var
 class PointerParam:
     """The address of an array's first element.
 
-    of: the argument's name. written: the kernel may write through it. noalias: no other argument overlaps it.
+    of: the argument's name. written: the kernel may write through it.
+    noalias: no other argument overlaps it, unless the kernel writes neither.
     """
 
     of: str

@@ -31,7 +31,7 @@ class Renaming(Rewriting):
         return made
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
-        """Return the renamed expression, or the same object if nothing in it changes. Shared operations stay shared."""
+        """Return the renamed expression; at lane level, the same object if nothing in it changes."""
         match expr:
             case ir.Var():
                 return self._vars.get(expr.name, expr)

@@ -27,7 +27,7 @@ class ArrayType:
     align: int
     #: in bytes, the largest such power of two that divides the extent of `unit_dim`
     extent_align: int
-    #: the array is written, or overlaps a written array, so that aliasing must be assumed
+    #: aliasing must be assumed: the array overlaps another one, and one of the two may be written
     overlaps: bool = False
     #: static extents if the parameter's annotation fixes them, else None
     shape: tuple[int, ...] | None = None

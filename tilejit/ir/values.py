@@ -65,7 +65,7 @@ class Const:
             object.__setattr__(self, "value", math.nan)
 
     def __eq__(self, other: object) -> bool:
-        """True for constants of one type with the same bits: 0.0 and -0.0 differ, and all NaNs are equal."""
+        """True for constants of one type and value. Unlike in IEEE 754, 0.0 and -0.0 differ, and NaNs are equal."""
         if self is other or other.__class__ is not Const:
             return self is other
         assert isinstance(other, Const)
@@ -138,7 +138,8 @@ class Cast:
 class Load:
     """The value at a place.
 
-    A load is the entire value of a `Let`. At lane level, loads from local buffers may occur in any expression.
+    A load must be the entire value of a `Let`, except that loads from local buffers may occur in any expression at lane
+    level.
     order: one of `ORDERS["load"]`.
     """
 
@@ -159,8 +160,8 @@ class Strided:
     """The layout of a global tensor whose strides are known only at launch.
 
     strides: in elements: an int if known (1 for the stride-1 dimension), else an int64 parameter.
-    align: in bytes, a power of two that divides the base address and all strides except 1.
-    extent_align: in bytes, a power of two that divides the extent of the stride-1 dimension.
+    align: a power of two that divides the base address and all strides except 1, each in bytes.
+    extent_align: a power of two that divides the extent of the stride-1 dimension in bytes.
     """
 
     strides: tuple[int | Var, ...]

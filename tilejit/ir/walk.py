@@ -39,7 +39,7 @@ COMPOUND_KINDS: frozenset[type[ir.Stmt]] = frozenset(COMPOUND)
 
 #: the classes of statements by which threads leave a block
 JUMPS = (ir.Break, ir.Continue, ir.Return)
-#: the classes of statements after which control doesn't simply continue with the next one
+#: the classes of statements that affect the flow of control
 CONTROL: frozenset[type[ir.Stmt]] = COMPOUND_KINDS.union(JUMPS)
 #: the classes of statements at which paths may end or repeat forever
 UNBOUNDED: frozenset[type[ir.Stmt]] = frozenset((*JUMPS, ir.Loop))
@@ -336,8 +336,8 @@ _WITHOUT_READS = (
 def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     """Return the places that a statement reads, without nested statements.
 
-    Of an instruction's inputs, only registers count. Inputs in memory are addresses; the instruction table says whether
-    the instruction reads there.
+    Of the places among an instruction's inputs, only registers count. Of memory, the input is the address; the
+    instruction table says whether the instruction reads there.
     """
     places = [*_read_directly(stmt)]
     for expr in expressions(stmt):
@@ -360,7 +360,7 @@ def _read_directly(stmt: ir.Stmt) -> Sequence[Place]:
     return () if isinstance(stmt, _WITHOUT_READS) else assert_never(stmt)
 
 
-#: memoized: each analysis calls it for all statements of a kernel
+#: memoized: several analyses call it for all statements of a kernel
 reads = remembered(_reads, limit=1 << 14)
 
 
@@ -426,7 +426,7 @@ ACCESSING = (ir.Let, ir.Store, ir.TileOp, ir.Move, ir.Atomic)
 
 
 def in_memory(stmt: ir.Stmt) -> Sequence[tuple[Place, bool]]:
-    """Return the places outside local buffers in `accesses`, each with True if it is written."""
+    """Return the places outside local buffers in `accesses`, each with True for a write and False for a read."""
     read, written = accesses(stmt)
     touched: list[tuple[Place, bool]] = []
     for place in read:

@@ -27,9 +27,10 @@ _REPORTED: frozenset[type[ir.Stmt]] = frozenset((*_COLLECTIVE, ir.Let))
 def check(kernel: ir.Kernel) -> None:
     """Raise DispatchError for a collective operation or barrier that some threads of its scope may not reach.
 
-    The error points to the branch or loop that diverges; its message names the operation. It is also raised if an
-    incomplete instance of the scope may reach the operation, or if operands may differ between threads. `check_pool`
-    and `check_steps` raise other errors.
+    The error points to the branch or loop that diverges; its message names the operation. Some operations on tiles of
+    one element are exempt (see `may_run_per_thread`). The error is also raised if an incomplete instance of the scope
+    may reach the operation, or if operands that must be the same may differ between threads. `check_pool` and
+    `check_steps` raise other errors.
     """
     if not _has_collectives(kernel.body):
         return

@@ -8,8 +8,8 @@ resumes from that state, and skips the body if the incoming state adds nothing. 
 per state at the head of its innermost loop, however deeply loops are nested: the cost is linear in the size of the
 code times the height of the lattice.
 
-Most statements don't affect most analyses. `concerns` is called once per statement; visits skip runs of statements for
-which it is false, including whole branches and counted loops.
+Most statements don't affect most analyses. `concerns` is called at most once per statement; visits skip runs of
+statements for which it is false, including whole branches and counted loops.
 """
 
 from __future__ import annotations

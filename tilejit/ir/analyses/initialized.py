@@ -1,6 +1,6 @@
 """Detection of reads of local tiles' registers before anything has been written to them.
 
-Such a read must be detected in tile IR: LLVM removes computations on undefined values, so the PTX lacks the read.
+Such a read must be detected in tile IR: LLVM may remove computations on undefined values, so the PTX may lack the read.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: Local
 class _RegisterState:
     """The registers that some path to a point leaves unwritten, and the registers that some path has written.
 
-    A register can be in both sets. A register in neither is irrelevant: all paths have ended at a read of it.
+    A register can be in both sets. A register in neither is irrelevant: it is padding, or all paths have ended at a
+    read of it.
     """
 
     unwritten: int = 0

@@ -95,7 +95,7 @@ class LocalRegisters:
         return RegisterAccesses(named.surely << first, named.possibly << first)
 
     def written_by(self, loop: ir.For) -> int:
-        """Return the registers that a loop with a known number of iterations certainly writes."""
+        """Return registers that a loop certainly writes, as far as its iterations can be enumerated."""
         written = 0
         for place, at in _writes_of(loop, {}, [_MOST_ITERATIONS]):
             if place.buffer.root.name not in self.first:
@@ -182,7 +182,7 @@ def _reached(steps: Iterable[Iter], first: int) -> int:
 
 @lasting
 def _dense(layout: TileLayout) -> int | None:
-    """Return the registers of a layout that uses each of a contiguous range once; None for any other layout."""
+    """Return the registers of a layout that uses each of registers 0 to n - 1 once; None if it may be another."""
     held = layout.storage()
     if held.replica or held.offset or held.swizzle is not None:
         return None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..arithmetic.intern import operation
 from ..nodes import Cast, Const, Expr, Op, Special, Var
 
-#: the depth of an expression that isn't hoisted, because it has a load, a float operation, or one that isn't below
+#: the depth of an expression that isn't hoisted, such as one with a load or a float operation
 STAYS = 1 << 30
 
 #: integer operations that are hoisted. Comparisons aren't: a thread has only seven predicate registers.

@@ -18,7 +18,7 @@ from ...scopes import SCOPES
 from .. import nodes as ir
 from .. import walk
 
-#: the classes of operands that are the same in all threads; None is an omitted operand
+#: the classes of operands that aren't run-time scalars; None is an omitted operand
 _UNIFORM = (ir.Region, ir.Const, type(None))
 
 

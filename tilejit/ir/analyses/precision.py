@@ -41,7 +41,7 @@ Origins = dict[str, frozenset[str] | None]
 
 
 def _origins(every: Block, origins: dict[str, frozenset[str]]) -> Origins:
-    """Return the origins of all float variables. origins: the origins of the parameters."""
+    """Return the origins of float variables. origins: the origins of the parameters."""
     defined: list[tuple[str, ir.Expr]] = []
     for stmt in every:
         match stmt:
@@ -79,7 +79,7 @@ def _origin(expr: ir.Expr, origins: Origins) -> frozenset[str] | None:
 
 
 def float64_arithmetic(kernel: ir.Kernel) -> Iterator[tuple[ir.Stmt, str]]:
-    """Yield each float64 operation not in `_MOVES`, as (statement, name); none if an argument is a float64 array."""
+    """Yield each operation on float64 not in `_MOVES`, as (statement, name); none if an argument is a float64 array."""
     if any(isinstance(p.defines, ir.Buffer) and p.defines.dtype is float64 for p in kernel.params):
         return
     for stmt in walk.statements(kernel.body):

@@ -36,7 +36,10 @@ Visits = Callable[[int], Visit | None]
 
 
 def check_steps(kernel: ir.Kernel, rings: Sequence[ir.Alloc], visits: Visits) -> None:
-    """Raise KernelTypeError if a step surely has too many or too few arrivals. rings: all rings' barriers."""
+    """Raise KernelTypeError if a step surely has too many or too few arrivals. rings: all rings' barriers.
+
+    Rings of one stage aren't checked.
+    """
     named = {ring.buffer.name: ring for ring in rings}
     steps = _Steps(kernel, visits)
     sites: dict[str, list[Visit]] = {}
@@ -130,7 +133,10 @@ class _Steps:
         return all(self._is_common(expr, threads, names) for expr in walk.expressions(stmt))
 
     def is_once(self, stmt: ir.Stmt) -> bool:
-        """True if an instance reaches an arrival once per step: each iteration of its loop has a different step."""
+        """True if an arrival isn't in a loop, or depends on a variable that changes in the innermost loop around it.
+
+        An instance is then assumed to reach it at most once per step.
+        """
         loop = self.loops.get(id(stmt))
         if loop is None:
             return True

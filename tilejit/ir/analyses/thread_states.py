@@ -42,7 +42,7 @@ ALL_ACTIVE = Active()
 class ThreadState:
     """The state of all threads of the CTA at one point."""
 
-    #: the threads that the enclosing branches and loops admit
+    #: the threads that enclosing branches and loops on run-time values admit
     entered: Active = ALL_ACTIVE
     #: the threads that earlier jumps of each kind leave here; active threads are in all four sets
     returned: Active = ALL_ACTIVE

@@ -48,7 +48,7 @@ class ThreadValues:
         self.numbers[elect.var.name] = self.ids % WARP == 0
 
     def of(self, expr: ir.Expr) -> np.ndarray | None:
-        """Return the value per thread if it depends on thread ids and constants only, else None."""
+        """Return the value per thread, 0-d if constant; None if it depends on more than thread ids and constants."""
         if isinstance(expr, ir.Var):
             return self.numbers.get(expr.name)
         if id(expr) not in self.evaluated:

@@ -80,7 +80,7 @@ class Uniformity(Analysis[ThreadState]):
         self.sources: dict[int, _Sources] = {}
         #: sources of the variables whose level is the same wherever they are visible, by name; states don't list them
         self.derived: dict[str, _Sources] = {}
-        #: names of the tiles with a copy in every thread whose level may change, like a variable's
+        #: names of the replicated tiles whose level may change, like a variable's
         self.varying = written_by_numbers(body)
         #: kinds of jumps out of a branch or a loop, by its id
         self.jumps: dict[int, frozenset[type[ir.Jump]]] = {}
@@ -220,7 +220,7 @@ class Uniformity(Analysis[ThreadState]):
         return state if possible == state.possible else state.among(possible, self.by_ids(possible, state.by_ids, span))
 
     def by_ids(self, possible: int, before: Active, span: Span | None) -> Active:
-        """Return the level of a set of threads (thread i as bit i); `before` if its level is the same."""
+        """Return an `Active` with the level of a set of threads (thread i as bit i); `before` if its level is equal."""
         if possible not in self.sets:
             self.sets[possible] = self.level_of(np.array([possible >> int(i) & 1 for i in self.values.ids]))
         level = self.sets[possible]

@@ -50,7 +50,7 @@ _rounded_whole = lru_cache(LIMIT)(_rounded)
 
 
 def difference(a: ExprLike, b: ExprLike) -> int | None:
-    """Return the constant by which integer `a` exceeds `b`; None if it isn't constant, and for floats.
+    """Return the constant by which `a` exceeds `b`; None if it isn't provably constant, or not of an integer type.
 
     The constant is modulo 2**bits: if an operand overflows, the mathematical difference may be another.
     """
@@ -96,7 +96,7 @@ def _plain(name: str, args: tuple[Expr, ...]) -> Op:
 
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
-    """Return the constant result of an operation; None if an argument isn't constant or targets may differ."""
+    """Return the constant result of an operation; None if an argument isn't constant or devices may give other bits."""
     for a in args:
         if not isinstance(a, Const):
             return None
@@ -211,7 +211,7 @@ def weighted_sum(terms: Iterable[tuple[Expr, int]], dtype: DType) -> Expr:
 
 
 def apart(x: Expr, divisor: int) -> tuple[Expr, Expr]:
-    """Split the integer `x` into two summands: the terms that are provably multiples of `divisor`, and the others."""
+    """Split the integer `x` into two summands: the parts that are provably multiples of `divisor`, and the rest."""
     multiples, others = affine(x).apart(divisor)
     return multiples.expr(), others.expr()
 
@@ -457,14 +457,17 @@ def where(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     x, y = _pair(a, b)
     if isinstance(test, Const):
         return x if test.value else y
-    # as in other operations, equal floats that aren't constant aren't simplified
+    # as in other operations, float operands that are equal aren't simplified
     if x == y and not x.dtype.is_float:
         return x
     return _plain("where", (test, x, y))
 
 
 def cast(x: Expr, dtype: DType, saturate: bool = True) -> Expr:
-    """Return `x` converted to `dtype`; a conversion and its inverse cancel if no value is lost."""
+    """Return `x` converted to `dtype`, simplified if possible.
+
+    saturate: for conversions to fp8, as in `Cast`.
+    """
     if x.dtype == dtype:
         return x
     if isinstance(x, Const):

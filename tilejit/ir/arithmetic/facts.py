@@ -51,9 +51,9 @@ _LARGE = 1 << 40
 def is_data(expr: Expr) -> bool:
     """True if int64 arithmetic on an integer expression may overflow, because one of its inputs is data.
 
-    A variable of another type than int64 is data if its bounds are wide or unknown. Values that are implausible in an
-    index are data, too: large constants, such as the factors of hashes, and int64 results of `^` and of `<<` by a
-    variable amount.
+    Loads are data, as are variables with `Var.data`, and variables of other types than int64 with wide or unknown
+    bounds. Values that are implausible in an index are data, too: large constants, such as the factors of hashes, and
+    int64 results of `^` and of `<<` by a variable amount.
     """
     if isinstance(expr, Op):
         if expr.dtype is int64 and (
@@ -75,7 +75,7 @@ def is_data(expr: Expr) -> bool:
 
 
 def is_large(number: int) -> bool:
-    """True if a number's magnitude exceeds that of any extent, stride or distance between elements."""
+    """True if a number is too large in magnitude for a plausible extent, stride or distance between elements."""
     return not -_LARGE < number < _LARGE
 
 
@@ -92,7 +92,7 @@ def _is_wide(bounds: tuple[int, int] | None, dtype: DType) -> bool:
 def room(ends: Bounds, dtype: DType, assumed: bool) -> tuple[int, int]:
     """Return the least and greatest number to add to a sum with these bounds without overflow; (1, 0) if unknown.
 
-    assumed: the sum is of int64 and assumed not to overflow.
+    assumed: the sum is of int64 and assumed not to overflow; its bounds are then ignored.
     """
     low, high = full_range(dtype)
     if assumed:

@@ -11,7 +11,7 @@ from .affine import affine
 from .facts import bounds, fits, full_range
 from .intern import integer, wrap
 
-#: returns the value of an integer expression, modulo 2**bits of its type
+#: returns a number that is congruent to the value of an integer expression, modulo 2**bits of its type
 Fold = Callable[[], int]
 
 _FOLDS: dict[str, Callable[[int, int], int]] = {
@@ -91,7 +91,7 @@ class IntegerFolding:
         return name, factor, constant
 
     def fold(self, expr: Expr) -> Fold | None:
-        """Return a function that returns the expression's value modulo 2**bits; None if it can't be folded."""
+        """Return a function that evaluates the expression modulo 2**bits; None if it can't be folded."""
         entry = self._folds.get(id(expr))
         if entry is None:
             entry = self._folds[id(expr)] = (expr, self._folded(expr))

@@ -27,7 +27,7 @@ _operations: dict[tuple[object, ...], Op] = forgotten({})
 
 
 def operation(name: str, args: tuple[Expr, ...], dtype: DType) -> Op:
-    """Return the interned operation on interned arguments."""
+    """Return the interned operation: usually one object for the same name, type and argument objects."""
     key = (name, dtype, *map(id, args))
     op = _operations.get(key)
     if op is not None:

@@ -3,8 +3,8 @@
     0 <= at + k and at + k < n, for k = 0 .. 7        at >= 0 and at + 7 < n
     (at + k) % 3 != 0, for k = 0 .. 7                 at % 3 != 0 and (at + 1) % 3 != 0 and ...
 
-A sum that grows by a constant step crosses a limit at most once, unless it wraps around. If it wraps, its last value is
-below its first.
+A sum that changes by a constant step crosses a limit at most once, unless it wraps around. If an ascending sum wraps,
+its last value is below its first.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Substitution:
         self._values[name] = value
 
     def is_number(self, expr: Expr) -> bool:
-        """True if the expression can be evaluated as a Python integer, from indices and constants only."""
+        """True if `IntegerFolding` can evaluate the expression, from indices and constants only."""
         return self._folding.fold(expr) is not None
 
     def changes(self, expr: Expr) -> bool:
@@ -270,7 +270,7 @@ class Substitution:
         return added
 
     def _total(self, form: Affine, parts: _Sum) -> Make:
-        """Return the maker of a sum without its constant. Many sums of one iteration differ in their constants only."""
+        """Return the maker of a sum without `parts.number()`; sums that differ only in their constants share it."""
         terms_by_identity = tuple([(id(term), factor) for term, factor in form.terms])
         made = self._totals.get(terms_by_identity)
         if made is not None:

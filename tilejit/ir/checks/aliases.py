@@ -32,7 +32,7 @@ class Aliases:
         self.params = tuple(AddressParam(p.of, self._addresses[p.buffer.name]) for p in overlapping)
 
     def before(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """Yield checks that the regions an operation writes don't overlap its operands in other arrays."""
+        """Yield checks that each region an operation writes equals its operands in other arrays or is disjoint."""
         if not isinstance(stmt, ir.TileOp) or not self._addresses:
             return
         for written, read in pairs(stmt):
@@ -141,7 +141,7 @@ class _Box:
 
     @property
     def counts(self) -> list[ir.Expr]:
-        """The number of indices inside the array in each dimension; zero or negative if there are none."""
+        """The number of indices inside the array in each dimension, 1 if dropped; zero or negative if none are."""
         counts: list[ir.Expr] = []
         for d, (start, number) in enumerate(zip(self.region.starts, self.region.counts, strict=True)):
             size = self.region.buffer.shape[d]

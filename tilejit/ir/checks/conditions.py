@@ -36,7 +36,7 @@ class Conditions:
         self._filled.pop()
 
     def add(self, cond: Expr) -> None:
-        """Record that a condition holds until the end of the block."""
+        """Record that a condition holds until the end of the block, except parts whose variables may change."""
         if isinstance(cond, Op) and cond.name == "logical_and":
             for part in cond.args:
                 self.add(part)
@@ -44,7 +44,7 @@ class Conditions:
             self._conditions[-1].add(_plain(cond))
 
     def add_value(self, stmt: Let) -> None:
-        """Record a variable's value, unless it loads or may change; the variable may be the stop of a loop."""
+        """Record a variable's value, for loops that stop at the variable, unless the value may change or has a load."""
         if self._stays(stmt.value) and not any(isinstance(e, Load) for e in subexpressions(stmt.value)):
             self._values[stmt.var.name] = stmt.value
 

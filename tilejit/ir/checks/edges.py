@@ -52,7 +52,7 @@ class WatchedRegions:
 
 
 def _source_text(region: ir.Region) -> str:
-    """Return a region's source text, or its buffer and starts if that is missing or only a name."""
+    """Return a region's source text, or the result of `shown` if that is missing or only a name."""
     text = region.span.marked if region.span is not None else ""
     return shown(region) if not text or text.isidentifier() else text
 

@@ -62,7 +62,7 @@ class WrittenFlags:
         flags = self._flags[root.name]
         touched = self._registers.of(place)
         if touched.surely or place.buffer.dtype.bits != root.dtype.bits:
-            # a write through elements of another width counts as a write of each register that it touches
+            # a write through elements of another width counts as a write of each register that it may touch
             for first, number in _runs(members(touched.possibly >> self._registers.first[root.name])):
                 yield flags.set_run(first, number, stmt.span)
             return

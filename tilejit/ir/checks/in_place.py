@@ -1,4 +1,4 @@
-"""Checks that a region that an operation writes in shared or global memory equals its others or is disjoint.
+"""Checks that a region that an operation writes in shared or global memory equals its other regions or is disjoint.
 
 An operation may write elements that it would read later. Local tiles are values: operations on them read all operands
 before they write.
@@ -32,7 +32,7 @@ def refuse_overlaps(kernel: Kernel) -> None:
 
 
 def overlapping(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
-    """Yield an assertion for each pair of operands that may overlap partly."""
+    """Yield an assertion for each pair of operands that may overlap partly or in a different order."""
     for op, written, other, cond in _in_doubt(stmt):
         if cond is None or conditions.holds(cond):
             continue

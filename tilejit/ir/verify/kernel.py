@@ -70,7 +70,7 @@ class _Statements:
         self.target = ""
         self.is_cooperative = False
         self.loop: str | None = None
-        #: values of the conditions that are constant
+        #: values of the bool_ variables that are defined as constants, by name
         self.constants: dict[str, bool] = {}
 
     def kernel(self, kernel: ir.Kernel) -> None:

@@ -135,8 +135,9 @@ def is_whole(region: ir.Region) -> bool:
 
 
 def region_faults(region: ir.Region, *, is_masked: bool = False) -> Iterator[str]:
-    """Yield the faults of a region: its rank, its extents, or a box that provably isn't inside the buffer.
+    """Yield the faults of a region: of its rank, starts and extents, or a box that provably exceeds the buffer.
 
+    A box may exceed a global tensor, unless the region is `in_bounds` and not masked.
     is_masked: a mask selects the elements that are accessed.
     """
     buffer = region.buffer

@@ -75,7 +75,7 @@ def _fault_key(op: ir.TileOp) -> Hashable:
 
 
 def is_known_sound(op: ir.TileOp) -> bool:
-    """True if this operation on tiles of the same shapes, types and spaces was verified before, without faults."""
+    """True if an operation with the same `_fault_key` was verified without faults, and is still remembered."""
     return _fault_key(op) in _sound
 
 

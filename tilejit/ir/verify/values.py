@@ -34,7 +34,7 @@ class Values:
         self.unrolled: set[str] = set()
         #: the current statement is in a branch, and so may never execute
         self.in_branch = False
-        #: the current statement never executes; its constant offsets, such as those of unrolled loops, may be any
+        #: the current statement never executes; its offsets may be out of bounds
         self.is_dead = False
         self.used_vars: set[str] = set()
         self.used_buffers: set[str] = set()
@@ -78,7 +78,7 @@ class Values:
         elif buffer.start.name in self.scopes.gone:
             self.fault(f"buffer {buffer.start.name} is used outside the block that defines it", span)
         elif buffer.start.offset is None:
-            # a view with an offset is checked at each use, as it isn't visible after its block
+            # not for a view with an offset: it isn't visible after its block, so each use is checked
             self._sound_buffers.add(id(buffer))
 
     def var(self, var: ir.Var, span: Span | None) -> int:
