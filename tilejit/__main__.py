@@ -232,7 +232,7 @@ def cache_info() -> Iterator[str]:
 
 
 def cache_clear() -> Iterator[str]:
-    """Remove all entries from the cache on disk, unless it is off, and yield a report."""
+    """Remove this user's entries from the cache on disk, unless it is off, and yield a report."""
     kept, problem = store.asked()
     if kept is None:
         yield f"The cache on disk is off, so nothing was removed: {problem}."
@@ -242,7 +242,7 @@ def cache_clear() -> Iterator[str]:
 
 
 def cache_verify() -> Iterator[str]:
-    """Remove damaged entries from the cache on disk, if possible, and yield a report."""
+    """Remove this user's unusable entries from the cache on disk, if possible, and yield a report."""
     kept, _ = asked = store.asked()
     if kept is None or asked.unused is not None:
         yield f"The cache on disk is off, so nothing was verified: {asked.unused}."
@@ -397,7 +397,7 @@ def _shown(remarked: Remarked, text: str | None, shows_all: bool) -> str:
 
 
 def _kernels(file: str, run: bool) -> dict[str, Kernel]:
-    """Run a file and return its kernels by name; LaunchError if it is missing or raises other than a TilejitError."""
+    """Run a file and return its kernels by name; LaunchError if it is missing or raises an error of another kind."""
     path = Path(file)
     if not os.path.isfile(file):
         raise LaunchError(f"no such file: {file}", hint="write FILE or FILE::KERNEL")

@@ -182,7 +182,7 @@ class Launcher(LaunchBase):
 
     @property
     def given_threads(self) -> int | None:
-        """The `threads` to pickle; None if the kernel's configurations determine them."""
+        """The `threads` to pickle; a tuned kernel's launcher may return None."""
         return self.threads
 
     def __repr__(self) -> str:
@@ -191,7 +191,7 @@ class Launcher(LaunchBase):
 
     @entry_point
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
-        """Return a prepared launch, whose arguments are checked and resolved now: a call of it only launches."""
+        """Return a prepared launch, whose arguments are checked and resolved now rather than at each call."""
         return PreparedLaunch(self, bind(self.kernel.name, self.kernel.parameters, args, constexprs))
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
@@ -361,7 +361,7 @@ class Launchable(ABC):
 
     @abstractmethod
     def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
-        """Return the loaded kernel for a launch."""
+        """Return the loaded kernel for a launch, with the launch's arguments and the captured values."""
 
     @abstractmethod
     def capture(self) -> CapturedValues:

@@ -125,7 +125,7 @@ class VariantCache:
         """Return the compiled variant for a request, compiled now if necessary.
 
         compiler: replaces `pipeline.compile`.
-        raises: LaunchError if it would be compiled inside `without_compiling`.
+        raises: LaunchError if it isn't compiled, and `without_compiling` refuses that.
         """
         while True:
             # repeat if another thread changed a captured value

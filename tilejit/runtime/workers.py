@@ -90,7 +90,7 @@ class WorkerError(TilejitError):
 
 
 def processors(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Return the number of processors that this process may use. quota: a container's limit on CPU time."""
+    """Return the number of processors that this process may use. quota: the file of a container's CPU time limit."""
     seen = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         limit, period = quota.read_text().split()
@@ -156,7 +156,7 @@ def _here(number: int, task: Task[T]) -> Outcome[T]:
 
 
 class Workers:
-    """A pool of worker processes, each served by a thread."""
+    """A pool of worker processes, each used by one thread at a time."""
 
     def __init__(self, count: int) -> None:
         self._threads = ThreadPoolExecutor(count, "tilejit-compile")
@@ -329,7 +329,7 @@ def _question(kernel: TileKernel, target: Target) -> bytes | None:
 
 
 def serve(questions: IO[bytes], answers: IO[bytes], imported: float) -> None:
-    """Compile kernels until the stream ends. imported: when the parent process imported this package."""
+    """Compile kernels until the stream ends, unless the package has changed since the parent process imported it."""
     if not is_as_imported(imported):
         return
     answers.write(_READY)
@@ -370,7 +370,7 @@ def _answer(question: bytes) -> bytes:
 
 
 def _unpickled(answer: bytes) -> Answer:
-    # fails if classes have changed here since the worker started
+    # may fail if classes have changed here since the worker started
     with contextlib.suppress(Exception):
         unpickled: Answer = pickle.loads(answer)
         return unpickled

@@ -41,7 +41,7 @@ def arrays(
 
     shape, dtype: values or strategies for them; a shape may be a single extent.
     strided: strides may be permuted, padded, negative or 0; elements of a dimension with stride 0 share memory.
-    misaligned: the array may start up to 16 elements after a multiple of 128 bytes, instead of at one.
+    misaligned: the lowest element may be up to 16 elements after a multiple of 128 bytes, instead of at one.
     finite: exclude infinities and NaNs.
     range: (minimum, maximum) of the elements; implies `finite`.
 
@@ -255,7 +255,7 @@ def _ends(dtype: DType) -> tuple[float, float]:
 
 
 def _special(dtype: DType, finite: bool, limits: Limits | None) -> list[float]:
-    """Return the special values of `dtype` within `limits`; for floats, those that fail most often first."""
+    """Return the special values of `dtype` within `limits`; for floats, those on which tests fail most often first."""
     low, high = _ends(dtype) if limits is None else limits
     if not dtype.is_float:
         whole = [low, high] if limits is None else [math.ceil(low), math.floor(high)]

@@ -108,7 +108,7 @@ def check(
 ) -> None:
     """Run `kernel` on copies of the NumPy arrays in `args`, and compare their new contents with the expected ones.
 
-    The copies have the strides and the alignment of the arrays. On the simulator, all checks are enabled.
+    The copies have the strides and the alignment of the arrays. On the simulator, the checked build runs.
 
     grid: a grid as in `k[grid]`, or a value drawn from `launches()`.
     expected: the contents that the arrays must have: a mapping by parameter name, an array for the last array argument,

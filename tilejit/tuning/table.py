@@ -97,7 +97,7 @@ class Tuning:
 
     @property
     def best(self) -> Trial:
-        """The trial of the fastest configuration, or the first of an untimed table; LaunchError if none can run."""
+        """The trial of the fastest configuration, or the first of an untimed table; LaunchError if none was timed."""
         if self.untimed:
             return self.trials[0]
         best = self.best_of([trial.config for trial in self.trials])
