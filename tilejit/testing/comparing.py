@@ -59,7 +59,7 @@ def launches(
     targets: Sequence[str] | None = None,
     schedules: int = 16,
 ) -> st.SearchStrategy[DrawnLaunch]:
-    """Return a strategy for launches in various thread orders; it shrinks towards the default order.
+    """Return a strategy for launches in various thread orders; it shrinks toward the default order.
 
     grid: a grid as in `k[grid]`, or a strategy for grids; None for one to four CTAs.
     threads, targets: the values to choose from; None for the default.
