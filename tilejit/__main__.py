@@ -426,7 +426,7 @@ _TOP = "<module>"
 
 
 def _names(file: str, name: str) -> dict[str, Any]:
-    """Run a file as the module `name` and return its globals, even if it calls `sys.exit`; exceptions propagate."""
+    """Run a file as the module `name` and return its globals, also if it calls `sys.exit`; other errors propagate."""
     try:
         return runpy.run_path(file, run_name=name)
     except SystemExit as ended:
@@ -461,7 +461,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
-    """Compile a kernel for its defaults or, if a parameter has none, for those that the file compiled."""
+    """Compile a kernel for its defaults or, if a parameter has none, as the file compiled it."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
         return [kernel.compile_named({}, target, None)]
     if target is None:

@@ -68,7 +68,7 @@ class ArrayFacts:
 
     @property
     def is_dense(self) -> bool:
-        """True if the bytes from the lowest to the highest are as many as distinct elements would fill."""
+        """True if the array spans as many bytes as its elements have in total, although some may overlap."""
         return self.high_bytes - self.low_bytes == math.prod(self.shape) * self.dtype.bytes
 
 

@@ -69,7 +69,7 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
 
 
 class GridArguments(dict[str, Any]):
-    """A launch's arguments by name, also accessible as attributes: the only argument of some grid functions."""
+    """A launch's arguments by name, also accessible as attributes, as `prune` and some grid functions take them."""
 
     def __missing__(self, name: str) -> NoReturn:
         raise LaunchError(f"the launch has no argument {name!r}", hint=f"its arguments: {', '.join(self)}")

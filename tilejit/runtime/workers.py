@@ -69,7 +69,7 @@ _READY_SECONDS = 30.0
 #: set in the environment of workers, which never start workers themselves
 _MARK = "TILEJIT_WORKER"
 
-#: executables with which no worker started
+#: executables with which a worker failed to start
 _unable: set[str] = set()
 
 #: seconds that a worker takes to start; by default, workers start only if the remaining work takes over twice that

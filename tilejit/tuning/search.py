@@ -54,7 +54,7 @@ class Question:
     """The inputs of a search for the fastest of `candidates`.
 
     values, call, signature: of the parameters that configurations don't set. key: the key's parameters, as text.
-    threads: per CTA, for configurations that don't set them. captured: a key of the values that functions capture.
+    threads: per CTA, for configurations that don't set them. captured: a key of the captured values.
     """
 
     device: Device
