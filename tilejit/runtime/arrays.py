@@ -50,7 +50,7 @@ class ArrayFacts:
     #: in elements
     strides: tuple[int, ...]
     #: strides passed to kernels, which may assume that all but unit_dim's are multiples of stride_align. So the stride
-    #: of another dimension of extent 1, which is never used, is rounded up to a multiple of `MAX_ALIGN` bytes
+    #: of any other dimension of extent 1, which is never used, is rounded up to a multiple of `MAX_ALIGN` bytes
     passed_strides: tuple[int, ...]
     #: CUDA ordinal, `SIMULATOR`, or None for host memory
     device: int | None

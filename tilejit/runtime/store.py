@@ -45,7 +45,7 @@ _ABANDONED, _SKEW = 3600, 24 * 3600
 #: the precision of an entry's time of use in seconds, so that most reads don't update it
 _RECENT = 60
 
-#: one of this many writes, on average, examines all entries, which takes 30 us per entry
+#: at least one of this many writes, on average, examines all entries, which takes 30 us per entry
 _SWEEP_EVERY = 64
 
 _BINARY = getattr(os, "O_BINARY", 0)

@@ -94,7 +94,7 @@ class Search:
     def __init__(self, kernel: TunedKernel, question: Question) -> None:
         self._kernel = kernel
         self._question = question
-        # Errors of this run. If no configuration can run, the first one is the cause of the error that `run` raises.
+        # Errors of this run. If no configuration can run, the first error is the cause of the one that `run` raises.
         self._errors: list[TilejitError] = []
         self._launches: dict[Config, Launch] = {}
         trials = tuple(Trial(config) for config in question.candidates)

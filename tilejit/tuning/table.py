@@ -17,7 +17,7 @@ from ..runtime.signature import freeze
 class Config:
     """One way to compile a tuned kernel: values of constexpr parameters by name, and the threads per CTA.
 
-    threads: None for the kernel's default.
+    threads: None for those of the launch.
 
     Example:
         config = tj.Config({"BM": 128}, threads=256)
