@@ -280,7 +280,7 @@ def compile_ahead(
 
 
 def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
-    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; LaunchError if there is none or several."""
+    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; LaunchError if it does not exist."""
     if not wanted and len(kernels) == 1:
         (wanted,) = kernels
     if wanted not in kernels:

@@ -112,7 +112,7 @@ class DiskStore:
         self._unswept = 0
 
     def get(self, key: str) -> bytes | None:
-        """Return the payload of a key, or None. Damaged entries are removed."""
+        """Return the payload of a key, or None. A damaged entry is removed."""
         if not self._trusts_folder():
             return None
         path = self._path(key)
