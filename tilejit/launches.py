@@ -139,7 +139,7 @@ class LaunchBase(ABC):
 
 
 class Launcher(LaunchBase):
-    """A kernel with a grid, `k[grid, threads, stream]`; calling it launches the kernel. threads: None for the kernel's."""
+    """A kernel with a grid, `k[grid, threads, stream]`; a call launches the kernel. threads: None for the kernel's."""
 
     __slots__ = ("grid",)
 
