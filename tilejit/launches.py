@@ -113,7 +113,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def missed(self, number: int, values: tuple[Any, ...], key: tuple[Any, ...] | None) -> None:
-        """Launch after a cache miss of a generated function, and cache the result for the next launch."""
+        """Launch after a cache miss of a generated function, and cache the result if possible."""
         resolved = self.run(values, None)
         generated = self.kernel.generated.again(number, resolved.captured)
         if generated is not None:

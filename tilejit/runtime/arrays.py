@@ -363,7 +363,7 @@ def _view_of_dlpack(value: Any) -> ArrayView:
 def _view_of_memory(
     value: Any, pointer: int, facts: ArrayFacts, writable: bool, producer: int | None = None, owner: Any = None
 ) -> ArrayView:
-    """Return the view of another library's array; LaunchError if it has elements but no memory. owner: else `value`."""
+    """Return the view of another library's array; LaunchError if it has elements but no memory. owner: or `value`."""
     if not pointer and facts.high_bytes:
         raise unreadable(value, "it has no memory")
     owner, host = value if owner is None else owner, None

@@ -241,7 +241,7 @@ def scalar_dtype(parameter: Parameter, value: Any) -> DType:
 
 
 def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float:
-    """Return `value` as a Python number to pass for a `dtype`, or raise LaunchError."""
+    """Return `value` as a Python number to pass as `dtype`, or raise LaunchError."""
     if isinstance(value, np.generic) and not _is_number(value.dtype):
         return _no_number(parameter, value, dtype)
     number = value.item() if isinstance(value, np.generic) else value
@@ -279,7 +279,7 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
 
 
 def _rounded(number: float, dtype: DType) -> float:
-    """Return the number; a finite one outside the range of float16 or float32 is rounded as NumPy does."""
+    """Return the number; if it is finite, but too large for a `dtype` of float16 or float32, round it as NumPy does."""
     if not _LARGEST.get(dtype.name, math.inf) < abs(number) < math.inf:
         return number
     with np.errstate(over="ignore"):

@@ -36,8 +36,9 @@ def arrays(
 ) -> st.SearchStrategy[Array]:
     """Return a strategy for arrays of zeros, ones, consecutive or random numbers, mixed with special values.
 
-    Special values include infinities, NaNs, 0, 1 and the ends of the type or range. A failing array shrinks to few
-    elements, zeros and the special values that matter, and is shown as a call of `array_of`.
+    Special values include infinities, NaNs, 0, 1 and the ends of the type or range, as far as the arguments and the
+    type allow. A failing array shrinks to few elements, zeros and the special values that matter, and is shown as a
+    call of `array_of`.
 
     shape, dtype: values or strategies for them; a shape may be a single extent.
     strided: strides may be permuted, padded, negative or 0; elements of a dimension with stride 0 share memory.
