@@ -232,7 +232,7 @@ def cache_info() -> Iterator[str]:
 
 
 def cache_clear() -> Iterator[str]:
-    """Remove all entries from the cache on disk, unless it is off, and yield a report."""
+    """Remove this user's entries from the cache on disk, unless it is off, and yield a report."""
     kept, problem = store.asked()
     if kept is None:
         yield f"The cache on disk is off, so nothing was removed: {problem}."
@@ -242,7 +242,7 @@ def cache_clear() -> Iterator[str]:
 
 
 def cache_verify() -> Iterator[str]:
-    """Remove damaged entries from the cache on disk, if possible, and yield a report."""
+    """Remove this user's unusable entries from the cache on disk, if possible, and yield a report."""
     kept, _ = asked = store.asked()
     if kept is None or asked.unused is not None:
         yield f"The cache on disk is off, so nothing was verified: {asked.unused}."
@@ -280,7 +280,7 @@ def compile_ahead(
 
 
 def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
-    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; LaunchError if there is none or several."""
+    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; LaunchError if it does not exist."""
     if not wanted and len(kernels) == 1:
         (wanted,) = kernels
     if wanted not in kernels:
@@ -397,7 +397,7 @@ def _shown(remarked: Remarked, text: str | None, shows_all: bool) -> str:
 
 
 def _kernels(file: str, run: bool) -> dict[str, Kernel]:
-    """Run a file and return its kernels by name; LaunchError if it is missing or raises other than a TilejitError."""
+    """Run a file and return its kernels by name; LaunchError if it is missing or raises an error of another kind."""
     path = Path(file)
     if not os.path.isfile(file):
         raise LaunchError(f"no such file: {file}", hint="write FILE or FILE::KERNEL")
@@ -426,7 +426,7 @@ _TOP = "<module>"
 
 
 def _names(file: str, name: str) -> dict[str, Any]:
-    """Run a file as the module `name` and return its globals, even if it calls `sys.exit`; exceptions propagate."""
+    """Run a file as the module `name` and return its globals, also if it calls `sys.exit`; other errors propagate."""
     try:
         return runpy.run_path(file, run_name=name)
     except SystemExit as ended:
@@ -461,7 +461,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
-    """Compile a kernel for its defaults or, if a parameter has none, for those that the file compiled."""
+    """Compile a kernel for its defaults or, if a parameter has none, as the file compiled it."""
     if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
         return [kernel.compile_named({}, target, None)]
     if target is None:

@@ -29,7 +29,7 @@ _NOTHING_CAPTURED = CapturedValues(0, (), (), True)
 
 @entry_point
 def load_compiled(path: str | Path) -> CompiledKernel:
-    """Load a kernel that `Compiled.save` wrote; `k[grid](*args)` launches it without compiling.
+    """Load a kernel that `Compiled.save` wrote; `k[grid](*args)` launches it without running tilejit's compiler.
 
     PTX is code: load only files that you trust.
 
@@ -100,7 +100,7 @@ class CompiledKernel(Launchable):
         return _NOTHING_CAPTURED
 
     def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
-        """Return the loaded kernel for a launch; LaunchError if it was compiled for other threads or arguments."""
+        """Return the resolved launch; LaunchError if the kernel was compiled for other threads or arguments."""
         call = Call(self.parameters, values)
         device = devices.of(call)
         quick = (device, threads, call.key)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Derivation:
     """The record of a compilation."""
 
-    #: the kernel as the frontend built it, with tiles that have no layouts yet
+    #: the kernel as the frontend built it, in which tiles may have no layouts yet
     open: Kernel
     #: the kernel with layouts, before dispatch
     tile: Kernel
@@ -27,8 +27,8 @@ class Derivation:
     lane: Kernel
     llvm_ir: str
     verdicts: tuple[Verdict[Any], ...]
-    #: name of a buffer in local memory -> the access at run-time indices that requires it
+    #: name of a buffer in local memory -> the location of the access at run-time indices that requires it
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
     layouts: tuple[LayoutChoice, ...] = ()
-    #: register pressure of the local tiles, None if all of them fit in registers
+    #: register pressure of the local tiles; None if they would fit in registers even if all were live at once
     pressure: Pressure | None = None

@@ -1,4 +1,4 @@
-"""The environment variables that tilejit reads, as `python -m tilejit --help` and the reference list them."""
+"""The environment variables that configure tilejit, as `python -m tilejit --help` and the reference list them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentVariable:
-    """An environment variable. unset: the behaviour if it isn't set."""
+    """An environment variable. unset: the behavior, or the value used, if it isn't set."""
 
     name: str
     values: str

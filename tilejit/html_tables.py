@@ -1,4 +1,4 @@
-"""Tables as aligned text, and HTML for the output of notebook cells: scrollable tables in the colours of the page."""
+"""Tables as aligned text, and HTML for notebooks: tables and scrollable boxes, in the colors of the page."""
 
 from __future__ import annotations
 

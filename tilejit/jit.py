@@ -184,7 +184,7 @@ class Kernel(Launchable):
         return Launcher(self, grid, threads, None), bind(self.name, self.parameters, args, named)
 
     def resolve(self, threads: int, values: Sequence[Any], compiler: Compiler | None = None) -> ResolvedLaunch:
-        """Return the loaded kernel for a launch, compiled and loaded now unless a launch like it has been resolved.
+        """Return the resolved launch; its kernel is compiled and loaded now unless it is cached.
 
         compiler: compiles tile IR, by default `pipeline.compile`.
         """

@@ -113,7 +113,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def missed(self, number: int, values: tuple[Any, ...], key: tuple[Any, ...] | None) -> None:
-        """Launch after a cache miss of a generated function, and cache the result for the next launch."""
+        """Launch after a cache miss of a generated function, and cache the result if possible."""
         resolved = self.run(values, None)
         generated = self.kernel.generated.again(number, resolved.captured)
         if generated is not None:
@@ -139,7 +139,7 @@ class LaunchBase(ABC):
 
 
 class Launcher(LaunchBase):
-    """A kernel with a grid, `k[grid, threads, stream]`; calling it launches the kernel. threads: None for its own."""
+    """A kernel with a grid, `k[grid, threads, stream]`; a call launches the kernel. threads: None for the kernel's."""
 
     __slots__ = ("grid",)
 
@@ -182,7 +182,7 @@ class Launcher(LaunchBase):
 
     @property
     def given_threads(self) -> int | None:
-        """The `threads` to pickle; None if the kernel's configurations determine them."""
+        """The `threads` to pickle; a tuned kernel's launcher may return None."""
         return self.threads
 
     def __repr__(self) -> str:
@@ -191,7 +191,7 @@ class Launcher(LaunchBase):
 
     @entry_point
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
-        """Return a prepared launch, whose arguments are checked and resolved now: a call of it only launches."""
+        """Return a prepared launch, whose arguments are checked and resolved now rather than at each call."""
         return PreparedLaunch(self, bind(self.kernel.name, self.kernel.parameters, args, constexprs))
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
@@ -361,7 +361,7 @@ class Launchable(ABC):
 
     @abstractmethod
     def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
-        """Return the loaded kernel for a launch."""
+        """Return the loaded kernel for a launch, with the launch's arguments and the captured values."""
 
     @abstractmethod
     def capture(self) -> CapturedValues:

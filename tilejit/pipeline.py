@@ -69,7 +69,7 @@ class PassResults:
     flags: frozenset[str] = frozenset()
     #: the regions whose accesses a checked build counts
     watched: tuple[WatchedRegion, ...] = ()
-    #: register pressure of the local tiles, None if all of them fit in registers
+    #: register pressure of the local tiles; None if they would fit in registers even if all were live at once
     pressure: Pressure | None = None
     #: the result of the last verification, None before the first
     examined: Examined | None = None

@@ -22,7 +22,7 @@ Job = tuple[Any, ...]
 
 
 def jobs_of(kernel: Kernel, specs: Iterable[Any], target: str | Target | None) -> list[Job]:
-    """Return a job for each of the specs, which `Kernel.precompile` describes; LaunchError if one is malformed."""
+    """Return a job for each of the specs, which `Kernel.precompile` describes; LaunchError if they are malformed."""
     if isinstance(specs, (str, Mapping)) or not isinstance(specs, Iterable):
         raise LaunchError(
             f"{kernel.name}.precompile takes a list of specs; got {type(specs).__name__}",
@@ -75,7 +75,8 @@ def compile_many(jobs: Iterable[Job], workers: int | None = None) -> tuple[Compi
 
     jobs: tuples of a kernel and arguments of its `compile`, with named ones in a mapping at the end, such as
     `(softmax, tj.spec((64, 1000), tj.float32), {"N": 1000, "threads": 128})`.
-    workers: number of processes; 0 to compile in this process, None for one per processor if that saves time.
+    workers: maximum number of processes; 0 to compile in this process, None for one per processor, up to 8, if that
+    saves time.
     returns: the compiled variants, in the order of the jobs.
     raises: LaunchError for a malformed job, before any is done; the error of the first job in `jobs` that fails, after
     all others are done.

@@ -77,7 +77,7 @@ def _remembering(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A
 
 
 def remembered_pair(function: Callable[[A, B], R]) -> Callable[[A, B], R]:
-    """Memoize a function of two objects like `remembered`."""
+    """Memoize a function of two objects by their identity, for the duration of a compilation."""
     kept: dict[tuple[int, int], tuple[A, B, R]] = forgotten({})
 
     def remembering(a: A, b: B) -> R:

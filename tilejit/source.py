@@ -27,7 +27,7 @@ class Span:
     caller: Span | None = None
 
     def render(self) -> str:
-        """Return `file:line:column`, the source line, if known, and carets below the range; then those of callers."""
+        """Return `file:line:column`, the source line with carets below, if it is known, and the same for callers."""
         shown = [f"  at {shown_file(self.file)}:{self.line}:{self.column + 1}"]
         if self.text:
             stripped = self.text.lstrip()

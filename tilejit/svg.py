@@ -1,6 +1,6 @@
 """Pictures as SVG text: boxes, lines of text and tables of cells.
 
-Colours, including the background's, are fixed: a picture looks the same on all pages, and without style sheets.
+Colors, including the background's, are fixed: a picture looks the same on all pages, and without style sheets.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from .dataclass import dataclass, field
 from .files import write_whole
 
-#: colours of the background, text, secondary text, borders of cells, and empty cells
+#: colors of the background, text, secondary text, borders of cells, and empty cells
 PAGE, INK, QUIET, EDGE, ABSENT = "#ffffff", "#1b1f24", "#57606a", "#ffffff", "#eaeef2"
 
 _FONT_SIZE = 10
@@ -25,7 +25,7 @@ _GOLDEN_ANGLE, _SATURATION, _LIGHTNESS = 137.508, 0.65, (0.82, 0.74, 0.88)
 
 
 def colour_of(number: int) -> str:
-    """Return a light colour for a number; those of 0 to 255 are distinct.
+    """Return a light color for a number; those of 0 to 255 are distinct.
 
         colour_of(0)     '#efb3b3'
     """
@@ -40,7 +40,7 @@ def colour_of(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A filled rectangle. edge: the colour of its border, "" for no border."""
+    """A filled rectangle. edge: the color of its border, "" for no border."""
 
     x: float
     y: float
@@ -116,7 +116,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table. title: the tooltip. stripes: colours below the label. marked: draw a dark border."""
+    """A cell of a table. title: the tooltip. stripes: colors below the label. marked: draw a dark border."""
 
     label: str
     fill: str

@@ -17,7 +17,7 @@ _CONSONANTS = ("uint", "uni", "use")
 _VOWELS = ("f-string", "mbarrier", "ndarray")
 _PLURALS = {"axis": "axes", "index": "indices"}
 
-#: attributes of arrays; every array library provides at least one
+#: attributes of arrays; an array library provides at least one
 _PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
 
 
@@ -43,7 +43,7 @@ def guessed(name: str, names: Iterable[str], otherwise: str) -> str:
 
 
 def is_array(value: Any) -> bool:
-    """True for an array of any library that has dimensions; a NumPy scalar has none."""
+    """True for an array with dimensions, of any library; False for NumPy scalars."""
     # tests the class: on the object, an attribute may be a property that computes, and may raise
     has_protocol = any(hasattr(type(value), protocol) for protocol in _PROTOCOLS)
     return has_protocol and getattr(value, "shape", None) != ()

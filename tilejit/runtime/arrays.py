@@ -1,8 +1,8 @@
 """Array arguments of a launch, regardless of the library that owns them.
 
-An array is represented by a pointer and its `ArrayFacts`, which are computed once for each combination of dtype, shape,
-strides and device, and cached. Attributes are read directly if an object has them (on an H100 host, reading a torch
-tensor takes 0.7 us this way, 3.2 us by `__cuda_array_interface__`, 5.3 us by DLPack).
+An array is represented by a pointer and its `ArrayFacts`, which are cached by dtype, shape, strides and device.
+Attributes are read directly if an object has them (on an H100 host, reading a torch tensor takes 0.7 us this way,
+3.2 us by `__cuda_array_interface__`, 5.3 us by DLPack).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_ALIGN = 32
 
 
 def device_name(number: int | None) -> str:
-    """Return `cuda:0`, `sim`, or `host memory`."""
+    """Return the name of a device number, such as `cuda:0`, `sim` or `host memory`."""
     if number is None:
         return "host memory"
     return "sim" if number == SIMULATOR else f"cuda:{number}"
@@ -43,14 +43,14 @@ def device_name(number: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ArrayFacts:
-    """Properties of an array that follow from its dtype, shape, strides and device, without its address."""
+    """The properties of an array that follow from its dtype, shape, strides and device."""
 
     dtype: DType
     shape: tuple[int, ...]
     #: in elements
     strides: tuple[int, ...]
     #: strides passed to kernels, which may assume that all but unit_dim's are multiples of stride_align. So the stride
-    #: of another dimension of extent 1, which is never used, is rounded up to a multiple of `MAX_ALIGN` bytes
+    #: of any other dimension of extent 1, which is never used, is rounded up to a multiple of `MAX_ALIGN` bytes
     passed_strides: tuple[int, ...]
     #: CUDA ordinal, `SIMULATOR`, or None for host memory
     device: int | None
@@ -61,19 +61,19 @@ class ArrayFacts:
     #: offsets from the first element to the lowest byte, and to the end of the highest byte
     low_bytes: int
     high_bytes: int
-    #: unique for each combination of the fields above
+    #: unique to this instance
     number: int
     #: the properties that a signature states, other than the alignments of address and strides
     key: tuple[Any, ...]
 
     @property
     def is_dense(self) -> bool:
-        """True if the elements fill all bytes between the lowest and the highest."""
+        """True if the array spans as many bytes as its elements have in total, although some may overlap."""
         return self.high_bytes - self.low_bytes == math.prod(self.shape) * self.dtype.bytes
 
 
 class ArrayView(NamedTuple):
-    """An array argument. host: its NumPy view in host memory, or None. producer: the stream that may still write it."""
+    """An array argument. host: its NumPy view, or None. producer: a stream that may still write it, or None."""
 
     pointer: int
     facts: ArrayFacts
@@ -84,7 +84,7 @@ class ArrayView(NamedTuple):
 
     @property
     def align(self) -> int:
-        """The largest power of two up to `MAX_ALIGN` that divides the address and all strides except unit_dim's."""
+        """The largest power of two that divides both the address and stride_align, in bytes."""
         together = self.pointer | self.facts.stride_align
         return together & -together
 
@@ -105,13 +105,13 @@ def is_host(argument: Argument) -> bool:
 
 _FACTS_LIMIT = 8192
 _facts: dict[tuple[Any, ...], ArrayFacts] = {}
-#: type of array -> the function that returns its view; only types that have been passed
+#: type of array -> the function that returns its view, for some of the types that have been passed
 readers: dict[type, Callable[[Any], ArrayView]] = {}
 _numbers = itertools.count()
 
 
 def facts_of(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], device: int | None) -> ArrayFacts:
-    """Return the cached facts of an array. strides: in elements."""
+    """Return the facts of an array, which are cached. strides: in elements."""
     key = (dtype.name, shape, strides, device)
     found = _facts.get(key)
     return found if found is not None else _remember(key, _new_facts(dtype, shape, strides, device))
@@ -161,7 +161,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def is_array(value: object) -> bool:
-    """True if `view_of` treats the value as an array rather than a scalar."""
+    """True if the value looks like an array, which `view_of` reads or refuses."""
     if type(value) in readers or isinstance(value, (ArrayView, DeviceArray, np.ndarray)):
         return True
     if isinstance(value, (np.generic, int, float)):
@@ -363,7 +363,7 @@ def _view_of_dlpack(value: Any) -> ArrayView:
 def _view_of_memory(
     value: Any, pointer: int, facts: ArrayFacts, writable: bool, producer: int | None = None, owner: Any = None
 ) -> ArrayView:
-    """Return the view of another library's array; LaunchError if it has no memory. owner: by default the array."""
+    """Return the view of another library's array; LaunchError if it has elements but no memory. owner: or `value`."""
     if not pointer and facts.high_bytes:
         raise unreadable(value, "it has no memory")
     owner, host = value if owner is None else owner, None
@@ -380,7 +380,7 @@ class _HostMemory:
 
 
 def offset_in_base(view: ArrayView) -> int:
-    """Return the offset in bytes of an array's lowest byte in its host allocation; 0 if it isn't in host memory."""
+    """Return the offset in bytes of an array's lowest byte in the base of its NumPy view; 0 if it has no such view."""
     root = view.host
     while root is not None and isinstance(root.base, np.ndarray):
         root = root.base
@@ -445,7 +445,7 @@ class DeviceArray(ArrayProtocols):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The distance between neighbours along each dimension, in elements."""
+        """The distance between neighbors along each dimension, in elements."""
         return self._facts.strides
 
     @property
@@ -501,7 +501,7 @@ class DeviceArray(ArrayProtocols):
         self.memory.copy_in(np.ascontiguousarray(source))
 
     def free(self) -> None:
-        """Release the memory now; later uses raise LaunchError."""
+        """Release the memory now; later reads, writes and launches raise LaunchError."""
         memory, self._memory = self._memory, None
         if memory is not None:
             memory.free()

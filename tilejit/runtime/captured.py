@@ -127,7 +127,7 @@ class _Watched:
         for chain in source.references:
             value = self._root(source, chain[0])
             for name in chain[1:]:
-                # tilejit's own names don't change
+                # only the attributes of modules are followed, and tilejit's own names don't change
                 if not isinstance(value, ModuleType) or value.__name__.partition(".")[0] == "tilejit":
                     break
                 value = self._name(vars(value), name)

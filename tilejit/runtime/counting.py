@@ -47,7 +47,7 @@ class Ledger:
         self.cycles += cost(report)
 
 
-#: the ledger of launches in this context, or None; if it is set, launches run the plain build, as on a GPU
+#: the ledger of launches in this context, or None; if it is set, the simulator's checks are off, as on a GPU
 ledger: ContextVar[Ledger | None] = ContextVar("tilejit_ledger", default=None)
 
 

@@ -159,7 +159,7 @@ def function_of(module: Any, entry: str) -> Any:
 
 
 def usage(function: Any, local_bytes: int) -> Usage:
-    """Return the register usage of a loaded kernel. local_bytes: size of its buffers in local memory."""
+    """Return a loaded kernel's registers and spills per thread. local_bytes: size of its buffers in local memory."""
     attributes = driver.CUfunction_attribute
     registers = call(driver.cuFuncGetAttribute, attributes.CU_FUNC_ATTRIBUTE_NUM_REGS, function)
     local = call(driver.cuFuncGetAttribute, attributes.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function)

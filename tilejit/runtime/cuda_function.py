@@ -140,7 +140,8 @@ class CudaFunction:
             self.launch(launch, call)
 
         if call.has_host or self._is_cooperative or 0 in launch.grid:
-            # host arrays are staged at each launch, and a launch with a grid barrier needs its own barrier word
+            # host arrays are staged at each launch, a launch with a grid barrier needs its own barrier word, and an
+            # empty grid launches nothing
             return PreparedRun(lambda: False, again)
         packed = Packed(self._packing)
         packed.fill(self._values(call.arguments))

@@ -75,7 +75,7 @@ class Bench(Protocol):
     is_exact: bool
 
     def staged(self, call: Call) -> Call:
-        """Return a call for repeated launches: copies that the bench made on the device replace host arrays."""
+        """Return a call for repeated launches. Copies on the device replace host arrays, if the bench made any."""
 
     def round(self, works: Sequence[Callable[[], object]]) -> list[float]:
         """Run each piece of work once, with a cold cache, and return their times."""

@@ -3,7 +3,7 @@
 ```
 program:     kernel text, captured values, signature, target, options, compiler ─▶ PTX and its record
 decisions:   the same, and the names of its files ─▶ the decisions that `explain` shows
-written:     the same, with all arrays overlapping ─▶ names of the arguments that the kernel writes
+written:     the same, with all overlaps marked ─▶ names of the arguments that the kernel writes
 tuning:      the same, with all configurations, and the device ─▶ the time of each configuration
 source:      sizes and times of the compiler's files ─▶ the digest of their contents
 ```

@@ -61,7 +61,7 @@ _is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 class DLPackTensor(NamedTuple):
-    """The contents of a capsule. strides: elements, None for row-major. device: CUDA ordinal or None for host memory.
+    """The contents of a capsule. strides: in elements; None for row-major. device: CUDA ordinal; None for host memory.
 
     capsule: keeps the memory alive. It is never consumed, so its destructor releases the memory.
     """

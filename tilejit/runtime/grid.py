@@ -69,7 +69,7 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
 
 
 class GridArguments(dict[str, Any]):
-    """A launch's arguments by name, also accessible as attributes: the only argument of some grid functions."""
+    """A launch's arguments by name, also accessible as attributes, as `prune` and some grid functions take them."""
 
     def __missing__(self, name: str) -> NoReturn:
         raise LaunchError(f"the launch has no argument {name!r}", hint=f"its arguments: {', '.join(self)}")
@@ -171,7 +171,8 @@ def check_clustered(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -
 def warn_of_unused_axes(name: str, grid: tuple[int, int, int], axes: Sequence[int]) -> None:
     """Warn if a grid has several CTAs, or none, along an axis whose index the kernel never reads.
 
-    Likely mistakes are Numba's `k[4, 256]`, and CUDA's `k[4, 256, 0]` with a stream of 0.
+    Likely mistakes are Numba's `k[4, 256]`, and CUDA's `k[4, 256, 0]` with a stream of 0. In an empty grid, only the
+    axes without CTAs are reported.
     axes: the axes whose indices the kernel reads. Without axis 0, all CTAs are meant to do the same, so don't warn.
     """
     if grid[1:] == (1, 1) or 0 not in axes:

@@ -2,7 +2,7 @@
 
 The *quick key*, a tuple of properties of arrays, types and compile-time values, is computed at every launch that no
 generated function handles. The `Signature`, which contains exactly what the compiler may know, is made only if the
-quick key is new. Several quick keys may have the same signature.
+quick key isn't cached. Several quick keys may have the same signature.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Call:
     """The arguments of a launch, read in one pass.
 
     arguments: as devices receive them; None for a compile-time value. key: the quick key.
-    overlaps: pairs of arrays whose byte ranges overlap. first: the first array in device memory.
+    overlaps: pairs of positions of arrays whose byte ranges overlap. first: the first array in device memory.
     has_host: True if an array is in host memory. waits: True if an array's producer stream may still write it.
     """
 
@@ -151,7 +151,7 @@ class Call:
 
 
 def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of arrays whose byte ranges overlap. ranges: (low, high, position); sorted in place."""
+    """Return the pairs of positions whose byte ranges overlap. ranges: (low, high, position); sorted in place."""
     ranges.sort()
     reached = 0
     for low, high, _ in ranges:
@@ -241,7 +241,7 @@ def scalar_dtype(parameter: Parameter, value: Any) -> DType:
 
 
 def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float:
-    """Return `value` as a Python number that `dtype` can hold, or raise LaunchError."""
+    """Return `value` as a Python number to pass as `dtype`, or raise LaunchError."""
     if isinstance(value, np.generic) and not _is_number(value.dtype):
         return _no_number(parameter, value, dtype)
     number = value.item() if isinstance(value, np.generic) else value
@@ -279,7 +279,7 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
 
 
 def _rounded(number: float, dtype: DType) -> float:
-    """Return the number; beyond the range of `dtype`, round it as NumPy does, usually to infinity."""
+    """Return the number; if it is finite, but too large for a `dtype` of float16 or float32, round it as NumPy does."""
     if not _LARGEST.get(dtype.name, math.inf) < abs(number) < math.inf:
         return number
     with np.errstate(over="ignore"):
@@ -304,7 +304,7 @@ def signature(
     """Return the signature, which contains what the compiler may know about the arguments.
 
     values: as the user passed them. arguments: of the `Call`; None for a compile-time value.
-    aliased: positions of arrays with the overlap bit.
+    aliased: positions of the arrays to mark as overlapping.
     raises: LaunchError for an array that doesn't match its parameter's spec, or isn't aligned to its element size.
     """
     types: list[tuple[str, ArgumentType]] = []

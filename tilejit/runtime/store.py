@@ -45,7 +45,7 @@ _ABANDONED, _SKEW = 3600, 24 * 3600
 #: the precision of an entry's time of use in seconds, so that most reads don't update it
 _RECENT = 60
 
-#: one of this many writes, on average, examines all entries, which takes 30 us per entry
+#: at least one of this many writes, on average, examines all entries, which takes 30 us per entry
 _SWEEP_EVERY = 64
 
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -75,7 +75,7 @@ class EntryKind(Enum):
 
 
 class Entry(NamedTuple):
-    """A file of the store. kind: the part of its key before the colon. used: seconds since the epoch."""
+    """A file of the store. kind: the suffix of its name. used: time of its last use, in seconds since the epoch."""
 
     path: Path
     kind: str
@@ -100,7 +100,7 @@ class _Foreign(Exception):
 
 
 class DiskStore:
-    """Payloads by key, `kind:anything`, in a folder. Above `limit_bytes`, least recently used entries are removed."""
+    """Payloads by key, `kind:anything`, in a folder. Sweeps remove the least recently used ones above `limit_bytes`."""
 
     def __init__(self, folder: Path, limit_bytes: int = DEFAULT_LIMIT) -> None:
         self.folder = folder
@@ -112,7 +112,7 @@ class DiskStore:
         self._unswept = 0
 
     def get(self, key: str) -> bytes | None:
-        """Return the payload of a key, or None. Damaged entries are removed."""
+        """Return the payload of a key, or None. A damaged entry is removed."""
         if not self._trusts_folder():
             return None
         path = self._path(key)
@@ -133,7 +133,7 @@ class DiskStore:
         return payload
 
     def put(self, key: str, payload: bytes) -> None:
-        """Store the payload under a key, replacing an earlier one; on failure warn once."""
+        """Store the payload under a key, replacing an earlier one; a failure causes at most a warning."""
         if not self._is_writable or not self._trusts_folder(make=True):
             return
         path, head = self._path(key), _head(key)

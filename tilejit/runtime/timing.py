@@ -87,7 +87,7 @@ def do_bench(
 
     For several functions, return a list; they are timed in rotation, and clearly slower functions are timed less often.
     The functions should launch on the current stream. On the simulator each function runs once, and the result is its
-    modelled cost in cycles of one multiprocessor (`tilejit/runtime/counting.py` has the weights).
+    modeled cost in cycles of one multiprocessor (`tilejit/runtime/counting.py` has the weights).
     warmup, rep: milliseconds of warm-up, and of timing each function.
     raises: LaunchError for an empty list, and for items that can't be called.
     """

@@ -74,7 +74,7 @@ class Key(NamedTuple):
 class CompiledVariant:
     """One compiled variant of a kernel, as `Kernel.signatures` lists it.
 
-    debug: True for a checked build.
+    debug: True if it was compiled as a checked build.
     made: time of its compilation, in seconds since the epoch. call: `file:line` of the call that compiled it.
     timings: ms per stage. captured: `CapturedValues.number`.
     """
@@ -125,7 +125,7 @@ class VariantCache:
         """Return the compiled variant for a request, compiled now if necessary.
 
         compiler: replaces `pipeline.compile`.
-        raises: LaunchError if it would be compiled inside `without_compiling`.
+        raises: LaunchError if it isn't compiled, and `without_compiling` refuses that.
         """
         while True:
             # repeat if another thread changed a captured value

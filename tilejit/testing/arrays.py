@@ -36,12 +36,13 @@ def arrays(
 ) -> st.SearchStrategy[Array]:
     """Return a strategy for arrays of zeros, ones, consecutive or random numbers, mixed with special values.
 
-    Special values include infinities, NaNs, 0, 1 and the ends of the type or range. A failing array shrinks to few
-    elements, zeros and the special values that matter, and is shown as a call of `array_of`.
+    Special values include infinities, NaNs, 0, 1 and the ends of the type or range, as far as the arguments and the
+    type allow. A failing array shrinks to few elements, zeros and the special values that matter, and is shown as a
+    call of `array_of`.
 
     shape, dtype: values or strategies for them; a shape may be a single extent.
     strided: strides may be permuted, padded, negative or 0; elements of a dimension with stride 0 share memory.
-    misaligned: the array may start up to 16 elements after a multiple of 128 bytes, instead of at one.
+    misaligned: the lowest element may be up to 16 elements after a multiple of 128 bytes, instead of at one.
     finite: exclude infinities and NaNs.
     range: (minimum, maximum) of the elements; implies `finite`.
 
@@ -255,7 +256,7 @@ def _ends(dtype: DType) -> tuple[float, float]:
 
 
 def _special(dtype: DType, finite: bool, limits: Limits | None) -> list[float]:
-    """Return the special values of `dtype` within `limits`; for floats, those that fail most often first."""
+    """Return the special values of `dtype` within `limits`; for floats, those on which tests fail most often first."""
     low, high = _ends(dtype) if limits is None else limits
     if not dtype.is_float:
         whole = [low, high] if limits is None else [math.ceil(low), math.floor(high)]

@@ -59,7 +59,7 @@ def launches(
     targets: Sequence[str] | None = None,
     schedules: int = 16,
 ) -> st.SearchStrategy[DrawnLaunch]:
-    """Return a strategy for launches in various thread orders; it shrinks towards the default order.
+    """Return a strategy for launches in various thread orders; it shrinks toward the default order.
 
     grid: a grid as in `k[grid]`, or a strategy for grids; None for one to four CTAs.
     threads, targets: the values to choose from; None for the default.
@@ -108,7 +108,7 @@ def check(
 ) -> None:
     """Run `kernel` on copies of the NumPy arrays in `args`, and compare their new contents with the expected ones.
 
-    The copies have the strides and the alignment of the arrays. On the simulator, all checks are enabled.
+    The copies have the strides and the alignment of the arrays. On the simulator, the checked build runs.
 
     grid: a grid as in `k[grid]`, or a value drawn from `launches()`.
     expected: the contents that the arrays must have: a mapping by parameter name, an array for the last array argument,

@@ -177,7 +177,7 @@ def _joined(draw: st.DrawFn, extents: Sequence[int], rank: int) -> tuple[int, ..
 
 @st.composite
 def shapes_of(draw: st.DrawFn, layout: TileLayout) -> tuple[int, ...]:
-    """Draw a shape to which `layout` can be grouped, by splitting its extents and joining neighbours."""
+    """Draw a shape to which `layout` can be grouped, by splitting its extents and joining neighbors."""
     factors: list[int] = []
     for extent in layout.shape:
         by = draw(st.sampled_from([d for d in range(1, extent + 1) if extent % d == 0]))

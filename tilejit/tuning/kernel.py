@@ -312,8 +312,8 @@ def autotune(
     reset: names of arrays that a run changes and the next run reads, such as accumulators. They are restored before
     each timing and at the end. Other arrays keep the results of the last run.
 
-    All configurations are compiled in parallel, then timed in rotation on the arguments of the launch, as
-    `tilejit.testing.do_bench` does; on the simulator, a modelled cost replaces the time. The table is kept on disk;
+    The configurations are compiled in parallel, then timed in rotation on the arguments of the launch, as
+    `tilejit.testing.do_bench` does; on the simulator, a modeled cost replaces the time. The table is kept on disk;
     `k.tuning` and `k.explain` show it. A configuration that can't be compiled, needs too many resources or has an empty
     grid gets a row with the reason. Any other error is raised by the launch, and the next launch resumes the tuning.
     TILEJIT_AUTOTUNE=print prints each table; TILEJIT_AUTOTUNE=off uses the first configuration without timing.

@@ -54,7 +54,7 @@ class Question:
     """The inputs of a search for the fastest of `candidates`.
 
     values, call, signature: of the parameters that configurations don't set. key: the key's parameters, as text.
-    threads: per CTA, for configurations that don't set them. captured: a key of the values that functions capture.
+    threads: per CTA, for configurations that don't set them. captured: a key of the captured values.
     """
 
     device: Device
@@ -94,7 +94,7 @@ class Search:
     def __init__(self, kernel: TunedKernel, question: Question) -> None:
         self._kernel = kernel
         self._question = question
-        # Errors of this run. If no configuration can run, the first one is the cause of the error that `run` raises.
+        # Errors of this run. If no configuration can run, the first error is the cause of the one that `run` raises.
         self._errors: list[TilejitError] = []
         self._launches: dict[Config, Launch] = {}
         trials = tuple(Trial(config) for config in question.candidates)

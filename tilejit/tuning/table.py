@@ -17,7 +17,7 @@ from ..runtime.signature import freeze
 class Config:
     """One way to compile a tuned kernel: values of constexpr parameters by name, and the threads per CTA.
 
-    threads: None for the kernel's default.
+    threads: None for those of the launch.
 
     Example:
         config = tj.Config({"BM": 128}, threads=256)
@@ -97,7 +97,7 @@ class Tuning:
 
     @property
     def best(self) -> Trial:
-        """The trial of the fastest configuration, or the first of an untimed table; LaunchError if none can run."""
+        """The trial of the fastest configuration, or the first of an untimed table; LaunchError if none was timed."""
         if self.untimed:
             return self.trials[0]
         best = self.best_of([trial.config for trial in self.trials])

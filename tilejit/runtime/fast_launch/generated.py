@@ -24,7 +24,7 @@ ABSENT = object()
 
 
 class ResolvedLaunch(NamedTuple):
-    """The result of a successful launch on the slow path.
+    """A launch that the slow path has resolved.
 
     captured: the values that the kernel was compiled with. picked: values of the parameters that the launcher chose.
     is_empty: the grid has no CTAs, so a tuned kernel may have picked any configuration.
@@ -40,7 +40,8 @@ class ResolvedLaunch(NamedTuple):
 class Choosing(NamedTuple):
     """The inputs of the choice, for kernels whose launchers choose the values of some parameters.
 
-    numbers: names of the scalar parameters whose values matter. extra_key: returns a key of the other inputs.
+    numbers: names of the parameters whose values matter if they are numbers.
+    extra_key: returns a key of the other inputs.
     """
 
     numbers: frozenset[str]
