@@ -84,7 +84,7 @@ def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str
         has_one = select(up, "i1", below, w.value(f"and i1 {down}, {above}"))
         return Counting(kind, has_one, step, stride, words=(left,))
     before = f"{sign}gt" if is_falling else f"{sign}lt"
-    # not shared with another loop's equal test, which would occupy one of the seven predicate registers until here
+    # `fresh` doesn't reuse an equal test of another loop, whose result would occupy a predicate register until here
     has_one = "" if surely_iterates(stmt, threads) else w.fresh(f"icmp {before} {kind} {start}, {stop}")
     if _stays_inside(stmt, dtype):
         return Counting(kind, has_one, step, stop, before, True, "" if is_falling and sign == "u" else f"n{sign}w ")

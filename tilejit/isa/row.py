@@ -84,7 +84,7 @@ class Operand:
     among: range | None = None
 
     def __hash__(self) -> int:
-        # hashing only the name is fast and nearly unique; code generation often uses operands as keys
+        # hashing only the name is fast, and code generation often uses operands as keys
         return hash(self.name)
 
     @property

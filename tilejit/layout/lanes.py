@@ -66,7 +66,7 @@ class LaneSwap:
 
     @property
     def is_straight(self) -> bool:
-        """True if all lanes receive from lanes at the same xor distance."""
+        """True if in each step of a group all lanes receive from lanes at one xor distance."""
         return self.lanes == tuple(1 << bit for bit in range(_LANE_BITS))
 
     def is_shuffled(self, group: Group, step: int) -> bool:
