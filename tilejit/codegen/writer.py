@@ -265,7 +265,7 @@ class Writer:
             held[word] = kind, value, location
 
     def _move(self, word: Word, value: str) -> None:
-        """Write a named register. Consecutive writes of zero, which initialize tiles, share one inline assembly call."""
+        """Write a named register. Consecutive writes of zero, which initialize tiles, share one call of assembly."""
         if value not in ZEROS:
             self.effect(word.moved_to(value))
             return
