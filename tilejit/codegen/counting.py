@@ -13,7 +13,7 @@ from .writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """The control of a counted loop: LLVM values of type `kind`."""
+    """The control of a counted loop, as LLVM values. kind: the LLVM type of the index."""
 
     kind: str
     #: the test that there is a first iteration, "" if there always is

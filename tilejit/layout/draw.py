@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BANKS = 32
 BANK_BITS = 32
 _MOST_ROWS, _MOST_COLUMNS = 32, 32
-#: width above which half the columns are shown, to fit a screen
+#: width of a table above which at most half of `_MOST_COLUMNS` are shown, to fit a screen
 _WIDE = 1000
 #: maximum number of stripes in a replicated element's cell, and of places in its title
 _MOST_COPIES = 4

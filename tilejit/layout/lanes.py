@@ -41,7 +41,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class LaneSwap:
-    """The exchange that gives each lane of a warp the words of its destination."""
+    """The exchange that gives each lane of a warp the words that it holds in the destination."""
 
     #: the exchanged bits of the sending lane, which become bits of the destination's register
     sending: tuple[int, ...]
