@@ -16,7 +16,7 @@ class Counting:
     """The control of a counted loop, as LLVM values. kind: the LLVM type of the index."""
 
     kind: str
-    #: the test that there is a first iteration, "" if there always is
+    #: the test for a first iteration, "" if there provably is one
     has_one: str
     step: str
     #: the index to compare with, if the step's sign is known; else |step|, to compare with the distance left

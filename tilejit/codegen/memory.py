@@ -194,7 +194,7 @@ def _run(emission: Emission, buffer: Buffer, first: int, width: int) -> WordRun 
 
 
 def names_of(emission: Emission, vectors: Sequence[Vector]) -> list[str]:
-    """Return the PTX names of the registers of `vectors`, all of one buffer, or [] unless each is a named one."""
+    """Return the PTX names of the registers of `vectors`, all of one buffer, or [] unless all are named registers."""
     names: list[str] = []
     for vector in vectors:
         run = run_of(emission, vector)

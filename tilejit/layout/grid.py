@@ -6,8 +6,8 @@ An axis is split into digits, over registers (blocks r and vectors v) and over t
     thread = sum of l * (running product of lanes) + lanes per warp * sum of w * (running product of warps)
 
 A tile's layout is the grid's *projection* to the tile's axes: it has all digits of these axes, and is replicated over
-all other thread digits. So equal indices in tiles of one grid have the same owners. Any shape works with
-any number of threads: an axis has as many blocks as needed, and indices past its extent are padding.
+all other thread digits. So equal indices in tiles of one grid have the same owners. Any shape works with any number of
+threads: an axis has as many blocks as needed, and indices past its extent are padding.
 
     axes (rows, columns), a tile of 32 x 48, lanes 4 x 8, warps 2 x 1, vectors of 8 columns
     the tile      S[(4, 64, 8) : (8, 1 @ tx, 1)] in slots [32, 64]
@@ -313,8 +313,8 @@ def alone(shape: Sequence[int], scope: str, threads: int, bits: int) -> Projecti
     """Return the layout of a tile without constraints.
 
     Threads are in row-major order of the elements if there is one dimension, or if this order needs no padding and
-    splits into the dimensions. Otherwise: fewest registers, then longest runs per warp, up to
-    a cache line, then widest vectors.
+    splits into the dimensions. Otherwise: fewest registers, then longest runs per warp (up to a cache line), then
+    widest vectors.
     threads: of the scope. bits: of an element.
     """
     if SCOPES[scope].axis is None:

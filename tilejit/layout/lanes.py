@@ -31,7 +31,7 @@ class Group:
     """Words that are exchanged with each other.
 
     sources: the source's words, by the exchanged bits of the receiving lane. results: the destination's words, by the
-    exchanged bits of the sending lane. offset: the xor distance to the sending lane in step 0.
+    exchanged bits of the sending lane. offset: the lane from which lane 0 receives in step 0.
     """
 
     sources: tuple[int, ...]

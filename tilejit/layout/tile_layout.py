@@ -142,7 +142,10 @@ class TileLayout:
         return math.prod([it.extent for it in self.shard if wanted is None or it.axis == wanted])
 
     def span(self, axis: Axis | str | None = None) -> int:
-        """Return 1 + the highest coordinate on `axis`, or 1 + the highest sum of memory coordinates, unswizzled."""
+        """Return one past the highest coordinate on `axis`, before swizzling.
+
+        Without an axis, the coordinates of a place on all memory axes are summed.
+        """
         return _memory_span(self) if axis is None else _span(self, _axis(axis))
 
     def lowest(self, axis: Axis | str) -> int:
