@@ -253,7 +253,10 @@ class TileLayout:
         return group_many(self, shapes)
 
     def permute_groups(self, separators: Sequence[int], perm: Sequence[int]) -> TileLayout:
-        """Reorder whole groups of iterators: group k of the result is group perm[k]."""
+        """Reorder whole groups of iterators: group k of the result is group perm[k].
+
+        Iterators before the first separator, or from the last one on, are dropped.
+        """
         separators = arguments.integers(separators, "separators", "pass what group(shape) gave")
         perm = arguments.integers(perm, "an order", "name each group once")
         count = len(separators) - 1
