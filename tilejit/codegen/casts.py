@@ -117,7 +117,7 @@ def _between_floats(emission: Emission, x: LLVMValue, dtype: DType, saturate: bo
 def round_to_odd(emission: Emission, x: str) -> str:
     """Convert a float64 to float32 such that rounding the result to a narrower type is correct.
 
-    An inexact value becomes the neighbouring float32 whose last bit is 1.
+    An inexact value becomes the neighboring float32 whose last bit is 1.
     source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd",
     IEEE Transactions on Computers 57(4), 2008.
     """

@@ -13,10 +13,10 @@ from .writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """The control of a counted loop: LLVM values of type `kind`."""
+    """The control of a counted loop, as LLVM values. kind: the LLVM type of the index."""
 
     kind: str
-    #: the test that there is a first iteration, "" if there always is
+    #: the test for a first iteration, "" if there provably is one
     has_one: str
     step: str
     #: the index to compare with, if the step's sign is known; else |step|, to compare with the distance left
@@ -84,7 +84,7 @@ def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str
         has_one = select(up, "i1", below, w.value(f"and i1 {down}, {above}"))
         return Counting(kind, has_one, step, stride, words=(left,))
     before = f"{sign}gt" if is_falling else f"{sign}lt"
-    # not shared with another loop's equal test, which would occupy one of the seven predicate registers until here
+    # `fresh` doesn't reuse an equal test of another loop, whose result would occupy a predicate register until here
     has_one = "" if surely_iterates(stmt, threads) else w.fresh(f"icmp {before} {kind} {start}, {stop}")
     if _stays_inside(stmt, dtype):
         return Counting(kind, has_one, step, stop, before, True, "" if is_falling and sign == "u" else f"n{sign}w ")

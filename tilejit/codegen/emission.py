@@ -120,7 +120,7 @@ class Emission:
         operands: LLVM values, one per register that the instruction reads. past: operand number -> byte offset to add
         to that address. carried: descriptions of the leading operands, for a row that passes on a variable number of
         registers. named: PTX names of the registers that the row accumulates into, () if these are operands.
-        raises: DispatchError if the target doesn't have the instruction; TypeError for a wrong number of operands.
+        raises: DispatchError if the target doesn't have the instruction; TypeError for operands that don't fit the row.
         """
         if row not in self.used:
             row.need(self.target, span)

@@ -107,7 +107,7 @@ def check_registers(kernel: Kernel, addressed: Collection[str]) -> Pressure | No
     """Raise ResourceError if the tiles that are live at once need too many registers.
 
     kernel: at tile level. addressed: names of the buffers in local memory.
-    returns: the point of maximum pressure, or None if all tiles of the kernel fit together.
+    returns: the point of maximum pressure, or None if all tiles fit together with `OTHER_REGISTERS`.
     """
     limit = most_of_a_thread(kernel)
     local = [b for b in allocations(kernel.body) if b.space == "local" and b.name not in addressed]

@@ -49,8 +49,8 @@ def words_of(dtype: DType, width: int) -> WordFormat:
     bits = 64 if dtype.bits == 64 else min(total, 32)
     if total % bits:
         raise ValueError(f"{width} elements of {dtype} don't fill whole registers")
-    # An element that fills a word of 32 or 64 bits keeps its type. Otherwise LLVM rewrites the access where its value
-    # is first used, and the access gets the source line of that use.
+    # An element that fills a word of 32 or 64 bits keeps its type. For an integer type, LLVM would rewrite the access
+    # where its value is first used, and give it the source line of that use.
     word = register_type(dtype) if dtype.bits == bits and dtype.bits >= 32 else f"i{bits}"
     return WordFormat(bits, total // bits, word)
 
@@ -60,8 +60,8 @@ def address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[st
     pointer = pointer_type(buffer.space)
     place, past = _place(emission, buffer, offset, pointer, emission.base(buffer))
     if buffer.space == "local" and past:
-        # not shared: LLVM folds the constant into an access of the same block; between blocks it would remain an
-        # addition
+        # `fresh` reuses no earlier sum: LLVM folds the constant only into an access of the same block; for one of
+        # another block it would remain an addition
         return pointer, emission.writer.fresh(f"getelementptr i8, {pointer} {place}, i64 {past}")
     return pointer, _past(emission, pointer, place, past)
 
@@ -194,7 +194,7 @@ def _run(emission: Emission, buffer: Buffer, first: int, width: int) -> WordRun 
 
 
 def names_of(emission: Emission, vectors: Sequence[Vector]) -> list[str]:
-    """Return the PTX names of the registers of `vectors`, all of one buffer, or [] if these have no names."""
+    """Return the PTX names of the registers of `vectors`, all of one buffer, or [] unless all are named registers."""
     names: list[str] = []
     for vector in vectors:
         run = run_of(emission, vector)
@@ -266,7 +266,7 @@ def read(
     emission: Emission, vector: Vector, offset: OffsetParts, words: WordFormat, order: str = "", cache: str = "",
     guard: Guard | None = None,
 ) -> list[str]:
-    """Return the words of a vector at `offset`, from registers or loaded by as few accesses as its alignment allows.
+    """Return the words of a vector at `offset`, read from registers or loaded from memory.
 
     order: one of `ORDERS["move"]`. cache: the cache policy of a global access; ordered accesses ignore it. guard: only
     for moves for which `takes_guard` is true.

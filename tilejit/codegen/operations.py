@@ -100,7 +100,7 @@ def _call(emission: Emission, name: str, dtype: DType, computed: DType, args: Se
 
 
 def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str]) -> LLVMValue:
-    """Emit an operation on float16 or bfloat16 in float32, and return the result, rounded unless it is a bool."""
+    """Emit an operation on float16 or bfloat16 in float32, and return the result, converted back unless it's a bool."""
     wide = [cast(emission, LLVMValue(a, dtype), float32).text for a in args]
     if record.halves is not None:
         return cast(emission, _call(emission, record.name, dtype, float32, wide), dtype)

@@ -197,7 +197,7 @@ def compile_text(
     """Compile an LLVM module to PTX.
 
     returns: the PTX, and the milliseconds that parsing, passes and emission took.
-    raises: DeviceError if LLVM can't be used; RuntimeError if LLVM rejects the text, which is a bug in its emission.
+    raises: DeviceError if LLVM can't be used; RuntimeError if LLVM reports an error, which is a bug of tilejit.
     """
     with _prepare():
         machine = _machine(target.name, ptx)

@@ -182,7 +182,10 @@ class Writer:
         return name
 
     def fresh(self, text: str) -> str:
-        """Emit an instruction and return its result. Results are numbered: with names, LLVM parses a quarter longer."""
+        """Emit an instruction and return its result.
+
+        Results are numbered: with names, LLVM takes a quarter longer to parse the text.
+        """
         self._computes = False
         name = f"%{len(self.body)}"
         self.body.append(f"  {name} = {text}{self._location}")
@@ -193,7 +196,10 @@ class Writer:
         self.body.append(f"  {text}{self._location}")
 
     def intrinsic(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
-        """Emit a call of an LLVM intrinsic or external function and declare it; arguments are (type, value) pairs."""
+        """Emit a call of an LLVM intrinsic or external function, declare it, and return the result.
+
+        An available result of an equal call of an intrinsic is reused. arguments: (type, value) pairs.
+        """
         text, declaration = called(result, name, arguments)
         self.declarations[declaration] = None
         return self.value(text, pure=name.startswith("llvm."))
@@ -265,7 +271,10 @@ class Writer:
             held[word] = kind, value, location
 
     def _move(self, word: Word, value: str) -> None:
-        """Write a named register. Consecutive writes of zero, which initialize tiles, become one inline assembly."""
+        """Write a named register.
+
+        Consecutive writes of zero, which initialize tiles, become one call of inline assembly.
+        """
         if value not in ZEROS:
             self.effect(word.moved_to(value))
             return

@@ -1,4 +1,4 @@
-"""Convert an executable to a JSON record, which is stored beside its PTX, and back. The record contains no code.
+"""Convert an executable to a JSON record, which is stored with its PTX, and back. The record itself contains no PTX.
 
 Reading a record doesn't load the tile IR parser.
 """

@@ -53,9 +53,9 @@ _DEFINED = frozenset((
     "slots", "small", "sparc", "stderr", "stdin", "stdout", "sun", "unix", "vax",
 ))
 
-#: Field names that need no trailing underscore. A program may include any header before this one. A header's macros
-#: may be upper-case (`I`, `EOF`) or contain underscores (`st_mtime`), and are rarely single lower-case words. Only
-#: macros with reserved names (`__unix__`) end with an underscore.
+#: Field names that need no trailing underscore, except those in `_KEYWORDS` and `_DEFINED`. A program may include any
+#: header before this one. A header's macros may be upper-case (`I`, `EOF`) or contain underscores (`st_mtime`), and are
+#: rarely single lower-case words. Only macros with reserved names (`__unix__`) end with an underscore.
 _KEPT = re.compile(r"[a-z][a-z0-9]*|\w+_(extent|stride)_\d+|(?!ifr_)\w+_(map|address)")
 
 #: suffixes of the header's constants; the kernel's name precedes them
@@ -169,7 +169,7 @@ def _field_names(params: tuple[Param, ...], macros: Sequence[str]) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    """Return `name` as a C identifier that isn't reserved for any use; non-ASCII characters become code points."""
+    """Return `name` as a C identifier that isn't reserved for any use; é becomes ue9, for example."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in name)
     # C reserves names that start with an underscore and a capital or a second underscore.
     if plain[:1] == "_" and (plain[1:2] == "_" or plain[1:2].isupper()):

@@ -72,7 +72,7 @@ class Executable:
     #: CTAs per dimension
     cluster: Cluster | None
     cooperative: bool
-    #: the PTX's parameters in order; it lacks parameters that the kernel doesn't use
+    #: the parameters in the PTX, in order; those that the kernel doesn't use are missing
     params: tuple[Param, ...]
     shared_bytes: int
     #: True if the launch must request `shared_bytes`

@@ -83,7 +83,7 @@ def saved(value: Any) -> Any:
 
 
 def _value(value: Any) -> Any:
-    """Encode a compile-time value: unchanged if JSON represents it, else as a list of kind and text or items."""
+    """Encode a compile-time value: unchanged if its type is in `_PLAIN`, else as a list of kind and text or items."""
     value = saved(value)
     if type(value) in _PLAIN:
         return value

@@ -1,9 +1,9 @@
 """The table of instructions beyond scalar code, one module per topic.
 
 LLVM generates most scalar code (arithmetic, addresses, special registers), plain loads and stores, and control flow.
-Every other instruction has a row here with its text, its operands, the oldest target and PTX version, the threads that
-execute it together, the work that it starts or completes, and its meaning. Operations and the IR refer to instructions
-by the names of their rows.
+The other instructions have rows here, each with its text, its operands, the oldest target and PTX version, the threads
+that execute it together, the work that it starts or completes, and its meaning. Operations and the IR refer to
+instructions by the names of their rows.
 """
 
 from __future__ import annotations

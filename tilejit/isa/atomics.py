@@ -191,7 +191,7 @@ def qualified(row: Row, order: str) -> Row:
 
 
 def row_of(form: AtomicForm, order: str, *, returns: bool) -> Row:
-    """Return the row of `form` with an order: a `red` if `returns` is false and `red` has both, else an `atom`."""
+    """Return the row of `form` with an order: a `red` if nothing is returned and it supports both, else an `atom`."""
     # acquire needs a read, so `red` doesn't support it
     is_reduction = not returns and form in RED.made and not order.startswith(("acquire", "acq_rel"))
     return qualified((RED if is_reduction else ATOM).row(form), order)

@@ -35,7 +35,7 @@ class Mma:
 
     @property
     def pack(self) -> int:
-        """Elements of a factor in a 32-bit register, neighbours along k."""
+        """Elements of a factor in a 32-bit register, neighbors along k."""
         return WORD_BITS // self.a.bits
 
     @property
@@ -45,7 +45,7 @@ class Mma:
 
     @property
     def acc_pack(self) -> int:
-        """Elements of the accumulator in a 32-bit register, neighbours along n."""
+        """Elements of the accumulator in a 32-bit register, neighbors along n."""
         return WORD_BITS // self.acc.bits
 
 

@@ -20,7 +20,7 @@ def _bitwise(opcode: str, meaning: str) -> Row:
     )
 
 
-#: unlike LLVM's xor, is opaque to its optimizations, and treats a pair of 16-bit values as one number
+#: unlike an LLVM `xor`, opaque to LLVM's optimizations; a pair of 16-bit values is one operand
 XOR = _bitwise("xor", "the bits in which $value and $mask differ")
 
 #: with an opaque zero as the mask, returns a zero that depends on $value

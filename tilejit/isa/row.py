@@ -84,7 +84,7 @@ class Operand:
     among: range | None = None
 
     def __hash__(self) -> int:
-        # hashing only the name is fast and nearly unique; code generation often uses operands as keys
+        # hashing only the name is fast, and code generation often uses operands as keys
         return hash(self.name)
 
     @property
@@ -208,7 +208,7 @@ class Row(Capability):
     accumulates: bool = False
     #: True if its result is uniform over the threads that execute it together
     agrees: bool = False
-    #: True if it waits, arrives, fences, or starts work that completes later, for instance: if threads execute only
+    #: True for waits, arrivals, fences, and starts of work that completes later, for instance: if threads execute only
     #: such instructions, one thread may arrive at an mbarrier for all of them without synchronizing them first
     elides_sync: bool = False
     #: True if it accesses memory by the asynchronous proxy, which needs a fence to be ordered with ordinary accesses
@@ -330,7 +330,7 @@ class OpenFamily(Generic[Form]):
 
 @dataclass(frozen=True, eq=False)
 class Family(Generic[Form]):
-    """Instructions of several forms. made: form -> row, in order of preference."""
+    """Instructions of several forms. made: form -> row, in the order in which `on` yields the forms."""
 
     name: str
     made: Mapping[Form, Row]

@@ -59,7 +59,7 @@ class Axis:
 
     @property
     def limit(self) -> int | None:
-        """The number of values of a thread axis, such as 32 lanes; None if the launch determines it, or for memory."""
+        """The number of values of a thread axis, such as 32 lanes; None if it isn't fixed, or for memory."""
         fixed = self.unit in _THREADS and self.within in _THREADS
         return _THREADS[self.within] // _THREADS[self.unit] if fixed else None
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BANKS = 32
 BANK_BITS = 32
 _MOST_ROWS, _MOST_COLUMNS = 32, 32
-#: width above which half the columns are shown, to fit a screen
+#: width of a table above which at most half of `_MOST_COLUMNS` are shown, to fit a screen
 _WIDE = 1000
 #: maximum number of stripes in a replicated element's cell, and of places in its title
 _MOST_COPIES = 4
@@ -36,7 +36,7 @@ Coordinates = tuple[int, ...]
 
 
 def draw(layout: TileLayout, shape: Sequence[int] | None = None, dtype: object = None) -> Picture:
-    """Draw a tile as a table of at most 32 rows by 32 columns (16 if labels are long), coloured by owner or bank.
+    """Draw a tile as a table of at most 32 rows by 32 columns (16 if labels are long), colored by owner or bank.
 
     shape: the shape of the tile, by default two dimensions; all but the last are folded into rows.
     dtype: the element type, which determines banks.
@@ -68,9 +68,9 @@ def _table(fused: TileLayout, dims: tuple[int, ...], labels: Labels, most_column
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The labels and colours of places.
+    """The labels and colors of places.
 
-    owners: the axes that come first in a label and determine the colour; empty if the bank does both.
+    owners: the axes that come first in a label and determine the color; empty if the bank does both.
     memory: the axes that come second. bits: the width of an element, and whether the caller stated it.
     """
 
@@ -179,7 +179,7 @@ def _bits(layout: TileLayout, dtype: object) -> tuple[int, bool]:
 def _shape(layout: TileLayout, shape: Sequence[int] | None) -> tuple[int, ...]:
     """Return `shape` if given, else two dimensions.
 
-    Several extents are split closest to a square; a single one is split into rows of the swizzle if they divide it.
+    Several extents are split closest to a square; a single one is one row, or rows of a swizzle that divide it.
     """
     if shape is not None:
         return extents(shape) or (1,)

@@ -6,7 +6,8 @@ In a fragment, lane 4g + t holds these elements in 32-bit registers:
     B (k x 8)      rows pack*t + p + 4*pack*h       column g            register h
     C, D (16 x 8)  row g + 8i        columns 2t + j                     register 2i + j (float16: half j of register i)
 
-with i, j, h in {0, 1} and p < pack. A register has pack elements: 1 float32 (as tf32), 2 of 16 bits, or 4 of 8 bits.
+with i, j in {0, 1}, h < k / (4 * pack) and p < pack. A register has pack elements: 1 float32 (as tf32), 2 of 16 bits,
+or 4 of 8 bits.
 source: PTX ISA, "Matrix Fragments for mma.m16n8k8", "... mma.m16n8k16 with floating point type", "... mma.m16n8k32".
 """
 

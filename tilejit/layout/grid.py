@@ -6,8 +6,8 @@ An axis is split into digits, over registers (blocks r and vectors v) and over t
     thread = sum of l * (running product of lanes) + lanes per warp * sum of w * (running product of warps)
 
 A tile's layout is the grid's *projection* to the tile's axes: it has all digits of these axes, and is replicated over
-the thread digits of the other axes. So equal indices in tiles of one grid have the same owners. Any shape works with
-any number of threads: an axis has as many blocks as needed, and indices past its extent are padding.
+all other thread digits. So equal indices in tiles of one grid have the same owners. Any shape works with any number of
+threads: an axis has as many blocks as needed, and indices past its extent are padding.
 
     axes (rows, columns), a tile of 32 x 48, lanes 4 x 8, warps 2 x 1, vectors of 8 columns
     the tile      S[(4, 64, 8) : (8, 1 @ tx, 1)] in slots [32, 64]
@@ -96,12 +96,12 @@ class Grid:
     spreads: tuple[Spread, ...]
     #: the column of each axis, which selects its thread digits
     columns: tuple[int, ...]
-    #: the axis along which threads are neighbours
+    #: the axis along which threads are neighbors
     fast: int
 
     @property
     def by_column(self) -> dict[int, Spread]:
-        """The spread of each column: first the column of the fast axis, then the other columns in descending order."""
+        """Column -> the spread of its first axis: the column of the fast axis, then the others in descending order."""
         first = self.columns[self.fast] if self.columns else 0
         order = sorted(set(self.columns), key=lambda column: (column != first, -column))
         return {column: self.spreads[self.columns.index(column)] for column in order}
@@ -272,7 +272,7 @@ def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
 
 
 def _lanes(axes: Sequence[GridAxis], fast: int, vector: int, lanes: int) -> Iterator[dict[int, int]]:
-    """Yield column -> lanes: divisors for the fast column and, of three, for the next one; the last gets the rest."""
+    """Yield column -> lanes: divisors for the fast column and, if there are three, the next; the last gets the rest."""
     first = axes[fast].column
     extent = max(axis.extent for axis in axes if axis.column == first)
     others = sorted({axis.column for axis in axes} - {first}, reverse=True)
@@ -313,7 +313,8 @@ def alone(shape: Sequence[int], scope: str, threads: int, bits: int) -> Projecti
     """Return the layout of a tile without constraints.
 
     Threads are in row-major order of the elements if there is one dimension, or if this order needs no padding and
-    splits into the dimensions. Otherwise: fewest registers, then longest runs per warp, then widest vectors.
+    splits into the dimensions. Otherwise: fewest registers, then longest runs per warp (up to a cache line), then
+    widest vectors.
     threads: of the scope. bits: of an element.
     """
     if SCOPES[scope].axis is None:

@@ -31,7 +31,7 @@ class Group:
     """Words that are exchanged with each other.
 
     sources: the source's words, by the exchanged bits of the receiving lane. results: the destination's words, by the
-    exchanged bits of the sending lane. offset: the xor distance to the sending lane in step 0.
+    exchanged bits of the sending lane. offset: the lane from which lane 0 receives in step 0.
     """
 
     sources: tuple[int, ...]
@@ -41,7 +41,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class LaneSwap:
-    """The exchange that gives each lane of a warp the words of its destination."""
+    """The exchange that gives each lane of a warp the words that it holds in the destination."""
 
     #: the exchanged bits of the sending lane, which become bits of the destination's register
     sending: tuple[int, ...]
@@ -66,7 +66,7 @@ class LaneSwap:
 
     @property
     def is_straight(self) -> bool:
-        """True if all lanes receive from lanes at the same xor distance."""
+        """True if in each step of a group all lanes receive from lanes at one xor distance."""
         return self.lanes == tuple(1 << bit for bit in range(_LANE_BITS))
 
     def is_shuffled(self, group: Group, step: int) -> bool:

@@ -18,7 +18,7 @@ from .iters import Iter, digits
 if TYPE_CHECKING:
     from .tile_layout import TileLayout
 
-#: maximum size of a table; such a table takes half a GiB and some seconds
+#: maximum number of elements in a table, and of replicas; without replicas, such a table takes half a GiB per axis
 _MOST_PLACES = 2**26
 
 Table = dict[str, NDArray[np.int64]]

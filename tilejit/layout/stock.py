@@ -22,7 +22,7 @@ def wg_local(columns: int, rows: int = 128) -> TileLayout:
 
 
 def swizzled_atom_layout(shape: Sequence[int], bits: int, mode: str) -> TileLayout:
-    """Return the shared memory layout that ldmatrix, TMA and wgmma read: atoms of 8 rows by 16, 32, 64 or 128 bytes.
+    """Return the shared memory layout that ldmatrix, TMA and wgmma use: atoms of 8 rows by 16, 32, 64 or 128 bytes.
 
     The last two dimensions are tiled by the atom; row blocks are innermost, then column blocks, then leading
     dimensions.

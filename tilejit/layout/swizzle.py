@@ -94,7 +94,7 @@ class Swizzle:
 
     @property
     def chunk(self) -> int:
-        """The number of elements that stay contiguous and in order: the longest vector across this swizzle."""
+        """The number of elements of a chunk, which stay contiguous and in order."""
         return 1 << self.base
 
     @property

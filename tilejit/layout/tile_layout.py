@@ -142,7 +142,10 @@ class TileLayout:
         return math.prod([it.extent for it in self.shard if wanted is None or it.axis == wanted])
 
     def span(self, axis: Axis | str | None = None) -> int:
-        """Return one past the highest coordinate on `axis`, or on all memory axes together, before swizzling."""
+        """Return one past the highest coordinate on `axis`, before swizzling.
+
+        Without an axis, the coordinates of a place on all memory axes are summed.
+        """
         return _memory_span(self) if axis is None else _span(self, _axis(axis))
 
     def lowest(self, axis: Axis | str) -> int:
@@ -152,7 +155,7 @@ class TileLayout:
         return sum(down) + sum([value for a, value in self.offset if a == wanted])
 
     def footprint(self) -> int:
-        """Return the elements of memory that the layout needs: its span, rounded up to whole swizzle periods."""
+        """Return the number of elements of memory to allocate: the span, rounded up to whole swizzle periods."""
         return _footprint(self)
 
     def storage(self) -> TileLayout:
@@ -167,10 +170,10 @@ class TileLayout:
         return _axes(self)
 
     def apply(self, *coord: int, shape: Sequence[int] | None = None) -> dict[str, int] | list[dict[str, int]]:
-        """Return the place of one element as {axis name: coordinate}, or a list with one for each replica.
+        """Return the place of one element as {axis name: coordinate}, or a list of its places if there are replicas.
 
         coord: a flat index, one coordinate per iterator, or, with `shape`, one per dimension.
-            The first one isn't limited, so an index may pass the end.
+            The first one has no upper limit, so an index may pass the end.
         """
         at = digits(self.flat_index(coord, shape), self.shape)
         base = dict.fromkeys(self.axes(), 0) | ({m: 0} if self.swizzle else {})
@@ -234,7 +237,7 @@ class TileLayout:
 
         returns: the layout, and separators: the iterators of dimension k are shard[separators[k] : separators[k + 1]].
             If `shape` is empty, a layout without replicas keeps an iterator of extent 1.
-        raises: LayoutError if an iterator doesn't split, or the sizes differ.
+        raises: LayoutError if an iterator doesn't split, or the sizes differ and the layout isn't bare.
         """
         shape = arguments.extents(shape)
         fitted = self._fitted(shape)
@@ -250,7 +253,10 @@ class TileLayout:
         return group_many(self, shapes)
 
     def permute_groups(self, separators: Sequence[int], perm: Sequence[int]) -> TileLayout:
-        """Reorder whole groups of iterators: group k of the result is group perm[k]."""
+        """Reorder whole groups of iterators: group k of the result is group perm[k].
+
+        Iterators before the first separator, or from the last one on, are dropped.
+        """
         separators = arguments.integers(separators, "separators", "pass what group(shape) gave")
         perm = arguments.integers(perm, "an order", "name each group once")
         count = len(separators) - 1
@@ -270,7 +276,7 @@ class TileLayout:
 
         Thread axes are fused, and the offset of a swizzled layout is swizzled too.
         region: (start, extent) per dimension.
-        raises: LayoutError if the window exceeds the shape or isn't a layout.
+        raises: LayoutError if the region doesn't fit the shape, or the window isn't a layout.
         """
         shape, region = arguments.extents(shape), iters.windows(region)
         if len(region) != len(shape):
@@ -326,11 +332,11 @@ class TileLayout:
         return self.replace(shard=(*self.shard[:position], Iter(extent, 0, m), *self.shard[position:]))
 
     def unpack(self, count: int) -> TileLayout:
-        """Return the layout of elements `count` times narrower: each element becomes `count` neighbours."""
+        """Return the layout of elements `count` times narrower: each element becomes `count` neighbors."""
         return tiling.unpack(self, count)
 
     def pack(self, count: int) -> TileLayout:
-        """Return the layout of elements `count` times wider: `count` neighbours become one element."""
+        """Return the layout of elements `count` times wider: `count` neighbors become one element."""
         return tiling.pack(self, count)
 
     def tile(self, outer: TileLayout, outer_shape: Sequence[int], inner_shape: Sequence[int]) -> TileLayout:

@@ -166,7 +166,10 @@ def _less(whole: TileLayout, part: TileLayout) -> tuple[tuple[Axis, int], ...]:
 
 
 def _split(tiled: TileLayout, part: TileLayout, *, tiled_is_outside: bool) -> TileLayout | None:
-    """Split the thread axis of `tiled` where `part`'s ends, or begins if not `tiled_is_outside`; None if not nested."""
+    """Split the thread axis of `tiled` where `part`'s ends, or begins if not `tiled_is_outside`.
+
+    returns: None if the axes don't nest, or an iterator doesn't split there.
+    """
     own, other = tiled.scope, part.scope
     if own is None or other is None:
         return tiled
