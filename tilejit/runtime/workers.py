@@ -69,7 +69,7 @@ _READY_SECONDS = 30.0
 #: set in the environment of workers, which never start workers themselves
 _MARK = "TILEJIT_WORKER"
 
-#: executables with which no worker started
+#: executables with which a worker failed to start
 _unable: set[str] = set()
 
 #: seconds that a worker takes to start; by default, workers start only if the remaining work takes over twice that
@@ -157,7 +157,7 @@ def _here(number: int, task: Task[T]) -> Outcome[T]:
 
 
 class Workers:
-    """A pool of worker processes, each served by a thread."""
+    """A pool of worker processes, each used by one thread at a time."""
 
     def __init__(self, count: int) -> None:
         self._threads = ThreadPoolExecutor(count, "tilejit-compile")
@@ -330,7 +330,7 @@ def _question(kernel: TileKernel, target: Target) -> bytes | None:
 
 
 def serve(questions: IO[bytes], answers: IO[bytes], imported: float) -> None:
-    """Compile kernels until the stream ends. imported: when the parent process imported this package."""
+    """Compile kernels until the stream ends, unless the package has changed since the parent process imported it."""
     if not is_as_imported(imported):
         return
     answers.write(_READY)
@@ -371,7 +371,7 @@ def _answer(question: bytes) -> bytes:
 
 
 def _unpickled(answer: bytes) -> Answer:
-    # fails if classes have changed here since the worker started
+    # may fail if classes have changed here since the worker started
     with contextlib.suppress(Exception):
         unpickled: Answer = pickle.loads(answer)
         return unpickled
