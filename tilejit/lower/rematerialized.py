@@ -1,4 +1,4 @@
-"""Rematerialization of masks: any element is computed from its index and scalars at its use.
+"""Rematerialization of masks: at its use, an element is computed from its index and scalars.
 
     cta.indices at[…]; axis=0
     cta.less mask[…], at[…], n             ─▶ element i of mask: i < n
@@ -64,7 +64,7 @@ class Recomputed:
         self._definitions = before
 
     def record(self, op: TileOp) -> None:
-        """Record `op`, which precedes the following statements, if its destination may be recomputed."""
+        """Record `op` for the statements after it, if its destination may be recomputed."""
         if op.name not in _CHEAP:
             return
         dst = op.region("dst")

@@ -301,7 +301,7 @@ def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
 
 
 def fills_zero(reason: str) -> Condition:
-    """Return the condition that elements outside the source are filled with 0, not -0. reason: contains "{value}"."""
+    """Return the condition that the fill value, if given, is 0, not -0. reason: contains "{value}"."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         fill = op.value("fill")
@@ -340,7 +340,7 @@ WHOLE_WARPS = Condition("whole warps", _whole_warps)
 #: number and kinds of operands (region or scalar) follow the table of tile operations
 KINDS = Condition("operands", _kinds)
 
-#: the scope is valid, and the operands' types and shapes follow the operation's rules
+#: the operands' types, and their shapes, follow the operation's rules
 TYPES, SHAPES = Condition("types", _types), Condition("shapes", _rule_shapes)
 RULE_CONDITIONS = (SCOPE, TYPES, SHAPES)
 

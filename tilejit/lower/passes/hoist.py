@@ -166,7 +166,7 @@ class _Hoisting(Rewriting):
         return len(groups) > 1
 
     def _alloc(self, stmt: Alloc) -> tuple[Stmt, ...]:
-        """Move an allocation before all loops, since views of it may move there. It lives as long as the kernel."""
+        """Move an allocation before the outermost loop around it, since views of the buffer may move there."""
         self._preheaders[0].made.append(stmt)
         return ()
 
