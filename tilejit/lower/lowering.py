@@ -58,7 +58,7 @@ from .variant import DispatchContext, Variant
 class Lowered:
     """A kernel at lane level, and its verdicts in program order.
 
-    addressed: name of each local buffer in local memory -> the place in the source that needs its address.
+    addressed: name of each local buffer that an operation needs in local memory -> the place in the source.
     """
 
     kernel: Kernel

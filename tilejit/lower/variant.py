@@ -6,9 +6,9 @@
                     None or a reason    if the operation doesn't fit
 
 A file of `variants/` has a docstring (*accepts*, *emits*, *source*), its `Plan`, `plan`, `emit` and `VARIANT`. Variants
-that share code are in one file, whose docstring has a paragraph for each. The engine takes the variant of the highest
-priority for which no condition returns a reason and whose plan doesn't decline. Conditions that several variants share
-are at the end.
+that share code are in one file, whose docstring has a paragraph for each. Unless a call names a variant, the engine
+takes the one of the highest priority for which no condition returns a reason and whose plan doesn't decline. Conditions
+that several variants share are at the end.
 """
 
 from __future__ import annotations

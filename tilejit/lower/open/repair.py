@@ -5,7 +5,7 @@
     cta.copy t.1[...], t[...]
     cta.add y[...], x[...], t.1[...]
 
-A tile whose elements follow from their indices is recomputed instead; a conversion would take shuffles or shared
+A tile whose elements follow from their indices is recomputed if possible; a conversion would take shuffles or shared
 memory. Such tiles are indices, fills, and results of a few cheap elementwise operations on such tiles and scalars, for
 example masks:
 

@@ -218,7 +218,7 @@ def _described(row: Row, stmt: Instruction, arguments: Mapping[str, str]) -> lis
 def releases(stmt: Stmt) -> bool:
     """True for barrier and fence instructions, and for stores and atomic operations with release semantics.
 
-    `Sync` and `Arrive`, which aren't instructions yet, are not included.
+    The statements `Sync` and `Arrive` are not included.
     """
     if isinstance(stmt, Instruction):
         return stmt.name in _ORDERING
