@@ -81,7 +81,7 @@ class Recomputed:
         return not any(isinstance(p, Load) or (isinstance(p, Var) and p.name in self._assigned) for p in parts)
 
     def element(self, region: Region, index: Sequence[Expr]) -> Expr | None:
-        """Return an element of a local tile, or None if it must be read. index: without dimensions of extent 1."""
+        """Return an element of a local tile, or None if it isn't recomputed. index: without dimensions of extent 1."""
         asked: dict[str, TileOp] = {}
         element = self._element(region, index, asked)
         if element is not None:

@@ -433,7 +433,7 @@ def _steps(region: Region) -> list[int | None]:
 
 
 def _width(placement: Placement, extent: int, size: int) -> int:
-    """Return the longest vector to consider, in elements: within `extent`, and of two aligned accesses at most."""
+    """Return the longest vector to consider, in elements. It fits in `extent` and in two accesses, and is aligned."""
     strides = [step.stride for dim in placement.dims for step in dim if step.stride != 1]
     width = max(1, 2 * WIDEST_BYTES // size)
     while width > 1 and (width > extent or misaligned(placement, strides, min(width, WIDEST_BYTES // size))):
@@ -533,7 +533,7 @@ def _grid_axes(extents: Sequence[int], columns: Sequence[int], demand: Demand) -
 
 
 def _fast_axes(demand: Demand, count: int) -> list[int]:
-    """Return one or two axes along which most accessed bytes are contiguous; the last axis if there are none."""
+    """Return at most two axes with contiguous accesses, by bytes, descending; the last axis if there are none."""
     bytes_along: dict[int, int] = {}
     for access, times in demand.accesses.items():
         if access.unit is not None:

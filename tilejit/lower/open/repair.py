@@ -67,7 +67,7 @@ class Rematerializer:
         self._places: dict[int, tuple[int, ...]] = {}
 
     def _note(self, number: int, step: AxisJoin) -> None:
-        """Record the destination if at most `_MOST_STEPS` operations compute it from indices, fills and scalars."""
+        """Record the destination if it can be recomputed from indices, fills and scalars in few enough operations."""
         op, use = step.op, step.uses.get("dst")
         if use is None or use.cuts or not use.tile.is_open or use.region.buffer is not use.tile.buffer:
             return

@@ -32,14 +32,14 @@ from ...isa.tma import MULTICAST_LOADS
 
 
 def multicast_mask(cluster: Cluster, axis: int) -> Expr:
-    """Return a mask of this CTA and those that differ from it only along `axis`; bit i is the CTA of rank i."""
+    """Return a mask of this CTA and those whose position differs only along `axis`; bit i is the CTA of rank i."""
     every = sum([1 << rank * _step(cluster, axis) for rank in range(cluster[axis])])
     mask = build.const(every, int32)
     return build.cast(mask if has_one_axis(cluster, axis) else build.left_shift(mask, _first(cluster, axis)), uint16)
 
 
 def peer_ranks(cluster: Cluster, axis: int) -> Iterator[Expr]:
-    """Yield the ranks of the CTAs that differ from this CTA only along `axis`."""
+    """Yield the ranks of the CTAs whose position differs from this CTA's only along `axis`."""
     count, rank = cluster[axis], Special(rank_name(cluster, axis))
     for apart in range(1, count):
         if count & (count - 1):
@@ -60,7 +60,7 @@ def _first(cluster: Cluster, axis: int) -> Expr:
 
 
 def release_axes(body: Block) -> Mapping[str, int]:
-    """Map each barrier buffer with releases that reach several CTAs, by name, to the axis of these CTAs."""
+    """Map each barrier buffer with releases that reach several CTAs, by name, to these CTAs' axis of the cluster."""
     return {alloc.buffer.name: alloc.reach for alloc in walk.each(body, Alloc) if alloc.reach is not None}
 
 

@@ -59,21 +59,22 @@ from ...ir.walk import Block, Place
 from ...isa import ROWS, WAITS, AsyncWork
 from ...source import Span
 
-#: counts of groups saturate here or later; error messages contain a number of groups that a wait may leave unfinished
+#: least number at which counts of groups saturate; a wait that leaves more groups unfinished raises it
 _GROUPS = 8
 
 #: name of the placeholder for waits at joins of control flow
 _JOINT = "joint"
 
-#: name of the placeholder on a path on which a condition holds, its input, which may prove that work never started
+#: name of the placeholder at the start of a path; its input is the path's condition, which may prove that work was
+#: never started
 _ABSENCE = "absence"
 
 
 def add_wait_registers(kernel: Kernel) -> Kernel:
     """Add to each wait of a kernel at lane level the registers that it completes; insert waits that LLVM or ptxas need.
 
-    raises: KernelTypeError if a register is used or changed too early, or the kernel may end before work that it must
-    wait for.
+    raises: KernelTypeError if a register is used or changed too early, or the kernel may end while work that must be
+    awaited is pending.
     """
     instructions = walk.each(kernel.body, Instruction)
     started = {ROWS[name].starts for name in {stmt.name for stmt in instructions}}
@@ -129,7 +130,7 @@ _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
-    """Finds the registers that may be pending. most_groups: limit of counts. stops: variables that bound loops."""
+    """Finds the registers that may be pending. most_groups: limit of group counts. stops: variables that bound loops."""
 
     kinds = frozenset({Instruction, Assign, *walk.VARIABLES})
 

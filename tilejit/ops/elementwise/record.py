@@ -101,7 +101,7 @@ class Elementwise:
     floats: Code | None = None
     integers: Code | None = None
     bools: Code | None = None
-    #: code for floats of 16 and 8 bits; without it, they are converted to float32 and back
+    #: code for floats of fewer than 32 bits; without it, float16 and bfloat16 are converted to float32 and back
     narrow: Code | None = None
     #: code for float32 operands converted from float16 or bfloat16, with a result to be rounded back; `floats` if None
     halves: Code | None = None
