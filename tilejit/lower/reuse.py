@@ -22,7 +22,7 @@ from .engine import Verdict
 
 
 def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
-    """Return a key that is equal for operations with the same lane IR up to renaming, or None if `op` isn't reusable.
+    """Return a key, equal only for operations with the same lane IR up to renaming; None if `op` isn't reusable.
 
     An operation is reusable if its operands are local tiles at constant offsets, scalars that are variables or
     constants, and, without optional operands, regions of shared memory that start at such scalars.

@@ -40,7 +40,7 @@ from .axes import AxisJoin, Component, Survey, TileUse, Use
 #: cost of testing a vector's mask: comparisons of its two ends, and a branch
 _VECTOR_TEST = 4 * ELEMENT
 
-#: (axis, extent) of each of a tile's dimensions, without those of extent 1
+#: (axis, extent) of each dimension of a tile that has an axis
 Extents = tuple[tuple[int, int], ...]
 
 #: (lanes, vector) of each of an access's axes; and, for shared memory, (lanes, index of the access's axis or None) of

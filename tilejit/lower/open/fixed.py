@@ -289,7 +289,7 @@ def _spread_over(layout: TileLayout) -> int:
 
 
 def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) -> dict[int, Projection]:
-    """Map a copy's id to the layout in which it accesses memory instead, if that saves at least a quarter of the cost."""
+    """Map a copy's id to the layout in which it accesses memory instead, if that costs at most three quarters."""
     made: dict[int, Projection] = {}
     chosen: dict[tuple[AccessCost, TileLayout, str], Projection | None] = {}
     for step in survey.steps:

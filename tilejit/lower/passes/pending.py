@@ -130,7 +130,7 @@ _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
-    """Finds the registers that may be pending. most_groups: limit of group counts. stops: variables that bound loops."""
+    """Finds the registers that may be pending. most_groups: greatest group count. stops: variables that bound loops."""
 
     kinds = frozenset({Instruction, Assign, *walk.VARIABLES})
 
