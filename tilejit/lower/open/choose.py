@@ -533,7 +533,7 @@ def _grid_axes(extents: Sequence[int], columns: Sequence[int], demand: Demand) -
 
 
 def _fast_axes(demand: Demand, count: int) -> list[int]:
-    """Return at most two axes with contiguous accesses, by bytes, descending; the last axis if there are none."""
+    """Return up to two axes with contiguous accesses, those of more bytes first; the last axis if there are none."""
     bytes_along: dict[int, int] = {}
     for access, times in demand.accesses.items():
         if access.unit is not None:

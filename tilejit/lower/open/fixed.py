@@ -289,7 +289,7 @@ def _spread_over(layout: TileLayout) -> int:
 
 
 def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) -> dict[int, Projection]:
-    """Map a copy's id to the layout in which it accesses memory instead, if that costs at most three quarters."""
+    """Map a copy's id to the layout in which it accesses memory instead, if that costs at most 3/4 as much."""
     made: dict[int, Projection] = {}
     chosen: dict[tuple[AccessCost, TileLayout, str], Projection | None] = {}
     for step in survey.steps:

@@ -138,7 +138,7 @@ class Elementwise:
         return 16 if self.kind == "function" else 1
 
     def code(self, dtype: DType) -> Code | None:
-        """Return the code for type `dtype`, or None if the operation is never computed in that type."""
+        """Return the code for type `dtype`, or None if there is none."""
         if dtype.is_float:
             return self.floats if dtype.bits >= 32 else self.narrow
         return self.integers if dtype.is_integer else self.bools
