@@ -69,7 +69,7 @@ class Variant(Generic[P]):
         return _hold(self.when, op, context, tested)
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
-        """Return why conditions on operands fail and options aren't supported; if neither, why conditions of `when` fail.
+        """Return why conditions on operands fail and options aren't supported; if neither, why those of `when` fail.
 
         tested: results of conditions, shared between variants so that each condition is tested once.
         """
