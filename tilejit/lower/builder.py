@@ -43,7 +43,7 @@ from ..source import Span
 #: gives 326 lines of PTX instead of 79, and takes four times as long from lowering to PTX.
 _UNROLLED = 32
 
-#: most exchange buffers with equal scope, type and shape; further operations reuse them after a barrier
+#: number of exchange buffers that differ only in name; further operations reuse them after a barrier
 _OWN_BUFFERS = 8
 
 #: Once `_OWN_BUFFERS` kinds of exchange buffers take this many bytes, further kinds may share pools: otherwise each

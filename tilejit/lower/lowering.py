@@ -56,7 +56,10 @@ from .variant import DispatchContext, Variant
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A kernel at lane level, its verdicts in program order, and the place that needs each `addressed` local buffer."""
+    """A kernel at lane level, and its verdicts in program order.
+
+    addressed: name of each local buffer that an operation needs in local memory -> the place in the source.
+    """
 
     kernel: Kernel
     verdicts: tuple[Verdict[Any], ...]
@@ -64,12 +67,12 @@ class Lowered:
 
 
 def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) -> Lowered:
-    """Lower `kernel` with `variants`. In a debug build, prove each plan correct.
+    """Lower `kernel` with `variants`. In a debug build, prove plans correct, except for operations with reused lane IR.
 
     If an operation needs a local buffer in local memory, the whole kernel is lowered again, since earlier operations
     accessed it as registers. The buffer stays there for the whole kernel, like an array in C: moving it there and
     back at each access would copy all of it in each iteration of a loop.
-    raises: DispatchError if the kernel can't be lowered for the target, KernelTypeError as for `store_groups.check`.
+    raises: DispatchError if the kernel can't be lowered, KernelTypeError as for `store_groups.check`.
     """
     recomputed = Recomputed(kernel)
     context, taken = DispatchContext(target, kernel.threads, recomputed, kernel.cluster), defined_names(kernel.body)

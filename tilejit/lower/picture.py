@@ -24,7 +24,7 @@ _MOST_ROWS, _MOST_COLUMNS = 32, 24
 _WIDE, _FEWER_COLUMNS = 620, 16
 #: rows or columns without moved elements to show, and the least number of rows or columns in all
 _CONTEXT, _LEAST = 2, 8
-#: most threads listed in a tooltip and most stripes shown for an element that several threads move
+#: maximum number of threads listed in a tooltip, and of stripes shown for an element that several threads move
 _MOST_COPIES = 4
 
 #: (thread, place) of one element
@@ -32,7 +32,7 @@ Visit = tuple[int, int]
 
 
 def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> Picture:
-    """Draw the elements that a warp moves in one issue, in each tile of the operation, coloured by thread.
+    """Draw the elements that a warp moves in one issue, in each tile of the operation, colored by thread.
 
     raises: DispatchError if the plan has no such issue, or doesn't move elements one by one.
     """

@@ -51,7 +51,7 @@ class Plan(ABC):
 class VectorPlan(Plan):
     """A plan in which each thread moves or computes one vector per iteration.
 
-    vector_width: in elements. rounds: iterations, which is the most vectors that a thread has. threads: of the scope.
+    vector_width: in elements. rounds: number of iterations; no thread has more vectors. threads: of the scope.
     limit: why vectors aren't wider, or "".
     A subclass that extends a method calls it as `VectorPlan.moves(self)`: before Python 3.14 `super()` in a dataclass
     with slots refers to the class before slots were added, and raises TypeError.

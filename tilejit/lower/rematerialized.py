@@ -1,4 +1,4 @@
-"""Rematerialization of masks: any element is computed from its index and scalars at its use.
+"""Rematerialization of masks: at its use, an element is computed from its index and scalars.
 
     cta.indices at[…]; axis=0
     cta.less mask[…], at[…], n             ─▶ element i of mask: i < n
@@ -64,7 +64,7 @@ class Recomputed:
         self._definitions = before
 
     def record(self, op: TileOp) -> None:
-        """Record `op`, which precedes the following statements, if its destination may be recomputed."""
+        """Record `op` for the statements after it, if its destination may be recomputed."""
         if op.name not in _CHEAP:
             return
         dst = op.region("dst")
@@ -81,7 +81,7 @@ class Recomputed:
         return not any(isinstance(p, Load) or (isinstance(p, Var) and p.name in self._assigned) for p in parts)
 
     def element(self, region: Region, index: Sequence[Expr]) -> Expr | None:
-        """Return an element of a local tile, or None if it must be read. index: without dimensions of extent 1."""
+        """Return an element of a local tile, or None if it isn't recomputed. index: without dimensions of extent 1."""
         asked: dict[str, TileOp] = {}
         element = self._element(region, index, asked)
         if element is not None:

@@ -22,7 +22,7 @@ from .engine import Verdict
 
 
 def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
-    """Return a key that is equal for operations with the same lane IR up to renaming, or None if `op` isn't reusable.
+    """Return a key, equal only for operations with the same lane IR up to renaming; None if `op` isn't reusable.
 
     An operation is reusable if its operands are local tiles at constant offsets, scalars that are variables or
     constants, and, without optional operands, regions of shared memory that start at such scalars.
@@ -47,7 +47,7 @@ def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
 
 
 def _buffer_key(buffer: Buffer, roots: dict[str, int], b: Builder) -> Hashable:
-    """Return a key of a buffer's properties except its name. Tiles of one grid share a layout object."""
+    """Return a key of a buffer's properties except its name. Layouts count as equal only if they are one object."""
     base = buffer.base
     storage = _buffer_key(base, roots, b) if base is not None else roots.setdefault(buffer.name, len(roots))
     layout = id(buffer.layout)

@@ -6,9 +6,9 @@
                     None or a reason    if the operation doesn't fit
 
 A file of `variants/` has a docstring (*accepts*, *emits*, *source*), its `Plan`, `plan`, `emit` and `VARIANT`. Variants
-that share code are in one file, whose docstring has a paragraph for each. The engine takes the variant of the highest
-priority for which no condition returns a reason and whose plan doesn't decline. Conditions that several variants share
-are at the end.
+that share code are in one file, whose docstring has a paragraph for each. Unless a call names a variant, the engine
+takes the one of the highest priority for which no condition returns a reason and whose plan doesn't decline. Conditions
+that several variants share are at the end.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Variant(Generic[P]):
         return _hold(self.when, op, context, tested)
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
-        """Return the reasons of all failed conditions on operands and unsupported optional operands, or else of `when`.
+        """Return why conditions on operands fail and options aren't supported; if neither, why those of `when` fail.
 
         tested: results of conditions, shared between variants so that each condition is tested once.
         """
@@ -301,7 +301,7 @@ def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
 
 
 def fills_zero(reason: str) -> Condition:
-    """Return the condition that elements outside the source are filled with 0, not -0. reason: contains "{value}"."""
+    """Return the condition that the fill value, if given, is 0, not -0. reason: contains "{value}"."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         fill = op.value("fill")
@@ -340,7 +340,7 @@ WHOLE_WARPS = Condition("whole warps", _whole_warps)
 #: number and kinds of operands (region or scalar) follow the table of tile operations
 KINDS = Condition("operands", _kinds)
 
-#: the scope is valid, and the operands' types and shapes follow the operation's rules
+#: the operands' types, and their shapes, follow the operation's rules
 TYPES, SHAPES = Condition("types", _types), Condition("shapes", _rule_shapes)
 RULE_CONDITIONS = (SCOPE, TYPES, SHAPES)
 

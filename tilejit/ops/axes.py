@@ -62,7 +62,7 @@ def _copy(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _update(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
-    """Label an index with the leading dimensions of the place, to which other operands broadcast."""
+    """Label an index with the leading dimensions of the place; other operands broadcast to the place."""
     tiles = _tiles(shapes)
     place = tiles["place"]
     labels = {name: _broadcast(shape, len(place)) for name, shape in tiles.items()}

@@ -12,7 +12,7 @@ from ..dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Polynomial:
-    """A polynomial that minimizes the weighted error on an interval.
+    """A polynomial fitted to a function on an interval, for a small maximum of the weighted error.
 
     function, weight: expressions in `x` for the fit, which alone evaluates them: `mp` is mpmath, `dtype` the name of
     the format, and `f` (in the weight) the value of the function.

@@ -69,7 +69,7 @@ class TileOperand:
     is_part_of_place: bool = False
 
     def kind(self, *, is_region: bool) -> OperandKind | None:
-        """Return the operand's kind if it is a region, or an expression; None if it can't be one."""
+        """Return the kind of a region, or of an expression, given as the operand; None if it can't be one."""
         for kind in self.kinds:
             if kind.is_region is is_region:
                 return kind
@@ -123,7 +123,7 @@ class TileOperation:
     """One tile operation, with all that the compiler and the documentation need to know about it."""
 
     name: str
-    #: the operands in order: destination first, optional ones last
+    #: the operands in order, destination first
     operands: tuple[TileOperand, ...]
     attrs: tuple[Attribute, ...]
     #: one line for the documentation

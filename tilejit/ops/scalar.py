@@ -66,7 +66,7 @@ def scalar_type(dtype: DType) -> str:
 
 @lean(frozen=True, slots=True, eq=False)
 class Number:
-    """The result of an instruction, or a constant; arithmetic on it emits instructions.
+    """An operand, such as a constant or the result of an instruction; arithmetic on it emits instructions.
 
     Comparisons of floats are ordered, that is false if an operand is NaN, except `differs`. `>>` preserves the sign of
     a signed integer.

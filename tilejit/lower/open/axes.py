@@ -106,7 +106,8 @@ class TileUse:
     shape: tuple[int, ...]
     #: node of each dimension in the union-find of axes; None if its extent is 1
     dims: tuple[int | None, ...]
-    #: indices of the first operation that uses the tile, and of the last at which its contents are needed, or -1
+    #: indices in `Survey.steps` of the first use of the tile, and of the last at which its contents are needed; -1 if
+    #: it has no use
     first: int
     last: int
     #: root of each dimension's node, set after all operations have joined their axes
@@ -146,7 +147,8 @@ class Use:
 class AxisJoin:
     """An operation on at least one open tile, or on a tile to be converted.
 
-    iterations: product of the trip counts of the loops around it. labels: of all operands, including those in memory.
+    iterations: product of the trip counts of the loops around it, some of them assumed. labels: of the operation's
+    tiles, including those in memory.
     """
 
     op: TileOp
@@ -407,5 +409,5 @@ def _is_view(buffer: Buffer) -> bool:
 
 
 def fits(cuts: tuple[tuple[int, int | None, int], ...], periods: tuple[int, ...]) -> bool:
-    """True if a part of a tile consists of whole periods. periods: of each of the tile's dimensions."""
+    """True if a part of a tile provably consists of whole periods. periods: of each of the tile's dimensions."""
     return all(start is not None and gcd(start, extent) % periods[dim] == 0 for dim, start, extent in cuts)

@@ -1,15 +1,15 @@
 """The choice of a component's grid: the cheapest of a few candidates, given the demands of the operations.
 
-Demands are memory accesses, arithmetic, reductions, parts of tiles, and live registers. Their cost is summed over warps
-and iterations of loops, by `lower.weights`:
+Demands are memory accesses, arithmetic, reductions, parts of tiles, and live registers. Their costs, by
+`lower.weights`, are summed over warps, and except for live registers also over iterations of loops:
 
     a warp's access to global memory   its issue, 32-byte sectors and 128-byte lines
     ... to shared memory               its issue and wavefronts
     ... with a mask                    in addition, a test of a vector's ends or of an element's bit
     an elementwise operation           the issue weight of its record per register, padding included
     a reduction                        registers and shuffles; across warps, barriers and partial results in memory
-    a part without whole periods       its conversion through shared memory
-    too many live registers            a spill of each
+    a part not of whole periods        its conversion through shared memory
+    too many live registers            a spill of each in excess
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ from .axes import AxisJoin, Component, Survey, TileUse, Use
 #: cost of testing a vector's mask: comparisons of its two ends, and a branch
 _VECTOR_TEST = 4 * ELEMENT
 
-#: (axis, extent) of each of a tile's dimensions, without those of extent 1
+#: (axis, extent) of each dimension of a tile that has an axis
 Extents = tuple[tuple[int, int], ...]
 
-#: (lanes, vector) of each of an access's axes; and (lanes, index of the access's axis) of each column, in lane order
+#: (lanes, vector) of each of an access's axes; and, for shared memory, (lanes, index of the access's axis or None) of
+#: each column, in lane order
 Cuts = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int | None], ...]]
 
 
@@ -52,7 +53,8 @@ class AccessCost:
     """A tile that is loaded from memory or stored to it.
 
     strides: in bytes, along each axis of the tile; None if unknown. unit: the axis with contiguous elements, or None.
-    width: the longest vector along `unit` to consider, of one or two accesses. masked: True if a mask selects elements.
+    width: the longest vector along `unit` to consider, in elements; it is moved by one or two accesses. bytes: of an
+    element. masked: True if a mask selects elements.
     """
 
     tile: Extents
@@ -75,7 +77,10 @@ class Reduced:
 
 @dataclass(frozen=True, slots=True)
 class TilePart:
-    """A part of a tile as an operand. A part of whole periods costs nothing; any other is converted."""
+    """A part of a tile as an operand. A part of whole periods costs nothing; any other is converted.
+
+    tile: the part's extents. start, extent: along `axis`.
+    """
 
     tile: Extents
     axis: int
@@ -89,10 +94,10 @@ Counts = tuple[tuple[tuple[Any, int], ...], ...]
 
 @dataclass(slots=True)
 class Demand:
-    """All uses of a component's tiles, with their counts.
+    """The uses of a component's tiles, with their counts.
 
-    elementwise: issue weight of the operations, by the extents of their tile. live: number of tiles live at the peak,
-    by extents and bits of an element. limit: registers of a thread.
+    elementwise: total issue weight of the operations, by the extents of their tile. live: number of tiles live at the
+    peak, by extents and bits of an element. limit: registers of a thread.
     """
 
     accesses: dict[AccessCost, int] = field(default_factory=dict)
@@ -116,7 +121,7 @@ class Demand:
 
 
 class Prices:
-    """Computes the cost of a demand on grids. Costs of accesses are cached: they depend only on lanes and vectors."""
+    """Computes the cost of a demand on grids. Caches that of each access for one replica of its tile, by `Cuts`."""
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
@@ -204,7 +209,7 @@ def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
 
 
 def _lane_order(access: AccessCost, grid: Grid) -> tuple[tuple[int, int | None], ...]:
-    """Return the lanes of each column, fastest first, with the index of the access's axis along it."""
+    """Return the lanes of each column, fastest first, with the index of the access's axis along it, or None."""
     along = {grid.columns[axis]: k for k, (axis, _) in enumerate(access.tile)}
     return tuple([
         (spread.lanes if grid.lanes > 1 else spread.warps, along.get(column))
@@ -245,7 +250,7 @@ def _once(access: AccessCost, cuts: Cuts) -> int:
 
 
 def touched(run: int, lanes: tuple[tuple[int, int | None], ...], issued: int = 1) -> int:
-    """Return the cost of a warp's access to global memory. run, lanes: as for `lines`."""
+    """Return the cost of an access to global memory by `issued` instructions of a warp. run, lanes: as for `lines`."""
     return ACCESS * issued + SECTOR * lines(run, lanes, SECTOR_BYTES) + LINE * lines(run, lanes, LINE_BYTES)
 
 
@@ -428,7 +433,7 @@ def _steps(region: Region) -> list[int | None]:
 
 
 def _width(placement: Placement, extent: int, size: int) -> int:
-    """Return the longest vector to consider: one or two accesses that are provably aligned."""
+    """Return the longest vector to consider, in elements. It fits in `extent` and in two accesses, and is aligned."""
     strides = [step.stride for dim in placement.dims for step in dim if step.stride != 1]
     width = max(1, 2 * WIDEST_BYTES // size)
     while width > 1 and (width > extent or misaligned(placement, strides, min(width, WIDEST_BYTES // size))):
@@ -528,7 +533,7 @@ def _grid_axes(extents: Sequence[int], columns: Sequence[int], demand: Demand) -
 
 
 def _fast_axes(demand: Demand, count: int) -> list[int]:
-    """Return up to two axes along which most bytes are contiguous, or else the last axis."""
+    """Return up to two axes with contiguous accesses, those of more bytes first; the last axis if there are none."""
     bytes_along: dict[int, int] = {}
     for access, times in demand.accesses.items():
         if access.unit is not None:

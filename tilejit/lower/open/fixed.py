@@ -74,7 +74,7 @@ class ProductLayouts:
         return None if split is None else self._fragment(step, name, split)
 
     def of_tile(self, step: AxisJoin, use: Use) -> Projection | None:
-        """Return the layout that a product requires for a tile; None if it uses only a part, or requires none."""
+        """Return the layout that a product requires for a tile; None if there is none, or only a part is used."""
         return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
 
     def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
@@ -99,7 +99,7 @@ class ProductLayouts:
             if there is not None and not _fits(_over_tile(step, use, wanted), there, use.tile):
                 yield (2 if name == "acc" else 1) * _conversion(wanted, use)
             elif is_cut:
-                # only whole rows can be another product's left factor in registers, and be reduced within a warp
+                # only sums with whole rows in a warp can be a left factor in registers, or be reduced within a warp
                 axes = zip(use.tile.axes, use.labels, strict=True)
                 crossed = sum(self._reductions[axis] for axis, label in axes if label == 1)
                 yield _conversion(wanted, use) + 2 * BARRIER * crossed
@@ -148,7 +148,7 @@ def _splits(warps: int) -> list[_Split]:
 
 
 def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projection | None:
-    """Return the layout `wanted` over the dimensions of the operand's tile; None if the tile has further ones."""
+    """Return `wanted` over the dimensions of the operand's tile; None if that is None, or if the tile has others."""
     labels = step.labels[use.name]
     if wanted is None or any(label is not None and label not in labels for label in use.labels):
         return None
@@ -289,7 +289,7 @@ def _spread_over(layout: TileLayout) -> int:
 
 
 def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) -> dict[int, Projection]:
-    """Map the id of a copy to the layout in which it accesses memory instead, if that saves at least a quarter."""
+    """Map a copy's id to the layout in which it accesses memory instead, if that costs at most 3/4 as much."""
     made: dict[int, Projection] = {}
     chosen: dict[tuple[AccessCost, TileLayout, str], Projection | None] = {}
     for step in survey.steps:

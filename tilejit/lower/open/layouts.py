@@ -17,7 +17,7 @@ Tiles connected by operations are flattened together or not at all: all must be 
 as a whole, element by element or in reductions over all axes. Flattening gains nothing if each row is a whole number of
 warp-wide accesses.
 
-A tile that an operation needs in two layouts is loaded from global memory a second time:
+A tile that an operation needs in two layouts may be loaded from global memory a second time:
 
     cta.copy x[...], X[...]             cta.copy x[...], X[...]
     view t of x (1, 0)                  cta.copy x.1[...], X[...]
@@ -252,7 +252,7 @@ def _flattened_buffer(buffer: Buffer) -> Buffer:
 
 
 def _has_ragged_rows(region: Region) -> bool:
-    """True if rows aren't a whole number of warp-wide accesses."""
+    """True if runs along the last dimension with several elements aren't a whole number of warp-wide accesses."""
     return _wide(region.shape)[-1] * region.dtype.bytes % (WARP * WIDEST_BYTES) != 0
 
 
@@ -375,6 +375,7 @@ class LayoutChoice:
 
     #: names of the tiles, in program order
     tiles: tuple[str, ...]
+    #: extents of the component's axes
     axes: tuple[int, ...]
     #: the distribution of threads over the axes
     grid: Grid

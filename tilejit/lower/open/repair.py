@@ -1,11 +1,11 @@
 """Rewrites a kernel with the chosen layouts. If an operation's tiles disagree, those that don't fit are converted.
 
-    cta.add y[...], x[...], t[...]      t, a view of x, distributes rows over other threads than y
+    cta.add y[...], x[...], t[...]      t, a view of x, has its rows on other threads than y
     ---
     cta.copy t.1[...], t[...]
     cta.add y[...], x[...], t.1[...]
 
-A tile whose elements follow from their indices is recomputed instead; a conversion would take shuffles or shared
+A tile whose elements follow from their indices is recomputed if possible; a conversion would take shuffles or shared
 memory. Such tiles are indices, fills, and results of a few cheap elementwise operations on such tiles and scalars, for
 example masks:
 
@@ -43,7 +43,7 @@ from ..weights import ELEMENT
 from .axes import AxisJoin, Survey, TileUse, Use, base_of, by_all_threads, fits, suits
 from .fixed import ProductLayouts, part_of
 
-#: the most elementwise operations that are repeated, and their highest issue weight
+#: a tile is recomputed by at most `_MOST_STEPS` elementwise operations, each a cast or of at most this issue weight
 _MOST_STEPS, _CHEAP = 2, ELEMENT
 
 #: for each dimension of a tile: the dimension of the wanted part that varies with it, or None, and the part's start
@@ -67,7 +67,7 @@ class Rematerializer:
         self._places: dict[int, tuple[int, ...]] = {}
 
     def _note(self, number: int, step: AxisJoin) -> None:
-        """Record the destination if its elements follow from their indices by at most `_MOST_STEPS` operations."""
+        """Record the destination if it can be recomputed from indices, fills and scalars in few enough operations."""
         op, use = step.op, step.uses.get("dst")
         if use is None or use.cuts or not use.tile.is_open or use.region.buffer is not use.tile.buffer:
             return
@@ -105,7 +105,7 @@ class Rematerializer:
         return [replace(op, span=step.op.span) for op in self._made(use.tile, window, fresh, layout, make)]
 
     def _is_visible(self, tile: TileUse, step: AxisJoin) -> bool:
-        """True if all scalars that a tile depends on have the same values at a later operation."""
+        """True if all scalars that a tile depends on provably have the same values at the operation `step`."""
         maker = self._survey.steps[self._makers[tile]]
         scalars = [part for part in _parts(maker.op) if isinstance(part, Var)]
         if scalars:
@@ -180,7 +180,7 @@ def _indices(op: TileOp, window: _Window, fresh: Region) -> Iterator[TileOp]:
 
 @dataclass(frozen=True, slots=True)
 class LayoutSource:
-    """A tile's layout, the grid of its component (None if fixed), and the grid's axis for each of its dimensions."""
+    """A tile's layout, its component's grid (None if the layout is fixed), and the grid's axis of each dimension."""
 
     layout: Projection
     grid: Grid | None = None
@@ -398,7 +398,7 @@ class Rewriter:
         return False
 
     def _as_own_tile(self, step: AxisJoin, use: Use) -> _View | None:
-        """Return the layout that a part would have as a separate tile, in its tile's grid if there is one, or None."""
+        """Return the layout that a part would have as a separate tile, or None. It uses the tile's grid, if any."""
         source, open_layout = self.sources[use.tile], use.tile.buffer.layout
         shape = use.extents
         if source.grid is None:
@@ -421,7 +421,7 @@ class Rewriter:
         return view
 
     def _misfits(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
-        """Yield each operand of a product that isn't the instruction's fragment, with the required layout."""
+        """Yield each operand of a product without the layout of the instruction's fragment, with that layout."""
         for name, use in step.uses.items():
             wanted = self.products.layout(step, name)
             if wanted is None:

@@ -32,14 +32,14 @@ from ...isa.tma import MULTICAST_LOADS
 
 
 def multicast_mask(cluster: Cluster, axis: int) -> Expr:
-    """Return the mask of the CTAs in this CTA's row along `axis`, including this CTA; bit i is CTA i."""
+    """Return a mask of this CTA and those whose position differs only along `axis`; bit i is the CTA of rank i."""
     every = sum([1 << rank * _step(cluster, axis) for rank in range(cluster[axis])])
     mask = build.const(every, int32)
     return build.cast(mask if has_one_axis(cluster, axis) else build.left_shift(mask, _first(cluster, axis)), uint16)
 
 
 def peer_ranks(cluster: Cluster, axis: int) -> Iterator[Expr]:
-    """Yield the ranks of the other CTAs in this CTA's row along `axis`."""
+    """Yield the ranks of the CTAs whose position differs from this CTA's only along `axis`."""
     count, rank = cluster[axis], Special(rank_name(cluster, axis))
     for apart in range(1, count):
         if count & (count - 1):
@@ -60,7 +60,7 @@ def _first(cluster: Cluster, axis: int) -> Expr:
 
 
 def release_axes(body: Block) -> Mapping[str, int]:
-    """Map the name of each barrier buffer whose releases reach several CTAs to their axis of the cluster."""
+    """Map each barrier buffer with releases that reach several CTAs, by name, to these CTAs' axis of the cluster."""
     return {alloc.buffer.name: alloc.reach for alloc in walk.each(body, Alloc) if alloc.reach is not None}
 
 
@@ -69,7 +69,10 @@ _REACHING = frozenset({ARRIVE_AT_PEER.name, *(row.name for row in MULTICAST_LOAD
 
 
 def synchronize_clusters(kernel: Kernel) -> Kernel:
-    """Make a cluster's CTAs start and end together if one accesses another's memory, in a kernel without `Arrive`."""
+    """Make a cluster's CTAs start and end together if one accesses another's shared memory.
+
+    The kernel contains no `Arrive`: `arrivals.expand` has replaced each of them.
+    """
     if kernel.cluster is None or not any(s.name in _REACHING for s in walk.each(kernel.body, Instruction)):
         return kernel
     values = ThreadValues(kernel.threads)

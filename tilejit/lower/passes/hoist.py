@@ -4,9 +4,9 @@
       store x[row * stride + k * 64] <- 0         for k in …
                                                     store x[row.1 + k * 64] <- 0
 
-Of expressions, only integer arithmetic is moved, except divisions and shifts by variables (see `loop_depths`). A sum
-whose terms differ in loop depth is expanded at its uses, so that its outer terms and those of the use are added before
-the loop.
+Of expressions, integer arithmetic and special registers are moved, but no comparisons, and no divisions or shifts by
+variables (see `loop_depths`). Allocations are moved for the sake of their views. A sum whose terms differ in loop depth
+is expanded at its uses, so that its outer terms and those of the use are added before the loop.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class _Hoisting(Rewriting):
         return len(groups) > 1
 
     def _alloc(self, stmt: Alloc) -> tuple[Stmt, ...]:
-        """Move an allocation before all loops, since views of it may move there. It lives as long as the kernel."""
+        """Move an allocation before the outermost loop around it, since views of the buffer may move there."""
         self._preheaders[0].made.append(stmt)
         return ()
 

@@ -1,10 +1,10 @@
 """Keeps tiles of 16-bit floats packed across barriers.
 
-A row may be converted to float32 both before and after a barrier: for its maximum, then to subtract the maximum. LLVM
+A tile may be converted to float32 both before and after a barrier: for the maximum of a row, then to subtract it. LLVM
 and ptxas merge the equal conversions and keep the float32 values across the barrier, in twice the registers: a softmax
 of 65,536 float16 in 1,024 threads then spills 224 bytes per thread. To prevent that, each packed word is XORed with an
 opaque zero after the barrier, at the cost of half an instruction per element, and the conversions are repeated. If
-possible, the zero depends on a value that crossed the barrier, such as the row's maximum. Otherwise ptxas would convert
+possible, the zero depends on a value that crossed the barrier, such as the maximum. Otherwise ptxas would convert
 before the barrier, to hide its latency.
 
 This is done only if the float32 values don't fit in registers: a softmax of 4,096 in 256 threads would take 50

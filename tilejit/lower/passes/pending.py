@@ -59,20 +59,22 @@ from ...ir.walk import Block, Place
 from ...isa import ROWS, WAITS, AsyncWork
 from ...source import Span
 
-#: fewest groups that the analysis distinguishes; errors report how many groups a wait may leave unfinished
+#: least number at which counts of groups saturate; a wait that leaves more groups unfinished raises it
 _GROUPS = 8
 
 #: name of the placeholder for waits at joins of control flow
 _JOINT = "joint"
 
-#: name of the placeholder on a path where its input, a condition, proves that the work was never started
+#: name of the placeholder at the start of a path; its input is the path's condition, which may prove that work was
+#: never started
 _ABSENCE = "absence"
 
 
 def add_wait_registers(kernel: Kernel) -> Kernel:
     """Add to each wait of a kernel at lane level the registers that it completes; insert waits that LLVM or ptxas need.
 
-    raises: KernelTypeError if a pending register is used, or the kernel may end with work pending that must be awaited.
+    raises: KernelTypeError if a register is used or changed too early, or the kernel may end while work that must be
+    awaited is pending.
     """
     instructions = walk.each(kernel.body, Instruction)
     started = {ROWS[name].starts for name in {stmt.name for stmt in instructions}}
@@ -100,7 +102,7 @@ class _Pending:
     """Registers that the work of one instruction fills or reads.
 
     groups: number of groups of this kind of work committed since, including that of this instruction.
-    settled: True after a wait that the compiler inserted.
+    settled: True after a joint that waits for the work.
     least: lower bounds of variables that hold if the work is pending. A loop that left it pending ran at least once,
     so its stop has a lower bound.
     """
@@ -128,7 +130,7 @@ _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
-    """Finds the registers that may be pending. most_groups: counts saturate here. stops: variables that bound loops."""
+    """Finds the registers that may be pending. most_groups: greatest group count. stops: variables that bound loops."""
 
     kinds = frozenset({Instruction, Assign, *walk.VARIABLES})
 
@@ -261,14 +263,14 @@ def _completes(stmt: Instruction, pending: _Pending) -> bool:
 
 
 def unfinished(stmt: Instruction) -> int:
-    """Return how many of the latest groups a wait leaves unfinished; 0 if it counts no groups."""
+    """Return how many of the latest groups a wait leaves unfinished; 0 for instructions that count no groups."""
     leaves = ROWS[stmt.name].leaves
     count = None if leaves is None else stmt.inputs[leaves]
     return int(count.value) if isinstance(count, Const) else 0
 
 
 def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = False) -> Block:
-    """Insert joints at branches and loops with work that settles at joins, and at jumps out of their bodies.
+    """Insert joints at branches and loops with work that settles at joins, and before jumps in such loops.
 
     in_touched_loop: the enclosing loop starts or awaits work that settles at joins. closed: end the block with a joint.
     """

@@ -1,16 +1,16 @@
 """Proxy fences between ordinary memory accesses and those of the async proxy: TMA, bulk copies, wgmma.
 
-Accesses of the two proxies are ordered only by a fence in the thread that made the ordinary access. Memory is *dirty*
-after
+An ordinary access is ordered before an asynchronous one, by the async proxy, only by a fence in the thread that made
+the ordinary access. Memory is *dirty* after
 
     an ordinary write      if the kernel also reads or writes it asynchronously
     an ordinary read       if the kernel writes it asynchronously
     a wait for cp.async    if cp.async writes it, and the kernel also accesses it asynchronously
     an acquire             if it is global, and the kernel accesses it asynchronously
 
-until the next fence. All active threads execute a fence before they publish their accesses (at a barrier, an arrival
-or a release), and before an asynchronous access of dirty memory. So a barrier orders accesses of both proxies. No
-fence is needed after the wait for an asynchronous access, or between two of them.
+until the next fence. While memory is dirty, all active threads execute a fence before they publish their accesses (at
+a barrier, an arrival or a release), and before an asynchronous access of dirty memory. So a barrier orders accesses of
+both proxies. No fence is needed after the wait for an asynchronous access, or between two of them.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ from ...source import Span
 _Memory = tuple[str, str]
 _State = frozenset[_Memory]
 
-#: names of the instructions that write the shared memory of several CTAs, and of those that publish accesses
+#: names of the instructions that write the shared memory of several CTAs
 _MULTICAST = frozenset(row.name for row in MULTICAST_LOADS.rows())
+#: names of the barrier and fence instructions, which publish accesses
 _ORDERING = frozenset(row.name for row in (*SYNCHRONIZING, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
 
 
@@ -78,10 +79,10 @@ def with_fences(kernel: Kernel) -> Kernel:
 
 
 def check_multicast(tile: Kernel, lane: Kernel) -> None:
-    """Raise DispatchError if ordinary instructions access memory that other CTAs of the cluster write.
+    """Raise DispatchError if ordinary instructions may access memory that other CTAs of the cluster write.
 
     The release of this memory to the other CTAs orders only asynchronous accesses that have been waited for. Parts of a
-    buffer that no multicast copy fills belong to the CTA.
+    buffer that provably no multicast copy fills may be accessed.
     """
     copies = [op for op in walk.each(tile.body, TileOp) if op.attr(MULTICAST.name) is not None]
     accesses = _Accesses.of(lane) if copies else None
@@ -215,14 +216,17 @@ def _described(row: Row, stmt: Instruction, arguments: Mapping[str, str]) -> lis
 
 
 def releases(stmt: Stmt) -> bool:
-    """True if a fence, barrier or release operation makes the thread's earlier accesses visible to others."""
+    """True for barrier and fence instructions, and for stores and atomic operations with release semantics.
+
+    The statements `Sync` and `Arrive` are not included.
+    """
     if isinstance(stmt, Instruction):
         return stmt.name in _ORDERING
     return isinstance(stmt, (Store, Atomic)) and stmt.order.startswith(("release", "acq_rel"))
 
 
 def acquires(stmt: Stmt) -> bool:
-    """True if a load or atomic operation may make other threads' accesses visible to this thread."""
+    """True for loads and atomic operations with acquire semantics."""
     if isinstance(stmt, Let) and isinstance(stmt.value, Load):
         return stmt.value.order.startswith("acquire")
     return isinstance(stmt, Atomic) and stmt.order.startswith(("acquire", "acq_rel"))

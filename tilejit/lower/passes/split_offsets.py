@@ -54,7 +54,7 @@ from ...source import Span
 
 
 def split_offsets(kernel: Kernel) -> Kernel:
-    """Split the offsets in a kernel at lane level into views, the terms that change most often, and a constant."""
+    """Split offsets in a kernel at lane level into views, terms that change in the innermost loop, and a constant."""
     body = _Splitting(kernel).block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)
 

@@ -49,12 +49,12 @@ def with_tensor_fences(kernel: Kernel) -> Kernel:
 
 
 def _hands_over(stmt: Stmt) -> bool:
-    """True if `stmt` lets other threads rely on this thread's earlier accesses."""
+    """True if `stmt`, other than the CTA's barrier, lets other threads rely on this thread's earlier accesses."""
     return isinstance(stmt, Arrive) or _is_partial_barrier(stmt) or releases(stmt)
 
 
 def _takes_over(stmt: Stmt) -> bool:
-    """True if `stmt` lets this thread rely on other threads' earlier accesses."""
+    """True if `stmt`, other than the CTA's barrier, lets this thread rely on other threads' earlier accesses."""
     if isinstance(stmt, Instruction):
         return stmt.name in _BARRIERS
     return isinstance(stmt, WaitPhase) or _is_partial_barrier(stmt) or acquires(stmt)

@@ -126,7 +126,7 @@ def _keys(region: Region, scope: str, values: Mapping[str, int]) -> Array:
 
 
 def _coordinates(region: Region, values: Mapping[str, int]) -> list[Array]:
-    """Return the index of each element (in row-major order) in every dimension of the buffer; 0 if gathered."""
+    """Return the index of each element (in row-major order) in every dimension of the buffer; 0 in a gathered one."""
     spans = [
         np.arange(count) + int(evaluate(start, values))
         for start, count in zip(region.starts, region.counts, strict=True)

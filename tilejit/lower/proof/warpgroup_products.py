@@ -105,7 +105,7 @@ def read_at(descriptor: int, is_mn_major: bool, shape: tuple[int, int], size: in
     if is_mn_major:
         address = start + other // width * lbo + k // 8 * sbo + (k % 8 * width + other % width) * size
     else:
-        # with a swizzle, all k of an instruction are in one row
+        # with a swizzle, all k of an instruction are in one row of the swizzle's width
         address = start + other // 8 * sbo + (other % 8 * width + (k if mode else k % width)) * size
         address = address + (0 if mode else k // width * lbo)
     return np.asarray(address ^ (address >> 3 & _SWIZZLED[mode]))

@@ -16,7 +16,7 @@ _erfc_of = np.vectorize(math.erfc, otypes=[np.float64])
 
 #: erf is ±1 for arguments beyond ± this limit
 _ERF_LIMIT = {"float32": 4.0, "float64": 6.0}
-#: centre of the expansion of erf's polynomial for large arguments
+#: center of the expansion of erf's polynomial for large arguments
 _ERF_CENTRE = {"float32": 1.75, "float64": 2.0}
 
 ERF_FIT = Polynomial(
@@ -127,7 +127,7 @@ def _gelu(b: ScalarBuilder, x: Number) -> Number:
     return b.select(x.equals(-float("inf")), float("nan"), result)
 
 
-#: gelu of bfloat16 is x or -0 for arguments beyond ± this limit
+#: gelu of float16 and bfloat16 is x or -0 for arguments beyond ± this limit
 _GELU_HALF_LIMIT = 14.0
 
 #: log2(Phi(-x)), fitted more closely for x < 6, where float16 has nonzero results

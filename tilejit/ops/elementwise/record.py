@@ -101,7 +101,7 @@ class Elementwise:
     floats: Code | None = None
     integers: Code | None = None
     bools: Code | None = None
-    #: code for floats of 16 and 8 bits; without it, they are converted to float32 and back
+    #: code for floats of fewer than 32 bits; without it, float16 and bfloat16 are converted to float32 and back
     narrow: Code | None = None
     #: code for float32 operands converted from float16 or bfloat16, with a result to be rounded back; `floats` if None
     halves: Code | None = None
@@ -138,7 +138,7 @@ class Elementwise:
         return 16 if self.kind == "function" else 1
 
     def code(self, dtype: DType) -> Code | None:
-        """Return the code for type `dtype`, or None if the operation is never computed in that type."""
+        """Return the code for type `dtype`, or None if there is none."""
         if dtype.is_float:
             return self.floats if dtype.bits >= 32 else self.narrow
         return self.integers if dtype.is_integer else self.bools

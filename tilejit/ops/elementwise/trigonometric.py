@@ -75,8 +75,8 @@ def _reduce_moderate(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 def _two_over_pi_words(b: ScalarBuilder, offset: Number, first_bit: int, rows: int) -> list[Number]:
     """Return three words of the format's width from bit `offset` of 2/pi shifted right by `first_bit`.
 
-    The window is selected by bisection: each step drops words from the front or from the back, which takes selects
-    between constants but no table in memory.
+    The window is selected by bisection in `rows` steps: each drops words from the front or from the back, which takes
+    selects but no table in memory.
     """
     bits = b.format.bits
     count = (1 << rows) + 3
@@ -119,7 +119,7 @@ def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 
 
 def _fraction_to_angle(b: ScalarBuilder, signed: Number) -> Number:
-    """Return signed·2^-width·pi/2 for a signed integer of twice the format's width."""
+    """Return signed·2^-w·pi/2 for a signed integer of w bits, twice as wide as the format."""
     f = b.format
     high, low, _ = b.parts(HALF_PI)
     unit = 2.0 ** (-2 * f.bits)
