@@ -31,7 +31,7 @@ NOTHING = 0
 STEP_ELEMENTS = 1 << 20
 #: minimum number of row elements worth compressing into a page
 WORTH_ELEMENTS = 1 << 16
-#: log2 of the rows of a full page
+#: log2 of the number of rows of a full page
 PAGE_BITS = 10
 # Frontiers from this number on are rows of pages: the high bits are the page's number, the low bits the row's index.
 PAGED = 1 << 30

@@ -221,7 +221,7 @@ class Definedness:
                 shadow.writes[cells] = UNWRITTEN
 
     def use(self, name: str, pc: int, positions: Index, how: str, ignored: Collection[int] = ()) -> None:
-        """Report a use of a register if these threads have marks other than `ignored`, and clear their marks."""
+        """Report a use of a register if any of these threads has a mark other than `ignored`, and clear their marks."""
         if name not in self.marks:
             return
         marks = self.marks[name][positions]

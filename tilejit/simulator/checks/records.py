@@ -4,7 +4,8 @@ A cell is as wide as the kernel's narrowest access to that state space, at most 
 
 - its last write;
 - the first thread that read it since the last barrier;
-- the last other thread that read it. If the next writer is not the only reader, at least one of the two is another.
+- the last other thread that read it. If the next writer is not the only reader, at least one of the two is another
+  thread.
 
 Partial barriers may order both readers before a write, but not a third reader. Kernels with partial barriers also keep
 the last reader of each of a few groups of warps.
@@ -54,7 +55,7 @@ KIND = np.uint64(3 << 30)
 END = -1
 # Number of groups of warps. Warps 8n to 8n + 7 are in different groups, and so are warps w and w + 8.
 GROUPS = 8
-# Maximum number of log entries (64 MiB). Later writers of equal values count as ordered before every access.
+# The log isn't extended beyond this number of entries (64 MiB): later writers count as ordered before every access.
 LONGEST_LOG = 1 << 22
 # Maximum number of reads kept per region (512 KiB) of cells that another thread had read before.
 MOST_LATER = 1 << 15
@@ -85,10 +86,10 @@ class Shadow:
         self.last_reads = untouched(cells)
         self.group_reads: Record | None = None
         self.shared = region.space == "shared"
-        #: the events of the latest write and read, 0 for none; `wrote` is FOREVER after a mark IN_FLIGHT or BARRIER
+        #: the events of the latest write and read, 0 for none; `wrote` is FOREVER once a cell was marked
         self.wrote = 0
         self.read = 0
-        #: True if agents access the region. Barriers don't wait for agents, so no record is too old.
+        #: True if agents access the region. Barriers don't wait for agents, so no record is too old to matter.
         self.agents = False
         self.log = WriterLog()
         #: first cell of a location → its releases; `released` marks these cells
@@ -252,7 +253,7 @@ def ascending(cells: Index) -> bool:
 
 
 def equal_bits(a: NDArray[Any], b: Any) -> NDArray[np.bool_]:
-    """Return which elements have equal bits, so that a NaN equals itself."""
+    """Return a mask of the elements with equal bits: a NaN equals itself."""
     b = np.ascontiguousarray(np.broadcast_to(b, a.shape).astype(a.dtype, copy=False))
     width = a.dtype.itemsize
     if width <= 8:
@@ -271,7 +272,7 @@ def unchanged(before: NDArray[Any], after: Any) -> bool:
 
 
 def place(region: MemoryRegion, offset: int, width: int) -> str:
-    """Describe a byte offset into a region, as 'smem+20 bytes, element 5 of 4 bytes'."""
+    """Describe a byte offset into a region, such as 'smem+20 bytes, element 5 of 4 bytes'."""
     part = region.part_at(offset)
     name, start = (part.name, part.start) if part else (region.parts[0].name, region.parts[0].start)
     inside = offset - start

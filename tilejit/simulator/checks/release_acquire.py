@@ -33,7 +33,7 @@ ANY, WIDE, CONSISTENT = 0, 1, 2
 
 @dataclass(slots=True)
 class ReleasedLocation:
-    """The releases that a reader of a location acquires: of its last write and of the chain of atomics before it."""
+    """The releases that a reader of a location may acquire."""
 
     #: the thread that released last, by its number in the grid
     thread: int
@@ -188,7 +188,7 @@ class ReleaseAcquire:
         self.frontier[positions] = self.frontiers.joined(self.frontier[positions], numbers)
 
     def past(self, positions: Index, kind: int | None = None, whole: NDArray[np.bool_] | None = None) -> Rows:
-        """Return, as rows, the events that happen before each thread's last fence of `kind`; None for before now.
+        """Return, as rows, the events that happen before each thread's last fence of `kind`, or until now if None.
 
         whole: mask of the threads whose entire warp has executed that fence together.
         """

@@ -273,7 +273,7 @@ class _Translator:
 
 
 def _cell_shift(sites: list[Site]) -> dict[str, int]:
-    """Return the log2 of the narrowest access to each state space, except parts; at most 4, and 2 if there is none."""
+    """Return, per state space, the log2 size in bytes of the narrowest access but parts: at most 4, by default 2."""
     result = {}
     for space in ("shared", "global", "local"):
         shifts = [s.shift for s in sites if s.space in (space, "") and not s.part]

@@ -342,7 +342,7 @@ class Watched:
 
     loads: the memory instructions whose results decide whether a loop continues.
     events: incremented when a deciding load reads new bytes, and by each access that may have changed such bytes.
-    changes: incremented by each access that changed any memory.
+    changes: incremented by each access that changed memory, and by `Access.memory_changed`.
     """
 
     def __init__(self, loads: frozenset[int]) -> None:

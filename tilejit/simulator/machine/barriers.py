@@ -107,7 +107,7 @@ class Barriers:
         """Complete the barriers of CTAs at which all expected threads have arrived; return the released threads."""
         released: list[Released] = []
         for number in list(self.waiting):
-            # CTAs may be at instructions with different counts; within a CTA the counts are equal
+            # CTAs may be at instructions with different counts; within a CTA the counts must be equal
             for count in dict.fromkeys(a.count for a in self.waiting[number]):
                 released.extend(self.complete_one(number, count))
         return released

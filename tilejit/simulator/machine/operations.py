@@ -84,7 +84,7 @@ class Operations:
     """The operations in flight of a chunk, in the order of their issue.
 
     delivered: a callback for each delivered operation, which signals barriers and updates the checks.
-    issued: the number of operations so far.
+    issued: the number of operations issued so far.
     """
 
     def __init__(self, delivery: Delivery, delivered: Callable[[Operation], None]) -> None:
@@ -194,7 +194,7 @@ class AddressRun:
 
 
 def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
-    """Return the shadow cells of elements; a cell that several elements share occurs once."""
+    """Return the shadow cells of elements. If elements are smaller than cells, each cell occurs once."""
     by = shift - region.shadow.cell_shift
     if by < 0:
         cells = index >> -by
@@ -211,7 +211,7 @@ def address_run(
 ) -> AddressRun:
     """Return the elements at addresses of a CTA; report an address outside of all regions.
 
-    inside: a mask of the elements to access. issuer: the thread that reports name.
+    inside: a mask of the elements to access. issuer: the thread to name in the report.
     """
     which = None if inside is None else np.flatnonzero(inside)
     chosen = addresses if which is None else addresses[which]

@@ -46,7 +46,7 @@ ADDRESS_LANE_SHIFT = 16
 
 @dataclass(slots=True)
 class TmemTransfer:
-    """A load or store in flight, by several warps. cells: warps × lanes × registers (× halves)."""
+    """A load or store in flight, by one or more warps. cells: warps × lanes × registers (× halves)."""
 
     pc: int
     warps: Index
@@ -118,7 +118,7 @@ class TensorMemory:
             self.fenced[how][self.lanes.get("chunk_warp")] = self.order.tick(0)
 
     def load(self, shape: str, num: int, packed: bool, split: int, address: Any, pc: int) -> NDArray[np.uint32]:
-        """tcgen05.ld: return the registers, one row each. The caller marks them as in flight by `pending`."""
+        """tcgen05.ld: return the registers, one row each. The caller calls `pending` to mark them as in flight."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "load", pc)
         self.loads.append(TmemTransfer(pc, warps, cells, None, packed))
@@ -243,7 +243,7 @@ class TensorMemory:
         self.record[how][cells] = stamp.reshape(-1, *[1] * (cells.ndim - 1))
 
     def check_race(self, warps: Index, cells: Index, other: str, how: str, pc: int) -> None:
-        """Raise RaceError unless a barrier between tcgen05 fences separates this access from those of other warps."""
+        """Raise RaceError if another warp's access of kind `other` isn't ordered before this one, or lacks fences."""
         assert self.order is not None
         record = self.record[other][cells]
         mine = np.broadcast_to(warps.reshape(-1, *[1] * (cells.ndim - 1)), cells.shape)

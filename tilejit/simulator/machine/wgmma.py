@@ -36,7 +36,7 @@ from .operations import AddressRun, Operations, address_run
 from .tensor_map import BY_CODE, CHUNK_BYTES, AddressSwizzle
 from .warp import Warps
 
-#: rows of A and D
+#: number of rows of A and D
 ROWS = 64
 CORE_ROWS = 8
 # size of an instruction's operand along K, in bytes
@@ -158,9 +158,9 @@ class ProductRegisters:
         self.lanes = access.lanes
         self.places = access.places
         table = (len(names), warps)
-        #: per register: the last group, from 1, that writes it, and that reads it; the instruction of its last product
+        #: fills, reads: the last group, from 1, that writes a register, or reads it as A; issued: its last product
         self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)
-        #: the shape code of the product that writes a register; the instruction (plus 1) of an access since the fence
+        #: shapes: of the product that writes a register; touches: the instruction (plus 1) of an access since the fence
         self.shapes, self.touches = np.zeros((2, *table), np.int64)
         #: the number of groups that each warp has committed, and has waited for
         self.committed, self.complete = np.zeros((2, warps), np.int64)

@@ -96,7 +96,7 @@ def minmax(e: BlockWriter, m: Match) -> None:
 
 
 def sign(e: BlockWriter, m: Match) -> None:
-    """Emit neg or abs on the sign bit, or, in f32 or f64 without .ftz, on a float view if there is no unsigned view."""
+    """Emit neg or abs on the sign bit, or, in f32 or f64 without .ftz, on a float view if that is held."""
     t = m["t"]
     unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
     if t in ("f32", "f64") and not m.get("ftz"):

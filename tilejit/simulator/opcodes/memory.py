@@ -297,7 +297,7 @@ def atomic(e: BlockWriter, m: Match) -> None:
     whole = (SIZE[dtype] * count).bit_length() - 1
     number, value = site(e, "atomic", {**m, "op": f"{op}.{t}"}, operands[first], whole, dtype)
     e.stmt(f"S.access.is_misaligned(S.access.sites[{number}], {value})")
-    # each element is updated atomically, but not the vector
+    # each element is updated atomically, but not the vector as a whole
     for i, source in enumerate(sources):
         target = targets[i] if wanted else "_"
         update_one(e, m, target, operands[first], [source], i * SIZE[dtype])
