@@ -73,9 +73,9 @@ class Definedness:
         self.marks: dict[str, Marks] = {}
         self.reads: dict[int, list[tuple[Index, NDArray[np.bool_], int]]] = {}
         self.stores: dict[int, list[StoreNote]] = {}
-        # The predicate of each selp of the current block, kept while there are marks.
+        # The predicate of each selp of the current block, if there are marks.
         self.selected: dict[int, Any] = {}
-        # For each shuffle of the current block, a function that moves marks between lanes, kept while there are marks.
+        # For each shuffle of the current block, a function that moves marks between lanes, if there are marks.
         self.shuffles: dict[int, Callable[[Marks], Marks]] = {}
 
     def read(self, pc: int, message: str, positions: Index, unwritten: NDArray[np.bool_]) -> None:

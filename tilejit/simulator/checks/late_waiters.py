@@ -40,7 +40,7 @@ class LateWaiters:
         self.lanes = order.lanes
         self.places = findings.places
         self.findings = findings
-        #: by barrier; a wait of phase n may be dropped when phase n + 1 is complete
+        #: by barrier; a wait for phase n may be dropped when phase n + 1 is complete
         self.of: dict[MBarrier, list[Passed]] = {}
 
     def note(self, barrier: MBarrier, threads: Index, asked: Index, pc: int) -> None:

@@ -80,7 +80,7 @@ class HappensBefore:
         self.event = 1
         #: the instruction of each event
         self.pcs = array("I", [0, 0])
-        #: the event of the last barrier of each CTA and warp of the grid
+        #: the event of the last barrier of each CTA, and of each warp, of the grid
         self.cta_start = np.zeros(ctas, np.int64)
         self.warp_start = np.zeros(warps, np.int64)
         #: the event of the last barrier if all CTAs of the chunk have executed it together, else None

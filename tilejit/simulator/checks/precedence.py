@@ -107,7 +107,7 @@ class Precedence:
         return every
 
     def one_of(self, shadow: Shadow, record: int, me: int) -> int:
-        """Return the record of one of a record's writers, which isn't `me` if the log lists another."""
+        """Return the record of one of a record's writers: not that of `me` if the log lists another."""
         kind, entry = record & int(KIND), record & int(ACTOR)
         while kind == int(SEVERAL) and entry != END:
             record = int(shadow.log.records[entry])

@@ -55,7 +55,8 @@ KIND = np.uint64(3 << 30)
 END = -1
 # Number of groups of warps. Warps 8n to 8n + 7 are in different groups, and so are warps w and w + 8.
 GROUPS = 8
-# The log isn't extended beyond this number of entries (64 MiB): later writers count as ordered before every access.
+# Once the log has more entries (64 MiB), none are added: later writers of equal values count as ordered before every
+# access.
 LONGEST_LOG = 1 << 22
 # Maximum number of reads kept per region (512 KiB) of cells that another thread had read before.
 MOST_LATER = 1 << 15
@@ -66,7 +67,7 @@ _MAP_NORESERVE = 0x4000
 
 
 def untouched(cells: int) -> Record:
-    """Return zeros that occupy no memory until they are written, because records may cover many gigabytes."""
+    """Return zeros. Many of them occupy no memory until they are written: records may cover many gigabytes."""
     size = 8 * cells
     if size < _RESERVED_BYTES or sys.platform != "linux":
         return np.zeros(cells, np.uint64)
@@ -79,14 +80,14 @@ class Shadow:
 
     def __init__(self, region: MemoryRegion, cell_shift: int, initialized: bool) -> None:
         cells = region.view(f"u{1 << cell_shift}" if cell_shift < 4 else "V16", cell_shift)[0].size + 1
-        #: log2 of a cell's bytes
+        #: log2 of a cell's size in bytes
         self.cell_shift = cell_shift
         self.writes = untouched(cells) if initialized else np.full(cells, UNWRITTEN)
         self.first_reads = untouched(cells)
         self.last_reads = untouched(cells)
         self.group_reads: Record | None = None
         self.shared = region.space == "shared"
-        #: the events of the latest write and read, 0 for none; `wrote` is FOREVER once a cell was marked
+        #: the events of the latest write and read, 0 for none; `wrote` is FOREVER once a cell was IN_FLIGHT or BARRIER
         self.wrote = 0
         self.read = 0
         #: True if agents access the region. Barriers don't wait for agents, so no record is too old to matter.
@@ -225,7 +226,7 @@ def real(records: Record) -> NDArray[np.bool_]:
 
 
 def recent(writes: Record, base: Any) -> Record:
-    """Replace records older than the last barrier by 0, because the log may no longer list their writers."""
+    """Replace records older than `base` by 0, because the log may no longer list their writers."""
     return np.where(writes < base, np.uint64(0), writes)
 
 

@@ -60,7 +60,7 @@ class ReleaseAcquire:
 
     def begin(self, lanes: Lanes) -> None:
         self.lanes = lanes
-        #: the frontier of each thread of the chunk; None until the first release, fence or read of a release
+        #: the frontier of each thread of the chunk; None until it is needed
         self.frontier: Index | None = None
         #: True if a thread has executed a fence
         self.fences = False
@@ -188,8 +188,9 @@ class ReleaseAcquire:
         self.frontier[positions] = self.frontiers.joined(self.frontier[positions], numbers)
 
     def past(self, positions: Index, kind: int | None = None, whole: NDArray[np.bool_] | None = None) -> Rows:
-        """Return, as rows, the events that happen before each thread's last fence of `kind`, or until now if None.
+        """Return, as rows, the events that happen before each thread's last fence of `kind`.
 
+        kind: None for the events that happen before now.
         whole: mask of the threads whose entire warp has executed that fence together.
         """
         assert self.frontier is not None

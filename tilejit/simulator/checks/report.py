@@ -81,7 +81,7 @@ class Report:
         findings: Sequence[Finding] = (),
         delivery: str = "",
     ) -> None:
-        """block_lanes: executions of each block, summed over threads. traffic: by instruction, None without a profile."""
+        """block_lanes: executions per block, summed over threads. traffic: by instruction, None without a profile."""
         self.entry = program.function.name
         self.grid = grid
         self.block = block

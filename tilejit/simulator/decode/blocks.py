@@ -65,7 +65,10 @@ def is_cluster_wait(ins: PtxInstruction) -> bool:
 
 
 def split(function: PtxFunction) -> list[BasicBlock]:
-    """Return the basic blocks in text order. A predicated instruction but a jump begins a block, after a branch."""
+    """Return the basic blocks in text order.
+
+    A predicated instruction that isn't a jump is in a block of its own, after a block that branches around it.
+    """
     body = function.body
     leaders = _leaders(function)
     order = sorted(leaders)

@@ -88,7 +88,7 @@ class KernelNames:
         """Declare that some paths read these registers unwritten. every: the roles of all instructions."""
         self.maybe_undefined = undefined
         self.never_written = undefined.difference(*(x.writes for x in every))
-        # Other writes don't count: where a branch skips one, a compiler may leave the register undefined and unused.
+        # Other writes don't count: compilers may leave a register undefined on a path that doesn't use its value.
         for x in every:
             if x.predicate or x.root in LOAD_ROOTS:
                 for name in undefined.intersection(x.writes):
@@ -415,7 +415,10 @@ class BlockWriter:
         return flag
 
     def note_read(self, name: str, slot: int) -> None:
-        """Emit checks of a read of a register that may be unwritten or still loading; note reads of `product_rows`."""
+        """Emit checks of a read of a register that may be unwritten or still loading.
+
+        A read of a register that holds D or A of a wgmma is recorded.
+        """
         # once per block, and only before the block's first write of the register
         if name in self.names.skippable and slot not in self.written:
             self.once(f"S.skipped({self.read(self.define_flag(name), 'p')}, {name!r})")
@@ -448,7 +451,10 @@ class BlockWriter:
         return f"def {name}(S{head}):\n{body}\n return ({extra}, {', '.join(results)})\n"
 
     def drop_dead(self, kept: set[str]) -> None:
-        """Emit `del` after the last use of variables that don't occur in `kept`, so that NumPy reuses cached memory."""
+        """Emit `del` after the last use of each variable that doesn't occur in `kept`.
+
+        NumPy can then reuse memory that is in the cache.
+        """
         last: dict[str, int] = {}
         for i, line in enumerate(self.lines):
             for name in _LOCAL.findall(line):

@@ -273,7 +273,10 @@ class _Translator:
 
 
 def _cell_shift(sites: list[Site]) -> dict[str, int]:
-    """Return, per state space, the log2 size in bytes of the narrowest access but parts: at most 4, by default 2."""
+    """Return the log2 of the size in bytes of the narrowest access to each state space: at most 4, or 2 if none.
+
+    Parts of wider accesses and of copies don't count.
+    """
     result = {}
     for space in ("shared", "global", "local"):
         shifts = [s.shift for s in sites if s.space in (space, "") and not s.part]

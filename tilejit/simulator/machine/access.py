@@ -364,7 +364,7 @@ class Watched:
     def write(self, site: Site, bound: Bound, index: NDArray[Any], changed: bool) -> None:
         self.changes += changed
         marks = self.marks.get(id(bound.region))
-        # a deciding atomic that changed nothing does so again in an equal state; a store may store another value then
+        # in an equal state, a deciding atomic that changed nothing changes nothing again; a store may change something
         if marks is not None and (changed or site.index not in self.loads):
             self.events += bool(np.count_nonzero(marks[places(bound, index, site)]))
 

@@ -174,7 +174,10 @@ class BulkCopies:
                 self.map_at(_of(where, i), position, pc)
 
     def check_exit(self, positions: Index, alive: NDArray[np.bool_]) -> None:
-        """Report copies that may still access shared memory of exiting threads' CTAs. alive: mask of the others."""
+        """Report copies that may still access shared memory of exiting threads' CTAs.
+
+        alive: mask of the chunk's threads that have not exited.
+        """
         self.check_stores_read(positions)
         cta_of = self.lanes.full["chunk_cta"]
         for cta in np.setdiff1d(cta_of[positions], cta_of[alive]).tolist():
@@ -387,7 +390,10 @@ class Shares:
         self.copied: dict[tuple[int, int], dict[int, dict[int, SharedBox]]] = {}
 
     def note(self, box: SharedBox, barrier: int, ctas: Sequence[int]) -> None:
-        """Record a box if its map has a `share` and `ctas` include its own. Report it if it contradicts another."""
+        """Record a box if its map has a `share` and `ctas` include its own.
+
+        Report it if an earlier box for the same place implies another region.
+        """
         share, own = box.map.share, int(self.mbarriers.lanes.full["chunk_cta"][box.position])
         if share is None or own not in ctas:
             return

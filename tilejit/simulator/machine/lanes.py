@@ -167,7 +167,7 @@ class Lanes:
         return f"thread {thread} (warp {thread // WARP}, lane {thread % WARP}) of CTA {cta}"
 
     def party(self, positions: Index) -> str:
-        """Describe the threads of the first one's CTA, like 'warps 1 and 2 of CTA (0, 0, 0)', 'thread 5 … and 3 more'."""
+        """Describe the threads in the first one's CTA: 'warps 1 and 2 of CTA (0, 0, 0)' or 'thread 5 … and 3 more'."""
         cta = int(self.full["chunk_cta"][positions[0]])
         threads = fast_unique(self.full["thread"][positions[self.full["chunk_cta"][positions] == cta]])
         for size, unit in ((WARPGROUP, "warpgroup"), (WARP, "warp")):

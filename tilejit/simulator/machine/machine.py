@@ -286,7 +286,10 @@ class Machine(Units):
         self.merge(self.parked, number, blocked if blocked.size < self.lanes.total else None)
 
     def wake(self) -> bool:
-        """Deliver an operation, if any; retry parked or held groups. False if all have exited; raise if stuck."""
+        """Deliver an operation, if there is one, and retry parked or held groups.
+
+        Return False if all threads have exited; raise an error if the living ones are stuck.
+        """
         if not (self.held or self.parked or self.barriers.waiting):
             return False
         delivered = self.operations.deliver_one()

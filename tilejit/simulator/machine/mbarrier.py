@@ -63,7 +63,7 @@ class MBarrier:
         self.fenced = np.zeros(ctas, bool)
         #: expected: arrivals per phase; pending: missing arrivals; tx: missing bytes, negative if some are early
         self.phase, self.expected, self.pending, self.tx = np.zeros((4, ctas), np.int64)
-        #: instruction, thread and event of the initialization, and the event of the first fence.mbarrier_init after it
+        #: instruction, thread and event of the initialization; event of the first fence.mbarrier_init after it, or 0
         self.init_pc, self.init_position, self.init_event, self.published = np.zeros((4, ctas), np.int64)
         self.arrivals: list[Arrivals] = []
         self.used: Index = np.zeros(lanes.total, np.int64)
@@ -108,7 +108,7 @@ class MBarrier:
                 self.arrivals.append(Arrivals(x.pc, x.positions[stays], x.ctas[stays], x.phases[stays]))
 
     def arrived(self, cta: int, home: Index) -> list[tuple[int, Index]]:
-        """List (instruction, threads of one CTA) of the current phase's arrivals. home: each thread's CTA."""
+        """List (instruction, threads of one CTA) of the current phase's arrivals at `cta`. home: each thread's CTA."""
         result: dict[tuple[int, int], Index] = {}
         for x in self.arrivals:
             here = x.positions[(x.ctas == cta) & (x.phases == self.phase[cta])]

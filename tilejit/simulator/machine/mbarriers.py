@@ -276,7 +276,10 @@ class MBarriers:
         return barrier
 
     def living(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
-        """Like `groups`, but report and skip threads whose barrier isn't initialized; record the uses by the others."""
+        """Like `groups`, but report and skip threads whose barrier isn't initialized.
+
+        Check that the others' uses are ordered after the initialization, and record them.
+        """
         for barrier, threads in self.groups(site, address):
             live = barrier.live[self.ctas(threads)]
             if np.count_nonzero(live) < live.size:
@@ -336,7 +339,10 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], what)
 
     def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
-        """Count arrivals, phase by phase if there are more than are pending; report those in excess of a phase."""
+        """Count arrivals, phase by phase if there are more than are pending.
+
+        Report arrivals at an incomplete phase that expects no more, and arrivals that must not complete a phase but do.
+        """
         threads, ctas = arriving.threads, arriving.ctas
         left = np.bincount(ctas, arriving.each, barrier.live.size).astype(np.int64)
         while True:

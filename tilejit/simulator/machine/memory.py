@@ -141,7 +141,7 @@ class AddressMap:
         return next((x for at, x in self.maps.items() if 0 <= generic - at < MAP_BYTES), None)
 
     def shared_name(self, address: int, width: int) -> str:
-        """Name the address of a `width`-byte element: like 'ring.full[1]', 'sm+64' if unnamed, 'at 0x8' if invalid."""
+        """Name the address of a `width`-byte element, as in 'ring.full[1]', 'sm+64' (unnamed) or 'at 0x8' (invalid)."""
         region = self.find("shared", address)
         if region is None:
             return f"at {address:#x}"

@@ -37,7 +37,7 @@ class ByteSpan:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """The bytes that an operation reports at its delivery to the mbarrier at a shared address of a CTA."""
+    """The bytes that an operation, when delivered, reports to the mbarrier at a shared address of a CTA."""
 
     address: int
     cta: int
@@ -155,7 +155,7 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class AddressRun:
-    """The `count` elements of an access, in order. which: those with an address (others read as 0), None for all."""
+    """The `count` elements of an access, in order. which: those to access (others read as 0), None for all."""
 
     site: Site
     count: int
@@ -209,7 +209,7 @@ def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
 def address_run(
     access: Access, site: Site, cta: int, addresses: Index, issuer: int, inside: NDArray[np.bool_] | None = None
 ) -> AddressRun:
-    """Return the elements at addresses of a CTA; report an address outside of all regions.
+    """Return the elements at addresses of a CTA; report the first address outside all regions.
 
     inside: a mask of the elements to access. issuer: the thread to name in the report.
     """

@@ -67,7 +67,7 @@ class Schedule:
 
 @dataclass(slots=True)
 class Kept:
-    """Saved registers of a group at a loop head. differs: the index of the register that differed the last time."""
+    """Saved registers of a group at a loop head. differs: the index of the register that differed last."""
 
     iteration: int
     group: Index | None
@@ -76,7 +76,7 @@ class Kept:
 
 
 class Loops:
-    """The iterations of a chunk's loops, and the registers saved in them, by head block."""
+    """The iterations of a chunk's loops, and the registers saved in them."""
 
     def __init__(self) -> None:
         self.iterations: dict[int, int] = {}

@@ -122,7 +122,7 @@ class MapShape:
         return prod(self.box) * self.element_bytes
 
     def in_global(self) -> Index:
-        """Return the byte offsets of a box's elements from its first element; the innermost dimension varies fastest."""
+        """Return the byte offsets of a box's elements from its first one; the innermost dimension varies fastest."""
         return _offsets(self.box, self.steps)
 
     def in_shared(self, start: int) -> Index:

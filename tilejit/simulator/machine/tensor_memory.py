@@ -243,7 +243,10 @@ class TensorMemory:
         self.record[how][cells] = stamp.reshape(-1, *[1] * (cells.ndim - 1))
 
     def check_race(self, warps: Index, cells: Index, other: str, how: str, pc: int) -> None:
-        """Raise RaceError if another warp's access of kind `other` isn't ordered before this one, or lacks fences."""
+        """Raise RaceError if synchronization and tcgen05 fences don't order other warps' accesses before this one.
+
+        other, how: "load" or "store", the kind of their accesses and of this one.
+        """
         assert self.order is not None
         record = self.record[other][cells]
         mine = np.broadcast_to(warps.reshape(-1, *[1] * (cells.ndim - 1)), cells.shape)

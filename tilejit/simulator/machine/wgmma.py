@@ -158,9 +158,11 @@ class ProductRegisters:
         self.lanes = access.lanes
         self.places = access.places
         table = (len(names), warps)
-        #: fills, reads: the last group, from 1, that writes a register, or reads it as A; issued: its last product
+        #: per register and warp: the last group, from 1, that writes it; the last that reads it as A; the instruction
+        #: of the last product that uses it
         self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)
-        #: shapes: of the product that writes a register; touches: the instruction (plus 1) of an access since the fence
+        #: per register and warp: the shape code plus index of its last use as an accumulator; the instruction (plus 1)
+        #: of the last access since the fence, 0 if none
         self.shapes, self.touches = np.zeros((2, *table), np.int64)
         #: the number of groups that each warp has committed, and has waited for
         self.committed, self.complete = np.zeros((2, warps), np.int64)

@@ -234,7 +234,7 @@ def mul_bf16(a: PerThread, b: PerThread) -> PerThread:
 
 
 def _fix_zero(r: PerThread, a: PerThread, b: PerThread, join: Callable[..., PerThread]) -> PerThread:
-    """Replace NaN in a minimum or maximum by the canonical one; if both operands are zero, return their joined bits."""
+    """Replace NaN in a minimum or maximum by the canonical one, and the result of two zeros by their joined bits."""
     if np.count_nonzero(r == 0):
         unsigned = np.dtype(f"u{r.dtype.itemsize}")
         r = sel((a == 0) & (b == 0), join(a.view(unsigned), b.view(unsigned)).view(r.dtype), r)

@@ -96,7 +96,11 @@ def minmax(e: BlockWriter, m: Match) -> None:
 
 
 def sign(e: BlockWriter, m: Match) -> None:
-    """Emit neg or abs on the sign bit, or, in f32 or f64 without .ftz, on a float view if that is held."""
+    """Emit neg or abs on the sign bit.
+
+    In f32 and f64 without .ftz, an operand with a float view and no unsigned view is negated as a float, or its
+    absolute value taken.
+    """
     t = m["t"]
     unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
     if t in ("f32", "f64") and not m.get("ftz"):

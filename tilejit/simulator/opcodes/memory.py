@@ -57,7 +57,7 @@ ATOM, ATOM_FLOAT = (
     )
     for types in ("b16|[bus]32|[bus]64", "f16x2|f16|bf16x2|bf16|f32|f64")
 )
-#: log2 of the bytes that a part of an asynchronous operation accesses
+#: log2 of the number of bytes that a part of an asynchronous operation accesses
 CHUNK_SHIFT = 4
 _ADDRESS = re.compile(r"\[\s*([%$\w@]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
