@@ -67,7 +67,7 @@ _MAP_NORESERVE = 0x4000
 
 
 def untouched(cells: int) -> Record:
-    """Return zeros. Many of them occupy no memory until they are written: records may cover many gigabytes."""
+    """Return zeros. Large arrays occupy no memory until they are written: records may cover many gigabytes."""
     size = 8 * cells
     if size < _RESERVED_BYTES or sys.platform != "linux":
         return np.zeros(cells, np.uint64)

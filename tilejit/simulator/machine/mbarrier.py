@@ -44,7 +44,7 @@ class Arriving:
 
 
 class MBarrier:
-    """The barriers at one shared address: each array has an element per CTA of the chunk.
+    """The barriers at one shared address: each array but `used` has an element per CTA of the chunk.
 
     used: for each thread of the chunk, the event of its last use of its CTA's barrier, 0 if none.
     """
