@@ -276,7 +276,7 @@ class HappensBefore:
         return result
 
     def all_before_barrier(self, space: str, records: Record, by: Index) -> bool:
-        """True if all records are by threads of the CTA of their row of `by` and precede its last barrier and a fence.
+        """True only if all records are by threads of the CTA of their row of `by`, before its last barrier and a fence.
 
         The barrier orders them before the threads of the same row of `by`; the fence makes them visible to the
         asynchronous proxy. The low halves of marks, and of records of agents or several writers, exceed all threads.

@@ -31,7 +31,7 @@ class Precedence:
         return self.order.pcs_of((records >> HALF).astype(np.int64))
 
     def peers(self, records: Record, site: Site, one_cta: bool) -> bool:
-        """True if `site` and all recorded accesses are strong with scopes that include all threads concerned."""
+        """True if `site` and all recorded accesses are strong and, unless `one_cta`, their scopes include all CTAs."""
         if not site.strong or not (one_cta or site.wide) or np.count_nonzero(real(records)) != records.size:
             return False
         reaching = self.strong if one_cta else self.wide

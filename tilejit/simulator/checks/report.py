@@ -50,7 +50,7 @@ class LineCounts:
 
 @dataclass(frozen=True, slots=True)
 class RegionCount:
-    """Counts how often a region of a global tensor that an operation accesses was at least partly inside the tensor."""
+    """Counts of how often the region that an operation accesses was at least partly inside its global tensor."""
 
     line: int
     region: str

@@ -59,7 +59,11 @@ class Barriers:
     def arrive(
         self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
     ) -> list[Released]:
-        """Register arrivals; return the released threads. raises: SimulationError for bad operands or partial warps."""
+        """Register arrivals; return the released threads.
+
+        raises: SimulationError for bad operands; DivergenceError for an aligned barrier that completes without some of
+            a warp's living threads.
+        """
         how, numbers, counts, aligned, value, op = request
         if group is None and how == "sync" and counts is None and not self.waiting and not np.ndim(numbers):
             self.mark_barrier(np.arange(self.lanes.first, self.lanes.first + self.lanes.ctas), True)

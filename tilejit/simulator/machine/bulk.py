@@ -136,7 +136,7 @@ class BulkCopies:
     def runs(
         self, source: int, target: int, start: int, to: int, size: int, position: int
     ) -> tuple[int, AddressRun, AddressRun]:
-        """Return the size, source and target of a copy of bytes. raises: MisalignedError."""
+        """Return the size, source and target of a copy of bytes. raises: MisalignedError for a bad size or address."""
         sites = self.access.sites[source], self.access.sites[target]
         count = self.size(sites[0], size, position)
         steps = np.arange(0, count, CHUNK_BYTES)

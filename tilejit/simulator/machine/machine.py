@@ -306,7 +306,7 @@ class Machine(Units):
         return True
 
     def is_stuck(self) -> bool:
-        """True if retries change nothing that decides whether the groups' loops continue, or nothing at all."""
+        """Detect that retries change nothing that decides whether the groups' loops continue, or nothing at all."""
         living = int(np.count_nonzero(self.alive))
         if living != self.living:
             # threads have exited since the last check, so memory needn't be watched yet

@@ -198,7 +198,7 @@ def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
     by = shift - region.shadow.cell_shift
     if by < 0:
         cells = index >> -by
-        # neighbours mostly share a cell, so few are left to sort
+        # neighbors mostly share a cell, so few are left to sort
         return fast_unique(cells[np.flatnonzero(np.diff(cells, prepend=-1))])
     if not by:
         return index

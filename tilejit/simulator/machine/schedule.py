@@ -83,7 +83,7 @@ class Loops:
         self.kept: dict[tuple[int, int, int], Kept] = {}
 
     def repeats(self, head: int, group: Index | None, endless: bool, deciding: Deciding) -> bool:
-        """True if a group returns to `head` with earlier registers, or after many iterations of an endless loop.
+        """True if a group returns to `head` with the registers last saved, or after many iterations of an endless loop.
 
         deciding: a parameter, since an attribute would create a reference cycle with the machine.
         """

@@ -115,7 +115,7 @@ _NOWHERE = np.zeros(0, np.int64)
 
 
 def _keeps_sums_normal(c: PerThread) -> bool:
-    """True if `c` is a scalar so large that no product plus `c` is subnormal.
+    """True if `c` is a scalar of at least 2^-70 in magnitude, so that no product plus `c` is subnormal.
 
     A sum is a multiple of the smaller of its operands' last bits. Near zero, the product is about as large as c; if c
     is 2^-70, the last of the product's 48 bits is 2^-118. An infinite c gives only infinities and NaN.
