@@ -417,7 +417,7 @@ class BlockWriter:
     def note_read(self, name: str, slot: int) -> None:
         """Emit checks of a read of a register that may be unwritten or still loading.
 
-        A read of a register that holds D or A of a wgmma is recorded.
+        Record a read, unless by wgmma itself, of a register that holds D or A of a wgmma.
         """
         # once per block, and only before the block's first write of the register
         if name in self.names.skippable and slot not in self.written:

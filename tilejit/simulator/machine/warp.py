@@ -126,10 +126,9 @@ class Warps:
         raise self.access.error(DivergenceError, positions, what, pc)
 
     def shfl(self, mode: str, value: PerThread, b: PerThread, c: PerThread) -> tuple[PerThread, PerThread]:
-        """Return each thread's value, and a mask of the threads whose source lane is in range.
+        """Return each thread's result, and a mask of the threads whose source lane is in range.
 
-        The value is the source lane's or, if that lane is out of range, the thread's own.
-
+        The result is the source lane's value or, if that lane is out of range, the thread's own.
         source: PTX ISA, "shfl.sync", the pseudocode of the semantics.
         """
         n = self.lanes.n

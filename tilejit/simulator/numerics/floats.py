@@ -328,7 +328,7 @@ fma_f32x2 = pair(fma_f32)
 
 
 def div_approx(a: PerThread, b: PerThread) -> PerThread:
-    """div.approx.f32. If |b| > 2^126, the reciprocal of b is 0, so the result is 0, or NaN for infinite a.
+    """div.approx.f32. If |b| > 2^126, the reciprocal of b is 0, so the result is 0 for finite a, else NaN.
 
     source: PTX ISA, "Floating Point Instructions: div", div.approx.f32; CUDA Math API, __fdividef.
     """

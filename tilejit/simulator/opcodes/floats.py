@@ -96,10 +96,9 @@ def minmax(e: BlockWriter, m: Match) -> None:
 
 
 def sign(e: BlockWriter, m: Match) -> None:
-    """Emit neg or abs on the sign bit.
+    """Emit neg or abs, which changes the sign bit.
 
-    In f32 and f64 without .ftz, an operand with a float view and no unsigned view is negated as a float, or its
-    absolute value taken.
+    In f32 and f64 without .ftz, an operand with a float view and no unsigned view is used as a float instead.
     """
     t = m["t"]
     unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
