@@ -87,7 +87,7 @@ class HappensBefore:
         self.common_start: int | None = 0
         self.collectives_order = collectives_order
         self.facts = facts
-        #: None unless something orders only part of a CTA's warps
+        #: None if the kernel doesn't need them (`Ordering.clocks`)
         self.clocks: Clocks | None = None
         self.flags = ReleaseAcquire(self)
         self.begin(lanes)

@@ -96,7 +96,7 @@ class Shadow:
         #: first cell of a location → its releases; `released` marks these cells
         self.releases: dict[int, ReleasedLocation] = {}
         self.released: NDArray[np.bool_] | None = None
-        #: (cells, records) of all `last_reads` since the last barrier, None once there were too many
+        #: (cells, records) of all `last_reads` at least since the last barrier, None once there were too many
         self.later_reads: list[tuple[Index, Record]] | None = []
         self.later_count = 0
         #: instruction that has read from the region → its last event

@@ -71,7 +71,7 @@ class TensorMemory:
         self.registers: dict[str, NDArray[np.int64]] = {}
         self.fenced = {how: np.zeros(warps.count, np.int64) for how in ("before", "after")}
         self.last_use = np.zeros((warps.count, COLUMNS // UNIT), np.int64)
-        # the host allocates pages only when they are written
+        # the host allocates pages of these arrays only when they are written
         size = lanes.ctas * CELLS
         self.data = np.zeros(size, np.uint32)
         #: one byte per half cell

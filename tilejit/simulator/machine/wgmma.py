@@ -55,7 +55,7 @@ class WgmmaGroups:
         self.agents = Agents(access.checker, operations) if access.checker is not None else None
         #: the event of each warp's last read of an operand
         self.latest: Index = np.zeros(warps.count, np.int64)
-        #: for each warp, the event of the last product in each group
+        #: for each warp and each group that it has committed, the event of its last product before the commit
         self.events: list[list[int]] = [[] for _ in range(warps.count)]
 
     def fence(self, pc: int) -> None:
