@@ -55,7 +55,7 @@ class ReleaseAcquire:
         self.order = order
         self.facts = order.facts
         self.clock_sets: ClockSets | None = None
-        #: the records of the regions that contain releases
+        #: the records of the regions that may contain releases
         self.shadows: list[Shadow] = []
 
     def begin(self, lanes: Lanes) -> None:

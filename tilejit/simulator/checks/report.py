@@ -54,9 +54,9 @@ class RegionCount:
 
     line: int
     region: str
-    #: instances of the operation that ran
+    #: number of instances of the operation that ran
     instances: int
-    #: instances whose region was at least partly inside the tensor
+    #: number of those whose region was at least partly inside the tensor
     inside: int
 
     def __str__(self) -> str:

@@ -349,7 +349,7 @@ class Watched:
         self.loads = loads
         self.events = 0
         self.changes = 0
-        # by the region's id, since regions live as long as the launch
+        # by the region's id, which stays unique while the chunk runs
         self.marks: dict[int, NDArray[np.bool_]] = {}
 
     def read(self, site: Site, bound: Bound, index: NDArray[Any]) -> None:

@@ -353,7 +353,7 @@ class SharedBox:
     #: the thread's position in the chunk
     position: int
     site: Site
-    #: False if a coordinate may be clamped
+    #: False if a coordinate may have been clamped
     is_exact: bool = True
 
     def by_first(self, rank: int, share: Share) -> SharedBox:
