@@ -97,7 +97,8 @@ class Placing:
     def place(self, args: Sequence[ParameterValue]) -> None:
         """Place the arguments, variables and resident memory, and fill the parameter space.
 
-        raises: LaunchError if `args` are invalid; SimulationError if the kernel loads a tensor map.
+        raises: LaunchError if `args` are invalid; SimulationError if the kernel loads a tensor map, or if an
+            initializer names an unknown symbol.
         """
         function = self.program.function
         if len(args) != len(function.params):

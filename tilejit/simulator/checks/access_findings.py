@@ -66,7 +66,7 @@ class AccessFindings:
         return place(region, offset, 1 << site.shift)
 
     def party(self, x: CellAccess, at: int, verb: str = "") -> str:
-        """Return 'thread 5 ... writes 4 bytes at A+20 bytes' for the access to a cell."""
+        """Return text like 'thread 5 ... writes 4 bytes at A+20 bytes' for the access to a cell."""
         size, where = in_bytes(1 << x.site.shift), self.place(x.region, int(x.cells[at]), x.site)
         return f"{self.lanes.describe(int(x.me[at]))} {verb or _VERBS[x.site.kind]} {size} at {where}"
 

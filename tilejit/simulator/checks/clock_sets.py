@@ -31,7 +31,7 @@ NOTHING = 0
 STEP_ELEMENTS = 1 << 20
 #: minimum number of row elements worth compressing into a page
 WORTH_ELEMENTS = 1 << 16
-#: log2 of the rows of a full page
+#: log2 of the number of rows of a full page
 PAGE_BITS = 10
 # Frontiers from this number on are rows of pages: the high bits are the page's number, the low bits the row's index.
 PAGED = 1 << 30
@@ -83,7 +83,7 @@ class ClockSets:
         #: the column of each thread (counted from 1), warp, CTA and agent; 0 if it has none
         self.tables = [np.zeros(size, np.int32) for size in (threads + 1, warps, ctas, 0)]
         self.table = np.zeros((64, 128), np.uint32)
-        #: used columns and rows of `table`
+        #: numbers of used columns and of used rows of `table`
         self.width = 1
         self.count = 1
         self.sweep_at = 1024

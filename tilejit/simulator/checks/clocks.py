@@ -311,7 +311,7 @@ class Clocks:
             self.views[:, cta, rows] = joined[:, None]
 
     def events_of(self, plane: int, actors: Index, by: Index) -> Index:
-        """Return each actor's last event that is ordered before the thread at `by`, which is in the same cluster."""
+        """Return each actor's last event that the views order before the thread at `by` in its cluster; 0 if none."""
         rows_of_cta, width = self.views.shape[2:]
         flat = self.views[plane].reshape(-1)
         chunk_warp = self.lanes.full["chunk_warp"][by]

@@ -73,9 +73,9 @@ class Definedness:
         self.marks: dict[str, Marks] = {}
         self.reads: dict[int, list[tuple[Index, NDArray[np.bool_], int]]] = {}
         self.stores: dict[int, list[StoreNote]] = {}
-        # The predicate of each selp of the current block, kept while there are marks.
+        # The predicate of each selp of the current block, if there are marks.
         self.selected: dict[int, Any] = {}
-        # For each shuffle of the current block, a function that moves marks between lanes, kept while there are marks.
+        # For each shuffle of the current block, a function that moves marks between lanes, if there are marks.
         self.shuffles: dict[int, Callable[[Marks], Marks]] = {}
 
     def read(self, pc: int, message: str, positions: Index, unwritten: NDArray[np.bool_]) -> None:
@@ -221,7 +221,7 @@ class Definedness:
                 shadow.writes[cells] = UNWRITTEN
 
     def use(self, name: str, pc: int, positions: Index, how: str, ignored: Collection[int] = ()) -> None:
-        """Report a use of a register if these threads have marks other than `ignored`, and clear their marks."""
+        """Report a use of a register if any of these threads has a mark other than `ignored`, and clear their marks."""
         if name not in self.marks:
             return
         marks = self.marks[name][positions]

@@ -84,7 +84,7 @@ class Findings:
     def __init__(self, collect: bool, places: PtxPlaces) -> None:
         self.collect = collect
         self.places = places
-        #: by rule, level and both source locations, or PTX lines if there is no `.loc`; the last error by its message
+        #: by rule, level and both source locations, or PTX lines if there is no `.loc`; the final error by its message
         self.collected: dict[tuple[object, ...], Finding] = {}
 
     def add(

@@ -40,7 +40,7 @@ class LateWaiters:
         self.lanes = order.lanes
         self.places = findings.places
         self.findings = findings
-        #: by barrier, as long as the phase after the awaited one is incomplete
+        #: by barrier; a wait for phase n may be dropped when phase n + 1 is complete
         self.of: dict[MBarrier, list[Passed]] = {}
 
     def note(self, barrier: MBarrier, threads: Index, asked: Index, pc: int) -> None:

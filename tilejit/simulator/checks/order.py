@@ -80,14 +80,14 @@ class HappensBefore:
         self.event = 1
         #: the instruction of each event
         self.pcs = array("I", [0, 0])
-        #: the event of the last barrier of each CTA and warp of the grid
+        #: the event of the last barrier of each CTA, and of each warp, of the grid
         self.cta_start = np.zeros(ctas, np.int64)
         self.warp_start = np.zeros(warps, np.int64)
         #: the event of the last barrier if all CTAs of the chunk have executed it together, else None
         self.common_start: int | None = 0
         self.collectives_order = collectives_order
         self.facts = facts
-        #: None unless something orders only part of a CTA's warps
+        #: None if the kernel doesn't need them (`Ordering.clocks`)
         self.clocks: Clocks | None = None
         self.flags = ReleaseAcquire(self)
         self.begin(lanes)
@@ -183,7 +183,7 @@ class HappensBefore:
         return Message(redirected.reshape(message.rows.shape), frontiers)
 
     def execution_only(self, message: Message, agents: bool) -> Message:
-        """Reduce a message to events known to be executed. agents: keep accesses of agents to shared memory."""
+        """Reduce a message to events known to be executed. agents: also keep accesses of agents to shared memory."""
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows).copy()
         hidden = ~clocks.shared_agent_columns() if agents else np.ones(clocks.width, bool)
@@ -259,7 +259,7 @@ class HappensBefore:
             self.clocks.fence_proxy(positions, space, self.tick(0), *self.starts())
 
     def seen_by_proxy(self, space: str, actors: Index, events: Index, by: Index) -> NDArray[np.bool_]:
-        """Return whether accesses are visible to the asynchronous operations that threads `by` issue."""
+        """Return a mask of the accesses that are visible to the asynchronous operations that threads `by` issue."""
         clocks, plane = self.need_clocks(), PROXY_PLANES[space]
         mine = self.position(by)
         result: NDArray[np.bool_] = events <= clocks.events_of(plane, actors, mine)
@@ -276,7 +276,7 @@ class HappensBefore:
         return result
 
     def all_before_barrier(self, space: str, records: Record, by: Index) -> bool:
-        """True if all records are by threads of the CTA in their row of `by` and precede its last barrier and a fence.
+        """True only if all records are by threads of the CTA of their row of `by`, before its last barrier and a fence.
 
         The barrier orders them before the threads of the same row of `by`; the fence makes them visible to the
         asynchronous proxy. The low halves of marks, and of records of agents or several writers, exceed all threads.

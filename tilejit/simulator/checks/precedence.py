@@ -31,7 +31,7 @@ class Precedence:
         return self.order.pcs_of((records >> HALF).astype(np.int64))
 
     def peers(self, records: Record, site: Site, one_cta: bool) -> bool:
-        """True if `site` and all recorded accesses are strong with scopes that include all threads concerned."""
+        """True if `site` and all recorded accesses are strong and, unless `one_cta`, their scopes include all CTAs."""
         if not site.strong or not (one_cta or site.wide) or np.count_nonzero(real(records)) != records.size:
             return False
         reaching = self.strong if one_cta else self.wide
@@ -65,7 +65,7 @@ class Precedence:
         return before
 
     def writes_ordered(self, shadow: Shadow, record: Record, me: Record, site: Site, every: bool) -> NDArray[np.bool_]:
-        """Return whether all (or, if not `every`, any) writers in each record are `me` or are ordered before it."""
+        """Return a mask: all (or, if not `every`, any) listed writers of a record are `me` or ordered before it."""
         strong = site if site.strong else None
         kind = record & KIND
         result = np.ones(record.size, bool)
@@ -107,7 +107,7 @@ class Precedence:
         return every
 
     def one_of(self, shadow: Shadow, record: int, me: int) -> int:
-        """Return the record of a single writer other than `me` among the writers in a record."""
+        """Return the record of one of a record's writers: not that of `me` if the log lists another."""
         kind, entry = record & int(KIND), record & int(ACTOR)
         while kind == int(SEVERAL) and entry != END:
             record = int(shadow.log.records[entry])

@@ -350,7 +350,10 @@ class AccessChecker:
         self.report_reads(x, at)
 
     def examine_collision(self, x: CellAccess, lost: Index, stamp: Record, data: tuple[Any, Any, NDArray[Any]]) -> None:
-        """Check one instruction's stores to equal cells. Different values race, unless strong in a sufficient scope."""
+        """Check one instruction's stores to the same cells.
+
+        Stores of different values race, unless they are strong with a scope that includes the other thread.
+        """
         shadow: Shadow = x.shadow
         index, value, view = data
         lanes = lost // (x.cells.size // index.size)

@@ -4,7 +4,8 @@ A cell is as wide as the kernel's narrowest access to that state space, at most 
 
 - its last write;
 - the first thread that read it since the last barrier;
-- the last other thread that read it. If the next writer is not the only reader, at least one of the two is another.
+- the last other thread that read it. If the next writer is not the only reader, at least one of the two is another
+  thread.
 
 Partial barriers may order both readers before a write, but not a third reader. Kernels with partial barriers also keep
 the last reader of each of a few groups of warps.
@@ -54,7 +55,8 @@ KIND = np.uint64(3 << 30)
 END = -1
 # Number of groups of warps. Warps 8n to 8n + 7 are in different groups, and so are warps w and w + 8.
 GROUPS = 8
-# Maximum number of log entries (64 MiB). Later writers of equal values count as ordered before every access.
+# Once the log has more entries (64 MiB), none are added: later writers of equal values count as ordered before every
+# access.
 LONGEST_LOG = 1 << 22
 # Maximum number of reads kept per region (512 KiB) of cells that another thread had read before.
 MOST_LATER = 1 << 15
@@ -65,7 +67,7 @@ _MAP_NORESERVE = 0x4000
 
 
 def untouched(cells: int) -> Record:
-    """Return zeros that occupy no memory until they are written, because records may cover many gigabytes."""
+    """Return zeros. Large arrays occupy no memory until they are written: records may cover many gigabytes."""
     size = 8 * cells
     if size < _RESERVED_BYTES or sys.platform != "linux":
         return np.zeros(cells, np.uint64)
@@ -78,23 +80,23 @@ class Shadow:
 
     def __init__(self, region: MemoryRegion, cell_shift: int, initialized: bool) -> None:
         cells = region.view(f"u{1 << cell_shift}" if cell_shift < 4 else "V16", cell_shift)[0].size + 1
-        #: log2 of a cell's bytes
+        #: log2 of a cell's size in bytes
         self.cell_shift = cell_shift
         self.writes = untouched(cells) if initialized else np.full(cells, UNWRITTEN)
         self.first_reads = untouched(cells)
         self.last_reads = untouched(cells)
         self.group_reads: Record | None = None
         self.shared = region.space == "shared"
-        #: the events of the latest write and read, 0 for none; `wrote` is FOREVER after a mark IN_FLIGHT or BARRIER
+        #: the events of the latest write and read, 0 for none; `wrote` is FOREVER once a cell was IN_FLIGHT or BARRIER
         self.wrote = 0
         self.read = 0
-        #: True if agents access the region. Barriers don't wait for agents, so no record is too old.
+        #: True if agents access the region. Barriers don't wait for agents, so no record is too old to matter.
         self.agents = False
         self.log = WriterLog()
         #: first cell of a location → its releases; `released` marks these cells
         self.releases: dict[int, ReleasedLocation] = {}
         self.released: NDArray[np.bool_] | None = None
-        #: (cells, records) of all `last_reads` since the last barrier, None once there were too many
+        #: (cells, records) of all `last_reads` at least since the last barrier, None once there were too many
         self.later_reads: list[tuple[Index, Record]] | None = []
         self.later_count = 0
         #: instruction that has read from the region → its last event
@@ -224,7 +226,7 @@ def real(records: Record) -> NDArray[np.bool_]:
 
 
 def recent(writes: Record, base: Any) -> Record:
-    """Replace records older than the last barrier by 0, because the log may no longer list their writers."""
+    """Replace records older than `base` by 0, because the log may no longer list their writers."""
     return np.where(writes < base, np.uint64(0), writes)
 
 
@@ -252,7 +254,7 @@ def ascending(cells: Index) -> bool:
 
 
 def equal_bits(a: NDArray[Any], b: Any) -> NDArray[np.bool_]:
-    """Return which elements have equal bits, so that a NaN equals itself."""
+    """Return a mask of the elements with equal bits: a NaN equals itself."""
     b = np.ascontiguousarray(np.broadcast_to(b, a.shape).astype(a.dtype, copy=False))
     width = a.dtype.itemsize
     if width <= 8:
@@ -271,7 +273,7 @@ def unchanged(before: NDArray[Any], after: Any) -> bool:
 
 
 def place(region: MemoryRegion, offset: int, width: int) -> str:
-    """Describe a byte offset into a region, as 'smem+20 bytes, element 5 of 4 bytes'."""
+    """Describe a byte offset into a region, such as 'smem+20 bytes, element 5 of 4 bytes'."""
     part = region.part_at(offset)
     name, start = (part.name, part.start) if part else (region.parts[0].name, region.parts[0].start)
     inside = offset - start

@@ -33,7 +33,7 @@ ANY, WIDE, CONSISTENT = 0, 1, 2
 
 @dataclass(slots=True)
 class ReleasedLocation:
-    """The releases that a reader of a location acquires: of its last write and of the chain of atomics before it."""
+    """The releases that a reader of a location may acquire."""
 
     #: the thread that released last, by its number in the grid
     thread: int
@@ -55,12 +55,12 @@ class ReleaseAcquire:
         self.order = order
         self.facts = order.facts
         self.clock_sets: ClockSets | None = None
-        #: the records of the regions that contain releases
+        #: the records of the regions that may contain releases
         self.shadows: list[Shadow] = []
 
     def begin(self, lanes: Lanes) -> None:
         self.lanes = lanes
-        #: the frontier of each thread of the chunk; None until the first release, fence or read of a release
+        #: the frontier of each thread of the chunk; None until it is needed
         self.frontier: Index | None = None
         #: True if a thread has executed a fence
         self.fences = False
@@ -188,8 +188,9 @@ class ReleaseAcquire:
         self.frontier[positions] = self.frontiers.joined(self.frontier[positions], numbers)
 
     def past(self, positions: Index, kind: int | None = None, whole: NDArray[np.bool_] | None = None) -> Rows:
-        """Return, as rows, the events that happen before each thread's last fence of `kind`; None for before now.
+        """Return, as rows, the events that happen before each thread's last fence of `kind`.
 
+        kind: None for the events that happen before now.
         whole: mask of the threads whose entire warp has executed that fence together.
         """
         assert self.frontier is not None

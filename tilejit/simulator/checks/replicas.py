@@ -50,8 +50,9 @@ class Replicas:
 
     def select(self, lanes: Lanes) -> None:
         self.lanes = lanes
-        # store or atomic → the last event before its last execution, for each thread of the chunk, or for all at once
+        # store or atomic → for each thread of the chunk, the last event before its last execution by a group
         self.executed: dict[int, NDArray[np.uint32]] = {}
+        # the same for its executions by all threads together
         self.executed_by_all: dict[int, int] = {}
         self.unused: dict[tuple[int, int], UnusedRead] = {}
 
@@ -85,7 +86,7 @@ class Replicas:
         read.stores |= stores
 
     def stores_of(self, load: int, shadow: Shadow, since: int | None) -> frozenset[int] | None:
-        """Return the stores and atomics that may use a load's value; None if it isn't ordinary or others may use it.
+        """Return the stores and atomics that may use a load's value; None if it has other uses, or isn't ordinary.
 
         since: an event; also include all other loads from this memory since then.
         """
@@ -105,7 +106,7 @@ class Replicas:
     def examine(
         self, x: CellAccess, at: Index, records: Record, pc: int, did: str
     ) -> tuple[NDArray[np.bool_], frozenset[int]]:
-        """Return which of the cells `at` have a race that is only a warning, and the stores that may use the value.
+        """Return a mask of the cells `at` whose race is only a warning, and the stores that may use the value.
 
         In these cells, reader and writer are in one CTA, the writer has read the cell by the same load as the reader,
         and the value that was read is unused. pc, did: the recorded accesses' instruction, and "wrote" or "read".

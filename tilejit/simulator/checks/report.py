@@ -50,13 +50,13 @@ class LineCounts:
 
 @dataclass(frozen=True, slots=True)
 class RegionCount:
-    """Counts how often a region of a global tensor that an operation accesses was at least partly inside the tensor."""
+    """Counts of how often the region that an operation accesses was at least partly inside its global tensor."""
 
     line: int
     region: str
-    #: instances of the operation that ran
+    #: number of instances of the operation that ran
     instances: int
-    #: instances whose region was at least partly inside the tensor
+    #: number of those whose region was at least partly inside the tensor
     inside: int
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class Report:
         findings: Sequence[Finding] = (),
         delivery: str = "",
     ) -> None:
-        """block_lanes: executions of each block by threads. traffic: by instruction, None without a profile."""
+        """block_lanes: executions per block, summed over threads. traffic: by instruction, None without a profile."""
         self.entry = program.function.name
         self.grid = grid
         self.block = block

@@ -38,7 +38,7 @@ class BasicBlock:
 
 
 def is_warp_sync(ins: PtxInstruction) -> bool:
-    """True for an exchange of values between lanes, and for bar.warp.sync: lanes wait for each other there."""
+    """True for shfl, vote, match, redux, elect and bar.warp.sync."""
     return ins.root in WARP_SYNC_ROOTS or (ins.root in BARRIER_ROOTS and ".warp" in ins.suffix)
 
 
@@ -65,7 +65,10 @@ def is_cluster_wait(ins: PtxInstruction) -> bool:
 
 
 def split(function: PtxFunction) -> list[BasicBlock]:
-    """Return the basic blocks in text order. A predicated instruction, except a jump, has its own, after a branch."""
+    """Return the basic blocks in text order.
+
+    A predicated instruction that isn't a jump is in a block of its own, after a block that branches around it.
+    """
     body = function.body
     leaders = _leaders(function)
     order = sorted(leaders)

@@ -213,7 +213,7 @@ class ControlFlow:
         return Cycle(frozenset(registers), frozenset(site.index for site in loads), understood)
 
     def stores_of(self, pc: int) -> frozenset[int] | None:
-        """Return the stores and atomics of values computed from a load's result; None if it is used in other ways."""
+        """Return the stores and atomics of values computed from a load's result; None if it may be used otherwise."""
         if pc not in self.stores_from:
             self.stores_from[pc] = self.follow(pc)
         return self.stores_from[pc]
@@ -242,7 +242,7 @@ class ControlFlow:
         return [self.roles[pc] for block in blocks for pc in block.pcs]
 
     def is_understood(self, instruction: Roles) -> bool:
-        """True if an instruction's results depend only on registers or parameters."""
+        """True if an instruction's results are known to depend only on registers or parameters."""
         if instruction.root in LOAD_ROOTS:
             # loads of the kernel's parameters aren't memory instructions
             symbol = self.function.body[instruction.pc].operands[1].strip("[]").split("+")[0].strip()

@@ -1,8 +1,8 @@
 """Emission of the Python source of a basic block: registers become local variables, and instructions expressions.
 
-Within a block, a register's value is kept in each dtype of its width in which it has been accessed (its *views*), so
-that a `.b32` register with a float is not reinterpreted between float instructions. Between blocks it has its *home*
-dtype, usually that of the first access.
+Within a block, a register's value is kept in each dtype of its width in which it has been accessed since its last write
+(its *views*), so that a `.b32` register that holds a float is not reinterpreted between float instructions. Between
+blocks it has its *home* dtype, usually that of the first access.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ SPECIAL = {
 class Touched:
     """Registers of wgmma products that a run of other instructions in a block accesses, by row."""
 
-    #: the rows of the registers in the tables of the machine
+    #: rows in the tables of `ProductRegisters`
     read: tuple[int, ...]
     wrote: tuple[int, ...]
-    #: the instruction of each row of `read`, then of `wrote`
+    #: the first instruction that reads each row of `read`, then the first that writes each row of `wrote`
     at: tuple[int, ...]
 
 
-# `drop_dead` applies only to blocks of more lines. The values of shorter blocks fit into the cache.
+# `drop_dead` applies only to blocks with more lines of source. The values of shorter blocks usually fit into the cache.
 LONG_BLOCK = 24
 _LOCAL = re.compile(r"(?<![%'@])\bv\d+\b")
 
@@ -74,13 +74,13 @@ class KernelNames:
         self.sites: list[Any] = []
         self.maybe_undefined: frozenset[str] = frozenset()
         self.never_written: frozenset[str] = frozenset()
-        # register that a thread may read after skipping the instruction that writes it → that instruction
+        # register that some path reads unwritten → the first predicated instruction or load that writes it
         self.skippable: dict[str, int] = {}
         self.loaded_later: frozenset[str] = frozenset()
         self.unread: frozenset[str] = frozenset()
         # variables whose addresses differ between the CTAs of a cluster
         self.shared: frozenset[str] = frozenset()
-        # operand registers of wgmma → row
+        # register that holds D or A of a wgmma → its row in the tables of `ProductRegisters`
         self.product_rows: dict[str, int] = {}
         self.constants: dict[tuple[int, str], str] = {}
 
@@ -88,7 +88,7 @@ class KernelNames:
         """Declare that some paths read these registers unwritten. every: the roles of all instructions."""
         self.maybe_undefined = undefined
         self.never_written = undefined.difference(*(x.writes for x in every))
-        # Other writes don't count: if a branch skips them, compilers may leave registers undefined that are never used.
+        # Other writes don't count: compilers may leave a register undefined on a path that doesn't use its value.
         for x in every:
             if x.predicate or x.root in LOAD_ROOTS:
                 for name in undefined.intersection(x.writes):
@@ -145,8 +145,9 @@ class BlockWriter:
         self.extra = "None"
         self.call_params: dict[str, int] = {}
         self.result_slot: tuple[int, str] | None = None
-        # wgmma register that other instructions have read, or written, since the last wgmma → the first of them
+        # register that holds D or A of a wgmma → the first other instruction that has read it since the last wgmma
         self.product_reads: dict[str, int] = {}
+        # the same for writes
         self.product_writes: dict[str, int] = {}
 
     def fail(self, what: str) -> NoReturn:
@@ -175,7 +176,7 @@ class BlockWriter:
         return views
 
     def read(self, name: str, dtype: str) -> str:
-        """Emit the checks of a read; return the variable with register `name` as `dtype`, truncated if too wide."""
+        """Emit checks of a read; return the variable with register `name` as `dtype`, truncated if it is wider."""
         names = self.names
         try:
             slot = names.slots.get(name)
@@ -278,7 +279,7 @@ class BlockWriter:
             self.fail(f"got {got} operands, but {opcode} takes {self.highest + 1}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
-        """Return `signed` if an operand is held in it but not in `unsigned`, else `unsigned`. This saves casts."""
+        """Return `signed` if an operand at `indices` is held in it but not in `unsigned`, else `unsigned`."""
         for i in indices:
             dtypes = self.dtypes_held(self.ins.operands[i])
             if signed in dtypes and unsigned not in dtypes:
@@ -286,7 +287,7 @@ class BlockWriter:
         return unsigned
 
     def dtypes_held(self, operand: str) -> Collection[str]:
-        """Return the dtypes of a register's views, or its home dtype if it has none yet; nothing for other operands."""
+        """Return the dtypes of a register's views, or its home dtype if it has none yet; nothing if it has no slot."""
         slot = self.names.slots.get(operand)
         if slot is None:
             return ()
@@ -317,7 +318,7 @@ class BlockWriter:
             self.names.home[slot] = dtype
 
     def write_each(self, names: Iterable[str], dtypes: str | Sequence[str], values: str) -> None:
-        """Assign the elements of the variable `values`. dtypes: one for all, or one per element."""
+        """Assign the elements of the variable `values` to registers. dtypes: one for all, or one per element."""
         for i, name in enumerate(names):
             if name != "_":
                 self.write(name, dtypes if isinstance(dtypes, str) else dtypes[i], f"{values}[{i}]")
@@ -414,8 +415,11 @@ class BlockWriter:
         return flag
 
     def note_read(self, name: str, slot: int) -> None:
-        """Emit the checks of a read of a register that may be skipped, loaded asynchronously, or used by a product."""
-        # If the block hasn't written a skippable register, threads that haven't either are reported once.
+        """Emit checks of a read of a register that may be unwritten or still loading.
+
+        Record a read, unless by wgmma itself, of a register that holds D or A of a wgmma.
+        """
+        # once per block, and only before the block's first write of the register
         if name in self.names.skippable and slot not in self.written:
             self.once(f"S.skipped({self.read(self.define_flag(name), 'p')}, {name!r})")
         if name in self.names.loaded_later:
@@ -447,7 +451,10 @@ class BlockWriter:
         return f"def {name}(S{head}):\n{body}\n return ({extra}, {', '.join(results)})\n"
 
     def drop_dead(self, kept: set[str]) -> None:
-        """Emit `del` of variables not in `kept` after their last use, so that NumPy reuses memory in the cache."""
+        """Emit `del` after the last use of each variable that doesn't occur in `kept`.
+
+        NumPy can then reuse memory that is in the cache.
+        """
         last: dict[str, int] = {}
         for i, line in enumerate(self.lines):
             for name in _LOCAL.findall(line):
@@ -523,7 +530,7 @@ def nothing(e: BlockWriter, m: Match) -> None:
 
 
 def statement(text: str) -> Entry:
-    """Return an entry without operands that emits `text`. {pc} is the instruction; {x} is group x of the pattern."""
+    """Return an entry that takes no operands and emits `text`; {pc} is the instruction, {x} group x of the pattern."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         e.exactly(0)
@@ -533,7 +540,7 @@ def statement(text: str) -> Entry:
 
 
 def flags(m: Match, *groups: str) -> str:
-    """Return the expression of a tuple of the groups that match."""
+    """Return the expression of a tuple with the names of the groups that match."""
     return repr(tuple(x for x in groups if m.get(x)))
 
 

@@ -13,7 +13,7 @@ LOAD_ROOTS = frozenset({"ld", "ldu"})
 # Opcodes that write no register, although their first operand isn't in brackets, except for their forms with .red.
 _NO_RESULT = JUMP_ROOTS | BARRIER_ROOTS | {"nanosleep", "setmaxnreg"}
 _TAKES_CARRY = frozenset({"addc", "subc", "madc"})
-# Opcodes that also read their first operand, an accumulator; for wgmma unless scale-d is false.
+# Opcodes that may also read their first operand, an accumulator: wgmma does unless scale-d is false.
 _UPDATES = frozenset({"wgmma"})
 
 

@@ -81,7 +81,7 @@ class _Body(Cursor):
                     return
 
     def bracket_or_label(self, match: re.Match[str], kind: str) -> bool:
-        """Handle a brace or label. Return True at the closing brace of the kernel."""
+        """Handle a brace, a label or a stray semicolon. Return True at the closing brace of the kernel."""
         if kind == "open":
             self.scopes.append(_Scope(len(self.function.body)))
         elif kind == "close":

@@ -273,7 +273,10 @@ class _Translator:
 
 
 def _cell_shift(sites: list[Site]) -> dict[str, int]:
-    """Return the log2 of the narrowest access to each state space, except parts; at most 4, and 2 if there is none."""
+    """Return the log2 of the size in bytes of the narrowest access to each state space: at most 4, or 2 if none.
+
+    Parts of wider accesses and of copies don't count.
+    """
     result = {}
     for space in ("shared", "global", "local"):
         shifts = [s.shift for s in sites if s.space in (space, "") and not s.part]

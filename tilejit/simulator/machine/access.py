@@ -342,14 +342,14 @@ class Watched:
 
     loads: the memory instructions whose results decide whether a loop continues.
     events: incremented when a deciding load reads new bytes, and by each access that may have changed such bytes.
-    changes: incremented by each access that changed any memory.
+    changes: incremented by each access that changed memory, and by `Access.memory_changed`.
     """
 
     def __init__(self, loads: frozenset[int]) -> None:
         self.loads = loads
         self.events = 0
         self.changes = 0
-        # by the region's id, since regions live as long as the launch
+        # by the region's id, which stays unique while the chunk runs
         self.marks: dict[int, NDArray[np.bool_]] = {}
 
     def read(self, site: Site, bound: Bound, index: NDArray[Any]) -> None:
@@ -364,7 +364,7 @@ class Watched:
     def write(self, site: Site, bound: Bound, index: NDArray[Any], changed: bool) -> None:
         self.changes += changed
         marks = self.marks.get(id(bound.region))
-        # a deciding atomic that changed nothing does so again in an equal state; a store may store another value then
+        # in an equal state, a deciding atomic that changed nothing changes nothing again; a store may change something
         if marks is not None and (changed or site.index not in self.loads):
             self.events += bool(np.count_nonzero(marks[places(bound, index, site)]))
 

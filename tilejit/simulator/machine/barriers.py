@@ -59,7 +59,11 @@ class Barriers:
     def arrive(
         self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
     ) -> list[Released]:
-        """Register arrivals; return the released threads. raises: SimulationError for bad operands or partial warps."""
+        """Register arrivals; return the released threads.
+
+        raises: SimulationError for bad operands; DivergenceError for an aligned barrier that completes without some of
+            a warp's living threads.
+        """
         how, numbers, counts, aligned, value, op = request
         if group is None and how == "sync" and counts is None and not self.waiting and not np.ndim(numbers):
             self.mark_barrier(np.arange(self.lanes.first, self.lanes.first + self.lanes.ctas), True)
@@ -107,7 +111,7 @@ class Barriers:
         """Complete the barriers of CTAs at which all expected threads have arrived; return the released threads."""
         released: list[Released] = []
         for number in list(self.waiting):
-            # CTAs may be at instructions with different counts; within a CTA the counts are equal
+            # CTAs may be at instructions with different counts; within a CTA the counts must be equal
             for count in dict.fromkeys(a.count for a in self.waiting[number]):
                 released.extend(self.complete_one(number, count))
         return released

@@ -40,7 +40,7 @@ SHARES_HINT = (
 
 @dataclass(slots=True)
 class BulkStore:
-    """A store, with the number of its thread's bulk group. event, landed: the events of its issue and its delivery."""
+    """A store. group: its bulk group, counted per thread. event, landed: the events of its issue and its delivery."""
 
     operation: Operation
     group: int
@@ -136,7 +136,7 @@ class BulkCopies:
     def runs(
         self, source: int, target: int, start: int, to: int, size: int, position: int
     ) -> tuple[int, AddressRun, AddressRun]:
-        """Return the size, source and target of a copy of bytes. raises: MisalignedError."""
+        """Return the size, source and target of a copy of bytes. raises: MisalignedError for a bad size or address."""
         sites = self.access.sites[source], self.access.sites[target]
         count = self.size(sites[0], size, position)
         steps = np.arange(0, count, CHUNK_BYTES)
@@ -151,7 +151,7 @@ class BulkCopies:
         self.committed[self.lanes.positions()] += 1
 
     def wait(self, newest: int, read: bool) -> None:
-        """cp.async.bulk.wait_group: complete all but each thread's `newest` groups; if `read`, only their reads."""
+        """cp.async.bulk.wait_group: wait for all but each thread's `newest` groups; if `read`, only for their reads."""
         for position in self.lanes.positions().tolist():
             done = int(self.committed[position]) - newest
             stores = self.stores.get(position, [])
@@ -174,7 +174,10 @@ class BulkCopies:
                 self.map_at(_of(where, i), position, pc)
 
     def check_exit(self, positions: Index, alive: NDArray[np.bool_]) -> None:
-        """Report copies that may still access shared memory of exiting threads' CTAs. alive: True for other threads."""
+        """Report copies that may still access shared memory of exiting threads' CTAs.
+
+        alive: mask of the chunk's threads that have not exited.
+        """
         self.check_stores_read(positions)
         cta_of = self.lanes.full["chunk_cta"]
         for cta in np.setdiff1d(cta_of[positions], cta_of[alive]).tolist():
@@ -350,7 +353,7 @@ class SharedBox:
     #: the thread's position in the chunk
     position: int
     site: Site
-    #: False if a coordinate may be clamped
+    #: False if a coordinate may have been clamped
     is_exact: bool = True
 
     def by_first(self, rank: int, share: Share) -> SharedBox:
@@ -367,7 +370,7 @@ class SharedBox:
 
     @property
     def region(self) -> str:
-        """The text 'A from (0, 128) on', in the order of the array's dimensions."""
+        """Text like 'A from (0, 128) on', in the order of the array's dimensions."""
         axes = self.map.axes or range(len(self.coordinates))[::-1]
         starts = [str(start) for _, start in sorted(zip(axes, self.coordinates, strict=False))]
         return f"{self.map.name or 'an array'} from ({', '.join(starts)}) on"
@@ -387,7 +390,10 @@ class Shares:
         self.copied: dict[tuple[int, int], dict[int, dict[int, SharedBox]]] = {}
 
     def note(self, box: SharedBox, barrier: int, ctas: Sequence[int]) -> None:
-        """Record a box if its map has a `share` and `ctas` include its own. Report it if another region was implied."""
+        """Record a box if its map has a `share` and `ctas` include its own.
+
+        Report it if an earlier box for the same place implies another region.
+        """
         share, own = box.map.share, int(self.mbarriers.lanes.full["chunk_cta"][box.position])
         if share is None or own not in ctas:
             return

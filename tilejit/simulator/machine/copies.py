@@ -54,7 +54,7 @@ class Batch:
     data: NDArray[Any]
     targets: list[CopySide]
     sources: list[CopySide]
-    #: the copies that are still in flight
+    #: mask of the copies that are still in flight
     left: NDArray[np.bool_]
 
 

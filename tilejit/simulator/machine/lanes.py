@@ -161,13 +161,13 @@ class Lanes:
         return (gid - 1) // self.threads
 
     def describe(self, gid: int) -> str:
-        """Return 'thread 5 (warp 0, lane 5) of CTA (0, 0, 0)' for a thread number in the grid, from 1."""
+        """Return text like 'thread 5 (warp 0, lane 5) of CTA (0, 0, 0)' for a thread number in the grid, from 1."""
         thread = (gid - 1) % self.threads
         cta = self.cta_coordinates(self.cta_of(gid))
         return f"thread {thread} (warp {thread // WARP}, lane {thread % WARP}) of CTA {cta}"
 
     def party(self, positions: Index) -> str:
-        """Describe the threads of the first one's CTA: 'warps 1 and 2 of CTA (0, 0, 0)', 'thread 5 … and 3 more'."""
+        """Describe the threads in the first one's CTA: 'warps 1 and 2 of CTA (0, 0, 0)' or 'thread 5 … and 3 more'."""
         cta = int(self.full["chunk_cta"][positions[0]])
         threads = fast_unique(self.full["thread"][positions[self.full["chunk_cta"][positions] == cta]])
         for size, unit in ((WARPGROUP, "warpgroup"), (WARP, "warp")):
@@ -179,12 +179,12 @@ class Lanes:
         return first + (f" and {threads.size - 1} more" if threads.size > 1 else "")
 
     def describe_some(self, positions: Index) -> str:
-        """Return 'thread 5 (warp 0, lane 5) of CTA (0, 0, 0) and 3 more'."""
+        """Return text like 'thread 5 (warp 0, lane 5) of CTA (0, 0, 0) and 3 more'."""
         more = f" and {positions.size - 1} more" if positions.size > 1 else ""
         return self.describe_position(int(positions[0])) + more
 
     def describe_waiters(self, positions: Index) -> str:
-        """Return 'warp 3 of CTA (0, 0, 0) waits', or the plural, for threads of one CTA."""
+        """Return text like 'warp 3 of CTA (0, 0, 0) waits', or the plural, for threads of one CTA."""
         text = self.party(positions)
         return f"{text} {'wait' if text.split()[0].endswith('s') or ' more' in text else 'waits'}"
 

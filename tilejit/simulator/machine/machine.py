@@ -56,7 +56,7 @@ class Machine(Units):
         self.schedule = Schedule(schedule, lanes, program.of_warpgroups)
         self.waiting = program.control_flow.waiting
         self.loops = Loops()
-        # for the values that decide whether loops continue, and for all registers and memory
+        # for the values that decide whether loops continue, and for all live registers and memory
         self.stuck_checks = (Standstill(), Standstill())
         # the number of living threads at the last check for a deadlock
         self.living = -1
@@ -286,7 +286,10 @@ class Machine(Units):
         self.merge(self.parked, number, blocked if blocked.size < self.lanes.total else None)
 
     def wake(self) -> bool:
-        """Deliver an operation, and retry parked or held groups. False if all threads have exited; raise if stuck."""
+        """Deliver an operation, if there is one, and retry parked or held groups.
+
+        Return False if all threads have exited; raise an error if the living ones are stuck.
+        """
         if not (self.held or self.parked or self.barriers.waiting):
             return False
         delivered = self.operations.deliver_one()
@@ -303,7 +306,7 @@ class Machine(Units):
         return True
 
     def is_stuck(self) -> bool:
-        """True if retries change nothing that decides whether the groups' loops continue, or nothing at all."""
+        """Detect that retries change nothing that decides whether the groups' loops continue, or nothing at all."""
         living = int(np.count_nonzero(self.alive))
         if living != self.living:
             # threads have exited since the last check, so memory needn't be watched yet
@@ -320,7 +323,7 @@ class Machine(Units):
     def state(
         self, groups: Sequence[tuple[int, Index | None]], slots_of: Callable[[int], Sequence[int] | None]
     ) -> Any:
-        """Return a hash of each group's registers, with the group's block; None if `slots_of` is None for a block."""
+        """Return (block, hash of threads and registers) per group; None if `slots_of` returns None for a block."""
         result = []
         for number, group in groups:
             slots = () if number == EXIT else slots_of(number)
@@ -448,7 +451,7 @@ class Machine(Units):
 
     def warp_sync(self, mask: Any, pc: int) -> None:
         if self.current in self.matched:
-            # the lanes are at different bar.warp.sync instructions, and all of them have arrived
+            # the warp's living lanes are at different bar.warp.sync instructions, and all have arrived
             self.matched.discard(self.current)
             if self.order is not None:
                 self.order.warp_barrier(self.lanes.positions())

@@ -44,7 +44,7 @@ class Arriving:
 
 
 class MBarrier:
-    """The barriers at one shared address: each array has an element per CTA of the chunk.
+    """The barriers at one shared address: each array but `used` has an element per CTA of the chunk.
 
     used: for each thread of the chunk, the event of its last use of its CTA's barrier, 0 if none.
     """
@@ -63,7 +63,7 @@ class MBarrier:
         self.fenced = np.zeros(ctas, bool)
         #: expected: arrivals per phase; pending: missing arrivals; tx: missing bytes, negative if some are early
         self.phase, self.expected, self.pending, self.tx = np.zeros((4, ctas), np.int64)
-        #: instruction, thread and event of the initialization, and the event of the fence.mbarrier_init after it, or 0
+        #: instruction, thread and event of the initialization; event of the first fence.mbarrier_init after it, or 0
         self.init_pc, self.init_position, self.init_event, self.published = np.zeros((4, ctas), np.int64)
         self.arrivals: list[Arrivals] = []
         self.used: Index = np.zeros(lanes.total, np.int64)
@@ -85,7 +85,7 @@ class MBarrier:
         return (phases << PENDING_BITS | pending).astype(np.uint64)
 
     def note(self, arrivals: Arrivals) -> None:
-        """Record arrivals; if there are many records, drop those whose phases are all complete."""
+        """Record arrivals; if there are many records, drop those without an arrival in a current phase."""
         self.arrivals.append(arrivals)
         if len(self.arrivals) > 2 * self.live.size + 64:
             self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[x.ctas]).any()]
@@ -108,7 +108,7 @@ class MBarrier:
                 self.arrivals.append(Arrivals(x.pc, x.positions[stays], x.ctas[stays], x.phases[stays]))
 
     def arrived(self, cta: int, home: Index) -> list[tuple[int, Index]]:
-        """Return (instruction, threads of a CTA) of the phase's arrivals at a barrier. home: the CTA of each thread."""
+        """List (instruction, threads of one CTA) of the current phase's arrivals at `cta`. home: each thread's CTA."""
         result: dict[tuple[int, int], Index] = {}
         for x in self.arrivals:
             here = x.positions[(x.ctas == cta) & (x.phases == self.phase[cta])]
@@ -182,7 +182,7 @@ class Waits:
         )
 
     def describe_phase(self, barrier: MBarrier, cta: int) -> str:
-        """Return 'it is in phase 2: 0 of 1 arrivals, 16,384 bytes missing', followed by some of the arrivals."""
+        """Return text like 'it is in phase 2: 0 of 1 arrivals, 16,384 bytes missing', then some of the arrivals."""
         expected, tx = int(barrier.expected[cta]), int(barrier.tx[cta])
         here = expected - int(barrier.pending[cta])
         text = f"it is in phase {int(barrier.phase[cta])}: {here} of {expected} arrivals"

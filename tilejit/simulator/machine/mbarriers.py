@@ -1,6 +1,6 @@
 """mbarrier: barrier objects in shared memory, with phases, arrivals and transaction counts.
 
-Phases are numbered from 0; a parity is the lowest bit of a number. A phase completes when no arrival and no byte is
+Phases are numbered from 0; a parity is the lowest bit of this number. A phase completes when no arrival and no byte is
 pending. The state is in Python objects; the bytes of a barrier in memory aren't used.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", "Phase of the mbarrier object",
@@ -276,7 +276,10 @@ class MBarriers:
         return barrier
 
     def living(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
-        """Like `groups`, but report and skip threads whose barrier isn't initialized; check and record the others."""
+        """Like `groups`, but report and skip threads whose barrier isn't initialized.
+
+        Check that the others' uses are ordered after the initialization, and record them.
+        """
         for barrier, threads in self.groups(site, address):
             live = barrier.live[self.ctas(threads)]
             if np.count_nonzero(live) < live.size:
@@ -306,7 +309,7 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], what, pc, rule="race")
 
     def check_used(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Report invalidations of barriers that aren't ordered after all uses in the CTA."""
+        """Report invalidations of barriers that aren't ordered after the uses by other threads of the CTA."""
         if self.order is None:
             return
         gid, cta_of = self.lanes.full["gid"].astype(np.int64), self.lanes.full["chunk_cta"]
@@ -336,7 +339,10 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], what)
 
     def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
-        """Count arrivals, phase by phase if there are more than are pending; report arrivals that no phase expects."""
+        """Count arrivals, phase by phase if there are more than are pending.
+
+        Report arrivals at an incomplete phase that expects no more, and arrivals that must not complete a phase but do.
+        """
         threads, ctas = arriving.threads, arriving.ctas
         left = np.bincount(ctas, arriving.each, barrier.live.size).astype(np.int64)
         while True:

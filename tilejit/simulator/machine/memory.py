@@ -141,7 +141,7 @@ class AddressMap:
         return next((x for at, x in self.maps.items() if 0 <= generic - at < MAP_BYTES), None)
 
     def shared_name(self, address: int, width: int) -> str:
-        """Return 'ring.full[1]' for the address of a `width`-byte element, 'sm+64' if unnamed, 'at 0x8' if invalid."""
+        """Name the address of a `width`-byte element, as in 'ring.full[1]', 'sm+64' (unnamed) or 'at 0x8' (invalid)."""
         region = self.find("shared", address)
         if region is None:
             return f"at {address:#x}"
@@ -181,7 +181,7 @@ class AddressMap:
     def add_arrays(self, arrays: Sequence[tuple[Bytes, str, bool, int]]) -> list[int]:
         """Place host arrays (bytes, name, writable, address for counts) in global memory; return their addresses.
 
-        Arrays that overlap on the host overlap on the device; others are far apart.
+        Arrays that overlap on the host, directly or through others, share a region; regions are far apart.
         """
         starts = [_host_address(a[0]) for a in arrays]
         addresses = [0] * len(arrays)
@@ -226,7 +226,7 @@ def _host_address(memory: Bytes) -> int:
 
 
 def host_memory(address: int, size: int) -> Bytes:
-    """Return a view of `size` bytes of the host's memory at `address`; the caller keeps the owner alive."""
+    """Return a view of `size` bytes of the host's memory at `address`; the caller must keep its owner alive."""
     holder = _Interface(address, size)
     return np.asarray(holder)
 

@@ -37,7 +37,7 @@ class ByteSpan:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """The bytes that an operation reports at its delivery to the mbarrier at a shared address of a CTA."""
+    """The bytes that an operation, when delivered, reports to the mbarrier at a shared address of a CTA."""
 
     address: int
     cta: int
@@ -84,7 +84,7 @@ class Operations:
     """The operations in flight of a chunk, in the order of their issue.
 
     delivered: a callback for each delivered operation, which signals barriers and updates the checks.
-    issued: the number of operations so far.
+    issued: the number of operations issued so far.
     """
 
     def __init__(self, delivery: Delivery, delivered: Callable[[Operation], None]) -> None:
@@ -155,7 +155,7 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class AddressRun:
-    """The `count` elements of an access, in order. which: those with an address (others read as 0), None for all."""
+    """The `count` elements of an access, in order. which: those to access (others read as 0), None for all."""
 
     site: Site
     count: int
@@ -194,11 +194,11 @@ class AddressRun:
 
 
 def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
-    """Return the shadow cells of elements; a cell that several elements share occurs once."""
+    """Return the shadow cells of elements. If elements are smaller than cells, each cell occurs once."""
     by = shift - region.shadow.cell_shift
     if by < 0:
         cells = index >> -by
-        # neighbours mostly share a cell, so few are left to sort
+        # neighbors mostly share a cell, so few are left to sort
         return fast_unique(cells[np.flatnonzero(np.diff(cells, prepend=-1))])
     if not by:
         return index
@@ -209,9 +209,9 @@ def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
 def address_run(
     access: Access, site: Site, cta: int, addresses: Index, issuer: int, inside: NDArray[np.bool_] | None = None
 ) -> AddressRun:
-    """Return the elements at addresses of a CTA; report an address outside of all regions.
+    """Return the elements at addresses of a CTA; report the first address outside all regions.
 
-    inside: a mask of the elements to access. issuer: the thread that reports name.
+    inside: a mask of the elements to access. issuer: the thread to name in the report.
     """
     which = None if inside is None else np.flatnonzero(inside)
     chosen = addresses if which is None else addresses[which]

@@ -23,7 +23,7 @@ class Registers:
             self.all[slot] = value
         #: slots whose array no other slot shares
         self.owned: set[int] = set()
-        #: the group with separate values, these values by slot, and the slots that differ from `all`
+        #: the group with separate values, these values by slot, and the slots that may differ from `all`
         self.kept_group: Index | None = None
         self.kept: dict[int, Any] = {}
         self.changed: set[int] = set()

@@ -67,7 +67,7 @@ class Schedule:
 
 @dataclass(slots=True)
 class Kept:
-    """Saved registers of a group at a loop head. differs: the index of the register that differed the last time."""
+    """Saved registers of a group at a loop head. differs: the index of the register that differed last."""
 
     iteration: int
     group: Index | None
@@ -76,14 +76,14 @@ class Kept:
 
 
 class Loops:
-    """The iterations of a chunk's loops, and the registers saved in them, by head block."""
+    """The iterations of a chunk's loops, and the registers saved in them."""
 
     def __init__(self) -> None:
         self.iterations: dict[int, int] = {}
         self.kept: dict[tuple[int, int, int], Kept] = {}
 
     def repeats(self, head: int, group: Index | None, endless: bool, deciding: Deciding) -> bool:
-        """True if a group returns to `head` with earlier registers, or after many iterations of an endless loop.
+        """True if a group returns to `head` with the registers last saved, or after many iterations of an endless loop.
 
         deciding: a parameter, since an attribute would create a reference cycle with the machine.
         """

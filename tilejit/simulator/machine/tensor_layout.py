@@ -37,7 +37,7 @@ class Form:
     """A tcgen05.ld or .st: rows and columns relative to its address, as lanes × registers (× halves if packed).
 
     height: the number of lanes of tensor memory. used: the distinct columns.
-    packed: each register holds the lower 16 bits of two neighbouring columns.
+    packed: each register holds the lower 16 bits of two neighboring columns.
     """
 
     name: str

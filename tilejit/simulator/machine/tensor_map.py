@@ -1,7 +1,7 @@
 """Swizzle modes, and tensor maps: descriptions of tensors for TMA copies of boxes, with the driver's restrictions.
 
 source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled; PTX ISA, "Tensors", "Tensor: Swizzling
-Modes" and "Matrices in shared memory: swizzling modes". Undocumented behaviour was measured on an H100: the driver
+Modes" and "Matrices in shared memory: swizzling modes". Undocumented behavior was measured on an H100: the driver
 accepts strides of 0 or smaller than a row and boxes larger than the tensor, and refuses boxes larger than a CTA's
 shared memory.
 """
@@ -122,7 +122,7 @@ class MapShape:
         return prod(self.box) * self.element_bytes
 
     def in_global(self) -> Index:
-        """Return the byte offsets of a box's elements from its first element, the outermost dimension first."""
+        """Return the byte offsets of a box's elements from its first one; the innermost dimension varies fastest."""
         return _offsets(self.box, self.steps)
 
     def in_shared(self, start: int) -> Index:
@@ -159,7 +159,7 @@ class MapShape:
 
 @lru_cache(maxsize=128)
 def _offsets(extents: tuple[int, ...], steps: tuple[int, ...]) -> Index:
-    """Return the offsets of a box's elements, whose neighbours along each dimension are `steps` apart."""
+    """Return the offsets of a box's elements, whose neighbors along each dimension are `steps` apart."""
     total = np.zeros((1,) * len(steps), np.int64)
     for axis, (extent, step) in enumerate(zip(extents, steps, strict=True)):
         along = [1] * len(steps)

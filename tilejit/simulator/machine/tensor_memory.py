@@ -46,7 +46,7 @@ ADDRESS_LANE_SHIFT = 16
 
 @dataclass(slots=True)
 class TmemTransfer:
-    """A load or store in flight, by several warps. cells: warps × lanes × registers (× halves)."""
+    """A load or store in flight, by one or more warps. cells: warps × lanes × registers (× halves)."""
 
     pc: int
     warps: Index
@@ -71,7 +71,7 @@ class TensorMemory:
         self.registers: dict[str, NDArray[np.int64]] = {}
         self.fenced = {how: np.zeros(warps.count, np.int64) for how in ("before", "after")}
         self.last_use = np.zeros((warps.count, COLUMNS // UNIT), np.int64)
-        # the host allocates pages only when they are written
+        # the host allocates pages of these arrays only when they are written
         size = lanes.ctas * CELLS
         self.data = np.zeros(size, np.uint32)
         #: one byte per half cell
@@ -118,7 +118,7 @@ class TensorMemory:
             self.fenced[how][self.lanes.get("chunk_warp")] = self.order.tick(0)
 
     def load(self, shape: str, num: int, packed: bool, split: int, address: Any, pc: int) -> NDArray[np.uint32]:
-        """tcgen05.ld: return the registers, one row each. The caller marks them as in flight by `pending`."""
+        """tcgen05.ld: return the registers, one row each. The caller calls `pending` to mark them as in flight."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "load", pc)
         self.loads.append(TmemTransfer(pc, warps, cells, None, packed))
@@ -243,7 +243,10 @@ class TensorMemory:
         self.record[how][cells] = stamp.reshape(-1, *[1] * (cells.ndim - 1))
 
     def check_race(self, warps: Index, cells: Index, other: str, how: str, pc: int) -> None:
-        """Raise RaceError unless a barrier between tcgen05 fences separates this access from those of other warps."""
+        """Raise RaceError if synchronization and tcgen05 fences don't order other warps' accesses before this one.
+
+        other, how: "load" or "store", the kind of their accesses and of this one.
+        """
         assert self.order is not None
         record = self.record[other][cells]
         mine = np.broadcast_to(warps.reshape(-1, *[1] * (cells.ndim - 1)), cells.shape)

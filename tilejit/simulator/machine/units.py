@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .tensor_memory import TensorMemory
     from .wgmma import WgmmaGroups
 
-# of the 8x8 matrices of 16 bits that ldmatrix and stmatrix move
+# rows, and 32-bit words per row, of the matrices that ldmatrix and stmatrix move: 8 x 8 elements of 16 bits
 MATRIX_ROWS, MATRIX_ROW_WORDS = 8, 4
 
 

@@ -23,7 +23,7 @@ def _masks(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 
 class NotTogether(Exception):
-    """Raised if lanes that must execute together are missing. together: the threads of complete warpgroups."""
+    """Raised if lanes that must execute together are missing. together: the threads of complete warpgroups, if any."""
 
     def __init__(self, together: Index | None = None) -> None:
         super().__init__()
@@ -126,8 +126,9 @@ class Warps:
         raise self.access.error(DivergenceError, positions, what, pc)
 
     def shfl(self, mode: str, value: PerThread, b: PerThread, c: PerThread) -> tuple[PerThread, PerThread]:
-        """Return the source lane's value, the thread's own if that lane is out of range, and a mask of those in range.
+        """Return each thread's result, and a mask of the threads whose source lane is in range.
 
+        The result is the source lane's value or, if that lane is out of range, the thread's own.
         source: PTX ISA, "shfl.sync", the pseudocode of the semantics.
         """
         n = self.lanes.n

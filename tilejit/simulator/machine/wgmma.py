@@ -36,7 +36,7 @@ from .operations import AddressRun, Operations, address_run
 from .tensor_map import BY_CODE, CHUNK_BYTES, AddressSwizzle
 from .warp import Warps
 
-#: rows of A and D
+#: number of rows of A and D
 ROWS = 64
 CORE_ROWS = 8
 # size of an instruction's operand along K, in bytes
@@ -55,7 +55,7 @@ class WgmmaGroups:
         self.agents = Agents(access.checker, operations) if access.checker is not None else None
         #: the event of each warp's last read of an operand
         self.latest: Index = np.zeros(warps.count, np.int64)
-        #: for each warp, the event of the last product in each group
+        #: for each warp and each group that it has committed, the event of its last product before the commit
         self.events: list[list[int]] = [[] for _ in range(warps.count)]
 
     def fence(self, pc: int) -> None:
@@ -158,9 +158,11 @@ class ProductRegisters:
         self.lanes = access.lanes
         self.places = access.places
         table = (len(names), warps)
-        #: per register: the last group, from 1, that writes it, and that reads it; the instruction of its last product
+        #: per register and warp: the last group, from 1, that writes it; the last that reads it as A; the instruction
+        #: of the last product that uses it
         self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)
-        #: the shape code of the product that writes a register; the instruction (plus 1) of an access since the fence
+        #: per register and warp: the shape code plus index of its last use as an accumulator; the instruction (plus 1)
+        #: of the last access since the fence, 0 if none
         self.shapes, self.touches = np.zeros((2, *table), np.int64)
         #: the number of groups that each warp has committed, and has waited for
         self.committed, self.complete = np.zeros((2, warps), np.int64)

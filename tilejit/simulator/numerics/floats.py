@@ -115,7 +115,7 @@ _NOWHERE = np.zeros(0, np.int64)
 
 
 def _keeps_sums_normal(c: PerThread) -> bool:
-    """True if `c` is a scalar so large that no product plus `c` is subnormal.
+    """True if `c` is a scalar of at least 2^-70 in magnitude, so that no product plus `c` is subnormal.
 
     A sum is a multiple of the smaller of its operands' last bits. Near zero, the product is about as large as c; if c
     is 2^-70, the last of the product's 48 bits is 2^-118. An infinite c gives only infinities and NaN.
@@ -124,7 +124,7 @@ def _keeps_sums_normal(c: PerThread) -> bool:
 
 
 def _subnormal(result: PerThread, s: PerThread) -> PerThread:
-    """Return the indices of nonzero sums that are at most the least normal number as float32."""
+    """Return the indices of nonzero sums whose magnitude as float32 is at most the least normal number."""
     magnitude = np.abs(result)
     # The comparison is False if there is a NaN.
     if np.minimum.reduce(magnitude) > _TINY32:
@@ -190,7 +190,7 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThread:
-    """Return a mask of threads that need exact fractions: splits may overflow, or errors of products underflow."""
+    """Return a mask of threads that need exact fractions: steps may overflow, or errors of products underflow."""
     big, small = F8(2.0**960), F8(2.0**-900)
     magnitude = np.abs(p)
     easy = (np.abs(a) < big) & (np.abs(b) < big) & (np.abs(c) < big) & (magnitude < big)
@@ -234,7 +234,7 @@ def mul_bf16(a: PerThread, b: PerThread) -> PerThread:
 
 
 def _fix_zero(r: PerThread, a: PerThread, b: PerThread, join: Callable[..., PerThread]) -> PerThread:
-    """Replace NaN in a minimum or maximum by the canonical one, and zeros by the joined bits of both operands."""
+    """Replace NaN in a minimum or maximum by the canonical one, and the result of two zeros by their joined bits."""
     if np.count_nonzero(r == 0):
         unsigned = np.dtype(f"u{r.dtype.itemsize}")
         r = sel((a == 0) & (b == 0), join(a.view(unsigned), b.view(unsigned)).view(r.dtype), r)
@@ -328,7 +328,7 @@ fma_f32x2 = pair(fma_f32)
 
 
 def div_approx(a: PerThread, b: PerThread) -> PerThread:
-    """div.approx.f32. If |b| > 2^126, the reciprocal of b is 0, so the result is 0, or NaN for infinite a.
+    """div.approx.f32. If |b| > 2^126, the reciprocal of b is 0, so the result is 0 for finite a, else NaN.
 
     source: PTX ISA, "Floating Point Instructions: div", div.approx.f32; CUDA Math API, __fdividef.
     """

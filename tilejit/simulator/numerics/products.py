@@ -90,7 +90,7 @@ def fragment_c(values: Sequence[Any], n: int, half: bool) -> NDArray[Any]:
 def product(a: Doubles, b: Doubles, c: NDArray[Any], element: str, saturate: bool) -> NDArray[Any]:
     """Return D = A·B + C in C's type.
 
-    Exact products are summed in float64 and rounded once; the ISA leaves order and precision open.
+    Exact products are summed in float64, and the sum is rounded to that type; the ISA leaves order and precision open.
     """
     total = a @ b
     total += c
@@ -149,7 +149,7 @@ def from_chunks(chunks: NDArray[Any], element: str, transposed: bool) -> Doubles
 
 
 def multiplied(form: ProductForm, a: Doubles, b: Doubles, c: NDArray[Any] | None) -> NDArray[Any]:
-    """Return ±A·B + C in the accumulator's type: exact products, summed in float64, rounded once.
+    """Return ±A·B + C in the accumulator's type: the float64 sum of exact products is rounded to it.
 
     b: N × k. c: None for 0.
     """

@@ -96,7 +96,10 @@ def minmax(e: BlockWriter, m: Match) -> None:
 
 
 def sign(e: BlockWriter, m: Match) -> None:
-    """Emit neg or abs on the sign bit, or, in f32 or f64 without .ftz, on a float view if there is no unsigned view."""
+    """Emit neg or abs, which changes the sign bit.
+
+    In f32 and f64 without .ftz, an operand with a float view and no unsigned view is used as a float instead.
+    """
     t = m["t"]
     unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
     if t in ("f32", "f64") and not m.get("ftz"):

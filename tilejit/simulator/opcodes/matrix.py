@@ -64,7 +64,7 @@ def mma(e: BlockWriter, m: Match) -> None:
     left = e.once(f"fragment_a({e.sources(a, 'u4')}, S.n, {a_type!r})")
     right = e.once(f"fragment_b({e.sources(b, 'u4')}, S.n, {b_type!r})")
     start = tuple(e.source(x, dtype) for x in c)
-    # the result of an earlier product is available as a matrix
+    # if C is the result of an earlier product of the block, it is available as a matrix
     total = e.computed.get(start) or e.temp(f"fragment_c(({', '.join(start)},), S.n, {half})")
     matrix = e.temp(f"product({left}, {right}, {total}, {element!r}, {m.get('sat') is not None})")
     values = e.temp(f"registers_d({matrix}, {half})")

@@ -57,7 +57,7 @@ ATOM, ATOM_FLOAT = (
     )
     for types in ("b16|[bus]32|[bus]64", "f16x2|f16|bf16x2|bf16|f32|f64")
 )
-#: log2 of the bytes that a part of an asynchronous operation accesses
+#: log2 of the number of bytes that a part of an asynchronous operation accesses
 CHUNK_SHIFT = 4
 _ADDRESS = re.compile(r"\[\s*([%$\w@]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
@@ -297,7 +297,7 @@ def atomic(e: BlockWriter, m: Match) -> None:
     whole = (SIZE[dtype] * count).bit_length() - 1
     number, value = site(e, "atomic", {**m, "op": f"{op}.{t}"}, operands[first], whole, dtype)
     e.stmt(f"S.access.is_misaligned(S.access.sites[{number}], {value})")
-    # each element is updated atomically, but not the vector
+    # each element is updated atomically, but not the vector as a whole
     for i, source in enumerate(sources):
         target = targets[i] if wanted else "_"
         update_one(e, m, target, operands[first], [source], i * SIZE[dtype])
