@@ -89,7 +89,7 @@ def test_sound_kernels_have_no_violations() -> None:
         (["var x: int32 multiple_of 4"], "so it can't have facts"),
         (["let x: int32 within 4..2 = 1"], "x has empty bounds"),
         (["let x: int32 = n + int64(n)"], "cast its arguments"),
-        (["let x: int64 = n"], "x must be of int64; got int32"),
+        (["let x: int64 = n"], "x must be int64; got int32"),
         (["let x: float32 = sqrt(n)"], "cast its arguments"),
         (["let x: int32 = int32(n + h[0])"], "must be the whole value of a `Let`"),
         (["let x: float16 = sqrt(1.0:float16)"], "computes in float32"),
@@ -98,8 +98,8 @@ def test_sound_kernels_have_no_violations() -> None:
         (["let x: int32 = add(n, n):int64"], "its type is int64"),
         (["let x: int8 = 300"], "300 isn't a value of int8"),
         (["let x: float32 = 0.1"], "0.1 isn't a value of float32"),
-        (["if n", "  pass"], "a condition must be of bool_"),
-        (["assert n, \"m\""], "an assertion must be of bool_"),
+        (["if n", "  pass"], "a condition must be bool_"),
+        (["assert n, \"m\""], "an assertion must be bool_"),
         (["break"], "break outside a loop"),
         (["for i: int32 in 0 .. n step 0", "  pass"], "the step of i is zero"),
         (["for i: int32 in 0 .. n step 1", "  pass", "let y: int32 = i"], "i is used outside"),
@@ -139,13 +139,13 @@ def test_sound_kernels_have_no_violations() -> None:
         (["atomic min s[1, 1] @ relaxed.gpu <- 1.0"], "no atomic min exists for float32"),
         (["atomic raise s[1, 1] @ relaxed.gpu <- 1.0"], "unknown atomic operation 'raise'"),
         (["atomic add s[1, 1] @ relaxed.gpu <- 1.0, 2.0"], "add takes value; got 2"),
-        (["atomic add s[1, 1] @ relaxed.gpu <- 1:int32"], "s must be of float32; got"),
-        (["atomic add s[1, 1] @ relaxed.gpu <- 1.0 as x: int32"], "x must be of float32; got int32"),
+        (["atomic add s[1, 1] @ relaxed.gpu <- 1:int32"], "s must be float32; got"),
+        (["atomic add s[1, 1] @ relaxed.gpu <- 1.0 as x: int32"], "x must be float32; got int32"),
         (["instruction vote.any <- True as x: int32"], "result must be a predicate"),
         (["instruction vote.any <- True"], "1 result value missing"),
         (["let x: int32 uniform grid = 1"], "uniform over unknown scope 'grid'"),
         (["store s[1] <- 1.0"], "1 index, but s has 2"),
-        (["store s[1, 1] <- 1"], "s must be of float32; got"),
+        (["store s[1, 1] <- 1"], "s must be float32; got"),
         (["thread.sync"], "the threads of 'thread' have no barrier"),
     ],
 )
@@ -174,7 +174,7 @@ def test_a_broken_invariant_of_tile_ir_is_reported(lines: list[str], message: st
         (["move r[0 +: 3] <- s[0 +: 3]"], "an access of 12 bytes to s"),
         (["move r[6 +: 4] <- s[0 +: 4]"], "r holds 8 elements; accessing 4 from 6 is out of bounds"),
         (["move r[0 +: 4] <- s[256 +: 4]"], "s holds 256 elements"),
-        (["move r[0 +: 4] <- A[0:int32 +: 4]"], "offsets into global memory must be of int64"),
+        (["move r[0 +: 4] <- A[0:int32 +: 4]"], "offsets into global memory must be int64"),
         (["move r[%lane_id +: 1] <- s[0 +: 1]"], "register of r is indexed by lane_id"),
         (["for i: int32 in 0 .. 4 step 1", "  move r[i +: 1] <- s[0 +: 1]"], "register of r is indexed by i"),
         (["alloc q: shared float32[8] S[(8,) : (1,)] align 4 addressed"], "q: only local buffers can be addressed"),
@@ -183,12 +183,12 @@ def test_a_broken_invariant_of_tile_ir_is_reported(lines: list[str], message: st
           "alloc q: local float32[8] S[8 : 1] align 4 addressed",
           "instruction tcgen05.ld.32x32b.x8 q[0 +: 8] <- t[0 +: 1]"], "uses registers until its wait; q is addressed"),
         (["move r[0 +: 1] <- s[0 +: 1] otherwise 1.0"], "needs a predicate and a destination in registers"),
-        (["move r[0 +: 1] <- s[0 +: 1] when n"], "a predicate must be of bool_"),
+        (["move r[0 +: 1] <- s[0 +: 1] when n"], "a predicate must be bool_"),
         (["unrolled for i: int32 in 0 .. n step 1", "  pass"], "the bounds of unrolled i aren't all constant"),
         (["unrolled for i: int32 in 0 .. 2 step 1", "  break"], "break in an unrolled loop"),
         (["instruction ldmatrix s[0 +: 4] <- r[0 +: 4]"], "ldmatrix writes registers; s is shared"),
         (["view v = r + n align 4"], "v is at an offset from r, which is in registers"),
-        (["view v = s + %cta_id.0 align 4"], "the offset of v from s must be of int32; got int64"),
+        (["view v = s + %cta_id.0 align 4"], "the offset of v from s must be int32; got int64"),
         (["var c: int32 = 0", "view v = s + c align 4"], "the offset of v may change"),
         (["view v = s + int32(r[0 +: 1]) align 4"], "the offset of v may change"),
         (["unrolled for i: int32 in 0 .. 2 step 1", "  view v = s + i align 4"], "outside unrolled loops"),
@@ -222,7 +222,7 @@ def test_a_sound_function_has_no_violations() -> None:
         ("(a: float32), (a: float32) -> (a)", "combine: a is defined twice"),
         ("(a: float32), (b: float32) let b: float32 = a -> (b)", "combine: b is defined twice"),
         ("(a: float32), (b: int32) -> (a)", "the types of the higher values differ from those of the lower ones"),
-        ("(a: float32), (b: float32) let c: int32 = a -> (b)", "combine: c must be of int32; got float32"),
+        ("(a: float32), (b: float32) let c: int32 = a -> (b)", "combine: c must be int32; got float32"),
         ("(a: float32), (b: float32) -> (a + %thread_id)", "combine: the function contains a Special"),
         ("(a: float32), (b: float32) -> (a + r[0, 0])", "combine: the function contains a Load"),
         ("(a: float32), (b: float32) -> (a + 1:int32)", "computes in"),
@@ -334,7 +334,7 @@ def test_kernels_and_parameters_are_checked() -> None:
     found = [v.message for v in verify(ir.Kernel("k", (bad,), 2000, "sm_1", ()), "tile")]
     assert any("threads; got 2000" in f for f in found)
     assert any("unknown target 'sm_1'" in f for f in found)
-    assert any("an extent, a stride or an address must be of int64" in f for f in found)
+    assert any("an extent, a stride or an address must be int64" in f for f in found)
 
 
 def test_infinity_is_a_value_of_e5m2_only() -> None:

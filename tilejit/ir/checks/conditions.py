@@ -134,7 +134,7 @@ def _plain(cond: Expr) -> Hashable:
 
 
 def _number(expr: Expr) -> Expr | int:
-    """Return an expression without value-preserving casts; an integer constant as a Python int."""
+    """Strip value-preserving casts from around an expression; return an integer constant as a Python int."""
     while isinstance(expr, Cast) and facts.keeps_value(expr):
         expr = expr.x
     return int(expr.value) if isinstance(expr, Const) and expr.dtype.is_integer else expr

@@ -19,7 +19,7 @@ def combine_faults(combine: Combine) -> Iterator[str]:
     for step in combine.steps:
         yield from _expression_faults(step.value, known)
         if step.value.dtype != step.var.dtype:
-            yield f"combine: {step.var.name} must be of {step.var.dtype}; got {step.value.dtype}"
+            yield f"combine: {step.var.name} must be {step.var.dtype}; got {step.value.dtype}"
         yield from _defined(step.var, known)
     for result in combine.results:
         yield from _expression_faults(result, known)

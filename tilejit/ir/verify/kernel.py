@@ -101,7 +101,7 @@ class _Statements:
             case ir_params.ExtentParam(var=var) | ir_params.StrideParam(var=var) | ir_params.AddressParam(var=var):
                 self.values.define(var, None)
                 if var.dtype != int64:
-                    self.fault(f"{var.name}: an extent, a stride or an address must be of int64", None)
+                    self.fault(f"{var.name}: an extent, a stride or an address must be int64", None)
             case ir_params.BarrierParam(buffer):
                 self.values.buffer(buffer, buffer.span)
                 if buffer.space != "global" or buffer.dtype != uint32 or buffer.shape != (1,):
@@ -109,7 +109,7 @@ class _Statements:
             case ir_params.TensorMapParam(var=var):
                 self.values.define(var, None)
                 if var.dtype != int64:
-                    self.fault(f"{var.name}: the address of a tensor map must be of int64", None)
+                    self.fault(f"{var.name}: the address of a tensor map must be int64", None)
                 for message in map_faults(param):
                     self.fault(f"{var.name}: {message}", None)
             case ir_params.AssertionsParam():
@@ -173,7 +173,7 @@ class _Statements:
             self.values.value(stmt.phase, int32, span, "a phase")
             if stmt.var is not None:
                 if stmt.var.dtype != bool_:
-                    self.fault(f"{stmt.var.name} must be of bool_; got {stmt.var.dtype}", span)
+                    self.fault(f"{stmt.var.name} must be bool_; got {stmt.var.dtype}", span)
                 self.values.define(stmt.var, span)
         elif stmt.bytes is not None:
             self.values.value(stmt.bytes, int32, span, "the bytes of a phase")
@@ -272,7 +272,7 @@ class _Statements:
         self.values.order("atomic", stmt.order, buffer, stmt.span)
         if stmt.var is not None:
             if stmt.var.dtype != buffer.dtype:
-                self.fault(f"{stmt.var.name} must be of {buffer.dtype}; got {stmt.var.dtype}", stmt.span)
+                self.fault(f"{stmt.var.name} must be {buffer.dtype}; got {stmt.var.dtype}", stmt.span)
             self.values.define(stmt.var, stmt.span)
 
     def counted(self, stmt: ir.For) -> None:

@@ -44,7 +44,7 @@ def _buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
     if len(sizes) != len(buffer.shape) and buffer.space != "global":
         yield f"{name}: only global memory can have extents known only at launch"
     if [n for n in buffer.shape if isinstance(n, ir.Var) and n.dtype != int64]:
-        yield f"{name}: an extent known only at launch must be of int64"
+        yield f"{name}: an extent known only at launch must be int64"
     if buffer.slots:
         yield from _slot_faults(buffer, tuple(sizes))
     match buffer.layout:
@@ -59,7 +59,7 @@ def _buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
 def displaced_faults(view: ir.Buffer, base: ir.Buffer, offset: ir.Expr, changing: Set[str]) -> Iterator[str]:
     """Yield the faults of a view at an offset from its base. changing: the variables that may be assigned."""
     if offset.dtype != base.index_dtype:
-        yield f"the offset of {view.name} from {base.name} must be of {base.index_dtype}; got {offset.dtype}"
+        yield f"the offset of {view.name} from {base.name} must be {base.index_dtype}; got {offset.dtype}"
     if view.dtype != base.dtype or view.layout != base.layout:
         yield f"{view.name}, at an offset from {base.name}, must have the same type and layout"
     if base.space == "tmem":
@@ -214,7 +214,7 @@ def vector_faults(
         if variable is not None:
             faults.append(f"a register of {buffer.name} is indexed by {variable}, which isn't constant")
     elif buffer.space != "local" and offset.dtype != buffer.index_dtype:
-        faults.append(f"offsets into {buffer.space} memory must be of {buffer.index_dtype}; got {offset.dtype}")
+        faults.append(f"offsets into {buffer.space} memory must be {buffer.index_dtype}; got {offset.dtype}")
     limit = _storage(buffer)
     if limit is None or is_dead or (is_masked and buffer.space == "global"):
         return faults

@@ -47,7 +47,7 @@ class Values:
         if var.bounds is not None and var.bounds[0] > var.bounds[1]:
             self.fault(f"{var.name} has empty bounds {var.bounds[0]}..{var.bounds[1]}", span)
         if var.multiple_of < 0:
-            self.fault(f"{var.name} can't be a multiple of {var.multiple_of}", span)
+            self.fault(f"{var.name} has multiple_of {var.multiple_of}; it must not be negative", span)
         if var.uniform and var.uniform not in SCOPES:
             self.fault(f"{var.name} is uniform over unknown scope {var.uniform!r}", span)
         self.defined.add(var.name)
@@ -140,7 +140,7 @@ class Values:
     def value(self, expr: ir.Expr, dtype: DType, span: Span | None, what: str, whole: bool = False) -> None:
         """Verify an expression that must be of `dtype`. whole: it is the value of a `Let`, and may load."""
         if expr.dtype != dtype:
-            self.fault(f"{what} must be of {dtype}; got {expr.dtype}", expr.span or span)
+            self.fault(f"{what} must be {dtype}; got {expr.dtype}", expr.span or span)
         if whole and isinstance(expr, ir.Load):
             self.load(expr, span)
         elif id(expr) not in self._sound:

@@ -49,7 +49,7 @@ class Choice:
 
 
 def each_start(b: Builder, *runs: RegisterRun) -> Iterator[tuple[Expr, ...]]:
-    """Yield each combination of the runs' first registers; the caller's code is executed for the actual one only."""
+    """Yield each combination of registers with which the runs may start; emitted code runs only if they start there."""
     firsts = tuple([run.first for run in runs])
     if {Const}.issuperset(map(type, firsts)):
         yield firsts

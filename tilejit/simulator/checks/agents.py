@@ -176,7 +176,8 @@ class Agents:
         hidden = ask[~self.order.seen_by_proxy(span.region.space, actors[ask], events[ask], by[ask])]
         if not hidden.size:
             return
-        # Only warn if a CTA barrier follows the read: NVIDIA's libraries copy into such stages without a fence.
+        # Only warn if a CTA barrier follows a read of shared memory that the same CTA overwrites: NVIDIA's libraries
+        # refill pipeline stages without a proxy fence.
         cta = self.order.home(by[hidden])[0]
         excused = (events[hidden] < self.order.cta_start[cta]) & (self.order.home(actors[hidden])[0] == cta)
         excused &= span.region.space == "shared" and (does, did) == ("writes", "read")
