@@ -47,6 +47,7 @@ from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant, 
 #: a tile's placement, and for each dimension of the destination the corresponding dimension of the placement, or None
 Placed = tuple[Placement, tuple[int | None, ...]]
 
+
 def placed_tiles(op: TileOp) -> dict[str, Placed]:
     """Return each tile's placement, and its dimension that corresponds to each dimension of the destination.
 
