@@ -27,6 +27,7 @@ Getter = Callable[[Sequence[Any]], Any]
 
 _AS_BITS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
+
 def argument_of(param: Param) -> str | None:
     """Return the argument whose address or value determines the parameter, or None if it is packed once."""
     match param:
