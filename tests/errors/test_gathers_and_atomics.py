@@ -34,7 +34,7 @@ BAD = [
     (VALUE + "tj.atomic.add(x, 1.0)", "is the result of an expression: it can't be written"),
     (VALUE + "tj.atomic.add(P[0], x)", "one element takes a scalar; this is a local tile of shape (8)"),
     (VALUE + "tj.atomic.add(P[0:8], x, mask=x)", "the mask is float32; it must be bool_"),
-    (VALUE + "tj.atomic.add(P[0:8], tj.warp.load(V[0:8]), mask=x > 0)", "can't combine a tile of a cta and of a warp"),
+    (VALUE + "tj.atomic.add(P[0:8], tj.warp.load(V[0:8]), mask=x > 0)", "a tile of a cta and a tile of a warp"),
     (VALUE + "tj.atomic.cas(P[0:8], x, x)", "atomic cas does not support float32"),
     (VALUE + "tj.atomic.add(P.at(x), x)", "the index of .at must be an integer or a local tile"),
 ]

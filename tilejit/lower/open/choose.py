@@ -30,15 +30,15 @@ from ...ops.atomic import ATOMIC
 from ...ops.copies import MASK
 from ...remember import LIMIT
 from ...target import LINE_BYTES, MAX_REGISTERS, SECTOR_BYTES, WARP, target
+from .. import weights
 from ..moves.updates import update_forms
 from ..moves.wavefronts import LaneDigit, wavefronts
 from ..schedule.placement import Placement, place
 from ..schedule.width import misaligned
-from ..weights import ACCESS, BARRIER, ELEMENT, FREE_REGISTERS, LINE, PARTIAL, SECTOR, SHUFFLE, SPILL, WAVEFRONT
 from .axes import AxisJoin, Component, Survey, TileUse, Use
 
 #: cost of testing a vector's mask: comparisons of its two ends, and a branch
-_VECTOR_TEST = 4 * ELEMENT
+_VECTOR_TEST = 4 * weights.ELEMENT
 
 #: (axis, extent) of each dimension of a tile that has an axis
 Extents = tuple[tuple[int, int], ...]
@@ -133,13 +133,15 @@ class Prices:
         demand, warps = self.demand, _real(grid.warps, grid)
         elements = _ElementCounts(grid)
         total = sum(times * _access(access, grid, once) for access, times, once in self._accesses)
-        each = sum(ELEMENT * weight * elements[tile] for tile, weight in demand.elementwise.items())
+        each = sum(weights.ELEMENT * weight * elements[tile] for tile, weight in demand.elementwise.items())
         for reduced, times in demand.reductions.items():
             each += times * _reduction(reduced, grid, elements)
         for part, times in demand.parts.items():
             if gcd(part.start, part.extent) % grid.spreads[part.axis].period:
-                each += times * (2 * BARRIER + 2 * ACCESS * elements[part.tile])
-        return total + warps * (each + SPILL * max(0, _words(demand, elements) + FREE_REGISTERS - demand.limit))
+                each += times * (2 * weights.BARRIER + 2 * weights.ACCESS * elements[part.tile])
+        return total + warps * (
+            each + weights.SPILL * max(0, _words(demand, elements) + weights.FREE_REGISTERS - demand.limit)
+        )
 
     def live_words(self, grid: Grid) -> int:
         return _words(self.demand, _ElementCounts(grid))
@@ -174,13 +176,16 @@ def _reduction(reduced: Reduced, grid: Grid, elements: _ElementCounts) -> int:
     registers, results = elements[reduced.tile], elements[kept]
     lanes = math.prod(grid.spreads[axis].lanes for axis in reduced.axes)
     warps = math.prod(grid.spreads[axis].warps for axis in reduced.axes)
-    total = ELEMENT * (registers - results) + SHUFFLE * shuffles(results, lanes)
+    total = weights.ELEMENT * (registers - results) + weights.SHUFFLE * shuffles(results, lanes)
     if grid.lanes == 1 and warps > 1:
         # these warps are single threads: 32 of them combine by shuffles
         warps = -(-warps // WARP)
-        total += SHUFFLE * shuffles(results, WARP)
+        total += weights.SHUFFLE * shuffles(results, WARP)
     if warps > 1:
-        total += results * (PARTIAL + PARTIAL * -(-warps // 4) + ELEMENT * warps) + 2 * BARRIER
+        total += (
+            results * (weights.PARTIAL + weights.PARTIAL * -(-warps // 4) + weights.ELEMENT * warps)
+            + 2 * weights.BARRIER
+        )
     return total
 
 
@@ -220,7 +225,7 @@ def _lane_order(access: AccessCost, grid: Grid) -> tuple[tuple[int, int | None],
 def _once(access: AccessCost, cuts: Cuts) -> int:
     """Return the cost for one replica of the tile: all registers and warps along its own axes."""
     run, times = access.bytes, 1
-    cut, elsewhere, test = 0, 1, ELEMENT
+    cut, elsewhere, test = 0, 1, weights.ELEMENT
     #: (repetitions, (active lanes, stride in bytes) along each axis)
     cases: list[tuple[int, tuple[tuple[int, int | None], ...]]] = [(1, ())]
     for (axis, extent), stride, (lanes, vector) in zip(access.tile, access.strides, cuts[0], strict=True):
@@ -228,7 +233,7 @@ def _once(access: AccessCost, cuts: Cuts) -> int:
             width = min(vector, access.width, max(1, WIDEST_BYTES // access.bytes))
             run, times = run * width, times * (vector // width)
             cut = width if extent % width else 0
-            test = _VECTOR_TEST if width > 1 else ELEMENT
+            test = _VECTOR_TEST if width > 1 else weights.ELEMENT
         else:
             times *= vector
             elsewhere *= vector * -(-extent // (lanes * vector))
@@ -242,16 +247,20 @@ def _once(access: AccessCost, cuts: Cuts) -> int:
         total += often * test if access.masked else 0
         if access.space == "shared":
             digits = [LaneDigit(n, 1, 0) if k is None else LaneDigit(n, *counts[k]) for n, k in cuts[1]]
-            total += often * (ACCESS * issued + WAVEFRONT * wavefronts(run, tuple(digits)))
+            total += often * (weights.ACCESS * issued + weights.WAVEFRONT * wavefronts(run, tuple(digits)))
         else:
             total += often * touched(run, counts, issued)
     # the vector that crosses the tile's edge is moved element by element, by one lane per step along the other axes
-    return times * total + elsewhere * cut * (ACCESS + SECTOR + LINE)
+    return times * total + elsewhere * cut * (weights.ACCESS + weights.SECTOR + weights.LINE)
 
 
 def touched(run: int, lanes: tuple[tuple[int, int | None], ...], issued: int = 1) -> int:
     """Return the cost of an access to global memory by `issued` instructions of a warp. run, lanes: as for `lines`."""
-    return ACCESS * issued + SECTOR * lines(run, lanes, SECTOR_BYTES) + LINE * lines(run, lanes, LINE_BYTES)
+    return (
+        weights.ACCESS * issued
+        + weights.SECTOR * lines(run, lanes, SECTOR_BYTES)
+        + weights.LINE * lines(run, lanes, LINE_BYTES)
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -36,25 +36,12 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Const, Expect, Instruction, TileOp, Vector
 from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES, LOADS, STORES
 from ...ops.copies import MULTICAST
-from .. import plans
+from .. import plans, variant
 from ..builder import Builder
 from ..leaders import leads
 from ..moves.boxes import BoxCopy, barrier_of, box_copy
 from ..schedule.iterations import launch_values
 from ..schedule.placement import Placement, edges, need_slice, place
-from ..variant import (
-    COPY_CONDITIONS,
-    FILLS_ONE,
-    KINDS,
-    Condition,
-    DispatchContext,
-    Variant,
-    between,
-    copy_sides,
-    fills_zero,
-    from_to,
-    needs,
-)
 
 #: alignment of addresses and sizes, in bytes
 _UNIT_BYTES = 16
@@ -96,31 +83,31 @@ class RunCopy(plans.Plan):
         return self.moves().places
 
 
-def _load_has_barrier(op: TileOp, context: DispatchContext) -> str | None:
+def _load_has_barrier(op: TileOp, context: variant.DispatchContext) -> str | None:
     is_missing = _loads(op) and "barrier" not in op.options
     return "needs barrier=: a load completes on a barrier" if is_missing else None
 
 
-def _store_has_none(op: TileOp, context: DispatchContext) -> str | None:
+def _store_has_none(op: TileOp, context: variant.DispatchContext) -> str | None:
     is_given = not _loads(op) and "barrier" in op.options
     return "completes on tj.bulk.wait; needs no barrier" if is_given else None
 
 
 def _loads(op: TileOp) -> bool:
-    dst, _ = copy_sides(op)
+    dst, _ = variant.copy_sides(op)
     return dst.buffer.space == "shared"
 
 
-def _is_inside(op: TileOp, context: DispatchContext) -> str | None:
-    tensor = next(side for side in copy_sides(op) if side.buffer.space == "global")
+def _is_inside(op: TileOp, context: variant.DispatchContext) -> str | None:
+    tensor = next(side for side in variant.copy_sides(op) if side.buffer.space == "global")
     outside = edges(tensor)
     if not outside:
         return None
     return f"dimension {outside[0]} of {tensor.buffer.name} isn't known to hold the region, and nothing masks it"
 
 
-def _run_copy(op: TileOp, context: DispatchContext) -> RunCopy:
-    dst, src = (place(side, op.scope) for side in copy_sides(op))
+def _run_copy(op: TileOp, context: variant.DispatchContext) -> RunCopy:
+    dst, src = (place(side, op.scope) for side in variant.copy_sides(op))
     order = [_order(side) for side in (dst, src)]
     if dst.shape != src.shape or order[0] != order[1]:
         raise LayoutError(f"{dst.buffer.name} and {src.buffer.name} have different orders in memory")
@@ -177,27 +164,32 @@ def _emit_run(plan: RunCopy, op: TileOp, b: Builder) -> None:
             b.append(Instruction(BULK_COMMIT.name, (), (), b.span))
 
 
-def _load_boxes(op: TileOp, context: DispatchContext) -> BoxCopy:
+def _load_boxes(op: TileOp, context: variant.DispatchContext) -> BoxCopy:
     axis = op.attr(MULTICAST.name)
     assert axis is None or isinstance(axis, int)
     return box_copy(op.region("src"), op.region("dst"), context, loads=True, along=axis)
 
 
-def _store_boxes(op: TileOp, context: DispatchContext) -> BoxCopy:
+def _store_boxes(op: TileOp, context: variant.DispatchContext) -> BoxCopy:
     return box_copy(op.region("dst"), op.region("src"), context, loads=False)
 
 
-_LOAD_HAS_BARRIER = Condition("barrier of a load", _load_has_barrier)
+_LOAD_HAS_BARRIER = variant.Condition("barrier of a load", _load_has_barrier)
 
-BULK = Variant(
+BULK = variant.Variant(
     name="bulk",
     operations=("copy_async",),
     priority=50,
-    operands=(KINDS, between("global", "shared")),
+    operands=(variant.KINDS, variant.between("global", "shared")),
     when=(
-        *COPY_CONDITIONS, FILLS_ONE, needs(BULK_LOAD), _LOAD_HAS_BARRIER,
-        Condition("no barrier of a store", _store_has_none, "leave barrier= out, and wait with tj.bulk.wait(0)"),
-        Condition("inside", _is_inside),
+        *variant.COPY_CONDITIONS,
+        variant.FILLS_ONE,
+        variant.needs(BULK_LOAD),
+        _LOAD_HAS_BARRIER,
+        variant.Condition(
+            "no barrier of a store", _store_has_none, "leave barrier= out, and wait with tj.bulk.wait(0)"
+        ),
+        variant.Condition("inside", _is_inside),
     ),
     # a copy inside the tensor has nothing to fill
     honours=("fill", "barrier"),
@@ -205,25 +197,25 @@ BULK = Variant(
     plan=_run_copy,
     emit=_emit_run,
 )
-TMA_LOAD = Variant(
+TMA_LOAD = variant.Variant(
     name="tma_load",
     operations=("copy_async",),
     priority=40,
-    operands=(KINDS, from_to("global", "shared")),
+    operands=(variant.KINDS, variant.from_to("global", "shared")),
     when=(
-        *COPY_CONDITIONS, needs(LOADS), _LOAD_HAS_BARRIER,
-        fills_zero("fills with 0; got fill={value}: load 0 and mask, or copy"),
+        *variant.COPY_CONDITIONS, variant.needs(LOADS), _LOAD_HAS_BARRIER,
+        variant.fills_zero("fills with 0; got fill={value}: load 0 and mask, or copy"),
     ),
     honours=("fill", "barrier"),
     plan=_load_boxes,
     emit=BoxCopy.emit,
 )
-TMA_STORE = Variant(
+TMA_STORE = variant.Variant(
     name="tma_store",
     operations=("copy_async",),
     priority=40,
-    operands=(KINDS, from_to("shared", "global")),
-    when=(*COPY_CONDITIONS, FILLS_ONE, needs(STORES)),
+    operands=(variant.KINDS, variant.from_to("shared", "global")),
+    when=(*variant.COPY_CONDITIONS, variant.FILLS_ONE, variant.needs(STORES)),
     # no element of shared memory is out of bounds, so nothing is filled
     honours=("fill",),
     starts=(BULK_STORES,),

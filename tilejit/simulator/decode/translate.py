@@ -20,9 +20,9 @@ from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
+from . import emitter
 from .blocks import JUMP_ROOTS, BasicBlock, liveness, split
 from .control_flow import ControlFlow
-from .emitter import SPECIAL, BlockWriter, KernelNames, vector
 from .ordering import Ordering
 from .parser import parse
 from .ptx import Module, PtxFunction, Variable
@@ -170,23 +170,25 @@ class _Translator:
             live = self.live(blocks, emitters)
         return self.assemble(blocks, emitters, names, live)
 
-    def undefined(self, names: KernelNames, live: int) -> frozenset[str]:
+    def undefined(self, names: emitter.KernelNames, live: int) -> frozenset[str]:
         """Return the registers that some path reads unwritten, except those that LLVM declares undefined."""
         implicit = {"%param:", "%tid", "%carry"}
         return frozenset(
             name
             for name, slot in names.slots.items()
-            if live >> slot & 1 and name not in SPECIAL and name not in self.function.undefined
+            if live >> slot & 1 and name not in emitter.SPECIAL and name not in self.function.undefined
             and not any(name.startswith(x) for x in implicit)
         )
 
-    def emit(self, blocks: list[BasicBlock], undefined: frozenset[str]) -> tuple[list[BlockWriter], KernelNames]:
+    def emit(
+        self, blocks: list[BasicBlock], undefined: frozenset[str]
+    ) -> tuple[list[emitter.BlockWriter], emitter.KernelNames]:
         function = self.function
         addresses = {v.name: at for v, at in self.placed}
         # addresses are relative to the state space of the variable or parameter; cvta makes them generic
         params = {p.name: p.offset for p in function.params}
         addresses = self.module.code_addresses | addresses | params
-        names = KernelNames({**function.registers, "%carry": 32}, addresses, params)
+        names = emitter.KernelNames({**function.registers, "%carry": 32}, addresses, params)
         names.namespace.update(RUNTIME)
         names.loaded_later = _loaded_later(function)
         names.unread = _unread(function)
@@ -197,8 +199,8 @@ class _Translator:
             names.set_undefined(undefined, all_roles(function))
         return [self.emit_block(block, names) for block in blocks], names
 
-    def emit_block(self, block: BasicBlock, names: KernelNames) -> BlockWriter:
-        e = BlockWriter(names, self.module)
+    def emit_block(self, block: BasicBlock, names: emitter.KernelNames) -> emitter.BlockWriter:
+        e = emitter.BlockWriter(names, self.module)
         e.call_params = self.function.call_params
         body = self.function.body
         for pc in block.pcs:
@@ -221,13 +223,13 @@ class _Translator:
             e.extra = value
         return e
 
-    def live(self, blocks: list[BasicBlock], emitters: list[BlockWriter]) -> list[int]:
+    def live(self, blocks: list[BasicBlock], emitters: list[emitter.BlockWriter]) -> list[int]:
         uses = [sum(1 << s for s in e.inputs) for e in emitters]
         defs = [sum(1 << s for s in e.written) for e in emitters]
         return liveness(blocks, uses, defs)
 
     def assemble(
-        self, blocks: list[BasicBlock], emitters: list[BlockWriter], names: KernelNames, live: list[int]
+        self, blocks: list[BasicBlock], emitters: list[emitter.BlockWriter], names: emitter.KernelNames, live: list[int]
     ) -> Program:
         sources = []
         outputs: list[tuple[int, ...]] = []
@@ -260,7 +262,7 @@ class _Translator:
             local_bytes=self.sizes["local"] - memory.LOCAL_BASE,
             live=tuple(live),
             initial=tuple(memory.ELEMENTS[h].type(0) for h in homes),
-            special=tuple((n, s) for n, s in names.slots.items() if n in SPECIAL),
+            special=tuple((n, s) for n, s in names.slots.items() if n in emitter.SPECIAL),
             params=_params(names.slots),
             param_parts=tuple(memory.MemoryPart(p.name, p.offset, p.size_bytes, False) for p in self.function.params),
             events=tuple((b.index, body[pc].events) for b in blocks for pc in b.pcs if body[pc].events),
@@ -298,7 +300,7 @@ def _loaded_later(function: PtxFunction) -> frozenset[str]:
 def _product_registers(function: PtxFunction) -> tuple[str, ...]:
     products = [x for x in function.body if x.root == "wgmma" and ".mma_async" in x.suffix]
     vectors = [operand for ins in products for operand in ins.operands[:2] if operand[0] == "{"]
-    return tuple(dict.fromkeys(x for operand in vectors for x in vector(operand)))
+    return tuple(dict.fromkeys(x for operand in vectors for x in emitter.vector(operand)))
 
 
 def _unread(function: PtxFunction) -> frozenset[str]:
