@@ -61,6 +61,7 @@ from ...remember import remembered_pair
 from ...scopes import SCOPES, WARP
 from ...target import WARP as LANES
 from ...target import Target
+from .. import variant
 from ..builder import Builder
 from ..moves.combining import Combining, Partial
 from ..moves.cross_thread import SharedPartials, Shuffles, by_redux, by_vote, exchanged
@@ -69,7 +70,6 @@ from ..plans import Facts, Reductions
 from ..plans import Plan as PlanBase
 from ..schedule.registers import each_start
 from ..schedule.shares import ResultShares
-from ..variant import KINDS, RULE_CONDITIONS, Condition, Decline, DispatchContext, Variant, tiles_in
 
 Array = np.ndarray
 
@@ -222,7 +222,7 @@ class Reducing(PlanBase):
 
 
 @remembered_pair
-def _planned(op: TileOp, context: DispatchContext) -> Reducing:
+def _planned(op: TileOp, context: variant.DispatchContext) -> Reducing:
     """Plan a reduction of local tiles, or raise LayoutError. Cached because each variant requests the plan."""
     reduction = op.record.reduction
     assert reduction is not None, f"{op.name} is not a reduction"
@@ -256,41 +256,43 @@ def _redux(combining: Combining, target: Target) -> str:
     return REDUX.row(form).name if has_one and REDUX.row(form).missing(target) is None else ""
 
 
-def _in_registers(op: TileOp, context: DispatchContext) -> Reducing | Decline:
+def _in_registers(op: TileOp, context: variant.DispatchContext) -> Reducing | variant.Decline:
     plan = _planned(op, context)
     if plan.shares.sharers > 1:
-        return Decline((f"{plan.shares.sharers} threads share a result",))
+        return variant.Decline((f"{plan.shares.sharers} threads share a result",))
     return plan
 
 
-def _by_shuffles(op: TileOp, context: DispatchContext) -> Reducing | Decline:
+def _by_shuffles(op: TileOp, context: variant.DispatchContext) -> Reducing | variant.Decline:
     plan = _planned(op, context)
     if plan.shares.sharers == 1:
-        return Decline(("no two threads share a result",))
+        return variant.Decline(("no two threads share a result",))
     if plan.shares.members:
-        return Decline((f"shuffles don't reach the {plan.shares.partials} partials of a result: {plan.shares.apart}",))
+        return variant.Decline(
+            (f"shuffles don't reach the {plan.shares.partials} partials of a result: {plan.shares.apart}",)
+        )
     return plan
 
 
-def _through_shared(op: TileOp, context: DispatchContext) -> Reducing | Decline:
+def _through_shared(op: TileOp, context: variant.DispatchContext) -> Reducing | variant.Decline:
     plan = _planned(op, context)
     if not plan.shares.members:
-        return Decline(("no result has partials that must go through shared memory",))
+        return variant.Decline(("no result has partials that must go through shared memory",))
     return plan
 
 
-def _by_votes(op: TileOp, context: DispatchContext) -> Reducing | Decline:
+def _by_votes(op: TileOp, context: variant.DispatchContext) -> Reducing | variant.Decline:
     plan, scope = _planned(op, context), SCOPES[op.scope]
     if plan.shares.sharers == 1:
-        return Decline(("no two threads share a result",))
+        return variant.Decline(("no two threads share a result",))
     if plan.shares.groups > 1:
-        return Decline((f"{plan.shares.groups} groups of threads have different results",))
+        return variant.Decline((f"{plan.shares.groups} groups of threads have different results",))
     if scope is not WARP and plan.shares.results.count > 1:
-        return Decline((f"{plan.shares.results.count} results would take as many barriers",))
+        return variant.Decline((f"{plan.shares.results.count} results would take as many barriers",))
     return replace(plan, vote=VOTES[op.name, scope].name)
 
 
-def _voters(op: TileOp, context: DispatchContext) -> str | None:
+def _voters(op: TileOp, context: variant.DispatchContext) -> str | None:
     threads = context.count(op.scope)
     return None if threads % LANES == 0 else f"whole warps vote; the {op.scope} has {threads} threads"
 
@@ -298,30 +300,34 @@ def _voters(op: TileOp, context: DispatchContext) -> str | None:
 _REDUCTIONS = tuple(op.name for op in REDUCTION_OPERATIONS)
 _TESTS = tuple(op.name for op in REDUCTION_OPERATIONS if op.reduction is not None and op.reduction.tests)
 _OPERANDS = (
-    KINDS,
-    tiles_in("local", does="reduces local tiles to local ones", remedy=" (load it first, store it afterwards)"),
+    variant.KINDS,
+    variant.tiles_in("local", does="reduces local tiles to local ones", remedy=" (load it first, store it afterwards)"),
 )
 
-REGISTERS = Variant(
+REGISTERS = variant.Variant(
     name="registers",
     operations=_REDUCTIONS,
     priority=30,
     operands=_OPERANDS,
-    when=RULE_CONDITIONS,
+    when=variant.RULE_CONDITIONS,
     plan=_in_registers,
     emit=Reducing.emit,
 )
 SHUFFLE = replace(REGISTERS, name="shuffle", priority=20, plan=_by_shuffles)
 SHARED = replace(REGISTERS, name="shared", priority=10, plan=_through_shared)
 VOTE = replace(
-    REGISTERS, name="vote", operations=_TESTS, when=(*RULE_CONDITIONS, Condition("voters", _voters)), plan=_by_votes
+    REGISTERS,
+    name="vote",
+    operations=_TESTS,
+    when=(*variant.RULE_CONDITIONS, variant.Condition("voters", _voters)),
+    plan=_by_votes,
 )
-IN_ORDER = Variant(
+IN_ORDER = variant.Variant(
     name="in_order",
     operations=(fold.REDUCE.name,),
     priority=10,
     operands=_OPERANDS,
-    when=RULE_CONDITIONS,
+    when=variant.RULE_CONDITIONS,
     plan=plan_fold,
     emit=Folding.emit,
     # the destinations and sources of further values
