@@ -48,10 +48,10 @@ class Gpu:
 def _launch(kernel: Kernel, args: Sequence[Any], grid: int) -> None:
     from cuda.bindings import driver
 
-    from tilejit.runtime.cuda_driver import call, load
+    from tilejit.runtime.cuda_driver import call, load_ptx
 
     made = generate(kernel, target(kernel.target))
-    loaded = load(made.ptx, made.entry)
+    loaded = load_ptx(made.ptx, made.entry)
     module, function = loaded.module, loaded.function
     dynamic = total(kernel.memory, DYNAMIC)
     if dynamic:
