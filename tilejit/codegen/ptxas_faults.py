@@ -78,17 +78,19 @@ FAULTS = (
     ),
 )
 
-_EXTREMUM = re.compile(r"\b(?:max|min)\.s(?:32|16)\s")
+#: parts of instructions that the faults need; most kernels have none, and finding a plain string is fast
+_EXTREMA = ("max.s32", "max.s16", "min.s32", "min.s16")
+_NEGATIONS = ("neg.s16", "abs.s16")
+_SHORT_ARITHMETIC = (".s16", ".u16", "shl.b16", "and.b16", "or.b16", "not.b16", "eq.b16", "ne.b16")
 _INSTRUCTION = re.compile(
     r"\b(max|min|neg|abs|sub|mul|add|shl|mov|selp|cvt)\.(?:lo\.)?(?:[su](?:8|16|32)\.)?([sub](?:16|32|64))"
     r"\s+(%\w+|\{[^}\n]*\}), ([^;\n]+);"
 )
-_NEGATION = re.compile(r"\b(?:neg|abs)\.s16\s")
 #: instructions that read 16-bit operands as signed numbers
 _SIGNED_USE = re.compile(
     r"\b(?:cvt\.s(?:32|64)|setp\.\w+|shr|div|rem|max|min|abs|(?:mul|mad)\.(?:wide|hi))\.s16\s+([^;{\n]+);"
 )
-_HALVES = re.compile(r"\bmov\.b32\s+\{(%?\w+), (%?\w+)\}, (%r\d+);")
+_HALVES = re.compile(r"mov\.b32\s+\{(%?\w+), (%?\w+)\}, (%r\d+);")
 #: arithmetic on 16-bit integers
 _INTEGER = re.compile(r"(?:\.[su]16|\b(?:shl|and|or|xor|not|setp\.\w+)\.b16)\s+%\w+, ([^;\n]+);")
 _RESULTS = re.compile(r"\b[a-z][\w.:]*\s+(\{[^}\n]*\}|%\w+)[,|]")
@@ -178,11 +180,15 @@ class _Program:
 
 def without_faults(ptx: str) -> str:
     """Return the PTX of one kernel, rewritten so that it provokes no fault other than `float16_of_zero`."""
-    if _NEGATION.search(ptx) is not None:
+    if _has_any(ptx, _NEGATIONS):
         ptx = _with_extensions(ptx)
-    if _EXTREMUM.search(ptx) is not None:
+    if _has_any(ptx, _EXTREMA):
         ptx = _with_separate_extrema(ptx)
-    return ptx if _HALVES.search(ptx) is None or _INTEGER.search(ptx) is None else _with_shifted_halves(ptx)
+    return _with_shifted_halves(ptx) if _has_any(ptx, _SHORT_ARITHMETIC) and _HALVES.search(ptx) is not None else ptx
+
+
+def _has_any(ptx: str, texts: Iterable[str]) -> bool:
+    return any(text in ptx for text in texts)
 
 
 def _with_extensions(ptx: str) -> str:
