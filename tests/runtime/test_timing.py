@@ -156,7 +156,7 @@ def test_warming_up_ends_and_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(bench.rounds) == 2 * timing._MOST
 
 
-@pytest.mark.parametrize("work", [[], [3], (None,)])
+@pytest.mark.parametrize("work", [[], [3], (None,), 3, None])
 def test_what_is_no_function_is_refused(work: object) -> None:
     with pytest.raises(tj.LaunchError, match="do_bench times functions without arguments"):
         do_bench(work)  # type: ignore[call-overload]

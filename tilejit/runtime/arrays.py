@@ -68,8 +68,13 @@ class ArrayFacts:
 
     @property
     def is_dense(self) -> bool:
-        """True if the array spans as many bytes as its elements have in total, although some may overlap."""
-        return self.high_bytes - self.low_bytes == math.prod(self.shape) * self.dtype.bytes
+        """True if no elements overlap and no bytes lie between them, in any order of the dimensions."""
+        dense = 1
+        for stride, extent in sorted((abs(s), n) for s, n in zip(self.strides, self.shape, strict=True) if n > 1):
+            if stride != dense:
+                return False
+            dense *= extent
+        return True
 
 
 class ArrayView(NamedTuple):

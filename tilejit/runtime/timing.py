@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import overload
 
@@ -91,7 +91,7 @@ def do_bench(
     warmup, rep: milliseconds of warm-up, and of timing each function.
     raises: LaunchError for an empty list, and for items that can't be called.
     """
-    works = [work] if callable(work) else list(work)
+    works = [work] if callable(work) else list(work) if isinstance(work, Iterable) else []
     if not works or not all(map(callable, works)):
         raise LaunchError(
             "do_bench times functions without arguments: one, or a nonempty list",
