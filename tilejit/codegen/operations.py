@@ -1,6 +1,6 @@
-"""Emit elementwise operations as their records define them.
+"""Emission of elementwise operations, which `Elementwise` records define.
 
-Operations without code of their own for float16 and bfloat16 are computed in float32 and rounded once.
+An operation without code for float16 and bfloat16 is computed in float32, and its result is rounded once.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _computed(
 class OneInstruction(NamedTuple):
     """The instruction of an operation that is a single instruction for all arguments."""
 
-    #: the text of the instruction, with `{0}`, `{1}`, … for the arguments
+    #: the instruction, with `{0}`, `{1}`, … for the arguments
     form: str
     dtype: DType
     #: the declaration of the intrinsic that it calls, or ""
@@ -76,7 +76,7 @@ class OneInstruction(NamedTuple):
 
 @cache
 def one_instruction(name: str, dtype: DType, proved: bool) -> OneInstruction | None:
-    """Return the instruction that computes the operation `name` in a type, or None if it isn't always a single one."""
+    """Return the instruction that computes `name` in type `dtype`, or None if it isn't always a single instruction."""
     record = ELEMENTWISE.get(name)
     return None if record is None else _one_instruction(record, dtype, proved)
 
