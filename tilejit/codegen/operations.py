@@ -35,7 +35,7 @@ def operation(
         return _computed(emission, record, code, dtype, args, proved)
     if dtype.is_fp8:
         hint = "cast it first, for example to float32"
-        raise KernelTypeError(f"{name} of {dtype}: fp8 is storage", span=span, hint=hint)
+        raise KernelTypeError(f"{name} of {dtype}: fp8 is a storage type", span=span, hint=hint)
     if record is not None and record.floats is not None and dtype.is_float:
         return _of_halves(emission, record, record.floats, dtype, args)
     raise KernelTypeError(

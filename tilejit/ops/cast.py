@@ -49,7 +49,7 @@ def _to_narrow(values: Array, dtype: DType, saturate: bool) -> Array:
 def round_to_odd(values: Array) -> Array:
     """Round float64 to float32 such that rounding the result to a narrower type gives the correctly rounded value.
 
-    If float32 can't represent a value, it becomes the neighbor whose last bit is 1.
+    A value that float32 can't represent becomes the adjacent float32 whose last bit is 1.
 
     source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding
     to odd", IEEE Transactions on Computers 57(4), 2008.

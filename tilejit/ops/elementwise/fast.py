@@ -2,7 +2,7 @@
 
 source: PTX ISA, "Floating Point Instructions", for the error bounds of the instructions.
 
-No other operation uses such instructions: PTX bounds the error of ex2.approx, but doesn't specify its bits.
+No other operation uses such instructions: PTX bounds their errors, but doesn't specify the bits of their results.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ FAST_EXP2 = _fast(
     "exp2", "2 to the power x", np.exp2, _direct(approximate.EX2), Approximation(2.0**-22, (-126, 127.5))
 )
 
-#: rounding of log2(e) and of the product changes the exponent in proportion to x
+#: the rounding errors of log2(e) and of its product with x change the result's exponent in proportion to x
 FAST_EXP = _fast(
     "exp",
     "e to the power x",

@@ -28,7 +28,7 @@ RECIPROCAL = Elementwise(
 
 
 def _hypot(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """Return sqrt(a² + c²) for the greater a and the lesser c, scaled by a power of two to keep the squares in range.
+    """Return sqrt(x² + y²), with x and y scaled by a power of two to keep the squares in range.
 
     source: Muller et al., "Handbook of Floating-Point Arithmetic" (2018), "Computing sqrt(x² + y²)"; with the larger
     square in the fma, the error of the sum is less than a unit, which the square root halves.
