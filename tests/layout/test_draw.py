@@ -240,9 +240,9 @@ def test_a_given_shape_decides_rows_and_their_headings() -> None:
 
 def test_the_layout_is_below_with_the_meaning_of_labels_and_colours() -> None:
     layout = S[(4, 2) : (1 @ laneid, 1)] + 3 @ laneid
-    assert lines(layout.draw().svg)[-2:] == [repr(layout), "lane:register, coloured by lane"]
-    assert lines(S[(2, 2) : (1 @ TLane, 1 @ TCol)].draw().svg)[-1] == "lane,column, coloured by lane"
-    assert lines(S[(2, 2) : (1 @ tx, 1)].draw().svg)[-1] == "thread:register, coloured by thread"
+    assert lines(layout.draw().svg)[-2:] == [repr(layout), "lane:register, colored by lane"]
+    assert lines(S[(2, 2) : (1 @ TLane, 1 @ TCol)].draw().svg)[-1] == "lane,column, colored by lane"
+    assert lines(S[(2, 2) : (1 @ tx, 1)].draw().svg)[-1] == "thread:register, colored by thread"
 
 
 def test_a_picture_is_shown_by_notebooks_and_has_a_short_repr() -> None:

@@ -114,7 +114,7 @@ TCGEN05_SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Atom:
-    """The instructions that move a tile: `slabs`, each of `num` repetitions and `registers` registers per thread."""
+    """The `slabs` instructions that move a tile, each with `num` repetitions and `registers` registers per thread."""
 
     num: int
     slabs: int
