@@ -119,7 +119,7 @@ class Emission:
 
         operands: LLVM values, one per register that the instruction reads. past: operand index -> byte offset to add to
         that address. carried: the descriptions of the leading operands, for a row that passes a variable number of
-        registers through. named: PTX names of the registers that the row accumulates into, () if these are operands.
+        registers through. named: PTX names of the registers that the row accumulates into, () if these are LLVM values.
         raises: DispatchError if the target doesn't have the instruction; TypeError for operands that don't fit the row.
         """
         if row not in self.used:

@@ -1,7 +1,7 @@
-"""Conversions to and from fp8: by `cvt` from sm_89 on (to fp8 only with saturation), otherwise by bit operations.
+"""Conversions to and from fp8: by `cvt` from sm_89 on (to fp8 only with saturation), otherwise in software.
 
 e4m3fn: sign, 4 exponent bits with bias 7, 3 mantissa bits; no infinity; NaN is 0x7f or 0xff; greatest value 448.
-e5m2: sign, 5 exponent bits with bias 15, 2 mantissa bits: the upper byte of a float16; greatest finite value 57344.
+e5m2: sign, 5 exponent bits with bias 15, 2 mantissa bits, like a float16's upper byte; greatest finite value 57344.
 source: PTX ISA, "Data Types: Alternate Floating-Point Data Formats"; OCP 8-bit Floating Point Specification, 1.0.
 """
 

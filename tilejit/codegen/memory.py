@@ -5,7 +5,7 @@ size depends on the sizes of the elements and of the vector:
 
     elements of 8 bytes                       words of 64 bits     16 bytes are ld.global.v2.b64
     smaller elements, 4 bytes or more in all  words of 32 bits     16 bytes are ld.global.v4.b32
-    2 bytes or 1 in all                       one word of 16 or 8 bits
+    1 or 2 bytes in all                       one word of 8 or 16 bits
 
 A local buffer lives in a thread's registers if `emission.registers` contains it, otherwise in local memory.
 """
@@ -390,7 +390,7 @@ def _access_bytes(emission: Emission, buffer: Buffer, words: WordFormat) -> int:
     """
     size = words.bits * words.number // 8
     if size & (size - 1):
-        raise ValueError(f"no access of {buffer.name} moves {size} bytes at once")
+        raise ValueError(f"no single access to {buffer.name} moves {size} bytes")
     if size == 32 and buffer.space == "global" and emission.has(GLOBAL_256):
         emission.used[GLOBAL_256] = None
     return size

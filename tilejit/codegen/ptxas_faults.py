@@ -1,6 +1,6 @@
 """Bugs of ptxas, called faults, and the PTX that avoids them.
 
-A driver contains its own version of ptxas, and any version may compile saved PTX, so all PTX avoids all of the faults.
+A driver contains its own version of ptxas, and any version may compile saved PTX. So generated PTX avoids all faults.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class _Instruction(NamedTuple):
 
 
 class _Program:
-    """The instructions of a kernel that `_INSTRUCTION` matches. by_result: register -> those that may define it."""
+    """The instructions of a kernel that `_INSTRUCTION` matches. by_result: register -> instructions that define it."""
 
     def __init__(self, ptx: str) -> None:
         self.by_result: dict[str, list[_Instruction]] = defaultdict(list)

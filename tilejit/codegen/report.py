@@ -77,7 +77,7 @@ def _string(emission: Emission, text: str) -> str:
 
 
 def some_thread_failed(emission: Emission) -> str:
-    """Return an i1 that is true if an assertion has failed, in this launch or in one whose failure is unreported."""
+    """Return an i1: true if an assertion has failed in this launch, or in one whose failure isn't reported yet."""
     w = emission.writer
     code = w.value(f"load volatile i32, ptr addrspace(1) {emission.record}, align 4")
     return w.value(f"icmp ne i32 {code}, 0")

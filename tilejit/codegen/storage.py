@@ -15,7 +15,7 @@ from ..ir.placements import DYNAMIC, SHARED, MemoryPlacement, within
 from ..ir.walk import Block
 from ..isa import ROWS
 
-#: the symbol of all dynamic shared memory
+#: the symbol of the dynamic shared memory
 BLOCK = "@dynamic_shared"
 
 

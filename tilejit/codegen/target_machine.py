@@ -96,7 +96,7 @@ def _taken(text: c_char_p) -> str:
 def _prepare() -> Any:
     """Initialize LLVM and return llvmlite's lock, for which forks wait. raises: DeviceError if LLVM can't be used.
 
-    It is the `RLock` inside llvmlite's own wrapper: no interrupt can leave its methods halfway, since they are C code.
+    The lock is the `RLock` in llvmlite's wrapper: no interrupt can leave its methods halfway, since they are C code.
     """
     with importing:
         problem = llvm_problem()

@@ -57,7 +57,7 @@ class Available(NamedTuple):
 class Path(NamedTuple):
     """An edge into a block: the label of the predecessor, and the index of the line that ends it.
 
-    held: contents of the words written since the target's `available`, {} if no word is read in or after the target.
+    held: contents of the words written since the target was created, {} if no word is read in or after the target.
     computes: the predecessor ends in a jump and only computes words.
     """
 
@@ -184,7 +184,7 @@ class Writer:
     def fresh(self, text: str) -> str:
         """Emit an instruction and return its result.
 
-        Results have numbers for names: with other names, LLVM takes a quarter longer to parse the IR.
+        Results are numbered instead of named: with names, LLVM takes a quarter longer to parse the IR.
         """
         self._computes = False
         name = f"%{len(self.body)}"

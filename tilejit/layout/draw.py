@@ -70,7 +70,7 @@ def _table(fused: TileLayout, dims: tuple[int, ...], labels: Labels, most_column
 class Labels:
     """The labels and colors of places.
 
-    owners: the axes that come first in a label and determine the color; empty if the bank is the label and does so.
+    owners: the axes that come first in a label and determine the color; empty if banks do both.
     memory: the axes that come second. bits: the width of an element, and whether the caller stated it.
     """
 

@@ -126,7 +126,7 @@ def fragment_layout(
 
     A dimension of extent 1 isn't padded; its lanes and warps hold replicas.
     operand: "acc", "a" or "b". warps: as in `layout_a`. copies: number of groups of warps that hold the same elements.
-    step: the divisor of the padded K.
+    step: K is padded to a multiple of it.
     raises: LayoutError if tensor cores don't support the type.
     """
     make, tiles = {

@@ -30,9 +30,8 @@ _LANE_BITS = WARP.bit_length() - 1
 class Group:
     """The registers of a lane whose words are exchanged with each other.
 
-    sources: those of the source, indexed by the exchanged bits of the receiving lane. results: those of the
-    destination, indexed by the exchanged bits of the sending lane. offset: the lane from which lane 0 receives in step
-    0.
+    sources: registers of the source, by the exchanged bits of the receiving lane. results: registers of the
+    destination, by the exchanged bits of the sending lane. offset: the lane from which lane 0 receives in step 0.
     """
 
     sources: tuple[int, ...]
@@ -88,7 +87,7 @@ def _spread(value: int, masks: Sequence[int]) -> int:
 
 
 def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, Array] | str:
-    """Return the source lane and word of each lane's words, and the words; or why whole words can't be exchanged."""
+    """Return source lanes and words by [lane, word], and the destination's words; or why there is no exchange."""
     thread, register = dst.thread.ravel(), dst.register.ravel()
     element = np.tile(np.arange(dst.elements), len(dst.thread))
     holders = src.thread[:, element]

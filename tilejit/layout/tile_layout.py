@@ -326,7 +326,7 @@ class TileLayout:
         position = arguments.integer(position, "a position", "count the iterators from 0")
         if not 0 <= position <= len(self.shard):
             raise LayoutError(
-                f"position {shown(position)} is not among 0 to {len(self.shard)}",
+                f"position {shown(position)} is not between 0 and {len(self.shard)}",
                 hint="count the iterators from 0; one past the last appends it",
             )
         return self.replace(shard=(*self.shard[:position], Iter(extent, 0, m), *self.shard[position:]))

@@ -236,7 +236,7 @@ def pack(layout: TileLayout, count: int) -> TileLayout:
     bad_offset = any(v % count != 0 for a, v in layout.offset if a == inner.axis)
     if before is None or replica is None or bad_offset:
         raise LayoutError(
-            f"can't pack {count} elements into one: not all strides and offsets of {layout!r} are multiples",
+            f"can't pack {count} elements into one: not all strides and offsets of {layout!r} are multiples of {count}",
             hint=f"make them multiples of {count}",
         )
     coarse = layout.replace(

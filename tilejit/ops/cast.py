@@ -12,7 +12,7 @@ Array = np.ndarray
 def convert(values: Array, dtype: DType, saturate: bool = True) -> Array:
     """Convert `values` to `dtype` with the semantics of the IR's `Cast`.
 
-    To floats: to nearest even, with a single rounding; integers to bfloat16 and fp8 are rounded to float32 first. To
+    To floats: rounded once, to nearest even, except that integers are rounded to float32 before bfloat16 and fp8. To
     integers: modulo 2**bits from integers; toward zero from floats, unspecified if out of range. To bool_: x != 0.
 
     saturate: for fp8, map finite overflows and infinities to ± the largest finite value, like cvt.satfinite.

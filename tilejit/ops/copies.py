@@ -1,4 +1,4 @@
-"""Operations that move elements: copies, fills, casts and reshapes; also indices."""
+"""Operations that move elements: copies, fills, casts and reshapes; also tiles of indices."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from ..dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Polynomial:
-    """A polynomial fitted to a function on an interval, for a small maximum of the weighted error.
+    """A polynomial fitted to a function on an interval, so that the maximum of the weighted error is small.
 
-    function, weight: expressions in `x` for the fit, which alone evaluates them: `mp` is mpmath, `dtype` the name of
-    the format, and `f` (in the weight) the value of the function.
+    function, weight: expressions in `x` that only the fit evaluates: `mp` is mpmath, `dtype` the name of the format,
+    and `f` (in the weight) the value of the function.
     low, high: the bounds of the interval, as such expressions.
     float32, float64: the coefficients in each format, lowest power first, as hexadecimal floats; empty if unused.
     nudges: power -> the offset of that power's float32 coefficient from the fitted one, in steps between adjacent

@@ -69,7 +69,7 @@ class TileOperand:
     is_part_of_place: bool = False
 
     def kind(self, *, is_region: bool) -> OperandKind | None:
-        """Return the operand's kind if a region, or an expression, is given for it; None if it can't be one."""
+        """Return the operand's kind if it is a region or (if not `is_region`) an expression; None if it can't be."""
         for kind in self.kinds:
             if kind.is_region is is_region:
                 return kind

@@ -297,16 +297,16 @@ class BlockBuilder(ScalarBuilder):
 
     @abstractmethod
     def add_incoming(self, phi: Number, value: Number, block: ScalarBlock) -> None:
-        """Add the value from the end of a loop's body to its phi."""
+        """Add to a phi the value that comes from the end of a loop's body."""
 
 
 @lean(frozen=True, slots=True)
 class Code:
-    """The computation of an operation on operands of one kind of type.
+    """The code of an operation for some types, such as integers.
 
     write: emits the formula: (builder, *operands) -> result.
     called: the formula is emitted once, as a function, which each use calls.
-    shortcut: a cheaper formula that constants or proofs enable; returns None if they don't.
+    shortcut: a cheaper formula for constant or proved operands, like `write`; returns None if it doesn't apply.
     """
 
     write: Callable[..., Number]

@@ -48,7 +48,7 @@ def _safe_divisor(b: ScalarBuilder, y: Number) -> Number:
 
 
 def _floordiv_integers(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """Return floor(x/y), 0 for y = 0, and x for the smallest x and y = -1, as in NumPy."""
+    """Return floor(x/y); 0 for y = 0, and x for the smallest x and y = -1, as in NumPy."""
     divisor = _safe_divisor(b, y)
     if not y.is_signed:
         return b.select(y.equals(0), 0, x / divisor)
@@ -101,7 +101,7 @@ def _step(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 def _times_power_of_two(b: ScalarBuilder, y: Number, k: Number) -> Number:
-    """Return y·2^k for k >= 0, which must be finite; 2^k itself may overflow."""
+    """Return y·2^k for k >= 0. The result must be finite; 2^k itself may overflow."""
     f = b.format
     half = k.logical_shift_right(1)
     result = y

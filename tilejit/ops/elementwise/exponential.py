@@ -54,7 +54,7 @@ _STEP, _RATE = TWICE_LN2.numbers
 
 #: greatest exponent of the square root of exp: the square of 2^64 overflows to infinity
 _ROOT_EXPONENT = 64
-#: added to n, gives a float with n - 64 in the low bits of its significand
+#: the number that, added to n, gives a float with n - 64 in the low bits of its significand
 _ROOT_SHIFT = FORMATS["float32"].round_shift - _ROOT_EXPONENT
 #: _ROOT_SHIFT · step, and its rounding error
 _SHIFT_STEPS = float(np.float32(_ROOT_SHIFT * _STEP))
@@ -193,7 +193,7 @@ def _exp_of_float32(b: ScalarBuilder, x: Number) -> Number:
 
 
 def _exp_of_float64(b: ScalarBuilder, x: Number) -> Number:
-    """Return p·s·s for p = 1 + r·P(r), s = 2^n, r = x - 2n·ln(2): one power of two is cheaper than two."""
+    """Return p·s·s for p = 1 + r·P(r), s = 2^n, r = x - 2n·ln(2): s·s is cheaper than two powers of two."""
     limited = clamp(b, x, EXP_LIMIT[b.format.dtype])
     shift = b.format.round_shift + b.format.bias
     shifted = b.fma(limited, b.parts(LOG2E)[0] / 2, shift)

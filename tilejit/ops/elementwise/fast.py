@@ -16,7 +16,7 @@ from ..scalar import Code, inline
 from .exponential import LN2, LOG2E
 from .record import Approximation, Elementwise, Formula, in_double
 
-#: bound of the relative error when a number is rounded to float32
+#: bound on the relative error when a number is rounded to float32
 _ROUNDING = 2.0**-24
 _NORMAL = (2.0**-126, 2.0**126)
 _POSITIVE = (2.0**-126, 2.0**127)
