@@ -304,7 +304,7 @@ LAYOUT_CASES = [
     ),
     (
         "s = tj.alloc_shared((8, 8), tj.float32, swizzle=«'100B'»)",
-        "swizzle mode '100B' is none of 'none', '32B', '64B', '128B'", "choose one of these",
+        "swizzle mode '100B' is not one of 'none', '32B', '64B', '128B'", "choose one of these",
     ),
 ]
 

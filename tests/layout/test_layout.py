@@ -127,7 +127,7 @@ def test_an_empty_shard_needs_a_replica() -> None:
         (lambda: TileLayout([(4, 1, "m")]), "shard and replica are iterators; got ((4, 1, 'm'),)"),  # type: ignore[list-item]
         (lambda: Swizzle(3, 3, 2), "shift 2 is less than bits 3"),
         (lambda: Swizzle(1, -1, 3), "bits and base must not be negative"),
-        (lambda: Swizzle.for_dtype(16, "256B"), "swizzle mode '256B' is none of 'none', '32B', '64B', '128B'"),
+        (lambda: Swizzle.for_dtype(16, "256B"), "swizzle mode '256B' is not one of 'none', '32B', '64B', '128B'"),
         (lambda: Swizzle.for_dtype(24, "32B"), "no swizzle for elements of 24 bits"),
     ],
 )

@@ -84,7 +84,7 @@ class Swizzle:
             )
         if not isinstance(mode, str) or mode not in SWIZZLE_BITS:
             modes = ", ".join(map(repr, SWIZZLE_BITS))
-            raise LayoutError(f"swizzle mode {shown(mode)} is none of {modes}", hint="choose one of these")
+            raise LayoutError(f"swizzle mode {shown(mode)} is not one of {modes}", hint="choose one of these")
         if width not in (4, 8, 16, 32, 64, 128):
             raise LayoutError(
                 f"no swizzle for elements of {shown(width)} bits; a 16-byte chunk needs 4, 8, 16, 32, 64 or 128",
