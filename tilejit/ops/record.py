@@ -106,7 +106,7 @@ class Attribute:
 
 
 def dimensions(named: object, rank: int) -> object:
-    """Return a dimension or a tuple of dimensions as a sorted tuple of nonnegative ones, or unchanged if invalid."""
+    """Return one or several dimensions as a tuple, sorted and nonnegative if valid; return other objects unchanged."""
     every = (named,) if type(named) is int else named
     if not isinstance(every, tuple) or any(type(d) is not int or not -rank <= d < rank for d in every):
         return every
