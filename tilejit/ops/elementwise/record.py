@@ -134,7 +134,7 @@ class Elementwise:
 
     @property
     def issue(self) -> int:
-        """The cost per warp in quarter cycles of an SM; every "function" is assumed to cost as much as an exponential."""
+        """Quarter cycles of an SM per warp; a "function" is assumed to cost as much as an exponential."""
         return 16 if self.kind == "function" else 1
 
     def code(self, dtype: DType) -> Code | None:
