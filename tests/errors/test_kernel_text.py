@@ -252,9 +252,9 @@ TYPE_CASES = [
      "with a mask, store tj.cta.full(shape, value, dtype)"),
     ("tj.cta.store(B[0:64, 0:64], «A[0:64, 0:64]»)", "store takes a local tile", "copy(dst, src)"),
     ("tj.cta.load(B[0:64, 0:64], «A[0:64, 0:64]»)", "a layout must be known", "with copy(dst, src)"),
-    ("x = A[0, 0].astype(tj.float8_e4m3fn)\ny = «x + x»", "fp8 is storage; cast it first", "astype"),
-    ("s = tj.alloc_shared((8, 8), tj.float8_e4m3fn)\n«tj.cta.add(s, s, s)»", "fp8 is storage; cast it first", "astype"),
-    ("x = tj.float8_e4m3fn(n)\nA[0, 0] = «x + 1»", "fp8 is storage…float32", ""),
+    ("x = A[0, 0].astype(tj.float8_e4m3fn)\ny = «x + x»", "fp8 is a storage type; cast it first", "astype"),
+    ("s = tj.alloc_shared((8, 8), tj.float8_e4m3fn)\n«tj.cta.add(s, s, s)»", "fp8 is a storage type; cast", "astype"),
+    ("x = tj.float8_e4m3fn(n)\nA[0, 0] = «x + 1»", "fp8 is a storage type…float32", ""),
     ("for i in range(n):\n    pass\nA[0, 0] = «i»", "after its loop", "copy it"),
     ("if n > 0:\n    x = n\ny = «x»", "x has a value on one path only…line {1}", "before the branch, or on both sides"),
     (
@@ -304,7 +304,7 @@ LAYOUT_CASES = [
     ),
     (
         "s = tj.alloc_shared((8, 8), tj.float32, swizzle=«'100B'»)",
-        "swizzle mode '100B' is none of 'none', '32B', '64B', '128B'", "choose one of these",
+        "swizzle mode '100B' is not one of 'none', '32B', '64B', '128B'", "choose one of these",
     ),
 ]
 

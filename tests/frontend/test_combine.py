@@ -213,7 +213,7 @@ WRONG = {
     "memory": ("def f(a, b):\n    return a", "tj.reduce(«A», 1, f)", "reduce takes local tiles; got a global region"),
     "a scalar": ("def f(a, b):\n    return a", "tj.reduce(«n», 1, f)", "reduce reduces a local tile; this is a scalar"),
     "fp8": (
-        "def f(a, b):\n    return b", "«tj.reduce(x.astype(tj.float8_e5m2), 1, f)»", "fp8 is storage",
+        "def f(a, b):\n    return b", "«tj.reduce(x.astype(tj.float8_e5m2), 1, f)»", "fp8 is a storage type",
     ),
 }
 

@@ -93,7 +93,7 @@ def test_sound_kernels_have_no_violations() -> None:
         (["let x: float32 = sqrt(n)"], "cast its arguments"),
         (["let x: int32 = int32(n + h[0])"], "must be the whole value of a `Let`"),
         (["let x: float16 = sqrt(1.0:float16)"], "computes in float32"),
-        (["let x: float8_e5m2 = neg(1.0:float8_e5m2)"], "fp8 is storage"),
+        (["let x: float8_e5m2 = neg(1.0:float8_e5m2)"], "fp8 is a storage type"),
         (["let x: int32 = sqrt(n, n)"], "takes 1 operand; got 2"),
         (["let x: int32 = add(n, n):int64"], "its type is int64"),
         (["let x: int8 = 300"], "300 isn't a value of int8"),

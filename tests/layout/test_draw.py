@@ -51,11 +51,11 @@ def test_a_swizzled_column_shows_distinct_banks() -> None:
 @pytest.mark.parametrize(
     ("layout", "bits"),
     [
-        (S[(8, 8)], "32 bits; draw(dtype=...) for others"),
-        (S[(8, 8)].swizzled(Swizzle(0, 3, 3)), "32 bits; draw"),
-        (S[(8, 64)].swizzled(Swizzle.for_dtype(tj.float16, "128B")), "16 bits; draw"),
+        (S[(8, 8)], "32 bits; use draw(dtype=...) for others"),
+        (S[(8, 8)].swizzled(Swizzle(0, 3, 3)), "32 bits; use draw"),
+        (S[(8, 64)].swizzled(Swizzle.for_dtype(tj.float16, "128B")), "16 bits; use draw"),
         (S[(8, 64)].swizzled(Swizzle.for_dtype(tj.int8, "32B")), "8 bits; draw"),
-        (S[(8, 64)].swizzled(Swizzle(3, 3, 4)), "32 bits; draw"),
+        (S[(8, 64)].swizzled(Swizzle(3, 3, 4)), "32 bits; use draw"),
     ],
 )
 def test_elements_without_a_type_are_those_of_the_swizzles_mode_and_the_picture_says_so(
@@ -240,9 +240,9 @@ def test_a_given_shape_decides_rows_and_their_headings() -> None:
 
 def test_the_layout_is_below_with_the_meaning_of_labels_and_colours() -> None:
     layout = S[(4, 2) : (1 @ laneid, 1)] + 3 @ laneid
-    assert lines(layout.draw().svg)[-2:] == [repr(layout), "lane:register, coloured by lane"]
-    assert lines(S[(2, 2) : (1 @ TLane, 1 @ TCol)].draw().svg)[-1] == "lane,column, coloured by lane"
-    assert lines(S[(2, 2) : (1 @ tx, 1)].draw().svg)[-1] == "thread:register, coloured by thread"
+    assert lines(layout.draw().svg)[-2:] == [repr(layout), "lane:register, colored by lane"]
+    assert lines(S[(2, 2) : (1 @ TLane, 1 @ TCol)].draw().svg)[-1] == "lane,column, colored by lane"
+    assert lines(S[(2, 2) : (1 @ tx, 1)].draw().svg)[-1] == "thread:register, colored by thread"
 
 
 def test_a_picture_is_shown_by_notebooks_and_has_a_short_repr() -> None:

@@ -127,7 +127,7 @@ def test_an_empty_shard_needs_a_replica() -> None:
         (lambda: TileLayout([(4, 1, "m")]), "shard and replica are iterators; got ((4, 1, 'm'),)"),  # type: ignore[list-item]
         (lambda: Swizzle(3, 3, 2), "shift 2 is less than bits 3"),
         (lambda: Swizzle(1, -1, 3), "bits and base must not be negative"),
-        (lambda: Swizzle.for_dtype(16, "256B"), "swizzle mode '256B' is none of 'none', '32B', '64B', '128B'"),
+        (lambda: Swizzle.for_dtype(16, "256B"), "swizzle mode '256B' is not one of 'none', '32B', '64B', '128B'"),
         (lambda: Swizzle.for_dtype(24, "32B"), "no swizzle for elements of 24 bits"),
     ],
 )
@@ -309,7 +309,7 @@ def test_packing_needs_neighbours() -> None:
 
 
 def test_broadcast_refuses_a_position_outside() -> None:
-    with refuses("position 3 is not among 0 to 2"):
+    with refuses("position 3 is not between 0 and 2"):
         S[(8, 3)].broadcast(4, 3)
 
 
@@ -434,7 +434,7 @@ def test_fragments_fill_every_register_once(shape: str, bits: int, rows: int) ->
 
 
 def test_illegal_fragments_say_which_columns_are_legal() -> None:
-    with refuses("24 columns of 32 bits aren't 16x256b.xN: columns are 8 * N, N a power of two up to 32"):
+    with refuses("24 columns of 32 bits don't fit 16x256b.xN, which has 8 * N columns, N a power of two up to 32"):
         tcgen05_atom("16x256b", 64, 24, 32)
     with refuses("no tcgen05 shape 'foo'; there are 32x32b, 16x64b, 16x128b, 16x256b"):
         tcgen05_atom_layout("foo", (64, 8), 32)
@@ -452,7 +452,7 @@ def test_data_paths_put_rows_on_distinct_lanes() -> None:
         tmem_datapath_layout("D", 64, 8)
     with refuses("no data path 'X'"):
         tmem_datapath_layout("X", 64, 8)
-    with refuses("data path B splits columns into 2 parts; 7 isn't a multiple"):
+    with refuses("data path B splits columns into 2 parts; 7 isn't a multiple of 2"):
         tmem_datapath_layout("B", 64, 7)
 
 

@@ -278,7 +278,7 @@ def test_the_type_rule(name: str, dtypes: tuple[DType, ...], wanted: tuple[DType
 @pytest.mark.parametrize(
     ("name", "dtypes", "message"),
     [
-        ("add", (float8_e5m2, float32), "fp8 is storage; cast it first"),
+        ("add", (float8_e5m2, float32), "fp8 is a storage type; cast it first"),
         ("bitwise_and", (float32, int32), "takes integers or bool_; got float32"),
         ("left_shift", (int32, float16), "takes integers or bool_"),
         ("where", (int32, int32, int32), "must be bool_"),

@@ -88,7 +88,7 @@ TYPES = [
         "combine changes the dtype of value 1: it returns float32 for int32",
     ),
     ({"dst": float16, "src": float32}, Minus(float32), "reduce of float32 gives float32; the destination is float16"),
-    ({"dst": float8_e4m3fn, "src": float8_e4m3fn}, Minus(float8_e4m3fn), "fp8 is storage"),
+    ({"dst": float8_e4m3fn, "src": float8_e4m3fn}, Minus(float8_e4m3fn), "fp8 is a storage type"),
 ]
 
 
@@ -96,7 +96,7 @@ TYPES = [
 def test_types(dtypes: dict[str, DType], combine: CombineFunction | None, message: str | None) -> None:
     fault = REDUCE.type_fault(dtypes, {COMBINE.name: combine})
     assert (None if fault is None else fault.message.partition(" (")[0]) == (
-        message if message != "fp8 is storage" else "reduce of float8_e4m3fn: fp8 is storage"
+        message if message != "fp8 is a storage type" else "reduce of float8_e4m3fn: fp8 is a storage type"
     )
     assert fault is None or fault.hint
 

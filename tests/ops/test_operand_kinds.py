@@ -162,7 +162,7 @@ def test_the_verifier_finds_an_operand_in_a_wrong_place() -> None:
     ]
     assert list(tile_op_faults(replace(op, operands=(dst, None, None, barrier)))) == ["copy_signalled needs src"]
     assert list(tile_op_faults(replace(op, operands=(dst, src, None)))) == [
-        "copy_signalled ends with fill, which isn't given"
+        "copy_signalled ends with fill, which is omitted"
     ]
     narrow = replace(op, operands=(dst, src, build.const(0, int64), barrier))
     assert list(tile_op_faults(narrow)) == ["copy_signalled: types differ: the elements are float32, the fill int64"]

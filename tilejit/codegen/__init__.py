@@ -1,4 +1,4 @@
-"""Code generation: kernels at lane level to LLVM text and PTX."""
+"""Code generation: lane-level kernels to LLVM IR and PTX."""
 
 from .module import Generated, generate
 

@@ -58,11 +58,11 @@ def _first_barrier(emission: Emission, scope: Scope) -> int:
 
 
 def wait(emission: Emission, stmt: WaitPhase) -> None:
-    """Emit a loop that waits until a phase is complete, or a single test whose result the statement's variable gets.
+    """Emit a loop that waits for the end of a phase or, if the statement has a variable, one test that gives its value.
 
-    A negative phase is complete. If assertions are compiled in, a thread whose assertion failed never arrives, so the
-    looping threads must end as well. They test the phase once more after they have read the failure flag: the phase may
-    have completed in the meantime, and then all of them should continue rather than some.
+    A negative phase counts as complete. If assertions are compiled in, a thread whose assertion fails never arrives, so
+    the waiting threads must end as well. After reading the failure flag they test the phase once more: if it has
+    completed in the meantime, all of them should continue, not just some.
     """
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     w = emission.writer

@@ -1,4 +1,4 @@
-"""Builders that emit scalar formulas as LLVM text, inline or as functions."""
+"""Builders that emit scalar formulas as LLVM IR, inline or as functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .emission import Emission
 from .types import register_type
 from .writer import called
 
-#: type of a builder's number, such as f32 or u8 -> LLVM type
+#: type of a `Number`, such as f32 or u8 -> LLVM type
 _LLVM_TYPES = {scalar_type(d): register_type(d) for d in DTYPES.values()} | {"i128": "i128"}
 
 _FLOAT_OPCODES = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -37,7 +37,7 @@ _ORDERS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
 def llvm_type(type: str) -> str:
-    """Return the LLVM type for the type of a builder's number, for example float for f32."""
+    """Return the LLVM type of a `Number` of type `type`: for example, float for f32."""
     return _LLVM_TYPES[type]
 
 
@@ -215,7 +215,7 @@ class InlineBuilder(_TextBuilder):
 
 
 class FormBuilder(InlineBuilder):
-    """Builder that records an operation, to detect whether it is a single instruction for all arguments."""
+    """Builder that only detects whether an operation is a single instruction, the same for all arguments."""
 
     def __init__(self, dtype: DType, proved: bool) -> None:
         _TextBuilder.__init__(self, FORMATS.get(dtype.name))
@@ -248,6 +248,6 @@ class FormBuilder(InlineBuilder):
         return None
 
     def form(self, result: Number) -> str | None:
-        """Return the single instruction that computes `result`, or None if it isn't always one pure instruction."""
+        """Return the instruction that computes `result`; None if the operation isn't always one pure instruction."""
         is_one = self._is_form and len(self._written) == 1 and self._written[0][0] is result
         return self._written[0][1] if is_one else None

@@ -13,9 +13,9 @@ from .types import register_type
 def cast(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool = True) -> LLVMValue:
     """Return `x` converted to `dtype`.
 
-    To a float: rounded to nearest even, once, except that an integer becomes bfloat16 by way of float32. From a float
-    to an integer: truncated and saturated, and NaN becomes 0. Between integers: wrapped. To bool_: x != 0.
-    saturate: for fp8 only: infinities and overflowing values are to become the greatest finite value of their sign.
+    To a float: rounded to nearest even, once, except from an integer to bfloat16, which is rounded to float32 first.
+    From a float to an integer: truncated and saturated, and NaN becomes 0. Between integers: wrapped. To bool_: x != 0.
+    saturate: to fp8, infinities and overflowing values become the greatest finite value with their sign.
     """
     source = x.dtype
     if source == dtype:
@@ -117,7 +117,7 @@ def _between_floats(emission: Emission, x: LLVMValue, dtype: DType, saturate: bo
 def round_to_odd(emission: Emission, x: str) -> str:
     """Convert a float64 to float32 such that rounding the result to a narrower type is correct.
 
-    An inexact value becomes the neighboring float32 whose last bit is 1.
+    A value that float32 can't represent becomes the adjacent float32 whose last bit is 1.
     source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd",
     IEEE Transactions on Computers 57(4), 2008.
     """
@@ -130,7 +130,7 @@ def round_to_odd(emission: Emission, x: str) -> str:
     beyond = w.value(f"fcmp ogt double {back_size}, {size}")
     bits = to_bits(w, nearest)
     one = w.value(f"zext i1 {beyond} to i32")
-    # Decrementing the pattern moves one step toward zero; from infinity, to the greatest finite value.
+    # Decrementing the bit pattern moves one step toward zero; from infinity, to the greatest finite value.
     below = w.value(f"sub i32 {bits}, {one}")
     last = w.value(f"zext i1 {inexact} to i32")
     odd = w.value(f"or i32 {below}, {last}")

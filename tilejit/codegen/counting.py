@@ -16,12 +16,12 @@ class Counting:
     """The control of a counted loop, as LLVM values. kind: the LLVM type of the index."""
 
     kind: str
-    #: the test for a first iteration, "" if there provably is one
+    #: the condition under which a first iteration runs, "" if one provably does
     has_one: str
     step: str
     #: the index to compare with, if the step's sign is known; else |step|, to compare with the distance left
     limit: str
-    #: the predicate of the comparison, "" if the step's sign is unknown
+    #: the `icmp` predicate of the comparison, "" if the step's sign is unknown
     before: str = ""
     #: the index one step past the end fits its type, so the test can use the next index instead of the current one
     stays_inside: bool = False
@@ -61,7 +61,7 @@ def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str
 
     If the step's sign is unknown, the distance left, which fits an unsigned integer of the same width, is compared with
     |step|. Otherwise, if the next index can't overflow, it is compared with `stop`, which LLVM and ptxas optimize best;
-    if it may, the current index is compared with `stop - step`, or with `start` if there is at most one iteration.
+    if it can, the current index is compared with `stop - step`, or with `start` if there is at most one iteration.
     """
     kind, sign = f"i{dtype.bits}", "u" if dtype.kind == "uint" else "s"
 

@@ -1,4 +1,4 @@
-"""Source lines: spans as LLVM debug metadata, which becomes `.loc` directives in PTX."""
+"""Source locations: spans as LLVM debug metadata, which becomes `.loc` directives in PTX."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from ..source import Span
 
-#: the greatest column that LLVM keeps; locations past it get column 0, meaning no span
+#: the greatest column that LLVM represents; a location past it gets column 0, which refers to no span
 MAX_COLUMN = 65535
 
 
@@ -85,7 +85,7 @@ class LineTable:
 
 
 def quoted(text: str) -> str:
-    """Escape text for an LLVM string: UTF-8, with `"`, `\\` and bytes that aren't printable ASCII as `\\XX`."""
+    """Escape a string for LLVM IR: in UTF-8, `"`, `\\` and bytes that aren't printable ASCII become `\\XX`."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return text
     return "".join(

@@ -22,7 +22,7 @@ from .writer import Join, Writer
 
 
 class LLVMValue(NamedTuple):
-    """A scalar value: its LLVM text, its type, and the constant that it is known to equal, or None."""
+    """A scalar value: its name or literal in LLVM IR, its type, and the constant that it is known to equal, or None."""
 
     text: str
     dtype: DType
@@ -51,17 +51,17 @@ class Emission:
     scalars: dict[str, LLVMValue] = field(default_factory=dict)
     #: the current expression contains a load or a mutable variable, so its value must not be cached
     is_impure: bool = False
-    #: words of the mutable variables, by name
+    #: the `Word`s of the mutable variables, by name
     slots: dict[str, Word] = field(default_factory=dict)
-    #: words of the local buffers that live in registers, by name
+    #: registers of the local buffers that live in registers, by name
     registers: dict[str, Registers] = field(default_factory=dict)
     #: names of the local buffers that some move copies to memory
     moved_on: set[str] = field(default_factory=set)
     #: cache of `memory.run_of`, by buffer name, first element and width
     runs: dict[tuple[str, int, int], WordRun | None] = field(default_factory=dict)
-    #: addresses of the buffers in memory, and of the views that start at an offset in their base
+    #: addresses of the buffers in memory, and of the views that start at an offset in their base, by name
     bases: dict[str, str] = field(default_factory=dict)
-    #: 32-bit addresses of the shared views at an offset whose addresses instructions take
+    #: 32-bit addresses, by name, of the shared views that have an offset and whose addresses are instruction operands
     numbers: dict[str, str] = field(default_factory=dict)
     view_uses: ViewUses = ViewUses()
     #: the statement being emitted is the last of the kernel
@@ -79,7 +79,7 @@ class Emission:
     #: address of the assertion record, None if assertions are not compiled in
     record: str | None = None
     has_tensor_memory: bool = False
-    #: some loop may exit at the start of an iteration
+    #: some loop tests for its exit at the start of an iteration
     tests_first: bool = False
     specials: set[str] = field(default_factory=set)
     #: names of the buffers that some load reads as volatile or with a memory order
@@ -89,9 +89,9 @@ class Emission:
         return self.bases[buffer.start.name]
 
     def number(self, buffer: Buffer) -> str:
-        """Return the address of a shared buffer as a 32-bit number.
+        """Return the address of a shared buffer as a 32-bit integer.
 
-        Except for views at an offset, it is a constant expression at each use: a named value would occupy a register
+        Except for a view at an offset, each use repeats the constant expression: a named value would occupy a register
         from its first use on.
         """
         start = buffer.start
@@ -100,7 +100,7 @@ class Emission:
         return f"ptrtoint (ptr addrspace(3) {self.bases[start.name]} to i32)"
 
     def changed(self, body: Block) -> list[Word]:
-        """Return the words, except PTX registers, of existing variables and buffers that the statements may change."""
+        """Return the words, except named PTX registers, of existing variables and buffers that `body` may change."""
         changes = changed(body)
         words = [self.slots[name] for name in changes.variables if name in self.slots]
         for name in changes.buffers:
@@ -117,9 +117,9 @@ class Emission:
     ) -> list[str]:
         """Emit one instruction of the instruction table and return its results.
 
-        operands: LLVM values, one per register that the instruction reads. past: operand number -> byte offset to add
-        to that address. carried: descriptions of the leading operands, for a row that passes on a variable number of
-        registers. named: PTX names of the registers that the row accumulates into, () if these are operands.
+        operands: LLVM values, one per register that the instruction reads. past: operand index -> byte offset to add to
+        that address. carried: the descriptions of the leading operands, for a row that passes a variable number of
+        registers through. named: PTX names of the registers that the row accumulates into, () if these are LLVM values.
         raises: DispatchError if the target doesn't have the instruction; TypeError for operands that don't fit the row.
         """
         if row not in self.used:
@@ -172,7 +172,7 @@ def _is_integer(operand: str) -> bool:
 def _call(
     row: Row, carried: tuple[Operand, ...], named: tuple[str, ...], number: int, literals: frozenset[int]
 ) -> _AsmCall:
-    """Return the call of a row; TypeError for operands that it doesn't take. literals: indices of integer literals."""
+    """Return the call of a row with `number` operands. literals: the indices of those that are integer literals."""
     results, arguments = (*carried, *row.results), (*carried, *row.arguments)
     if named:
         results, arguments = row.results_without_sums, row.arguments_without_sums

@@ -19,7 +19,7 @@ from .operations import one_instruction, operation
 
 
 def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
-    """Return the value of `expr`, emitted at the writer's position unless it is available there."""
+    """Return the value of `expr`, emitted at the writer's position unless it is already available there."""
     if isinstance(expr, Const):
         return integer(int(expr.value), expr.dtype) if expr.dtype.is_integer else constant(expr)
     if isinstance(expr, Var):
@@ -112,11 +112,11 @@ _ORDERS = {
 def _compared(emission: Emission, op: Op, order: tuple[str, str]) -> LLVMValue | None:
     """Emit the comparison of a sum `x + constant` with a limit so that one side is a constant.
 
-    That is `x < limit - constant` for a constant limit, else `limit - x > constant`: unrolled iterations then compare
-    one shared value with different constants.
-    returns: the result; None if the left side is no such signed sum, a difference might wrap, or the limit has 64 bits
-    and isn't constant. Such a limit is the end of a window: a window has few tests, but several arrays test the same
-    sum, so that a difference per limit would cost more.
+    For a constant limit that is `x < limit - constant`, otherwise `limit - x > constant`: unrolled iterations then
+    compare one shared value with different constants.
+    returns: the result; None if the left side isn't such a signed sum, a difference might wrap, or the limit has 64
+    bits and isn't constant. Such a limit is the size of an array, in a bounds test: there are few tests per array, and
+    those of several arrays share the sum, so a difference per limit would cost more.
     """
     left, right = op.args
     if left.dtype.kind != "int" or not _is_near(left) or not _is_near(right):
@@ -168,8 +168,8 @@ def integer(value: int, dtype: DType) -> LLVMValue:
 def _proved(op: Op) -> bool:
     """True if known bounds allow a cheaper integer operation.
 
-    A signed sum, difference or product must not overflow. `floordiv` and `mod` need a dividend that isn't negative and
-    a positive divisor.
+    They must show that a signed sum, difference or product can't overflow, or that `floordiv` or `mod` has a
+    nonnegative dividend and a positive divisor.
     """
     if not op.dtype.is_integer or len(op.args) != 2:
         return False
@@ -186,9 +186,9 @@ def _proved(op: Op) -> bool:
 
 @lru_cache(64)
 def specials_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
-    """Return the names of the specials that depend on a CTA's position along a grid axis, or the number of CTAs there.
+    """Return the names of the specials that depend on a CTA's position along a grid axis, or on the axis's extent.
 
-    If a cluster has several CTAs along the axis, they include the rank in the cluster.
+    If a cluster has several CTAs along the axis, the CTA's rank in the cluster is one of them.
     """
     of_cluster = () if cluster is None or cluster[axis] == 1 else (rank_name(cluster),)
     return frozenset((*(name for name in SPECIALS if name.endswith(f".{axis}")), *of_cluster))

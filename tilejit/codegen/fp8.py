@@ -1,7 +1,7 @@
-"""Conversion of the two fp8 types: by instructions from sm_89 on (to fp8 only with saturation), else by code.
+"""Conversions to and from fp8: by `cvt` from sm_89 on (to fp8 only with saturation), otherwise in software.
 
-e4m3fn: sign, 4 exponent bits of bias 7, 3 mantissa bits; no infinity; NaN is 0x7f or 0xff; greatest 448.
-e5m2: sign, 5 exponent bits of bias 15, 2 mantissa bits; like float16's upper byte; greatest 57344.
+e4m3fn: sign, 4 exponent bits with bias 7, 3 mantissa bits; no infinity; NaN is 0x7f or 0xff; greatest value 448.
+e5m2: sign, 5 exponent bits with bias 15, 2 mantissa bits, like a float16's upper byte; greatest finite value 57344.
 source: PTX ISA, "Data Types: Alternate Floating-Point Data Formats"; OCP 8-bit Floating Point Specification, 1.0.
 """
 
@@ -19,9 +19,9 @@ class _FP8Format:
     #: the number of mantissa bits
     mantissa: int
     bias: int
-    #: the pattern of the greatest finite value
+    #: the bit pattern of the greatest finite value
     greatest: int
-    #: the pattern of a value that overflows without saturation: NaN or infinity
+    #: the bit pattern that an overflow gives without saturation: NaN or infinity
     overflow: int
     nan: int
 
@@ -84,7 +84,7 @@ def to_fp8(emission: Emission, x: str, dtype: DType, saturate: bool) -> str:
 
 
 def _with_sign(emission: Emission, bits: str, value: str, is_nan: str | None) -> str:
-    """Return a pattern (as i8) with the sign of the float32 `bits`, but positive where `is_nan`, if given, holds."""
+    """Return the magnitude `value` as an i8, with the sign of the float32 `bits` unless `is_nan` is given and true."""
     w = emission.writer
     sign_bit = field(w, bits, 24, 128)
     if is_nan is not None:
@@ -94,13 +94,12 @@ def _with_sign(emission: Emission, bits: str, value: str, is_nan: str | None) ->
 
 
 def _rounded(emission: Emission, form: _FP8Format, size: str) -> str:
-    """Return the fp8 pattern (i32) of the float32 magnitude `size` (i32), as if the exponent had no upper bound."""
+    """Return the float32 magnitude `size` (bits) rounded to fp8 (an i32), as if the exponent had no upper bound."""
     w = emission.writer
-    # Normal numbers: round to even at the last bit kept, then adjust the exponent bias.
+    # Normal numbers: round to nearest even at the last bit kept, then adjust the exponent bias.
     kept = rounded_off(w, size, 23 - form.mantissa)
     normal = w.value(f"sub i32 {kept}, {(127 - form.bias) << form.mantissa}")
-    # Subnormal numbers: the float32 addition of a power of two rounds, as the last bit of the sum is fp8's smallest
-    # step.
+    # Subnormal numbers: adding a power of two in float32 rounds, since the sum's last bit is worth fp8's smallest step.
     step = 1 - form.bias - form.mantissa
     magic = 127 + step + 23 << 23
     number = from_bits(w, size)

@@ -1,4 +1,4 @@
-"""Elementwise operations as LLVM functions. They use IEEE operations only, so the bits are the same on all targets."""
+"""Elementwise operations as LLVM functions. They use only IEEE operations, so results are the same on all targets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .builders import FunctionBuilder, llvm_type
 
 
 def has(op: str, dtype: str) -> bool:
-    """True if `op` is a function for `dtype`, a name like "float32", rather than inline code."""
+    """True if `op` is emitted as a function for `dtype`, a name such as "float32", rather than inline."""
     code, _ = _code(op, DTYPES[dtype])
     return code is not None and code.called
 
@@ -30,7 +30,7 @@ def symbol(op: str, dtype: str) -> str:
 
 @cache
 def definition(op: str, dtype: str) -> str:
-    """Return the function's LLVM text, without declarations of intrinsics, which LLVM's parser adds."""
+    """Return the function's LLVM IR, without declarations of intrinsics, which LLVM's parser adds."""
     operands = ELEMENTWISE[op].operands
     code, computed = _code(op, DTYPES[dtype])
     assert code is not None, f"{op} doesn't compute in {dtype}"

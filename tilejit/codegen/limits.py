@@ -1,4 +1,4 @@
-"""Checks of a kernel's use of shared, local and tensor memory and of registers against the limits."""
+"""Checks of a kernel's use of shared, local and tensor memory and of registers against their limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .storage import allocations, most_at_once
 #: bytes of local memory that this compiler allows per thread
 _LOCAL_LIMIT = 16 * 1024
 
-#: bytes of local memory per thread in hardware, including spilled registers
+#: the hardware's limit of local memory per thread in bytes, including spilled registers
 #: source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 _THREAD_LIMIT = 512 * 1024
 
@@ -32,7 +32,7 @@ _NAMED = 5
 def check_shared_memory(
     kernel: Kernel, target: Target, memory: Sequence[MemoryPlacement], buffers: Sequence[Buffer]
 ) -> None:
-    """Raise ResourceError if the buffers need more shared memory than a CTA has. memory: their placements."""
+    """Raise ResourceError if the buffers need more shared memory than a CTA can have. memory: their placements."""
     wanted, limit = total(memory, *SHARED), target.shared_bytes
     if wanted <= limit:
         return
@@ -47,7 +47,7 @@ def check_shared_memory(
 
 
 def check_tensor_memory(kernel: Kernel, memory: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -> None:
-    """Raise ResourceError if the buffers need more columns than a CTA has. memory: their placements."""
+    """Raise ResourceError if the buffers need more tensor memory columns than a CTA has. memory: their placements."""
     columns = total(memory, TMEM)
     if columns <= TMEM_COLUMNS:
         return
@@ -98,7 +98,7 @@ def _limit_local(kernel: Kernel, buffers: list[Buffer], memory: str, limit: int)
 
 
 def most_words(kernel: Kernel) -> int:
-    """Return the number of registers that live tiles may take: an eighth more than a thread of the kernel may use."""
+    """Return the number of registers that live tiles may take: 1/8 more than a thread of the kernel can have."""
     limit = most_of_a_thread(kernel)
     return limit + limit // _TOLERATED
 

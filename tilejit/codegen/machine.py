@@ -17,7 +17,7 @@ from .emission import TYPES, Emission, LLVMValue
 from .expressions import evaluate, offset_of
 from .types import pointer_type, register_type
 
-#: the bits of a shared address within a CTA; the bits above them select a CTA of the cluster
+#: mask of a shared address within a CTA; the bits above it select a CTA of the cluster
 _WITHIN_CTA = 0x3FFFF
 
 
@@ -68,7 +68,7 @@ def _values(
 ) -> tuple[tuple[Input, ...], tuple[Vector, ...], list[str]]:
     """Return the inputs and outputs that are LLVM values, and the PTX names of accumulators that are named registers.
 
-    An instruction that carries registers, like a wait, omits named ones: moves from and to them stay after it anyway.
+    Named registers that an instruction such as a wait carries are omitted: moves from and to them stay after it anyway.
     """
     inputs, outputs = stmt.inputs, stmt.outputs
     if row.accumulates:
@@ -83,7 +83,7 @@ def _values(
 
 
 def _carried(operand: Operand, vector: Vector) -> Operand:
-    """Return the operand for a vector's registers in a row that carries registers: `operand`, as float for float32."""
+    """Return the description of a carried vector's registers: `operand`, with float registers for a float32 vector."""
     return _as_floats(operand) if vector.buffer.dtype == float32 else operand
 
 
@@ -95,9 +95,9 @@ def _as_floats(operand: Operand) -> Operand:
 def _descriptor(emission: Emission, descriptor: Descriptor, starts: dict[str, str]) -> str:
     """Return a matrix descriptor: the encoded start address plus a constant.
 
-    starts: encoded start address -> its opaque copy, for the descriptors of one instruction. Without the copies LLVM
-    would keep the sums live across iterations, each in two registers, and ptxas would move them to the uniform
-    registers that wgmma reads; computing a sum there is free. The copies save 16 registers in the loop of attention.
+    starts: encoded start address -> its opaque copy, shared by the descriptors of one instruction. Without the copies
+    LLVM would keep the sums live across iterations, each in two registers, and ptxas would move them to the uniform
+    registers that wgmma reads; computing a sum there is free. The copies save 16 registers in attention's loop.
     """
     w = emission.writer
     address, past = shared_address(emission, descriptor.place)
@@ -136,7 +136,7 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
 
 @cache
 def _type_and_bits(register: Register) -> tuple[str, int]:
-    """Return the LLVM type of a register, and the bits that it takes in a tile, where a predicate is a byte."""
+    """Return the LLVM type of a register, and the bits that it takes in a tile, where a predicate takes a byte."""
     return TYPES[register.constraint], register.bits
 
 
@@ -159,7 +159,7 @@ def _add_offset(emission: Emission, buffer: Buffer, base: str, offset: LLVMValue
 
 
 def view(emission: Emission, stmt: BufferView) -> None:
-    """Emit the start address of a view that has an offset; of a shared view, in the forms that are used."""
+    """Emit the start address of a view with an offset: if it is shared, as an integer, a pointer or both, as used."""
     buffer, base = stmt.buffer, stmt.buffer.base
     if buffer.offset is None or base is None:
         return
@@ -206,7 +206,7 @@ def _store_results(
 
 
 def _words(emission: Emission, value: LLVMValue, operand: Operand) -> list[str]:
-    """Return the bits of a scalar in registers of an operand: split over several, or zero-extended to fill one."""
+    """Return a scalar's bits as values for an operand's registers: split over several, or zero-extended to fill one."""
     kind, width = _type_and_bits(operand.register)
     bits = value.dtype.bits
     if bits <= width:

@@ -5,7 +5,7 @@ size depends on the sizes of the elements and of the vector:
 
     elements of 8 bytes                       words of 64 bits     16 bytes are ld.global.v2.b64
     smaller elements, 4 bytes or more in all  words of 32 bits     16 bytes are ld.global.v4.b32
-    2 bytes or 1 in all                       one word of 16 or 8 bits
+    1 or 2 bytes in all                       one word of 8 or 16 bits
 
 A local buffer lives in a thread's registers if `emission.registers` contains it, otherwise in local memory.
 """
@@ -49,8 +49,8 @@ def words_of(dtype: DType, width: int) -> WordFormat:
     bits = 64 if dtype.bits == 64 else min(total, 32)
     if total % bits:
         raise ValueError(f"{width} elements of {dtype} don't fill whole registers")
-    # An element that fills a word of 32 or 64 bits keeps its type. For an integer type, LLVM would rewrite the access
-    # where its value is first used, and give it the source line of that use.
+    # An element that fills a word of 32 or 64 bits keeps its type. If it were accessed as an integer, LLVM would
+    # rewrite the access at the first use of its value, and give it that use's source line.
     word = register_type(dtype) if dtype.bits == bits and dtype.bits >= 32 else f"i{bits}"
     return WordFormat(bits, total // bits, word)
 
@@ -95,7 +95,7 @@ _SCOPES = {
 
 
 def _ordered(order: str) -> tuple[str, str]:
-    """Return the text that a memory order adds to `load` or `store`: after the opcode, and after the pointer."""
+    """Return what a memory order adds to a `load` or `store`: after the opcode, and after the pointer."""
     if order in ("", "volatile"):
         return (" volatile" if order else ""), ""
     kind, scope = order.split(".")
@@ -104,7 +104,7 @@ def _ordered(order: str) -> tuple[str, str]:
 
 
 def load(emission: Emission, buffer: Buffer, offset: OffsetParts, order: str = "") -> LLVMValue:
-    """Return the element at `offset`. order: one of `ORDERS["load"]`."""
+    """Return the element at `offset`. order: one of `ir.values.ORDERS["load"]`."""
     kind = memory_type(buffer.dtype)
     registers = emission.registers.get(buffer.root.name)
     if registers is not None:
@@ -124,7 +124,7 @@ def load(emission: Emission, buffer: Buffer, offset: OffsetParts, order: str = "
 
 
 def store(emission: Emission, buffer: Buffer, offset: OffsetParts, value: LLVMValue, order: str = "") -> None:
-    """Store the element at `offset`. order: one of `ORDERS["store"]`."""
+    """Store the element at `offset`. order: one of `ir.values.ORDERS["store"]`."""
     text, kind = value.text, memory_type(buffer.dtype)
     if buffer.dtype.kind == "bool":
         text = emission.writer.value(f"zext i1 {value.text} to i8")
@@ -216,7 +216,7 @@ def _parts(
 
 
 def _read_part(emission: Emission, registers: Registers, number: int, part: WordFormat) -> str:
-    """Return part `number` of a buffer: a register, or a component of a register as a vector, which becomes one `mov`.
+    """Return part `number` of a buffer: a register, or a component of one viewed as a vector, which takes one `mov`.
 
         32-bit register, float16 as <2 x half>:   | component 1 | component 0 |
                                                   31           16             0
@@ -247,11 +247,11 @@ class Guard(NamedTuple):
 
 
 def takes_guard(emission: Emission, move: Move) -> bool:
-    """True if a predicated move should be a predicated access to global memory, from or to registers, not a branch.
+    """True if a predicated move should be a predicated access to global memory rather than a branch.
 
-    It must be unordered. A load must have a value for a false predicate, and some move must copy its registers to
-    memory: ptxas would delay a load whose values are used in computations, which makes `examples/bias_gelu.py` 3 %
-    slower.
+    It must be unordered, from or to registers. A load must have a value for a false predicate, and its registers must
+    be copied to memory by some move: ptxas would delay a load whose values are used in computations, which makes
+    `examples/bias_gelu.py` 3 % slower.
     """
     place = move.memory
     if place.buffer.space != "global" or move.order:
@@ -268,8 +268,8 @@ def read(
 ) -> list[str]:
     """Return the words of a vector at `offset`, read from registers or loaded from memory.
 
-    order: one of `ORDERS["move"]`. cache: the cache policy of a global access; ordered accesses ignore it. guard: only
-    for moves for which `takes_guard` is true.
+    order: one of `ir.values.ORDERS["move"]`. cache: the cache policy of a global access; ordered accesses ignore it.
+    guard: only for moves for which `takes_guard` is true.
     """
     w, buffer = emission.writer, vector.buffer
     registers = emission.registers.get(buffer.root.name)
@@ -347,7 +347,7 @@ def _write_by_row(
 
 
 def _form(emission: Emission, words: WordFormat, cache: str, guard: Guard | None) -> GlobalAccess:
-    """Return the form of one access: to all of the words, or to as many as the widest access moves."""
+    """Return the form of one access: to all words, or to as many as the widest access moves."""
     widest = 2 * WIDEST_BITS if not cache and emission.has(GLOBAL_256) else WIDEST_BITS
     number = min(words.number, widest // words.bits)
     return GlobalAccess(words.bits, number, not words.word.startswith("i"), cache, guarded=guard is not None)
@@ -373,7 +373,7 @@ def _further(buffer: Buffer, offset: OffsetParts, bits: int) -> OffsetParts:
 def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[WordFormat, int]:
     """Return the words that one access moves, and its alignment in bytes.
 
-    It moves the whole vector, except in local memory, where a vector may be aligned to less than its size.
+    It moves the whole vector, except perhaps in local memory, where a vector may be aligned to less than its size.
     """
     if vector.buffer.space != "local":
         return words, _access_bytes(emission, vector.buffer, words)
@@ -390,7 +390,7 @@ def _access_bytes(emission: Emission, buffer: Buffer, words: WordFormat) -> int:
     """
     size = words.bits * words.number // 8
     if size & (size - 1):
-        raise ValueError(f"no access of {buffer.name} moves {size} bytes at once")
+        raise ValueError(f"no single access to {buffer.name} moves {size} bytes")
     if size == 32 and buffer.space == "global" and emission.has(GLOBAL_256):
         emission.used[GLOBAL_256] = None
     return size

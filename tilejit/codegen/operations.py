@@ -1,6 +1,6 @@
-"""Emit elementwise operations as their records define them.
+"""Emission of elementwise operations, which `Elementwise` records define.
 
-Operations without code of their own for float16 and bfloat16 are computed in float32 and rounded once.
+An operation without code for float16 and bfloat16 is computed in float32, and its result is rounded once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def operation(
         return _computed(emission, record, code, dtype, args, proved)
     if dtype.is_fp8:
         hint = "cast it first, for example to float32"
-        raise KernelTypeError(f"{name} of {dtype}: fp8 is storage", span=span, hint=hint)
+        raise KernelTypeError(f"{name} of {dtype}: fp8 is a storage type", span=span, hint=hint)
     if record is not None and record.floats is not None and dtype.is_float:
         return _of_halves(emission, record, record.floats, dtype, args)
     raise KernelTypeError(
@@ -67,7 +67,7 @@ def _computed(
 class OneInstruction(NamedTuple):
     """The instruction of an operation that is a single instruction for all arguments."""
 
-    #: the text of the instruction, with `{0}`, `{1}`, … for the arguments
+    #: the instruction, with `{0}`, `{1}`, … for the arguments
     form: str
     dtype: DType
     #: the declaration of the intrinsic that it calls, or ""
@@ -76,7 +76,7 @@ class OneInstruction(NamedTuple):
 
 @cache
 def one_instruction(name: str, dtype: DType, proved: bool) -> OneInstruction | None:
-    """Return the instruction that computes the operation `name` in a type, or None if it isn't always a single one."""
+    """Return the instruction that computes `name` in type `dtype`, or None if it isn't always a single instruction."""
     record = ELEMENTWISE.get(name)
     return None if record is None else _one_instruction(record, dtype, proved)
 

@@ -1,4 +1,4 @@
-"""Faults of ptxas, and PTX that avoids them.
+"""Bugs of ptxas, called faults, and the PTX that avoids them.
 
 A driver contains its own version of ptxas, and any version may compile saved PTX. So generated PTX avoids all faults.
 """
@@ -17,8 +17,8 @@ from ..dataclass import dataclass
 class PtxasFault:
     """A fault of ptxas.
 
-    provoked_by: the PTX that shows it. versions: those that were tried, wrong or right. evidence: machine code that
-    proves it. avoided_by: the code that is generated instead, and where. cost: in machine instructions.
+    provoked_by: the PTX that triggers it. versions: the versions tested, wrong and right ones. evidence: machine code
+    that proves it. avoided_by: the code that is generated instead, and where. cost: in machine instructions.
     """
 
     name: str
@@ -34,15 +34,15 @@ FAULTS = (
         name="three_way_maximum",
         provoked_by=(
             "max(max(a, -b), c) of s32 or s16, or the same with min, where nothing else uses the inner result. ptxas "
-            "drops the negation of the operand that becomes the second of the inner maximum: a uniform register, if "
-            "there is one. -b may be a neg, a difference from zero or a product with -1. The zero, or the inner "
+            "drops the negation of the operand that it makes the second one of the inner maximum: a uniform register, "
+            "if there is one. -b may be a neg, a difference from zero or a product with -1. The zero, or the inner "
             "maximum, may come from an earlier iteration of a loop that ptxas unrolls. Not affected: unsigned types, a "
             "maximum of a minimum, and operands such as a - b, ~b, |b| and int32(-b)."
         ),
         versions="wrong: 12.6 to 13.3; right: 13.4, 13.5",
         evidence="sm_90 and sm_100: VIMNMX3 R5, R5, R4, R6, !PT without the IADD3 R4, -R4, RZ, RZ before it",
         avoided_by="without_faults computes -b as ~b + 1, which ptxas fuses with the inner maximum instead (VIADDMNMX)",
-        cost="1 per inner maximum of one negation, 2 of two (LOP3, VIADDMNMX, VIMNMX instead of IADD3, VIMNMX3)",
+        cost="1 per inner maximum with one negation, 2 with two (LOP3, VIADDMNMX, VIMNMX instead of IADD3, VIMNMX3)",
     ),
     PtxasFault(
         name="lost_extension",
@@ -98,7 +98,7 @@ _PREDICATE = re.compile(r"@!?%\w+\s+$")
 
 
 class _Instruction(NamedTuple):
-    """An instruction. operation: for example max. kind: its type, for example s32. result: one of its results."""
+    """An instruction. operation: such as max. kind: its (source) type, such as s32. result: one of its results."""
 
     operation: str
     kind: str
@@ -114,12 +114,12 @@ class _Instruction(NamedTuple):
         return self.is_copy() or (self.operation, self.kind) == ("cvt", "u32")
 
     def keeps_constant(self) -> bool:
-        """True if ptxas may know the result because it knows a register operand."""
+        """True if ptxas may know the result to be constant because a register operand is."""
         return self.operation in ("mov", "cvt") or any(not operand.startswith("%") for operand in self.operands)
 
 
 class _Program:
-    """The instructions of a kernel that `_INSTRUCTION` matches. by_result: register -> those that may define it."""
+    """The instructions of a kernel that `_INSTRUCTION` matches. by_result: register -> instructions that define it."""
 
     def __init__(self, ptx: str) -> None:
         self.by_result: dict[str, list[_Instruction]] = defaultdict(list)
@@ -129,7 +129,7 @@ class _Program:
                 self.by_result[result].append(_Instruction(found[1], found[2], result, operands, found.span()))
 
     def inner_extrema(self) -> Iterator[_Instruction]:
-        """Yield signed maxima that are operands of a maximum, even of themselves or through copies; likewise minima."""
+        """Yield signed maxima that are operands of a maximum, perhaps of themselves or via copies; likewise minima."""
         for outer in [i for instructions in self.by_result.values() for i in instructions]:
             if outer[:2] in {("max", "s32"), ("max", "s16"), ("min", "s32"), ("min", "s16")}:
                 yield from (i for i in self.sources(outer.operands, _Instruction.is_copy) if i[:2] == outer[:2])
@@ -171,7 +171,7 @@ class _Program:
                 return False
 
     def _may_be_constant(self, operand: str, number: str) -> bool:
-        """True if an operand is the literal `number`, or a register that ptxas may know, if only in one iteration."""
+        """True if an operand is the literal `number`, or a register that may be constant, if only in one iteration."""
         if not operand.startswith("%"):
             return operand == number
         sources = self.sources([operand], _Instruction.keeps_constant)
@@ -226,7 +226,7 @@ def _with_separate_extrema(ptx: str) -> str:
 
 
 def _with_shifted_halves(ptx: str) -> str:
-    """Return PTX without a mov that unpacks a register of several definitions, or its copy, for integer arithmetic."""
+    """Return PTX in which no mov unpacks, for integer arithmetic, a register of several definitions or its copy."""
     program = _Program(ptx)
     terms = (term for found in _INTEGER.finditer(ptx) for term in found[1].split(", "))
     used = set(program.origins(terms, _Instruction.is_copy))
@@ -244,7 +244,7 @@ def _with_shifted_halves(ptx: str) -> str:
 
 
 def _rewritten(ptx: str, changes: dict[tuple[int, int], list[str]], registers: dict[str, str]) -> str:
-    """Return PTX with the instructions at spans replaced by other lines. registers: new register -> type."""
+    """Return PTX with some instructions replaced. changes: span -> new lines. registers: new register -> type."""
     used = {register for lines in changes.values() for line in lines for register in registers if register in line}
     # from the last to the first, so that positions in the text remain valid
     for start, end in sorted(changes, reverse=True):

@@ -8,8 +8,8 @@ from ..ir.nodes import Kernel
 from ..register_usage import Usage
 from .storage import local_memory, most_at_once
 
-#: registers for addresses, indices and temporaries; an elementwise kernel takes 8 to 16 for one element per thread, and
-#: 16 to 32 for tiles
+#: registers for addresses, indices and temporaries; an elementwise kernel takes 8 to 16 if each thread has one element,
+#: and 16 to 32 if it has tiles
 OTHER_REGISTERS = 16
 
 

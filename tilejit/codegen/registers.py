@@ -3,8 +3,8 @@
 The writer tracks the current value of each word without emitting an instruction, and emits phis where paths join.
 
 The words of most accumulators are named PTX registers: instructions refer to them by name, and other code copies
-from and to them. As LLVM values they would be 128 operands and results of each product and wait, and phis of each loop:
-LLVM took 21 ms instead of 14 for `gemm_with_producer`. ptxas generates the same SASS for both.
+from and to them. As LLVM values they would be up to 128 operands and results of each wgmma and wait, and phis of each
+loop: LLVM took 21 ms instead of 14 for `gemm_with_producer`. ptxas generates the same SASS for both.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ ZEROS = frozenset({"0x0000000000000000", "0"})
 class Word:
     """A mutable register.
 
-    kind: the LLVM type; also that of phis at the start of loops, and of phis whose incoming values differ in type.
+    kind: the LLVM type in which it is declared; also that of phis at the start of loops, and of phis whose incoming
+    values differ in type.
     zeroed: the register starts as zero. Needed if the elements in the word are written one by one: otherwise, in a loop
     that writes one of them, LLVM would preserve the others by computing with an undefined register.
     name: the name of the PTX register, "" if the register is an LLVM value.
@@ -68,9 +69,9 @@ class Word:
 
 @dataclass(slots=True, eq=False)
 class Registers:
-    """The words of a local buffer in a thread: `number` of `bits` bits, with LLVM type `kind`.
+    """The registers of a local buffer in a thread: `number` words of `bits` bits and LLVM type `kind`.
 
-    zeroed: all words start as zero. prefix: of the PTX registers' names, "" if the words are LLVM values.
+    zeroed: all words start as zero. prefix: that of the PTX registers' names, "" if the words are LLVM values.
     """
 
     number: int
@@ -85,7 +86,7 @@ class Registers:
             self.words.append(Word(self.kind, self.zeroed))
 
     def give_names(self, prefix: str) -> None:
-        """Make the words named PTX registers. No word may have been read or written before."""
+        """Make the words named PTX registers; none of them may have been read or written yet."""
         self.prefix = prefix
         for number, word in enumerate(self.words):
             word.name = f"{prefix}{number}"

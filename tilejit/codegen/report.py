@@ -40,7 +40,7 @@ def printed(emission: Emission, stmt: Print) -> None:
 
 
 def _argument(emission: Emission, value: LLVMValue) -> _PrintfArgument:
-    """Return a value as a variadic argument, promoted as in C; a bool is a string."""
+    """Return a value as a variadic argument, promoted as in C; a bool becomes a string."""
     dtype = value.dtype
     if dtype.kind == "bool":
         names = f"ptr {_string(emission, 'True')}, ptr {_string(emission, 'False')}"
@@ -77,7 +77,7 @@ def _string(emission: Emission, text: str) -> str:
 
 
 def some_thread_failed(emission: Emission) -> str:
-    """Return an i1 that is true if an assertion has failed, in this launch or in one whose failure is unreported."""
+    """Return an i1: true if an assertion has failed in this launch, or in one whose failure isn't reported yet."""
     w = emission.writer
     code = w.value(f"load volatile i32, ptr addrspace(1) {emission.record}, align 4")
     return w.value(f"icmp ne i32 {code}, 0")
@@ -88,8 +88,8 @@ def assertion(emission: Emission, stmt: Assert) -> None:
 
     Nothing is emitted if assertions are not compiled in. A trap would destroy the CUDA context. Barriers of a CTA, warp
     or cluster don't wait for threads that have ended, and threads that wait at an mbarrier read the record
-    (`barriers.wait`). But those that wait at a barrier of a warpgroup or of the grid, at a named barrier or for a flag
-    don't: such a launch may never end, and then the host never reads the record.
+    (`barriers.wait`). But threads that wait at a barrier of a warpgroup or of the grid, at a named barrier or for a
+    flag don't read it: such a launch may never end, and then the host never reads the record.
     """
     if emission.record is None:
         return

@@ -45,7 +45,7 @@ from .writer import Join
 
 
 def block(emission: Emission, body: Sequence[Stmt], is_last: bool = False) -> None:
-    """Emit statements up to the first that ends the block. is_last: they are the last statements of the kernel."""
+    """Emit statements up to the first that ends the block. is_last: the kernel ends after them."""
     w = emission.writer
     before, span = w.at(None), None
     last = len(body) if is_last else 0
@@ -103,13 +103,14 @@ def _if(emission: Emission, stmt: If) -> None:
 
 
 def _for(emission: Emission, stmt: For) -> None:
-    """Emit a counted loop, with a test before the loop if there may be no iteration, and one after each iteration.
+    """Emit a counted loop, with a test before the loop if it may have no iteration, and one after each iteration.
 
-    If the body begins with another exit test and the index can't overflow, one test precedes each iteration instead.
+    If the body begins with another exit test and the index can't overflow, there is a test before each iteration
+    instead.
     """
     assert not stmt.unrolled, "unrolled loops have been expanded"
     w = emission.writer
-    # arithmetic of fewer bits takes more instructions
+    # arithmetic on narrower integers takes more instructions
     dtype = stmt.var.dtype if stmt.var.dtype.bits >= 32 else int32
     start, stop, step = [cast(emission, evaluate(emission, e), dtype).text for e in (stmt.start, stmt.stop, stmt.step)]
     control = counted(w, stmt, dtype, start, stop, step, emission.kernel.threads)
@@ -164,7 +165,7 @@ def _loop(emission: Emission, stmt: Loop) -> None:
 
 
 def _tests_first(body: Sequence[Stmt]) -> bool:
-    """True if the first compound statement of a loop's body is an `if` of which one branch only breaks."""
+    """True if the first compound statement of a loop's body is an `if` with a branch that only breaks."""
     first = next((each for each in body if isinstance(each, walk.COMPOUND)), None)
     return isinstance(first, If) and any(len(b) == 1 and isinstance(b[0], Break) for b in walk.blocks(first))
 
@@ -210,7 +211,7 @@ def _otherwise(emission: Emission, value: Expr, words: memory.WordFormat) -> str
 
 
 def _branched(emission: Emission, stmt: Move, words: memory.WordFormat, predicate: LLVMValue) -> None:
-    """Emit a predicated move as a branch. If it has a value for a false predicate, the destination gets that first."""
+    """Emit a predicated move as a branch. A value for a false predicate is written to the destination first."""
     w = emission.writer
     if stmt.otherwise is not None:
         otherwise = [_otherwise(emission, stmt.otherwise, words)] * words.number

@@ -1,7 +1,7 @@
 """Storage of buffers in LLVM, from the placements in `Kernel.memory`.
 
-A shared buffer is an array or a part of the dynamic block. A local buffer is in a thread's registers or, if it must be
-addressable, in local memory.
+A shared buffer is a global array or a part of the dynamic shared memory. A local buffer is in a thread's registers or,
+if it must be addressable, in local memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..ir.placements import DYNAMIC, SHARED, MemoryPlacement, within
 from ..ir.walk import Block
 from ..isa import ROWS
 
-#: the symbol of all dynamic shared memory
+#: the symbol of the dynamic shared memory
 BLOCK = "@dynamic_shared"
 
 
@@ -49,10 +49,9 @@ def moved_on(body: Block) -> set[str]:
 
 
 def most_at_once(body: Block) -> tuple[Buffer, ...]:
-    """Return the local buffers that are live at the point of highest total size.
+    """Return the local buffers that are live at the point where their total size is greatest.
 
-    A live range lasts from the first to the last use in program order, which is too short for values carried around a
-    loop.
+    A live range extends from the first to the last use in program order, which is too short for a loop-carried value.
     """
     local = [buffer for buffer in allocations(body) if buffer.space == "local"]
     if not local:
@@ -68,7 +67,7 @@ def most_at_once(body: Block) -> tuple[Buffer, ...]:
     def needed(at: int) -> tuple[Buffer, ...]:
         return tuple(b for b in local if first[b.name] <= at <= last[b.name])
 
-    # the total only grows at a first use
+    # the total grows only at a first use
     return max((needed(first[b.name]) for b in local), key=lambda group: sum(b.size_bytes for b in group), default=())
 
 

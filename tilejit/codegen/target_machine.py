@@ -1,4 +1,4 @@
-"""The LLVM back end: LLVM text to PTX."""
+"""The LLVM back end: LLVM IR to PTX."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..target import Target
 
 TRIPLE = "nvptx64-nvidia-cuda"
 
-#: the LLVM version that the text, the options and the instructions are written for, and the package that provides it
+#: the LLVM version that the generated IR and the options are written for, and the package that provides it
 _LLVM, _PACKAGE = 22, "llvmlite>=0.50,<0.51"
 
-#: Options that turn off back-end passes which cost more than they gain: passes on lane IR hoist addresses out of loops,
-#: and the writer shares equal values. These passes took half of the 52 ms of emission of the matmul kernel. Without
-#: them the SASS of 316 kernels is 1.4 % longer in all, but their loops are 7 % shorter; rolled loops of copies have 22
-#: instructions instead of 18. LLVM silently ignores unknown options.
+#: Options that disable back-end passes which cost more than they gain: our passes on lane IR hoist addresses out of
+#: loops, and `Writer` reuses equal values. The disabled passes took half of the 52 ms of emission of the matmul kernel.
+#: Without them the SASS of 316 kernels is 1.4 % longer in all, but their loops are 7 % shorter; rolled loops of copies
+#: have 22 instructions instead of 18. LLVM silently ignores unknown options.
 _OPTIONS = (
     "-opt-disable-enable-verbosity=0",
     # Instructions that this pass moves lose their source lines. ptxas schedules anyway: without the pass, seven kernels
@@ -30,8 +30,8 @@ _OPTIONS = (
     "-disable-lsr",
     "-opt-disable=nary-reassociate",
     "-disable-cgp",
-    # This pass ran three times and took 8 % to 14 % of the instructions that LLVM executes. The writer has already
-    # shared equal values.
+    # This pass ran three times and took 8 % to 14 % of the instructions that LLVM executes. `Writer` already reuses
+    # equal values.
     "-opt-disable=early-cse",
     # Without these passes PTX is unchanged, and emission is 4 % faster.
     "-disable-constant-hoisting",
@@ -43,21 +43,22 @@ _OPTIONS = (
     "-disable-partial-libcall-inlining",
     "-disable-ssc",
     "-opt-disable=opt-phis",
-    # Without these two passes, the SASS of the examples' 68 kernels has the same number of registers and, except for
-    # 2 kernels, of instructions; emission of attention takes 3 % less time.
+    # Without these two passes, the SASS of the examples' 68 kernels uses as many registers and, except for 2 kernels,
+    # has as many instructions; emission of attention takes 3 % less time.
     "-disable-branch-fold",
     "-disable-peephole",
     # The parser would spend a fifth of its time on verifying modules with debug information. `compile_text` verifies
     # all modules.
     "-disable-auto-upgrade-debug-info",
-    # Turns off speculative execution, which hoists addresses of masked accesses above the branch with their constants;
-    # these become additions instead of offsets of the accesses. The writer hoists addresses without their constants:
-    # the PTX of the examples is 1.8 % shorter, and their SASS 0.3 %.
+    # Disables the SpeculativeExecution pass. It hoists the address of a masked access above the branch, constant offset
+    # included, so that the offset costs an addition instead of being part of the access. We already emit addresses
+    # above the branch, without their constants. Without the pass the examples' PTX is 1.8 % shorter, their SASS 0.3 %.
     "-spec-exec-max-not-hoisted=0",
 )
 
-#: The optimization level. Level 3 would run another GVN pass, which costs 5 % of emission and doesn't change 1,037 of
-#: 1,300 kernels. Of 97 others, 88 need as many registers at level 2, 5 more and 4 fewer; their SASS is 0.2 % longer.
+#: The optimization level. Level 3 would also run GVN, which takes 5 % of emission and leaves 1,037 of 1,300 kernels
+#: unchanged. Of 97 changed ones that were compared, 88 need as many registers at level 2 as at level 3, 5 more and 4
+#: fewer; their SASS is 0.2 % longer at level 2.
 _LEVEL = 2
 
 
@@ -95,7 +96,7 @@ def _taken(text: c_char_p) -> str:
 def _prepare() -> Any:
     """Initialize LLVM and return llvmlite's lock, for which forks wait. raises: DeviceError if LLVM can't be used.
 
-    It is the `RLock` inside llvmlite's own wrapper: no interrupt can leave its methods halfway, since they are C code.
+    The lock is the `RLock` in llvmlite's wrapper: no interrupt can leave its methods halfway, since they are C code.
     """
     with importing:
         problem = llvm_problem()
@@ -137,8 +138,9 @@ NO_PASSES = FrontPasses(inlines=False, folds=False)
 def _manager(passes: FrontPasses) -> Any:
     """Return the pass manager for the passes before the back end.
 
-    For a copy loop, O3's pipeline takes 4 ms instead of 0.4, and its PTX has 51 instructions instead of 53. O3 also
-    splits vector loads, which the back end reassembles in 45 ms instead of 10 for sixteen exponentials.
+    LLVM's O3 pipeline isn't used: for a copy loop it takes 4 ms instead of 0.4, and gives PTX of 51 instructions
+    instead of 53. It also splits vector loads; the back end, which reassembles them, then takes 45 ms instead of 10 for
+    sixteen exponentials.
     """
     manager = _c("LLVMPY_CreateNewModulePassManager")
     if passes.inlines:
@@ -197,7 +199,7 @@ def compile_text(
     """Compile an LLVM module to PTX.
 
     returns: the PTX, and the milliseconds that parsing, passes and emission took.
-    raises: DeviceError if LLVM can't be used; RuntimeError if LLVM reports an error, which is a bug of tilejit.
+    raises: DeviceError if LLVM can't be used; RuntimeError if LLVM reports an error, which is a bug in tilejit.
     """
     with _prepare():
         machine = _machine(target.name, ptx)

@@ -1,4 +1,4 @@
-"""Tensor memory: columns are allocated at kernel entry and freed on every path to its end.
+"""Tensor memory: its columns are allocated at the kernel's entry and freed on every path to the kernel's end.
 
 An address consists of a lane and a column; a column is 32 bits wide in each lane:
 
@@ -33,7 +33,7 @@ def _reserved(kernel: Kernel) -> int:
 
 
 def reserve(emission: Emission) -> tuple[str, str]:
-    """Emit the allocation by the first warp, bind each buffer's address, and let threads end at a common `exit`.
+    """Emit the allocation by the first warp, bind each buffer's address, and make all threads end at one exit block.
 
     returns: the definition of the shared word that receives the address, and the address.
     """
@@ -59,7 +59,7 @@ def reserve(emission: Emission) -> tuple[str, str]:
 
 
 def release(emission: Emission, address: str) -> None:
-    """Emit the kernel's end, unless no thread reaches it: the first warp frees the columns once all threads arrive."""
+    """Emit the exit block, unless no thread reaches it: the first warp frees the columns once all threads arrive."""
     w, span = emission.writer, emission.kernel.span
     assert w.exit is not None
     w.start(w.exit)

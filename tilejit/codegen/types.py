@@ -1,4 +1,4 @@
-"""Element types in LLVM text: in registers, in memory, and as literals."""
+"""Element types in LLVM IR: in registers, in memory, and as literals."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def literal(const: Const) -> str:
     if dtype.name == "float64":
         return f"0x{bits:016X}"
     if dtype.name == "float32":
-        # LLVM writes a float as the double with the same value.
+        # LLVM IR spells a float as the bits of the double with the same value.
         return f"0x{_as_double(bits):016X}"
     return str(bits - 2**dtype.bits if dtype.kind == "int" and bits >> (dtype.bits - 1) else bits)
 

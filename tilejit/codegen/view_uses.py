@@ -1,4 +1,4 @@
-"""Analysis of views into shared memory: whether they are used as pointers, as numbers, or both."""
+"""Analysis of views into shared memory: whether their addresses are used as pointers, as integers, or both."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from ..ir.nodes import (
 
 
 class ViewUses(NamedTuple):
-    """Names of the shared buffers whose addresses instructions take as numbers, and of those accessed by pointers."""
+    """Names of the shared buffers whose addresses instructions take as integers, and of those accessed by pointers."""
 
     taken: frozenset[str] = frozenset()
     accessed: frozenset[str] = frozenset()
 
 
 def uses_of_views(kernel: Kernel) -> ViewUses:
-    """Return the uses of shared buffers, a view's also as its base's; none if no shared view has an offset."""
+    """Return the uses of shared buffers, counting a view's also for its bases; none if no shared view has an offset."""
     body = kernel.body
     views = [stmt.buffer for stmt in walk.each(body, BufferView) if stmt.buffer.offset is not None]
     if "shared" not in [view.space for view in views]:
         return ViewUses()
-    # counted as both: if the target lacks the instruction, an update is a loop after a load
+    # an update counts as both: if the target lacks the instruction, a load and a loop replace it
     updated = [stmt.place.buffer for stmt in walk.each(body, Atomic)]
     taken = [*updated, *[stmt.place.buffer for stmt in walk.each(body, WaitPhase)]]
     for stmt in walk.each(body, Instruction):

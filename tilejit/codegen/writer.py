@@ -1,4 +1,4 @@
-"""A writer of the text of one LLVM function's body."""
+"""A writer of the LLVM IR of one function's body."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .registers import NEXT_LINE, UNWRITTEN, ZEROS, Held, Word
 if TYPE_CHECKING:
     from .emission import LLVMValue
 
-#: opcodes without side effects whose text determines their value, so that equal instructions can be shared
+#: opcodes of instructions whose text determines their value and that have no side effects, so equal ones can be shared
 _PURE = frozenset({
     "add", "and", "ashr", "bitcast", "extractelement", "getelementptr", "icmp", "insertelement", "lshr", "mul", "or",
     "ptrtoint", "select", "sext", "shl", "sub", "trunc", "udiv", "urem", "xor", "zext",
 })
 
-#: the largest block, in lines, that LLVM duplicates into predecessors that decide the branch at its end
+#: the size in lines of the largest block that LLVM duplicates into predecessors that determine its branch's target
 _MOST_TWICE = 10
 
 K = TypeVar("K")
@@ -55,9 +55,9 @@ class Available(NamedTuple):
 
 
 class Path(NamedTuple):
-    """An edge into a block: the label of the predecessor, and the number of the line that ends it.
+    """An edge into a block: the label of the predecessor, and the index of the line that ends it.
 
-    held: contents of the words written since the target's `available`, {} if none is read in the target or after it.
+    held: contents of the words written since the target was created, {} if no word is read in or after the target.
     computes: the predecessor ends in a jump and only computes words.
     """
 
@@ -76,7 +76,7 @@ _Phi = tuple[Word, str, list[Path], Held, bool]
 class Join:
     """A block that branches may target.
 
-    available: the values available where the block was created. is_last: no word is read in it or after it.
+    available: the values available where the `Join` was created. is_last: no word is read in it or after it.
     """
 
     label: str
@@ -111,13 +111,13 @@ class Writer:
         #: the contents of words, and the log of writes with the previous contents
         self._held: dict[Word, Held] = {}
         self._writes: list[tuple[Word, Held | None]] = []
-        #: the number of the block's first line, and the number of writes before the block
+        #: the index of the block's first line, and the number of writes before the block
         self._begin = self._writes_before = 0
-        #: pending phis by name (% and the number of the reserved line); the names of the phis that are read
+        #: pending phis by name (% and the index of the reserved line); the names of the phis that are read
         self._phis: dict[str, _Phi] = {}
         self._read: dict[str, None] = {}
         self._conditions: set[str] = set()
-        #: of the last line that clears named registers: the number of the next line, the location, and the PTX
+        #: for the last line that clears named registers: the index of the line after it, its location, and its PTX
         self._zeros = -1, "", ""
 
     def lines(self) -> list[str]:
@@ -184,7 +184,7 @@ class Writer:
     def fresh(self, text: str) -> str:
         """Emit an instruction and return its result.
 
-        Results are numbered: with names, LLVM takes a quarter longer to parse the text.
+        Results are numbered instead of named: with names, LLVM takes a quarter longer to parse the IR.
         """
         self._computes = False
         name = f"%{len(self.body)}"
@@ -213,7 +213,7 @@ class Writer:
         return value
 
     def set_result(self, text: str, value: str) -> None:
-        """Record `value` as the result of the instruction `text`, which later calls of `self.value` then don't emit."""
+        """Record the result of the instruction `text`, which `self.value` then returns instead of emitting it."""
         self._values.setdefault(text, value)
 
     def bitcast(self, kind: str, value: str, to: str) -> str:
@@ -271,10 +271,7 @@ class Writer:
             held[word] = kind, value, location
 
     def _move(self, word: Word, value: str) -> None:
-        """Write a named register.
-
-        Consecutive writes of zero, which initialize tiles, become one call of inline assembly.
-        """
+        """Write a named register; consecutive writes of zero become a single call of inline assembly."""
         if value not in ZEROS:
             self.effect(word.moved_to(value))
             return

@@ -21,7 +21,7 @@ from .iters import Iter, weights
 if TYPE_CHECKING:
     from .tile_layout import TileLayout
 
-#: maximum number of digits that are abridged; outer digits are merged
+#: maximum number of digits that are abridged; the outermost are merged if there are more
 _MOST_DIGITS = 3
 
 
@@ -51,7 +51,7 @@ def _cut(it: Iter, layout: TileLayout) -> tuple[int, ...]:
 
 
 def kept(extents: Sequence[int], most: int) -> list[int]:
-    """Return at most `most` values of an index, whose digits have these extents, for a picture.
+    """Return at most `most` values of an index whose digits have these extents.
 
         kept((16, 2), 8)     [0, 1, 2, 3, 4, 5, 30, 31]
     """
@@ -76,7 +76,7 @@ def _ends(extent: int, count: int) -> list[int]:
 
 
 def around(wanted: Sequence[int], extent: int, most: int) -> list[int]:
-    """Return at most `most` numbers below `extent`, sorted: the first of `wanted`, and the smallest others."""
+    """Return at most `most` indices below `extent`, sorted: the first of `wanted`, and the smallest others."""
     first = list(wanted)[:most]
     others = (number for number in range(extent) if number not in set(first))
     return sorted([*first, *(number for number, _ in zip(others, range(most - len(first)), strict=False))])

@@ -38,7 +38,7 @@ Coordinates = tuple[int, ...]
 def draw(layout: TileLayout, shape: Sequence[int] | None = None, dtype: object = None) -> Picture:
     """Draw a tile as a table of at most 32 rows by 32 columns (16 if labels are long), colored by owner or bank.
 
-    shape: the shape of the tile, by default two dimensions; all but the last are folded into rows.
+    shape: the shape of the tile, by default two-dimensional; all dimensions but the last are folded into rows.
     dtype: the element type, which determines banks.
 
         S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].draw((8, 8))
@@ -70,7 +70,7 @@ def _table(fused: TileLayout, dims: tuple[int, ...], labels: Labels, most_column
 class Labels:
     """The labels and colors of places.
 
-    owners: the axes that come first in a label and determine the color; empty if the bank does both.
+    owners: the axes that come first in a label and determine the color; empty if banks do both.
     memory: the axes that come second. bits: the width of an element, and whether the caller stated it.
     """
 
@@ -140,14 +140,14 @@ class Labels:
 
     def legend(self, layout: TileLayout) -> list[str]:
         copies = math.prod(it.extent for it in layout.replica)
-        replicas = [f"+ each element has {copies} places; the label is the first, stripes are others"] * (copies > 1)
+        replicas = [f"+ each element has {copies} places; the label shows the first, stripes others"] * (copies > 1)
         if not self.is_banks:
             names = [[_unit(axis) for axis in axes] for axes in (self.owners, self.memory)]
             joint = "," if self.owners[0].name == "TLane" else ":"
-            return [f"{joint.join(map('.'.join, names))}, coloured by {'.'.join(names[0])}", *replicas]
+            return [f"{joint.join(map('.'.join, names))}, colored by {'.'.join(names[0])}", *replicas]
         bits, is_stated = self.bits
-        ask = "" if is_stated else "; draw(dtype=...) for others"
-        return [f"bank of shared memory, of {BANKS}, for elements of {bits} bits{ask}", *replicas]
+        ask = "" if is_stated else "; use draw(dtype=...) for others"
+        return [f"shared memory bank, out of {BANKS}, for elements of {bits} bits{ask}", *replicas]
 
 
 def _word(axis: Axis, labels: Labels) -> str:
@@ -163,7 +163,7 @@ def _unit(axis: Axis) -> str:
 def _bits(layout: TileLayout, dtype: object) -> tuple[int, bool]:
     """Return the width of an element in bits, and True if `dtype` states it.
 
-    By default, it is the width for which the swizzle's chunk has 16 bytes, or else 32.
+    By default, it is the width for which the swizzle's chunk has 16 bytes, or 32 without such a swizzle.
     """
     if dtype is not None:
         element = as_dtype(dtype)
@@ -179,7 +179,8 @@ def _bits(layout: TileLayout, dtype: object) -> tuple[int, bool]:
 def _shape(layout: TileLayout, shape: Sequence[int] | None) -> tuple[int, ...]:
     """Return `shape` if given, else two dimensions.
 
-    Several extents are split closest to a square; a single one is one row, or rows of a swizzle that divide it.
+    Several extents are split into rows and columns as nearly square as possible; a single one is one row or, if a
+    swizzle's rows divide it, several of these.
     """
     if shape is not None:
         return extents(shape) or (1,)

@@ -31,7 +31,7 @@ _WARP_AXES = {name: axis_between("warp", name) for name, scope in SCOPES.items()
 
 _ROWS, _COLUMNS = 16, 8
 
-#: name of a factor's type -> required divisor of k
+#: name of the type of A and B -> required divisor of k
 _K = {
     **dict.fromkeys(("float32", "float16", "bfloat16"), 8),
     **dict.fromkeys(("int8", "uint8", "float8_e4m3fn", "float8_e5m2"), 32),
@@ -125,8 +125,8 @@ def fragment_layout(
     """Return the layout of an operand of any extents, padded to whole tiles for each warp.
 
     A dimension of extent 1 isn't padded; its lanes and warps hold replicas.
-    operand: "acc", "a" or "b". warps: as in `layout_a`. copies: number of groups of warps that hold replicas.
-    step: the divisor of the padded K.
+    operand: "acc", "a" or "b". warps: as in `layout_a`. copies: number of groups of warps that hold the same elements.
+    step: K is padded to a multiple of it.
     raises: LayoutError if tensor cores don't support the type.
     """
     make, tiles = {

@@ -1,4 +1,4 @@
-"""Grids: distributions of the threads of a scope over axes, and their projections to tiles.
+"""Grids, which distribute the threads of a scope over axes, and their projections to tiles.
 
 An axis is split into digits, over registers (blocks r and vectors v) and over threads (warps w and lanes l):
 
@@ -33,7 +33,7 @@ WIDEST_BYTES, LINE_BYTES = 16, 128
 
 
 class Spread(NamedTuple):
-    """The split of one axis: lanes and warps along it, and consecutive elements of a thread."""
+    """The split of one axis: the numbers of lanes and warps along it, and of consecutive elements of a thread."""
 
     lanes: int
     warps: int
@@ -90,13 +90,13 @@ class Grid:
     """A distribution of a scope's threads over axes."""
 
     scope: str
-    #: threads per warp, and warps; see `units`
+    #: the numbers of threads per warp and of warps; see `units`
     lanes: int
     warps: int
     spreads: tuple[Spread, ...]
     #: the column of each axis, which selects its thread digits
     columns: tuple[int, ...]
-    #: the axis along which threads are neighbors
+    #: the axis along which adjacent threads lie
     fast: int
 
     @property
@@ -230,7 +230,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def units(threads: int) -> tuple[int, int]:
-    """Return (lanes, warps): warps of 32, one warp of a power of two below 32, or else one lane in each warp."""
+    """Return (lanes, warps): warps of 32 lanes, one warp of a power of two below 32, or else warps of one lane."""
     if threads % WARP == 0:
         return WARP, threads // WARP
     return (threads, 1) if threads < WARP and threads & (threads - 1) == 0 else (1, threads)
@@ -246,7 +246,7 @@ def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[i
         ends = sorted(set(columns), key=lambda column: (column == columns[fast], column)) if warps > 1 else columns[:1]
         for vectors in _vectors(axes, fast):
             block = math.prod(dict(sorted(zip(columns, vectors, strict=True))).values())
-            # one block would exceed the tile, rounded up to a power of two
+            # one block per thread would already cover more than the tile, rounded up to a power of two
             if block > 1 and block * threads > most:
                 continue
             for by_column in _lanes(axes, fast, vectors[fast], lanes):
@@ -272,7 +272,7 @@ def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
 
 
 def _lanes(axes: Sequence[GridAxis], fast: int, vector: int, lanes: int) -> Iterator[dict[int, int]]:
-    """Yield column -> lanes: divisors for the fast column and, if there are three, the next; the last gets the rest."""
+    """Yield column -> lanes: the fast column and, of three, the next get any divisor; the last gets the rest."""
     first = axes[fast].column
     extent = max(axis.extent for axis in axes if axis.column == first)
     others = sorted({axis.column for axis in axes} - {first}, reverse=True)
@@ -310,12 +310,12 @@ def _splits(number: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def alone(shape: Sequence[int], scope: str, threads: int, bits: int) -> Projection:
-    """Return the layout of a tile without constraints.
+    """Return the layout of a tile that no operation constrains.
 
     Threads are in row-major order of the elements if there is one dimension, or if this order needs no padding and
-    splits into the dimensions. Otherwise: fewest registers, then longest runs per warp (up to a cache line), then
-    widest vectors.
-    threads: of the scope. bits: of an element.
+    splits into the dimensions. Otherwise the layout has the fewest registers, then the longest runs per warp (up to a
+    cache line), then the widest vectors.
+    threads: the number of the scope's threads. bits: the width of an element.
     """
     if SCOPES[scope].axis is None:
         return Projection(TileLayout.row_major(shape or (1,)))

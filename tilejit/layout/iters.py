@@ -43,7 +43,7 @@ class Iter:
 
 
 def weights(extents: Sequence[int]) -> tuple[int, ...]:
-    """Return how much a step of each digit adds to the flat row-major index."""
+    """Return how much incrementing each digit adds to the flat row-major index."""
     return tuple(math.prod(extents[k + 1 :]) for k in range(len(extents)))
 
 
@@ -77,7 +77,7 @@ def refined(iters: Sequence[Iter], shape: Sequence[int]) -> tuple[tuple[Iter, ..
     """Split `iters` into consecutive groups whose extents multiply to the extents of `shape`.
 
     returns: one nonempty group of iterators per dimension.
-    raises: LayoutError with the iterator and the extent that don't divide.
+    raises: LayoutError that names the iterator and the extent of which neither divides the other.
     """
     stack = list(reversed(iters))
     groups: list[list[Iter]] = []

@@ -1,10 +1,10 @@
-"""Exchanges of elements between the lanes of a warp, as permutations of the bits of lanes and registers.
+"""Exchanges of 32-bit words between the lanes of a warp, as permutations of the bits of lane and register indices.
 
     from    lane 0: 0 1    lane 1: 2 3       to    lane 0: 0 2    lane 1: 1 3       two words per lane, k = 1
 
-A word has a lane and a register in the source, and in the destination. If k bits of the lane are exchanged with k bits
-of the register, 2**k steps move a group of 2**k words: in step j, lane s sends register a ^ j, where a is the value of
-its k bits, and lane l receives the word for register j ^ b, where b is the value of its k bits.
+A word has a lane and a register in the source, and in the destination. If k bits of the lane index are exchanged with k
+bits of the register index, 2**k steps move a group of 2**k words per lane: in step j, lane s sends register a ^ j,
+where a is the value of its k bits, and lane l receives the word for register j ^ b, where b is the value of its k bits.
 
     step 0    lane 0 keeps 0, lane 1 keeps 3
     step 1    lane 0 sends 1 and receives 2, lane 1 sends 2 and receives 1
@@ -28,10 +28,10 @@ _LANE_BITS = WARP.bit_length() - 1
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Words that are exchanged with each other.
+    """The registers of a lane whose words are exchanged with each other.
 
-    sources: the source's words, by the exchanged bits of the receiving lane. results: the destination's words, by the
-    exchanged bits of the sending lane. offset: the lane from which lane 0 receives in step 0.
+    sources: registers of the source, by the exchanged bits of the receiving lane. results: registers of the
+    destination, by the exchanged bits of the sending lane. offset: the lane from which lane 0 receives in step 0.
     """
 
     sources: tuple[int, ...]
@@ -43,17 +43,17 @@ class Group:
 class LaneSwap:
     """The exchange that gives each lane of a warp the words that it holds in the destination."""
 
-    #: the exchanged bits of the sending lane, which become bits of the destination's register
+    #: masks of the exchanged bits of the sending lane's index, which become bits of the destination's register index
     sending: tuple[int, ...]
-    #: the exchanged bits of the receiving lane, which were bits of the source's register
+    #: masks of the exchanged bits of the receiving lane's index, which were bits of the source's register index
     receiving: tuple[int, ...]
-    #: for each bit of a receiving lane, its contribution (by xor) to the sending lane in step 0
+    #: for each bit of the receiving lane's index, what it contributes (by xor) to the sending lane's index in step 0
     lanes: tuple[int, ...]
     groups: tuple[Group, ...]
 
     @staticmethod
     def of(src: Holding, dst: Holding, per_word: int) -> LaneSwap | str:
-        """Return the exchange, or why there is none. per_word: elements of a 32-bit word, contiguous on both sides."""
+        """Return the exchange, or why there is none. per_word: the number of (contiguous) elements in a 32-bit word."""
         table = _senders(src, dst, per_word)
         return table if isinstance(table, str) else _fitted(*table)
 
@@ -66,7 +66,7 @@ class LaneSwap:
 
     @property
     def is_straight(self) -> bool:
-        """True if in each step of a group all lanes receive from lanes at one xor distance."""
+        """True if, in each step of a group, all lanes receive from lanes at the same xor distance."""
         return self.lanes == tuple(1 << bit for bit in range(_LANE_BITS))
 
     def is_shuffled(self, group: Group, step: int) -> bool:
@@ -87,7 +87,7 @@ def _spread(value: int, masks: Sequence[int]) -> int:
 
 
 def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, Array] | str:
-    """Return source lanes and words by lane, and the destination words; or why lanes can't exchange whole words."""
+    """Return source lanes and words by [lane, word], and the destination's words; or why there is no exchange."""
     thread, register = dst.thread.ravel(), dst.register.ravel()
     element = np.tile(np.arange(dst.elements), len(dst.thread))
     holders = src.thread[:, element]
@@ -111,11 +111,11 @@ def _senders(src: Holding, dst: Holding, per_word: int) -> tuple[Array, Array, A
         return f"the {per_word} elements of a 32-bit word don't stay together"
     lanes = tables.reshape(2, warps, WARP, len(results))
     if (lanes != lanes[:, :1]).any():
-        return "warps exchange in different ways"
+        return "the exchange differs between warps"
     return lanes[0, 0], lanes[1, 0], results
 
 
-_IRREGULAR = "the exchange isn't a permutation of the bits of lanes and registers"
+_IRREGULAR = "the exchange isn't a permutation of the bits of lane and register indices"
 
 
 def _fitted(lane: Array, word: Array, results: Array) -> LaneSwap | str:
@@ -151,7 +151,7 @@ def _fitted(lane: Array, word: Array, results: Array) -> LaneSwap | str:
 
 
 def _paired(receiving: Sequence[int], bits: Sequence[int]) -> tuple[int, ...] | None:
-    """Return `bits` in the order of their partners in `receiving`, themselves if possible; None if counts differ."""
+    """Return `bits` in the order of their partners in `receiving`, equal ones if possible; None if counts differ."""
     if len(receiving) != len(bits):
         return None
     others = iter([bit for bit in bits if bit not in receiving])

@@ -79,7 +79,7 @@ def tmem_datapath_layout(path: str, rows: int, columns: int, sub_slab: int = 0) 
     parts = 128 // rows
     if columns < parts or columns % parts != 0:
         raise LayoutError(
-            f"data path {path} splits columns into {parts} parts; {columns} isn't a multiple",
+            f"data path {path} splits columns into {parts} parts; {columns} isn't a multiple of {parts}",
             hint=f"write a multiple of {parts}",
         )
     return TileLayout((Iter(rows, 1, TLane), Iter(parts, rows, TLane), Iter(columns // parts, 1, TCol)))
@@ -114,7 +114,7 @@ TCGEN05_SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05Atom:
-    """The instructions that move a tile: `slabs`, each of `num` repetitions and `registers` registers per thread."""
+    """The `slabs` instructions that move a tile, each with `num` repetitions and `registers` registers per thread."""
 
     num: int
     slabs: int
@@ -143,7 +143,7 @@ def tcgen05_atom(shape: str, rows: int, columns: int, bits: int) -> Tcgen05Atom:
     num = columns // step
     if columns % step != 0 or not 1 <= num <= form.max_num or num & (num - 1):
         raise LayoutError(
-            f"{shown(columns)} columns of {bits} bits aren't {shape}.xN: columns are {step} * N, "
+            f"{shown(columns)} columns of {bits} bits don't fit {shape}.xN, which has {step} * N columns, "
             f"N a power of two up to {form.max_num}",
             hint="change the number of columns, or use another shape",
         )

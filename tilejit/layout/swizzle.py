@@ -1,4 +1,4 @@
-"""Swizzles: address permutations that spread rows over the banks of shared memory."""
+"""Swizzles: address permutations that spread a tile's columns over the banks of shared memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..errors import LayoutError
 from ..wording import shown
 from .arguments import instance, integer
 
-#: mode -> number of row bits that are xored into the number of the 16-byte chunk
+#: mode -> number of bits of the row index that are xored into the index of the 16-byte chunk
 SWIZZLE_BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
-#: limit of the address bits of a swizzle, so that addresses fit an int64
+#: maximum number of address bits of a swizzle, so that addresses fit in an int64
 _ADDRESS_BITS = 62
 
 
@@ -27,7 +27,7 @@ class _HasBits(Protocol):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Swizzle:
-    """The address permutation that xors some bits of a chunk's number into others.
+    """The address permutation that xors some bits of the index of a chunk into others.
 
     A chunk of 2**base elements stays contiguous. Swizzle(bits=3, base=3, shift=3), the 128-byte mode for
     elements of 16 bits, reads and changes these bits of an element's address:
@@ -84,7 +84,7 @@ class Swizzle:
             )
         if not isinstance(mode, str) or mode not in SWIZZLE_BITS:
             modes = ", ".join(map(repr, SWIZZLE_BITS))
-            raise LayoutError(f"swizzle mode {shown(mode)} is none of {modes}", hint="choose one of these")
+            raise LayoutError(f"swizzle mode {shown(mode)} is not one of {modes}", hint="choose one of these")
         if width not in (4, 8, 16, 32, 64, 128):
             raise LayoutError(
                 f"no swizzle for elements of {shown(width)} bits; a 16-byte chunk needs 4, 8, 16, 32, 64 or 128",

@@ -113,7 +113,7 @@ class TileLayout:
 
     @classmethod
     def row_major(cls, shape: Sequence[int], swizzle: Swizzle | None = None) -> TileLayout:
-        """Return the layout of dense memory, last dimension fastest."""
+        """Return the layout of contiguous memory in row-major order, the last dimension fastest."""
         checked = arguments.extents(shape)
         return cls(tuple(Iter(n, w, m) for n, w in zip(checked, weights(checked), strict=True)), swizzle=swizzle)
 
@@ -142,7 +142,7 @@ class TileLayout:
         return math.prod([it.extent for it in self.shard if wanted is None or it.axis == wanted])
 
     def span(self, axis: Axis | str | None = None) -> int:
-        """Return one past the highest coordinate on `axis`, before swizzling.
+        """Return one more than the highest coordinate on `axis`, before swizzling.
 
         Without an axis, the coordinates of a place on all memory axes are summed.
         """
@@ -173,7 +173,7 @@ class TileLayout:
         """Return the place of one element as {axis name: coordinate}, or a list of its places if there are replicas.
 
         coord: a flat index, one coordinate per iterator, or, with `shape`, one per dimension.
-            The first one has no upper limit, so an index may pass the end.
+            The first coordinate has no upper limit, so an index may be past the end.
         """
         at = digits(self.flat_index(coord, shape), self.shape)
         base = dict.fromkeys(self.axes(), 0) | ({m: 0} if self.swizzle else {})
@@ -326,21 +326,21 @@ class TileLayout:
         position = arguments.integer(position, "a position", "count the iterators from 0")
         if not 0 <= position <= len(self.shard):
             raise LayoutError(
-                f"position {shown(position)} is not among 0 to {len(self.shard)}",
+                f"position {shown(position)} is not between 0 and {len(self.shard)}",
                 hint="count the iterators from 0; one past the last appends it",
             )
         return self.replace(shard=(*self.shard[:position], Iter(extent, 0, m), *self.shard[position:]))
 
     def unpack(self, count: int) -> TileLayout:
-        """Return the layout of elements `count` times narrower: each element becomes `count` neighbors."""
+        """Return the layout of elements `count` times narrower: each element becomes `count` adjacent ones."""
         return tiling.unpack(self, count)
 
     def pack(self, count: int) -> TileLayout:
-        """Return the layout of elements `count` times wider: `count` neighbors become one element."""
+        """Return the layout of elements `count` times wider: `count` adjacent ones become one element."""
         return tiling.pack(self, count)
 
     def tile(self, outer: TileLayout, outer_shape: Sequence[int], inner_shape: Sequence[int]) -> TileLayout:
-        """Return copies of this layout arranged by `outer`, whose steps count whole copies."""
+        """Return copies of this layout arranged by `outer`, whose strides count whole copies."""
         return tiling.tile(self, _layout(outer), outer_shape, inner_shape)
 
     def direct_sum(self, left: TileLayout, left_shape: Sequence[int], right_shape: Sequence[int]) -> TileLayout:

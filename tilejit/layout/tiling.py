@@ -18,13 +18,13 @@ Shape = Sequence[int]
 
 
 def tile(inner: TileLayout, outer: TileLayout, outer_shape: Shape, inner_shape: Shape) -> TileLayout:
-    """Return the layout inner(i) + outer(o); outer's digits are slower, and its strides are scaled by inner's spans."""
+    """Return the layout inner(i) + outer(o): outer's digits are slower, its strides are multiplied by inner's spans."""
     outer_shape, inner_shape = extents(outer_shape), extents(inner_shape)
     return _combined(outer, inner, outer_shape, inner_shape, _spans(inner.adapted(inner_shape)))
 
 
 def direct_sum(right: TileLayout, left: TileLayout, left_shape: Shape, right_shape: Shape) -> TileLayout:
-    """Return the layout left(l) + right(r); in each dimension, left's digits are slower."""
+    """Return the layout left(l) + right(r): in each dimension, left's digits are slower."""
     left_shape, right_shape = extents(left_shape), extents(right_shape)
     return _combined(left, right, left_shape, right_shape, {})
 
@@ -166,9 +166,9 @@ def _less(whole: TileLayout, part: TileLayout) -> tuple[tuple[Axis, int], ...]:
 
 
 def _split(tiled: TileLayout, part: TileLayout, *, tiled_is_outside: bool) -> TileLayout | None:
-    """Split the thread axis of `tiled` where `part`'s ends, or begins if not `tiled_is_outside`.
+    """Split the thread axis of `tiled` at the level where `part`'s ends, or begins if not `tiled_is_outside`.
 
-    returns: None if the axes don't nest, or an iterator doesn't split there.
+    returns: None if the axes don't nest, or an iterator can't be split there.
     """
     own, other = tiled.scope, part.scope
     if own is None or other is None:
@@ -236,7 +236,7 @@ def pack(layout: TileLayout, count: int) -> TileLayout:
     bad_offset = any(v % count != 0 for a, v in layout.offset if a == inner.axis)
     if before is None or replica is None or bad_offset:
         raise LayoutError(
-            f"can't pack {count} elements into one: not all strides and offsets of {layout!r} are multiples",
+            f"can't pack {count} elements into one: not all strides and offsets of {layout!r} are multiples of {count}",
             hint=f"make them multiples of {count}",
         )
     coarse = layout.replace(

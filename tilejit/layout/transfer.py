@@ -1,4 +1,4 @@
-"""Comparison of two layouts of one tile: the elements that each thread holds and those that it needs.
+"""Comparison of two layouts of a tile: the elements that each thread holds, and those that it needs.
 
     element     0       1       2       3
     from        0 r0    0 r1    1 r0    1 r1       thread, register
@@ -31,7 +31,7 @@ class Holding:
     def of(
         layout: TileLayout, slots: Sequence[int], box: Sequence[tuple[int, int]], steps: Mapping[str, int]
     ) -> Holding:
-        """Return the holding of a box of (start, extent) pairs. steps: thread axis -> stride in the scope's threads."""
+        """Return the holding of `box`, a (start, extent) pair per dimension. steps: thread axis -> its stride."""
         index = np.zeros((), np.int64)
         for (start, extent), size in zip(box, slots, strict=True):
             index = index[..., None] * size + start + np.arange(extent)
@@ -58,7 +58,7 @@ class Holding:
 
 
 def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
-    """Return pairs of destination and source register, in order, or why no renaming works for every thread."""
+    """Return (destination register, source register) pairs in order, or why no renaming is right for all threads."""
     if np.array_equal(src.thread, dst.thread):
         return _renamed(dst.register.ravel(), src.register.ravel())
     count = src.elements
@@ -74,7 +74,7 @@ def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
 
 
 def _renamed(to: Array, source: Array) -> tuple[tuple[int, int], ...] | str:
-    # destination register -> source register, of the last thread if they differ
+    # destination register -> source register, that of the last thread if threads differ
     becomes = np.full(int(to.max(initial=-1)) + 1, -1, np.int64)
     becomes[to] = source
     if np.any(becomes[to] != source):

@@ -1,6 +1,6 @@
 """`tj.wgmma`: the register layouts of asynchronous warpgroup products.
 
-A product has 64 rows, 16 per warp as in `tj.mma`. The next 64 rows belong to another product and follow in registers.
+A product has 64 rows, 16 per warp as in `tj.mma`. Each further 64 rows are another product, in the next registers.
 source: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16".
 """
 
@@ -16,7 +16,7 @@ from .fragments import matrix_shape, registers_of
 from .iters import Iter
 from .tile_layout import TileLayout
 
-#: rows and warps of a product, and bytes of a row of A
+#: the rows and warps of a product, and the bytes in a row of its A operand
 _ROWS, _WARPS, _DEPTH_BYTES = 64, 4, 32
 
 

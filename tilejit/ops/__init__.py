@@ -1,4 +1,4 @@
 """The operations: elementwise ones in `elementwise`, tile operations in `tile`.
 
-The tables don't depend on the IR, which uses them to check and to fold operations.
+The tables don't depend on the IR, which uses them to verify and fold operations.
 """

@@ -58,7 +58,7 @@ _MEANINGS: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def _updated(place: Array, value: Array, operation: str = "add") -> Array:
-    """Update each element once, by a value that broadcasts; not defined for a compare-and-swap."""
+    """Return `place` with each element updated once by `value`, which broadcasts; not defined for compare-and-swap."""
     return np.array(_MEANINGS[operation](place, np.broadcast_to(value, place.shape)), place.dtype)
 
 

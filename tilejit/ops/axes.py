@@ -25,8 +25,8 @@ class Relation:
 
     labels: (shapes, attributes) -> labels of each tile's dimensions, by operand; shapes are None for scalars, and the
     destination's comes first. Tiles without labels are unrelated.
-    share_layouts: tiles should be distributed equally along a common axis. If False, as for a product, each tile has
-    its own layout, and labels only relate extents.
+    share_layouts: tiles should be distributed in the same way along a common axis. If False, as for a product, each
+    tile has its own layout, and labels only relate extents.
     """
 
     name: str
@@ -40,7 +40,7 @@ def _tiles(shapes: Shapes) -> dict[str, tuple[int, ...]]:
 
 @lru_cache(LIMIT)
 def _broadcast(shape: tuple[int, ...], rank: int) -> Labels:
-    """Label dimensions from the right for a destination of `rank` dimensions; None for an extent of 1."""
+    """Label dimensions, aligned from the right to a destination of `rank` dimensions; None for an extent of 1."""
     return tuple(None if n == 1 else rank - len(shape) + d for d, n in enumerate(shape))
 
 
@@ -72,7 +72,7 @@ def _update(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _reduction(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
-    """Label pairs of a destination and the source that follows it; all are reduced over the same axes."""
+    """Label each destination and the source that follows it; all sources are reduced over the same axes."""
     tiles = _tiles(shapes)
     names, axis = list(tiles), attrs.get("axis")
     labels: dict[str, Labels] = {}
@@ -94,7 +94,7 @@ def _product(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _reshape(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
-    """Label dimensions of equal extent and row-major stride as one axis, and others of the destination None."""
+    """Give dimensions of equal extent and row-major stride the same label, and others of the destination None."""
     dst, src = _tiles(shapes)["dst"], _tiles(shapes)["src"]
     starts = _starts(src)
     return {

@@ -12,7 +12,7 @@ Array = np.ndarray
 def convert(values: Array, dtype: DType, saturate: bool = True) -> Array:
     """Convert `values` to `dtype` with the semantics of the IR's `Cast`.
 
-    To floats: to nearest even, with a single rounding; integers to bfloat16 and fp8 are rounded to float32 first. To
+    To floats: rounded once, to nearest even, except that integers are rounded to float32 before bfloat16 and fp8. To
     integers: modulo 2**bits from integers; toward zero from floats, unspecified if out of range. To bool_: x != 0.
 
     saturate: for fp8, map finite overflows and infinities to ± the largest finite value, like cvt.satfinite.
@@ -49,7 +49,7 @@ def _to_narrow(values: Array, dtype: DType, saturate: bool) -> Array:
 def round_to_odd(values: Array) -> Array:
     """Round float64 to float32 such that rounding the result to a narrower type gives the correctly rounded value.
 
-    If float32 can't represent a value, it becomes the neighbor whose last bit is 1.
+    A value that float32 can't represent becomes the adjacent float32 whose last bit is 1.
 
     source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding
     to odd", IEEE Transactions on Computers 57(4), 2008.

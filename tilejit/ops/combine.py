@@ -15,7 +15,7 @@ Array = np.ndarray
 class CombineFunction(ABC):
     """A pure, associative function from two tuples of values, the lower and the higher ones, to a tuple.
 
-    It need not be commutative: each lower value combines elements that precede those of the higher value.
+    It need not be commutative: the elements combined in the lower values precede those combined in the higher ones.
     """
 
     __slots__ = ()

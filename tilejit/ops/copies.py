@@ -1,4 +1,4 @@
-"""Operations that move elements: copies, fills, casts and reshapes; also indices."""
+"""Operations that move elements: copies, fills, casts and reshapes; also tiles of indices."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SRC = TileOperand("src", "the source")
 _FILL = TileOperand("fill", kinds=(SCALAR,), optional=True)
 MASK = TileOperand("mask", optional=True)
 BARRIER_OPERAND = TileOperand(
-    "barrier", "the barrier whose phase completes with it", kinds=(BARRIER,), optional=True, read=False
+    "barrier", "the barrier whose phase completes with the operation", kinds=(BARRIER,), optional=True, read=False
 )
 
-#: the indices of a gathered region in its memory
+#: the indices of a gathered or scattered place, X.at(index)
 INDEX = TileOperand("index", kinds=(TILE, SCALAR), optional=True, is_part_of_place=True)
 
 VARIANT_NAME = Attribute("variant", str, "the variant to use")

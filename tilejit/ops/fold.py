@@ -19,7 +19,7 @@ Attrs = Mapping[str, AttributeValue]
 
 COMBINE = Attribute("combine", CombineFunction, "the function that combines two values")
 
-#: destination and source of each value that the function combines
+#: the names of the destination and the source of each value that the function combines
 PAIRS = (("dst", "src"), ("dst2", "src2"), ("dst3", "src3"), ("dst4", "src4"))
 
 _OTHERS = tuple(
@@ -58,7 +58,7 @@ def _type_fault(dtypes: Mapping[str, DType], attrs: Attrs) -> Fault | None:
     types = tuple([dtypes[src] for _, src in pairs])
     for dst, src in pairs:
         if dtypes[src].is_fp8:
-            return Fault(f"reduce of {dtypes[src]}: fp8 is storage", "cast it first, for example to float32")
+            return Fault(f"reduce of {dtypes[src]}: fp8 is a storage type", "cast it first, for example to float32")
         if dtypes[dst] != dtypes[src]:
             return Fault(
                 f"reduce of {dtypes[src]} gives {dtypes[src]}; the destination is {dtypes[dst]}",

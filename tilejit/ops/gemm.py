@@ -30,7 +30,7 @@ def product_type_fault(
 ) -> Fault | None:
     """Return why tensor cores can't compute `acc += a @ b` with these types and precision, or None.
 
-    sums_of: returns the accumulator types for two factor types, empty if they can't be multiplied.
+    sums_of: returns the accumulator types for the types of A and B, none if these can't be multiplied.
     """
     acc, a, b = (dtypes[name] for name in _OPERANDS)
     reason = _reason(acc, a, b, attrs.get("precision"), sums_of(a, b))
@@ -54,12 +54,12 @@ def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue, sums: Seq
 
 
 def multiplied(a: DType, b: DType) -> list[DType]:
-    """Return the accumulator types for products of these types; empty if no `mma` multiplies them."""
+    """Return the accumulator types for A and B of these types; none if no `mma` instruction multiplies them."""
     return [form.acc for form in MMA.forms() if (form.a, form.b) == (a, b)]
 
 
 def accumulator_type(factors: DType) -> DType:
-    """Return the default accumulator type for factors of type `factors`."""
+    """Return the default accumulator type for A and B of type `factors`."""
     return float32 if factors.is_float else int32
 
 
@@ -79,7 +79,7 @@ def product_shape_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, Attribu
 def reference(acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return acc + a @ b, summed in float64 or int64 and rounded once; integers wrap.
 
-    The hardware's results differ from this one by the rounding of partial sums and of float32 factors.
+    The hardware's results differ by the rounding of partial sums and of float32 operands.
     """
     wide = np.int64 if acc.dtype.kind == "i" else np.float64
     return np.asarray((acc.astype(wide) + a.astype(wide) @ b.astype(wide)).astype(acc.dtype))

@@ -63,13 +63,13 @@ class TileOperand:
     #: True if the operation reads (`read`) or writes (`written`) the elements of a region operand
     read: bool = True
     written: bool = False
-    #: the condition operand under which the region is read, "" if it is read unconditionally
+    #: the name of the condition operand under which the region is read, "" if it is read unconditionally
     read_where: str = ""
-    #: True if calls pass the operand inside a place that is another operand, as the index in X.at(index)
+    #: True if calls pass the operand as part of another one, like the index in the place X.at(index)
     is_part_of_place: bool = False
 
     def kind(self, *, is_region: bool) -> OperandKind | None:
-        """Return the kind of a region, or of an expression, given as the operand; None if it can't be one."""
+        """Return the operand's kind if it is a region or (if not `is_region`) an expression; None if it can't be."""
         for kind in self.kinds:
             if kind.is_region is is_region:
                 return kind
@@ -89,11 +89,11 @@ class Attribute:
     default: AttributeValue = None
     #: all values that are allowed, empty if the type is the only restriction
     choices: tuple[AttributeValue, ...] = ()
-    #: the operand whose dimensions a tuple names; calls may also pass one integer, or negative ones
+    #: the name of the operand whose dimensions a tuple lists; calls may also pass an integer, and negative integers
     counts: str = ""
 
     def fault(self, value: object) -> str | None:
-        """Return why the attribute can't be `value`, or None; None as value means omitted."""
+        """Return why the attribute can't be `value`, or None. A value of None means that it is omitted."""
         if value is None:
             return None
         # bool is a subclass of int
@@ -106,7 +106,7 @@ class Attribute:
 
 
 def dimensions(named: object, rank: int) -> object:
-    """Return an int or a tuple of dimensions as a tuple, sorted and nonnegative if valid; other objects unchanged."""
+    """Return one or several dimensions as a tuple, sorted and nonnegative if valid; return other objects unchanged."""
     every = (named,) if type(named) is int else named
     if not isinstance(every, tuple) or any(type(d) is not int or not -rank <= d < rank for d in every):
         return every
@@ -128,14 +128,14 @@ class TileOperation:
     attrs: tuple[Attribute, ...]
     #: one line for the documentation
     meaning: str
-    #: two lines of a kernel, the second of which calls the operation; `A` is an array, `a` and `b` are factors
+    #: two lines of a kernel, the second of which calls the operation; `A` is an array, `a` and `b` are matrices
     example: str
     #: reference semantics in NumPy: (*operands, **attributes) -> new contents of the destination; the operands are the
     #: required ones, starting with the old contents of the destination
     reference: Callable[..., Array]
     relation: Relation
-    #: functions that return why operands of these shapes, or types, with these attributes are invalid, or None; the
-    #: mappings contain a call's tiles and scalars by name, in order
+    #: functions of an operation's shapes or types, and of its attributes, that return why these are invalid, or None;
+    #: the first mapping contains the tiles and scalars by name, in order
     shape_fault: Callable[[Mapping[str, Shape], Mapping[str, AttributeValue]], Fault | None] = _takes_all
     type_fault: Callable[[Mapping[str, DType], Mapping[str, AttributeValue]], Fault | None] = _takes_all
     #: the scopes on which the operation can be called
@@ -212,7 +212,7 @@ class TileOperation:
         return tuple([operands.get(operand.name) for operand in self.operands[: last + 1]])
 
     def count_fault(self, operands: Sequence[object]) -> str | None:
-        """Return why `operands`, in order and None if omitted, are too many, too few or end with None; else None."""
+        """Return why `operands` (None if omitted) are too many or too few, lack a required one, or end with None."""
         least, most = self.arity
         if not least <= len(operands) <= most:
             most -= sum(operand.is_part_of_place for operand in self.operands)
@@ -222,7 +222,7 @@ class TileOperation:
         needed = [rule.name for rule in missing if not rule.optional]
         if needed:
             return f"needs {', '.join(needed)}"
-        return f"ends with {missing[-1].name}, which isn't given" if missing and operands[-1] is None else None
+        return f"ends with {missing[-1].name}, which is omitted" if missing and operands[-1] is None else None
 
     @cached_property
     def defaults(self) -> dict[str, AttributeValue]:

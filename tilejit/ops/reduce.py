@@ -1,4 +1,4 @@
-"""Reductions over axes of a tile: sums, products, extremes, tests, and the indices of extremes."""
+"""Reductions over axes of a tile: sums, products, extrema, tests, and the indices of extrema."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ REDUCTIONS: dict[str, Reduction] = {
 
 
 def axes_of(attrs: Attrs, rank: int) -> tuple[int, ...]:
-    """Return the axes to reduce of a tile of `rank` dimensions."""
+    """Return the axes over which a tile of `rank` dimensions is reduced."""
     axis = attrs.get(AXIS.name)
     return axis if isinstance(axis, tuple) else tuple(range(rank))
 
@@ -115,7 +115,7 @@ def _without_units(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def axes_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
-    """Return why the axes are invalid, or why "dst" doesn't have the shape of "src" without them, or None."""
+    """Return why the axes are invalid, or the shape of "dst" isn't that of "src" without them; None if both fit."""
     dst, src = shapes["dst"] or (), shapes["src"] or ()
     axes = axes_of(attrs, len(src))
     if list(axes) != sorted(set(axes)) or any(not 0 <= d < len(src) for d in axes):

@@ -1,4 +1,4 @@
-"""The interface to `ScalarBuilder`s, with which formulas compute one element of an operation.
+"""The interface `ScalarBuilder`, by which formulas emit the computation of one element of an operation.
 
 Code generation implements the builders. The formulas rely on IEEE arithmetic and are independent of LLVM.
 """
@@ -56,7 +56,7 @@ FORMATS = {
 
 @cache
 def scalar_type(dtype: DType) -> str:
-    """Return a builder's name for a type, such as f32, i8, u64 or b1; fp8 and bfloat16 keep their own names."""
+    """Return the name that builders use for a type, such as f32, i8, u64 or b1; fp8 and bfloat16 keep their names."""
     if dtype.kind == "bool":
         return "b1"
     if dtype.is_fp8 or dtype.name == "bfloat16":
@@ -68,11 +68,11 @@ def scalar_type(dtype: DType) -> str:
 class Number:
     """An operand, such as a constant or the result of an instruction; arithmetic on it emits instructions.
 
-    Comparisons of floats are ordered, that is false if an operand is NaN, except `differs`. `>>` preserves the sign of
+    Comparisons of floats are ordered, that is, false if an operand is NaN, except `differs`. `>>` preserves the sign of
     a signed integer.
 
     type: a name as `scalar_type` returns it.
-    text: the operand in the builder's language.
+    text: the operand in the language that the builder emits.
     """
 
     builder: ScalarBuilder = field(repr=False)
@@ -198,7 +198,7 @@ class ScalarBuilder(ABC):
 
     @abstractmethod
     def binary(self, opcode: Opcode, left: Number, right: Operand) -> Number:
-        """Emit an instruction with two operands and a result of one type."""
+        """Emit an instruction whose two operands and result have the same type."""
 
     @abstractmethod
     def unsigned(self, opcode: Literal["div", "rem"], left: Number, right: Operand) -> Number:
@@ -213,7 +213,7 @@ class ScalarBuilder(ABC):
 
     @abstractmethod
     def below(self, left: Number, right: Operand) -> Number:
-        """Emit an unsigned comparison of two integers: left < right."""
+        """Emit the comparison left < right of two integers, interpreted as unsigned."""
 
     @abstractmethod
     def unordered(self, left: Number, right: Operand) -> Number:
@@ -221,7 +221,7 @@ class ScalarBuilder(ABC):
 
     @abstractmethod
     def intrinsic(self, name: str, first: Number, *others: Operand) -> Number:
-        """Emit a named instruction with operands and a result of one type.
+        """Emit a named instruction whose operands and result have the same type.
 
         For floats: sqrt, fabs, floor, ceil, rint, trunc, fma, copysign. For integers: abs, fshl, ctpop, ctlz,
         bitreverse.
@@ -229,7 +229,7 @@ class ScalarBuilder(ABC):
 
     @abstractmethod
     def machine(self, row: Row, *operands: Number) -> Number:
-        """Emit an instruction of the instruction table, with operands and a result of one type."""
+        """Emit an instruction of the instruction table, whose operands and result have the same type."""
 
     @abstractmethod
     def convert(self, conversion: Conversion, x: Number, to: str) -> Number:
@@ -266,7 +266,7 @@ class ScalarBuilder(ABC):
         return result
 
     def parts(self, constant: RealConstant) -> tuple[float, ...]:
-        """Return the numbers of the format whose sum represents a constant, largest first."""
+        """Return the floats of the format whose sum represents a constant, largest first."""
         return constant.parts(self.format.dtype)
 
     def bits(self, x: Number) -> Number:
@@ -297,16 +297,16 @@ class BlockBuilder(ScalarBuilder):
 
     @abstractmethod
     def add_incoming(self, phi: Number, value: Number, block: ScalarBlock) -> None:
-        """Add the value from the end of a loop's body to its phi."""
+        """Add to a phi the value that comes from the end of a loop's body."""
 
 
 @lean(frozen=True, slots=True)
 class Code:
-    """The computation of an operation on numbers of one kind.
+    """The code of an operation for some types, such as integers.
 
     write: emits the formula: (builder, *operands) -> result.
-    called: the formula is emitted once, as a function, and uses are calls.
-    shortcut: a cheaper formula that constants or proofs enable; returns None if they don't.
+    called: the formula is emitted once, as a function, which each use calls.
+    shortcut: a cheaper formula for constant or proved operands, like `write`; returns None if it doesn't apply.
     """
 
     write: Callable[..., Number]

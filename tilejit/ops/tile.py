@@ -26,7 +26,7 @@ TILE_OPERATIONS: dict[str, TileOperation] = {
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Shorthand:
-    """A call on a scope that is short for a tile operation, or that arrives at a barrier."""
+    """A call on a scope that abbreviates a tile operation, or that arrives at a barrier, perhaps one of a ring."""
 
     name: str
     parameters: tuple[str, ...]
@@ -90,7 +90,7 @@ _ARRIVALS = (
     ),
 )
 
-#: name -> the meaning of `tj.<scope>.<name>`
+#: name -> the operation or shorthand that `tj.<scope>.<name>` calls
 CALLS: dict[str, TileOperation | Shorthand] = {
     **{name: op for name, op in TILE_OPERATIONS.items() if op.is_called},
     **{s.name: s for s in (*_SHORTHANDS, *_ARRIVALS)},

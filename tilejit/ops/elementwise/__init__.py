@@ -55,7 +55,7 @@ def result_type(name: str, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | s
 
 @cache
 def common_type(name: str, dtypes: tuple[DType, ...]) -> DType:
-    """Return the common type of operands; leave out a condition. raises: KernelTypeError if none exists."""
+    """Return the common type of operands that aren't conditions. raises: KernelTypeError if none exists."""
     return ELEMENTWISE[name].common_type(dtypes)
 
 

@@ -1,4 +1,4 @@
-"""Bitwise operations, shifts and bit counts. Shifts that are undefined in LLVM have NumPy's values."""
+"""Bitwise operations, shifts and bit counts. Shifts that are undefined in LLVM give NumPy's results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BITWISE_XOR = Elementwise(
 
 
 def _left_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """Return x·2^y modulo 2^bits, 0 if y is negative or not less than the width, as in NumPy."""
+    """Return x·2^y modulo 2^bits, or 0 if y is negative or not less than the width, as in NumPy."""
     return b.select(b.below(y, y.bits), x << _masked(y), 0)
 
 
@@ -46,7 +46,7 @@ def _masked(y: Number) -> Number:
 
 
 def _is_width(b: ScalarBuilder, x: Number, y: Number) -> bool:
-    """True if the count `y` is a literal less than the width of `x`."""
+    """True if the shift count `y` is a literal less than the width of `x`."""
     count = b.literal(y)
     return count is not None and count < x.bits
 
@@ -59,7 +59,7 @@ LEFT_SHIFT = Elementwise(
 
 
 def _right_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """Return floor(x/2^y), 0 or -1 by the sign of x if y is negative or not less than the width, as in NumPy."""
+    """Return floor(x/2^y), or 0 or -1 by x's sign if y is negative or not less than the width, as in NumPy."""
     if not x.is_signed:
         return b.select(b.below(y, y.bits), x >> _masked(y), 0)
     return b.select(b.below(y, y.bits), x >> _masked(y), x >> (x.bits - 1))

@@ -1,7 +1,7 @@
 """Quotients, remainders and rounding to integers.
 
-Integer results are NumPy's where the hardware or LLVM leaves them undefined. The truncated remainder of floats is exact
-for any quotient; flooring it rounds at most once.
+Integer results are NumPy's where the hardware or LLVM leaves them undefined. For floats, the remainder of truncated
+division is exact, however large the quotient; from it, the remainder of floored division is rounded at most once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _safe_divisor(b: ScalarBuilder, y: Number) -> Number:
 
 
 def _floordiv_integers(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """Return floor(x/y), 0 for y = 0, and x for the smallest x and y = -1, as in NumPy."""
+    """Return floor(x/y); 0 for y = 0, and x for the smallest x and y = -1, as in NumPy."""
     divisor = _safe_divisor(b, y)
     if not y.is_signed:
         return b.select(y.equals(0), 0, x / divisor)
@@ -92,8 +92,8 @@ def _mod_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
 def _step(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """Return x mod y, exactly, for 0 <= x < 2^precision·y and y > 0.
 
-    After truncation, the rounded quotient q is too large by at most one, and x - q·y is a multiple of the smaller unit
-    in the last place and at most y in magnitude.
+    The truncated quotient q is too large by at most one. x - q·y is exact: it is a multiple of the smaller of x's and
+    y's units in the last place, and at most y in magnitude.
     """
     quotient = b.intrinsic("trunc", x / y)
     remainder = b.fma(-quotient, y, x)
@@ -101,7 +101,7 @@ def _step(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 def _times_power_of_two(b: ScalarBuilder, y: Number, k: Number) -> Number:
-    """Return y·2^k for k >= 0 with a finite result, although 2^k may overflow."""
+    """Return y·2^k for k >= 0. The result must be finite; 2^k itself may overflow."""
     f = b.format
     half = k.logical_shift_right(1)
     result = y
@@ -124,8 +124,8 @@ def _exponent(b: ScalarBuilder, x: Number) -> Number:
 def _magnitude(b: BlockBuilder, x: Number, y: Number) -> Number:
     """Return |x| - trunc(|x|/|y|)·|y|, exactly, for finite x and nonzero y.
 
-    A large quotient takes several iterations: reducing x mod y·2^k preserves x mod y, and shortens x by about a
-    significand's length.
+    A large quotient takes several iterations: replacing x by x mod y·2^k preserves x mod y, and shortens x by about
+    the length of a significand.
     """
     f = b.format
     dividend, divisor = abs(x), abs(y)

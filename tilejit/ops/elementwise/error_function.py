@@ -16,7 +16,7 @@ _erfc_of = np.vectorize(math.erfc, otypes=[np.float64])
 
 #: erf is ±1 for arguments beyond ± this limit
 _ERF_LIMIT = {"float32": 4.0, "float64": 6.0}
-#: center of the expansion of erf's polynomial for large arguments
+#: ERFC_FIT is a polynomial in |x| minus this constant
 _ERF_CENTRE = {"float32": 1.75, "float64": 2.0}
 
 ERF_FIT = Polynomial(

@@ -1,7 +1,7 @@
 """exp, exp2 and functions derived from them.
 
-A power is represented as p·2^n or (1 + w)·2^n with an integer n and p in about [0.7, 1.42]. Callers can compute with p
-before the scaling, whose result is rounded once if it is subnormal.
+A power is represented as p·2^n or (1 + w)·2^n with an integer n, and p or 1 + w in about [0.7, 1.42]. Callers can
+compute with p before scaling it by 2^n, which rounds only a subnormal result, once.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ WIDE_EXP_FIT = Polynomial(
     ),
 )
 
-#: the remainder of float32's exp is x·rate - n·step, where n·step is exact because step has 17 bits
+#: step / rate; the remainder in float32's exp is x·rate - n·step, where n·step is exact because step has 17 bits
 TWICE_LN2 = RealRatio("2 * mp.log(2)", "0x1.d5e1p-1", "0x1.52f22cp-1", precision_bits=32)
 _STEP, _RATE = TWICE_LN2.numbers
 
 #: greatest exponent of the square root of exp: the square of 2^64 overflows to infinity
 _ROOT_EXPONENT = 64
-#: added to n, gives a float with n - 64 in the low bits of its significand
+#: the number that, added to n, gives a float with n - 64 in the low bits of its significand
 _ROOT_SHIFT = FORMATS["float32"].round_shift - _ROOT_EXPONENT
 #: _ROOT_SHIFT · step, and its rounding error
 _SHIFT_STEPS = float(np.float32(_ROOT_SHIFT * _STEP))
@@ -100,10 +100,11 @@ def clamp(b: ScalarBuilder, x: Number, limit: float) -> Number:
 
 
 def round_to_integer(b: ScalarBuilder, x: Number, factor: float = 1.0) -> tuple[Number, Number]:
-    """Return the integer nearest to x·factor, as a float, and in the low bits of an i32 with twice the bias added.
+    """Return the integer nearest to x·factor as a float, and as an i32 to which twice the exponent bias is added.
 
-    If the i32 is split into two exponents, each takes one bias. The i32 may have a multiple of 2^22 added, which a
-    shift into the exponent field discards. If x is NaN, the i32 is arbitrary, but not poison.
+    If the i32 is split into two exponents, each of them gets one bias. Only the low bits of the i32 are valid: a
+    multiple of 2^22 may be added, which a shift into the exponent field discards. If x is NaN, the i32 is arbitrary,
+    but not poison.
     """
     shift = b.format.round_shift + 2 * b.format.bias
     shifted = x + shift if factor == 1.0 else b.fma(x, factor, shift)
@@ -111,12 +112,12 @@ def round_to_integer(b: ScalarBuilder, x: Number, factor: float = 1.0) -> tuple[
 
 
 def _power(b: ScalarBuilder, biased: Number) -> Number:
-    """Return 2^n for n + bias in the low bits, with n in the range of normal exponents."""
+    """Return 2^n for n + bias in the low bits of `biased`; n must be the exponent of a normal number."""
     return b.from_bits(b.convert("zext", biased, b.format.integer) << b.format.precision_bits)
 
 
 def power_of_two(b: ScalarBuilder, n: Number) -> Number:
-    """Return 2^n for an n of `round_to_integer` in the range of normal exponents."""
+    """Return 2^n for `round_to_integer`'s i32 for n, which must be the exponent of a normal number."""
     return _power(b, n - b.format.bias)
 
 
@@ -127,7 +128,7 @@ def inverse_power(b: ScalarBuilder, power: Number) -> Number:
 
 
 def scale_factors(b: ScalarBuilder, n: Number) -> tuple[Number, Number]:
-    """Return two powers of two with product 2^n for an n of `round_to_integer`. Multiplying by the first is exact."""
+    """Return two powers of two with product 2^n, for `round_to_integer`'s i32. Multiplying by the first is exact."""
     half = n.logical_shift_right(1)
     return _power(b, half), _power(b, n - half)
 
@@ -140,7 +141,7 @@ def scale(p: Number, factors: tuple[Number, Number]) -> Number:
 def exp_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) -> tuple[Number, Number]:
     """Return (w, n) with (1 + w)·2^n = exp(x + correction), for |x| small enough for n to be an exponent.
 
-    To multiply the power by c, compute c + c·w, which rounds once for the sum and the product.
+    To multiply the power by c, compute c + c·w by an fma, which rounds once for the sum and the product.
     """
     ln2_high, ln2_low = b.parts(LN2)
     n_float, n = round_to_integer(b, x, b.parts(LOG2E)[0])
@@ -161,7 +162,7 @@ def exp2_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) ->
 
 
 def exp2_narrow(b: ScalarBuilder, x: Number, factor: float = 1.0) -> Number:
-    """Return 2^x·factor to 18 bits, subnormals rounded, for x from -147 to 100. factor: a power of two or -1."""
+    """Return 2^x·factor to 18 bits, or rounded if subnormal, for x from -147 to 100. factor: a power of two or -1."""
     exponent = b.format.precision_bits + 1
     shift = b.format.round_shift + exponent
     shifted = x + shift
@@ -192,7 +193,7 @@ def _exp_of_float32(b: ScalarBuilder, x: Number) -> Number:
 
 
 def _exp_of_float64(b: ScalarBuilder, x: Number) -> Number:
-    """Return p·s·s for p = 1 + r·P(r), s = 2^n, r = x - 2n·ln(2): a square is cheaper than two different powers."""
+    """Return p·s·s for p = 1 + r·P(r), s = 2^n, r = x - 2n·ln(2): s·s is cheaper than two powers of two."""
     limited = clamp(b, x, EXP_LIMIT[b.format.dtype])
     shift = b.format.round_shift + b.format.bias
     shifted = b.fma(limited, b.parts(LOG2E)[0] / 2, shift)

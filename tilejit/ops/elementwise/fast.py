@@ -2,7 +2,7 @@
 
 source: PTX ISA, "Floating Point Instructions", for the error bounds of the instructions.
 
-No other operation uses such instructions: PTX bounds the error of ex2.approx, but doesn't specify its bits.
+No other operation uses such instructions: PTX bounds their errors, but doesn't specify the bits of their results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..scalar import Code, inline
 from .exponential import LN2, LOG2E
 from .record import Approximation, Elementwise, Formula, in_double
 
-#: bound of the relative error when a number is rounded to float32
+#: bound on the relative error when a number is rounded to float32
 _ROUNDING = 2.0**-24
 _NORMAL = (2.0**-126, 2.0**126)
 _POSITIVE = (2.0**-126, 2.0**127)
@@ -49,7 +49,7 @@ FAST_EXP2 = _fast(
     "exp2", "2 to the power x", np.exp2, _direct(approximate.EX2), Approximation(2.0**-22, (-126, 127.5))
 )
 
-#: rounding of log2(e) and of the product changes the exponent in proportion to x
+#: the rounding errors of log2(e) and of its product with x change the result's exponent in proportion to x
 FAST_EXP = _fast(
     "exp",
     "e to the power x",

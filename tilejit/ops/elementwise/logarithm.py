@@ -188,7 +188,7 @@ def _power(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 def _square(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
-    """Return x·x for a literal y = 2, else None. It is one instruction, for floats with the special values of pow."""
+    """Return x·x for a literal y = 2, else None. It is one instruction, and for floats has pow's special values."""
     return x * x if y.text == b.constant(y.type, 2).text else None
 
 

@@ -35,13 +35,13 @@ RULES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """A bound of the error of a function, and the ranges in which tests measure it.
+    """A bound on the error of a function, and the ranges in which tests measure it.
 
     ulp: the bound in float32 and in float64, in units in the last place of the true value. For functions of one float32
-    it was measured on all arguments, except for softplus, log1p and expm1: on every 64th, and all of moderate size.
+    it was measured on all arguments; for softplus, log1p and expm1, on every 64th and on all of moderate size.
     exact: the true value as an mpmath expression of the operands (`mp` is mpmath), for tests only.
     float32, float64: for each operand, the range that tests sample densely.
-    precision_bits: the precision that `exact` needs in case of cancellation.
+    precision_bits: the precision in which `exact` must be evaluated, because of cancellation.
     halves: for functions with a formula for float16 and bfloat16, the bounds in these formats, including half a unit
     for the rounding; measured on all arguments.
     """
@@ -56,11 +56,11 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class Approximation:
-    """A bound of the error of a float32 approximation by the hardware, whose bits depend on the GPU.
+    """A bound on the error of a hardware approximation in float32, whose results depend on the GPU.
 
     relative: relative error.
-    growth: further relative error per unit of |x|.
-    absolute: further absolute error.
+    growth: additional relative error per unit of |x|.
+    absolute: additional absolute error.
     domain: the range of the last operand for which the bound holds for normal numbers; subnormal operands and results
     may be flushed to zero.
     """
@@ -105,15 +105,15 @@ class Elementwise:
     narrow: Code | None = None
     #: code for float32 operands converted from float16 or bfloat16, with a result to be rounded back; `floats` if None
     halves: Code | None = None
-    #: bound of the error; None for an approximation, or if results are exact or correctly rounded, as NumPy's are
+    #: bound on the error; None for an approximation, and if results are exact or correctly rounded, as NumPy's are
     accuracy: Accuracy | None = None
-    #: the error of an approximation by the hardware; None if all devices give the same bits
+    #: the error of a hardware approximation; None if all devices give the same bits
     approximation: Approximation | None = None
-    #: rows of operands and result for zeros, infinities, NaN and other special cases, as in NumPy
+    #: tuples (*operands, result) for zeros, infinities, NaN and other special cases, as in NumPy
     special: tuple[tuple[float, ...], ...] = ()
     #: symmetry of a function of one float: "odd", "even" or ""
     symmetry: str = ""
-    #: True if the computed function never decreases
+    #: True if the computed function is nondecreasing
     is_ascending: bool = False
     #: the number of leading operands that are bool_ conditions, and are not converted
     conditions: int = field(init=False)
@@ -134,7 +134,7 @@ class Elementwise:
 
     @property
     def issue(self) -> int:
-        """Quarter cycles of a multiprocessor per warp; each "function" is assumed to cost as much as an exponential."""
+        """Quarter cycles of an SM per warp; a "function" is assumed to cost as much as an exponential."""
         return 16 if self.kind == "function" else 1
 
     def code(self, dtype: DType) -> Code | None:
@@ -157,7 +157,7 @@ class Elementwise:
             return f"{self.name} takes {counted(self.arity, 'operand')}; got {len(dtypes)}"
         fp8 = [d for d in dtypes if d.is_fp8]
         if fp8:
-            return f"{self.name} of {fp8[0]}: fp8 is storage; cast it first, for example to float32"
+            return f"{self.name} of {fp8[0]}: fp8 is a storage type; cast it first, for example to float32"
         if self.kind == "logical":
             return bool_, bool_
         if any(d != bool_ for d in dtypes[: self.conditions]):
@@ -192,7 +192,7 @@ class Elementwise:
             return dtypes[0]
         if integers and self.kind == "bits" and mixes_signs(dtypes):
             return unsigned(max(dtypes, key=lambda d: d.bits))
-        # any of the types will do, because functions of integers are computed in float32
+        # any of the types would do, because functions of integers are computed in float32
         if integers and self.kind in ("function", "approximation"):
             return max(dtypes, key=lambda d: d.bits)
         return promote(*dtypes)

@@ -28,10 +28,10 @@ RECIPROCAL = Elementwise(
 
 
 def _hypot(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """Return sqrt(a² + c²) for the greater a and the lesser c, scaled by a power of two to keep the squares in range.
+    """Return sqrt(x² + y²), with x and y scaled by a power of two to keep the squares in range.
 
     source: Muller et al., "Handbook of Floating-Point Arithmetic" (2018), "Computing sqrt(x² + y²)"; with the larger
-    square in the fma, the error of the sum is less than a unit, which the square root halves.
+    square in the fma, the error of the sum is less than one ulp, which the square root halves.
     """
     large, small, step = {"float32": (60, -40, 90), "float64": (500, -450, 700)}[b.format.dtype]
     is_greater = abs(x) > abs(y)

@@ -18,7 +18,7 @@ from ..fitted import Polynomial, RealConstant
 from ..scalar import BlockBuilder, Number, ScalarBlock, ScalarBuilder, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
-#: bound of |x| below which n·pi/2 in three parts is exact enough, even for the x closest to a multiple of pi/2
+#: bound on |x| below which n·pi/2 in three parts is exact enough, even for the x closest to a multiple of pi/2
 _MODERATE = {"float32": 2.0**17, "float64": 2.0**30}
 
 #: the first bits of the binary fraction of 2/pi
@@ -63,7 +63,7 @@ COS_FIT = Polynomial(
 
 
 def _reduce_moderate(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
-    """Return (r, n as an integer) with x = n·pi/2 + r for |x| below the moderate bound."""
+    """Return r and the i32 n with x = n·pi/2 + r for |x| below the moderate bound; only n's low bits are valid."""
     high, middle, low = b.parts(HALF_PI)
     shifted = b.fma(x, b.parts(TWO_OVER_PI)[0], b.format.round_shift)
     n = shifted - b.format.round_shift
@@ -73,10 +73,10 @@ def _reduce_moderate(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
 
 
 def _two_over_pi_words(b: ScalarBuilder, offset: Number, first_bit: int, rows: int) -> list[Number]:
-    """Return three words of the format's width from bit `offset` of 2/pi shifted right by `first_bit`.
+    """Return three words of the format's width, starting at bit `offset` of 2/pi shifted right by `first_bit`.
 
-    The window is selected by bisection in `rows` steps: each drops words from the front or from the back, which takes
-    selects but no table in memory.
+    They are selected by bisection in `rows` steps: each drops the first or the last words, which takes selects but no
+    table in memory.
     """
     bits = b.format.bits
     count = (1 << rows) + 3
@@ -93,7 +93,7 @@ def _two_over_pi_words(b: ScalarBuilder, offset: Number, first_bit: int, rows: i
 
 
 def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
-    """Return (r, n as an integer) with x = n·pi/2 + r modulo 2·pi for finite x at or above the moderate bound.
+    """Return r and the i32 n with x = n·pi/2 + r modulo 2·pi for finite x at or above the moderate bound.
 
     x = M·2^E with an integer M, and M·(2^E·2/pi/4 mod 1) mod 1 is x·2/pi/4 mod 1: two bits of n followed by the
     fraction. Three words of the window leave at least one word of the fraction after cancellation next to a multiple of
@@ -134,7 +134,7 @@ def _fraction_to_angle(b: ScalarBuilder, signed: Number) -> Number:
 
 
 def _reduce(b: BlockBuilder, x: Number) -> tuple[Number, Number]:
-    """Return (r, n as i32) with x = n·pi/2 + r modulo 2·pi for x >= 0; r is NaN for infinite and NaN x."""
+    """Return r and the i32 n with x = n·pi/2 + r modulo 2·pi for x >= 0; r is NaN for infinite and NaN x."""
     before, large, done = b.block, ScalarBlock("large"), ScalarBlock("done")
     r, n = _reduce_moderate(b, x)
     is_large = x >= _MODERATE[b.format.dtype]
@@ -150,7 +150,7 @@ def _reduce(b: BlockBuilder, x: Number) -> tuple[Number, Number]:
 
 
 def _sin_or_cos(b: BlockBuilder, x: Number, quarter_turns: int) -> tuple[Number, Number]:
-    """Return sin(x + quarter_turns·pi/2) for x >= 0, as a value and a sign bit to flip in it."""
+    """Return sin(x + quarter_turns·pi/2) for x >= 0, as a value and a sign bit to xor into it."""
     r, n = _reduce(b, x)
     if quarter_turns:
         n = n + quarter_turns
