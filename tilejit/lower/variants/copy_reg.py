@@ -3,8 +3,9 @@
 accepts: one side local and owned by exactly the threads of the scope, possibly with replicas; the other side shared or
     global; equal dtypes and shapes; layouts with common digits.
 emits: the widest vectors that are contiguous in memory and provably aligned, unrolled except for long loops over a tile
-    in local memory. Registers of a vector that aren't adjacent are renamed, which costs no instruction. An index in
-    registers selects the boxes of a gathered region. All owners of a replicated tile load it; the lowest stores it.
+    in local memory. If a vector's registers aren't adjacent, it is moved through temporary ones, which costs no
+    instruction. An index in registers selects the boxes of a gathered region. All owners of a replicated element load
+    it; only the lowest stores it.
 source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
 """
 
@@ -23,7 +24,7 @@ from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In iteration r a thread moves its vector r, counted along its registers, or memory if vectors are wider there.
+    """In iteration r a thread moves its vector r, in register order, or in memory order if that makes vectors wider.
 
     condition: the mask as a condition on the index; None without a mask, or if the mask is read from registers.
     """
