@@ -265,7 +265,7 @@ NO_RUN: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an edge": (
         {"dst": shared((4, 64), "rows"), "src": tensor((8, 64), [(sym("i"), 4), (0, 64)], strides=(64, 1))},
-        "the region may exceed the bounds of dimension 0 of A; bulk copies have no mask",
+        "the region may exceed the bounds of dimension 0 of A, and isn't masked",
     ),
     "an odd number of bytes": (
         {"dst": shared((1, 4), "rows"), "src": tensor((8, 4), [(0, 1), (0, 4)], strides=(4, 1))},

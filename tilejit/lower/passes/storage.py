@@ -1,7 +1,8 @@
 """Allocation of shared memory, of columns of tensor memory, and of the CTA's numbered barriers.
 
 The result is in `Kernel.memory`, by name, where limits, code generation and messages read it, so changing a place or
-an alignment changes no statement. Static buffers become PTX variables, to which ptxas gives the same order and offsets.
+an alignment changes no statement. Static buffers become PTX variables, which ptxas places in the same order and at the
+same offsets.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def placements(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
 
 
 def _shared(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
-    """Place shared buffers, widest alignment first, barriers last; dynamically if they exceed what PTX may declare."""
+    """Place shared buffers by descending alignment, barriers last; in dynamic memory if static memory is too small."""
     shared = [buffer for buffer in buffers if buffer.space == "shared"]
     shared.sort(key=lambda b: (b.dtype == barrier, -b.align))
     firsts: list[int] = []

@@ -103,7 +103,7 @@ def _is_inside(op: TileOp, context: variant.DispatchContext) -> str | None:
     outside = edges(tensor)
     if not outside:
         return None
-    return f"the region may exceed the bounds of dimension {outside[0]} of {tensor.buffer.name}; bulk copies have no mask"
+    return f"the region may exceed the bounds of dimension {outside[0]} of {tensor.buffer.name}, and isn't masked"
 
 
 def _run_copy(op: TileOp, context: variant.DispatchContext) -> RunCopy:
