@@ -44,7 +44,7 @@ def needs_conversion(op: TileOp, threads: int) -> bool:
 
 
 def suits(op: TileOp, tile: Region, threads: int) -> bool:
-    """True if `op` accepts `tile`, which has the user's layout, once its other tiles match. threads: of the CTA."""
+    """True if `op` accepts `tile`, which has the user's layout, once its other tiles match it. threads: of the CTA."""
     if _is_gathered(op):
         return _is_moved(_without_index_and_mask(op), threads)
     is_part = tile.extents != tile.buffer.shape and tile.buffer.tile_layout.scope is not None
@@ -53,7 +53,7 @@ def suits(op: TileOp, tile: Region, threads: int) -> bool:
 
 
 def by_all_threads(op: TileOp) -> bool:
-    """True for updates, gathers and scatters: each thread must own elements of their tile."""
+    """True for updates, gathers and scatters: each thread of the scope must own elements of their tile."""
     return op.name == ATOMIC.name or _is_gathered(op)
 
 

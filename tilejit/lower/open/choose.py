@@ -88,7 +88,7 @@ class TilePart:
     extent: int
 
 
-#: for each kind of use, the uses with their counts
+#: the items of each dictionary of a `Demand`, in order
 Counts = tuple[tuple[tuple[Any, int], ...], ...]
 
 
@@ -198,7 +198,7 @@ def shuffles(results: int, lanes: int) -> int:
 
 
 def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
-    """Return the cost for all warps. All owners load; only one stores. once: caches the cost of one replica, by cuts."""
+    """Return the cost for all warps. All owners load; only one stores. once: caches the cost for a replica, by cuts."""
     pairs: list[tuple[int, int]] = []
     repeats = grid.warps
     for axis, _ in access.tile:

@@ -38,8 +38,7 @@ from ..weights import ACCESS, BARRIER, STAGED, WAVEFRONT
 from .axes import AxisJoin, Survey, TileUse, Use
 from .choose import AccessCost, Demand, access, choose, touched
 
-#: cost of a product instruction of a warp, in quarter cycles of a multiprocessor: 2,048 products of 16-bit elements, at
-#: 1,024 per cycle
+#: cost of a warp's mma.sync in quarter cycles of a multiprocessor: 2,048 products of 16 bits, at 1,024 per cycle
 _MMA = 8
 
 
@@ -90,7 +89,7 @@ class ProductLayouts:
         return time, wm * wn, traffic, -wm
 
     def _conversions(self, step: AxisJoin, split: _Split) -> Iterable[int]:
-        """Yield the costs per warp of converting operands with other layouts, and accumulators that are also A."""
+        """Yield the costs per warp of converting operands with other layouts, and accumulators that are reused as A."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
             is_cut = name == "acc" and split.warps[1] > 1 and use.tile.axes in self._lefts
@@ -100,7 +99,7 @@ class ProductLayouts:
             if there is not None and not _fits(_over_tile(step, use, wanted), there, use.tile):
                 yield (2 if name == "acc" else 1) * _conversion(wanted, use)
             elif is_cut:
-                # only if each row lies in a single warp can an accumulator be reused as A, or be reduced within warps
+                # an accumulator can be reused as A, or its rows be reduced within a warp, only if warps hold whole rows
                 axes = zip(use.tile.axes, use.labels, strict=True)
                 crossed = sum(self._reductions[axis] for axis, label in axes if label == 1)
                 yield _conversion(wanted, use) + 2 * BARRIER * crossed
@@ -319,7 +318,7 @@ def _may_be(step: AxisJoin, use: Use) -> bool:
 
 
 def _asked(step: AxisJoin, name: str) -> AccessCost | None:
-    """Return the access of the operand `name` to memory, or None. Axis k is the k-th labelled dimension of its region."""
+    """Return the access of operand `name` to memory, or None; axis k is the k-th labelled dimension of the region."""
     region: Region = step.op.region(name)
     labels = [label for label in step.labels[name] if label is not None]
     axes = [None if label is None else labels.index(label) for label in step.labels[name]]

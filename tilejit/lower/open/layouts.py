@@ -319,8 +319,7 @@ def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
 def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
     """Return the load of each open tile that can be loaded again.
 
-    It is the only operation that writes the tile. It loads the whole tile, of at most `_MOST_BYTES`, from global
-    memory, and uses no other local tile.
+    No other operation writes it. The load fills the whole tile, at most `_MOST_BYTES`, from global memory alone.
     """
     loads: dict[TileUse, AxisJoin] = {}
     for step in survey.steps:
@@ -336,11 +335,7 @@ def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
 
 
 class _Reloader:
-    """Creates second loads.
-
-    definitions: name of a tile -> statements to insert after its allocation. after: id of a load -> statements to
-    insert after it.
-    """
+    """Creates second loads. definitions, after: what to insert after an allocation (by name) or a load (by id)."""
 
     def __init__(self, kernel: Kernel, loads: Mapping[TileUse, AxisJoin]) -> None:
         self.definitions: dict[str, list[Stmt]] = {}

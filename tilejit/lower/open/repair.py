@@ -5,8 +5,8 @@
     cta.copy t.1[...], t[...]
     cta.add y[...], x[...], t.1[...]
 
-A tile that can be recomputed isn't converted, which would take shuffles or shared memory. Such tiles are indices,
-fills, and results of a few cheap elementwise operations on such tiles and scalars, for example masks:
+Instead of being converted by shuffles or through shared memory, a tile is recomputed if possible. This applies to
+indices, fills, and results of a few cheap elementwise operations on such tiles and scalars, for example masks:
 
     cta.indices i[0 +: 32]; axis=0
     cta.less m[0 +: 32], i[0 +: 32], n
@@ -52,7 +52,7 @@ _ZERO = Const(0, int32)
 
 
 class Rematerializer:
-    """Finds the tiles of a kernel that can be recomputed, and emits the operations."""
+    """Finds the tiles of a kernel that can be recomputed, and emits the operations that recompute them."""
 
     def __init__(self, kernel: Kernel, survey: Survey) -> None:
         self._body = kernel.body
@@ -66,7 +66,7 @@ class Rematerializer:
         self._places: dict[int, tuple[int, ...]] = {}
 
     def _note(self, number: int, step: AxisJoin) -> None:
-        """Record the destination if it can be recomputed from indices, fills and scalars in few enough operations."""
+        """Record the destination if up to `_MOST_STEPS` operations recompute it from indices, fills and scalars."""
         op, use = step.op, step.uses.get("dst")
         if use is None or use.cuts or not use.tile.is_open or use.region.buffer is not use.tile.buffer:
             return
@@ -209,10 +209,7 @@ class _View:
 
 
 class Rewriter:
-    """Gives tiles the layouts in `sources`, and converts those that don't fit.
-
-    stages: id of a copy -> the layout in which it accesses memory, if not that of its tile.
-    """
+    """Applies the layouts in `sources`. stages: id of a copy -> the layout in which it accesses memory instead."""
 
     def __init__(
         self,
@@ -411,7 +408,7 @@ class Rewriter:
         return _View.of(part, shape, use.labels)
 
     def _seen(self, use: Use) -> _View | None:
-        """Return the layout of a use over its labels, or None; one object for equal uses of whole tiles."""
+        """Return the layout of a use over its labels, or None. Equal uses of whole tiles share one object."""
         source = self.sources[use.tile]
         key = id(source.layout.layout), source.layout.slots, use.tile.shape, use.labels
         if not use.cuts and key in self._views:

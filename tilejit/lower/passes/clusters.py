@@ -89,8 +89,7 @@ def _leave_at_end(body: Block, values: ThreadValues, coming: int, arriving: int,
     If the kernel ends in a branch on thread ids, and the threads of only one side arrive at other CTAs, the other side
     doesn't wait. If it did, ptxas would treat the code of the copying warp as divergent (per-thread registers, every
     copy twice, 10 % more instructions).
-    coming: the threads that may reach `body`, with thread i as bit i. arriving: those that arrive at other CTAs
-    anywhere in the kernel.
+    coming: the threads that may reach `body`, thread i as bit i. arriving: those that arrive at other CTAs anywhere.
     """
     last = body[-1] if body else None
     if isinstance(last, If) and values.of(last.cond) is not None:

@@ -67,8 +67,7 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal"})
 class _OpenBlock:
     """A block that is being emitted.
 
-    values: definitions hoisted into it, by the id of the value. views: the same, by (name of the base, id of the
-    offset).
+    values: variables hoisted into it, by id of the value. views: views hoisted into it, by base's name and offset's id.
     """
 
     made: list[Stmt] = field(default_factory=list)

@@ -130,10 +130,7 @@ _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
-    """Finds the registers that may be pending.
-
-    most_groups: the number at which group counts saturate. stops: names of the variables at which loops stop.
-    """
+    """Finds the registers that may be pending. most_groups: limit of group counts. stops: variables that stop loops."""
 
     kinds = frozenset({Instruction, Assign, *walk.VARIABLES})
 
@@ -292,10 +289,10 @@ def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = Fals
 
 
 def _with_absences(body: Block, stops: Collection[str]) -> Block:
-    """Insert an absence placeholder at the start of a branch's side if other paths may wait for work, but it doesn't.
+    """Insert an absence placeholder at the start of each side of a branch that may skip a wait of another path.
 
-    That is possible if the branch depends on `stops`, and the other side contains a wait, or this side ends in a jump
-    and so skips any waits after the branch. Placeholders that prove nothing are removed later.
+    A side may do so if the condition depends on `stops`, and the other side contains a wait, or this side ends in a
+    jump and so skips any waits after the branch. Placeholders that prove nothing are removed later.
     """
 
     def on_both_sides(stmt: Stmt) -> tuple[Stmt]:
@@ -373,7 +370,7 @@ def _waits(state: _State, span: Span | None) -> list[Instruction]:
 
 
 def _refills(stmt: Instruction, pending: _Pending) -> bool:
-    """True if an instruction fills registers that pending work of its kind fills: the earlier may complete last."""
+    """True if an instruction fills registers that pending work of its kind also fills, perhaps later."""
     if not pending.fills or ROWS[stmt.name].starts is not pending.work:
         return False
     return any(_may_overlap(vector, pending) for vector in stmt.outputs if vector not in stmt.inputs)

@@ -1,4 +1,4 @@
-"""Proxy fences between ordinary memory accesses and those of the async proxy: TMA, bulk copies, wgmma.
+"""Proxy fences between ordinary accesses (by the generic proxy) and those by the async proxy: TMA, bulk copies, wgmma.
 
 Only a fence in the thread that made an ordinary access orders it before a later access by the async proxy. Memory is
 *dirty*, until the next fence, after

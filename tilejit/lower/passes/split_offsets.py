@@ -65,9 +65,8 @@ _Key = tuple[str, int]
 class _Splitting:
     """Splits in one walk over a kernel. `_depth` counts enclosing loops; `_made` collects the current block.
 
-    `_sums` maps variables to their values, if these are sums whose terms differ in loop depth; those in `_inexact` may
-    wrap around. Keys of `_views` and `_places` are (name of a buffer, id of an offset). Entries are dropped at the end
-    of the block that added them.
+    `_sums` maps a variable to its value if that is a sum whose terms differ in loop depth; those in `_inexact` may wrap
+    around. `_views` and `_places` have keys (buffer's name, offset's id); a block's entries are dropped at its end.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -201,7 +200,7 @@ class _Splitting:
         return buffer.space in ("global", "shared") or buffer.root.name in self._addressed
 
     def _split(self, buffer: Buffer, offset: Expr) -> tuple[Buffer, Expr]:
-        """Return a view of `buffer` displaced by the terms to share, or `buffer` itself, and the rest of the offset."""
+        """Return a view of `buffer` displaced by shareable terms, or `buffer` itself, and the rest of the offset."""
         dtype = offset.dtype
         if dtype.bits < 64 and not (self._depth and self._is_exact(offset)):
             # a 32-bit sum isn't split outside loops, or if it may wrap around

@@ -113,6 +113,6 @@ class Stages:
 
 
 def stage_of(stmt: Arrive | WaitPhase) -> Expr:
-    """Return the index of the barrier that a statement names in its buffer."""
+    """Return the index, in its buffer, of the barrier of an arrival or a wait."""
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     return stmt.place.offset

@@ -1,8 +1,7 @@
 """Allocation of shared memory, of columns of tensor memory, and of the CTA's numbered barriers.
 
 The result is in `Kernel.memory`, by name, where limits, code generation and messages read it, so changing a place or
-an alignment changes no statement. Static buffers become PTX variables, which ptxas places in the same order and at the
-same offsets.
+an alignment changes no statement. Static buffers become PTX variables, to which ptxas gives the same order and offsets.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Check of waits that leave the latest stores from shared memory unfinished.
 
-A leader issues the stores of its instance, and a wait counts only the stores that its own thread issued. The leaders of
-two scopes may be one thread or two. So it is known which stores a wait leaves unfinished only if all stores that may be
-pending have one scope.
+A leader issues the stores of its instance, and a wait counts only stores that its own thread issued. The leaders of two
+scopes may be one thread or two, so which stores a wait leaves unfinished is known only if all have one scope.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class _PendingStore:
 
 
 class _StoresInFlight(Analysis[frozenset[_PendingStore]]):
-    """Finds the stores that may be pending. stores: the operations that start stores."""
+    """Finds the stores that may be pending. stores: the tile operations that start them."""
 
     def __init__(self, stores: frozenset[TileOp]) -> None:
         self._stores = stores

@@ -108,8 +108,8 @@ class _Wait:
 class _SinceBarrier:
     """The effects and waits of instances since they last synchronized.
 
-    pending_effects: scopes in which threads may rely on what another thread of their instance has done since. current:
-    the variables of stages whose definitions still hold.
+    pending_effects: scopes whose instances have since had effects that other threads may rely on. current: the
+    variables of stages whose definitions still hold.
     """
 
     pending_effects: frozenset[Scope] = frozenset()

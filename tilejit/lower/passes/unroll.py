@@ -4,8 +4,7 @@
       move r[turn * 4 +: 4] <- …        move r[4 +: 4] <- A[first + 512 +: 4]
 
 Conditions that become constant are folded: a branch is replaced by one of its sides, and a predicated move becomes
-unconditional, a fill, or nothing. Variables get fresh names in each iteration. Unrolling takes 1 to 6 % of the compile
-time.
+unconditional, a fill, or nothing. Variables get a fresh name per iteration. Unrolling takes 1 to 6 % of compile time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Atomic updates of shared or global memory with values in registers.
 
-accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. A tile of
-    values has the place's shape; the others, except an index, broadcast to it.
+accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. One of them has
+    the place's shape; the others, except an index, broadcast to it.
 emits: for additions of float tiles, relaxed at GPU scope and without old values, the widest vector `red` that applies,
     if any; otherwise one update per element. Of the threads that hold an element, the lowest updates it. The others get
     the old value, if it is used, through shared memory.

@@ -87,10 +87,7 @@ class OwnerCopy(VectorPlan):
         return self.held[_TILE].located(iteration)
 
     def element(self, thread: Expr, iteration: Expr) -> tuple[Expr, list[Expr]]:
-        """Return the condition that `thread` moves its register, and the element's coordinates in the region.
-
-        Coordinates along dimensions of extent 1 are left out.
-        """
+        """Return the condition that `thread` moves its register, and the element's coordinates along extents over 1."""
         is_active, values = self._values_of(thread)
         tile, values = self.spread[_TILE].then(self.held[_TILE]), [*values, *self.held.digits_of(iteration)]
         coordinates: list[Expr] = []

@@ -38,8 +38,7 @@ _IGNORES_ADDRESSES = 80
 class Plan(PlanBase):
     """Issue m of each warp moves `num` tiles; lane 8j+i has the address of row i of tile j.
 
-    loads: True if the registers are the destination. repeats: True if lanes beyond the last row repeat earlier
-    addresses.
+    loads: True if the registers are the destination. repeats: True if lanes past the last row repeat other addresses.
     """
 
     issues: int
@@ -101,7 +100,6 @@ class Plan(PlanBase):
         return [build.add(first, offset) for offset in self.tiles.offsets()]
 
     def is_mover(self, thread: Expr) -> Expr:
-        """Return the condition that a thread's values are moved."""
         return self.tiles.registers.placement.is_mover(thread, self.loads)
 
     def words(self) -> list[list[int]]:
@@ -113,10 +111,7 @@ class Plan(PlanBase):
         return Iterations(self.issues, self.threads, (self.tiles.memory.placement.region,))
 
     def schedule(self) -> np.ndarray:
-        """Return one row per address: (issue, thread, index in shared memory, in elements).
-
-        Run-time starts are as near to 0 as possible.
-        """
+        """Return one row per address: (issue, thread, element index). Run-time starts are as near to 0 as possible."""
         iterations = self._iterations()
         addresses = iterations.values(self.address(*iterations.variables))
         return np.column_stack([iterations.rounds_of, iterations.threads_of, addresses])

@@ -97,7 +97,7 @@ class Shuffled(Plan):
 
 
 def _number(lane: Array, masks: Sequence[int]) -> Array:
-    """Return the number that the bits of `lane` selected by `masks` form, lowest first."""
+    """Return the number formed by the bits of `lane` that `masks` select, lowest first."""
     return np.asarray(sum(((lane & mask) // mask << bit for bit, mask in enumerate(masks)), start=lane * 0))
 
 

@@ -245,12 +245,10 @@ def _values(plan: Partition, inputs: Sequence[str | Expr], registers: Mapping[st
 
 @dataclass(frozen=True, slots=True)
 class Indices(VectorPlan):
-    """In iteration r each thread writes its register r.
-
-    dim: the dimension whose indices are written, not counting those of extent 1; None if its own extent is 1.
-    """
+    """In iteration r each thread writes its register r."""
 
     owned: OwnedVectors
+    #: the dimension whose indices are written, not counting those of extent 1; None if its own extent is 1
     dim: int | None
 
     @property

@@ -261,7 +261,7 @@ def _descriptors(factor: InMemory, buffer: Buffer, blocks: int, steps: int, b: B
     return [Descriptor(place, factor.constant(i, k)) for i, k in product(range(blocks), range(steps))]
 
 
-_TO_PLACES = "copy the factors to shared memory first (a may also be in registers); acc must be a local tile"
+_TO_PLACES = "copy a and b to shared memory first (a may also be in registers); acc must be a local tile"
 _TO_SCOPE = "call it on tj.wg, in code that whole warpgroups run"
 _TO_TARGET = 'compile for target="sm_90a": sm_90 without the a has no wgmma'
 
