@@ -69,7 +69,7 @@ def _needs_all_waiters(
 
 @dataclass(frozen=True, slots=True)
 class _PassedWait:
-    """A wait for a stage of `other` since the thread's last arrival at `barrier`."""
+    """A wait for a stage of `other` since the thread's last arrival at `barrier`; both are buffer names."""
 
     barrier: str
     other: str

@@ -41,8 +41,8 @@ CHANGING: frozenset[type[Assign | Let | Declare | For | Atomic | Instruction | W
 class Stages:
     """The variables that stages in a kernel depend on.
 
-    values: name of a variable -> its definition, except loads. changes: id of a statement or loop that redefines such a
-    variable -> the variables whose definitions no longer hold afterwards.
+    values: name of a variable -> its definition, if that has no load. changes: id of a statement or loop that redefines
+    a variable -> the variables whose definitions no longer hold afterwards.
     """
 
     values: Mapping[str, Expr]

@@ -25,7 +25,7 @@ from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
 class Plan(VectorPlan):
     """In iteration r a thread moves its vector r, in register order, or in memory order if that makes vectors wider.
 
-    condition: the mask as a condition on the index; None without a mask, or if the mask is read from registers.
+    condition: the mask as a condition on elements' indices; None without a mask, or if it is read from registers.
     """
 
     owned: OwnedVectors

@@ -92,7 +92,7 @@ class Plan(PlanBase):
 
     @property
     def gathers(self) -> bool:
-        """True if the tile lacks registers for some of an instruction's results, which then use scratch registers."""
+        """True if the tile lacks registers for some of an instruction's results; all are then in scratch registers."""
         return self.fragments.row is None or self.fragments.pair is None
 
     @property
@@ -120,7 +120,7 @@ class Plan(PlanBase):
         return Facts("-", self.issues)
 
     def sums(self, m: Expr, n: Expr) -> tuple[Expr | None, ...]:
-        """Return the registers of an instruction's results, two columns of two rows; None if a result has no register."""
+        """Return the registers of an instruction's results, two columns of two rows; None if the tile lacks one."""
         tile = self._at("acc", (self.fragments.m, m), (self.fragments.n, n))
         row, pair = self._steps(self.fragments.row, "acc"), self._steps(self.fragments.pair, "acc")
         return tuple(None if i is None or j is None else build.add(tile, i + j) for i in (0, row) for j in (0, pair))
