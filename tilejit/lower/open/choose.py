@@ -1,6 +1,6 @@
 """The choice of a grid for a component (tiles that share axes): the cheapest of a few candidates for its demand.
 
-The demand is the memory accesses, arithmetic, reductions and parts of tiles in operations, and the live registers.
+A demand consists of the operations' memory accesses, arithmetic, reductions and parts of tiles, and of live registers.
 Their costs, by `lower.weights`, are summed over warps, and except for live registers also over iterations of loops:
 
     a warp's access to global memory   its issue, 32-byte sectors and 128-byte lines

@@ -1,4 +1,4 @@
-"""Barriers whose phase cannot wrap (see `synchronization`) until every waiter has arrived at a second one, the "guard".
+"""Barriers whose phase can't wrap (see `synchronization`) before every waiter arrives at another barrier, the "guard".
 
     consumer   full[s].wait     ...   arrive empty[s]
     producer   empty[s].wait    ...   arrive full[s]

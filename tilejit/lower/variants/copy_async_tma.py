@@ -8,7 +8,7 @@ bulk: contiguous bytes, without a tensor map.
 tma_load: boxes from global to shared memory, whose arrival completes a phase of a barrier (`moves/boxes.py`).
   accepts: a barrier; a global source, which is a region of an argument with at most 5 dimensions in any order, whose
     base, outer strides and start along the contiguous dimension are multiples of 16 bytes; a shared destination of
-    atoms (`schedule.swizzle_atoms`) in the same order. Regions may pass any edge of the tensor; elements outside
+    swizzle atoms (`schedule.swizzle_atoms`) in this order. Regions may pass any edge of the tensor; elements outside
     read as 0. With multicast=, the blocks of columns, or the rows, must divide evenly among the CTAs along the axis.
   emits: one box per block of columns, or several if a block exceeds a box, by the scope's leader; the barrier expects
     the bytes. The launch creates the tensor map, a parameter of the kernel. With multicast=, each CTA loads an equal

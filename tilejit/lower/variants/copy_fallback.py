@@ -1,7 +1,7 @@
 """copy of anything that can be indexed, element by element and therefore slowly.
 
 accepts: both sides in global, shared or local memory; equal dtypes and shapes; two local tiles with the same owners, or
-    one whose elements each have a register of their own, owned by threads of the scope.
+    one that is owned by threads of the scope and has a separate register for each element.
 emits: between memories, elements distributed over the scope's threads; with one local tile, of almost any layout, a
     loop of each thread over its registers; between local tiles, one move per register.
 source: tilejit/lower/README.md, "Copies".

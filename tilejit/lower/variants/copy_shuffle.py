@@ -1,9 +1,9 @@
 """copy and reshape between local tiles whose elements stay within their warps, by shuffles.
 
 accepts: two local tiles of equal dtypes, or parts at constant starts, where each warp holds the elements that its lanes
-    need, and bits of the lane are exchanged with bits of the register or with each other. In the written registers no
-    thread may hold an element outside the destination's part. 8- and 16-bit elements must form 32-bit words that both
-    sides keep together. The copy must not cost more than one through shared memory.
+    need, and the copy exchanges bits of the lane index with each other or with bits of the register index. In the
+    written registers no thread may hold an element outside the destination's part. 8- and 16-bit elements must form
+    32-bit words that both sides keep together. The copy must not cost more than one through shared memory.
 emits: a permutation of registers by each lane's bits, a shuffle for each word that changes lanes, and a second
     permutation; 64-bit elements as two words.
 source: tilejit/lower/README.md, "Copies"; PTX ISA, "shfl.sync".

@@ -4,7 +4,7 @@ accepts: on a warpgroup, acc in registers in the layout `tj.wgmma.layout_c`; b i
     in registers in the layout `tj.wgmma.layout_a`. Operands in shared memory consist of swizzle atoms; 16-bit elements
     may have either dimension contiguous, others must have k contiguous. Element types are those of wgmma; M is a
     multiple of 64, N of 8, and K of the number of elements in 32 bytes.
-emits: one instruction of the table, which expands to a fence; for each 32 bytes of k, products of 64 rows by as many
+emits: one instruction of `isa.wgmma`, which expands to a fence; for each 32 bytes of k, products of 64 rows by as many
     columns as possible; and the commit that groups them. A descriptor is the operand's start address plus a constant.
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions", "Matrix Descriptor Format".
 """
