@@ -261,11 +261,11 @@ def test_a_dimension_that_a_view_adds_has_no_coordinate(start: int | Var, is_tak
 NO_RUN: dict[str, tuple[dict[str, Any], str]] = {
     "rows apart": (
         {"dst": shared((4, 64), "rows"), "src": tensor((8, 64), [(0, 4), (0, 64)])},
-        "the stride of rows of A is known only at launch; needs contiguous bytes",
+        "a stride of A is known only at launch; needs contiguous bytes",
     ),
     "an edge": (
         {"dst": shared((4, 64), "rows"), "src": tensor((8, 64), [(sym("i"), 4), (0, 64)], strides=(64, 1))},
-        "dimension 0 of A isn't known to hold the region, and nothing masks it",
+        "the region may exceed the bounds of dimension 0 of A, and isn't masked",
     ),
     "an odd number of bytes": (
         {"dst": shared((1, 4), "rows"), "src": tensor((8, 4), [(0, 1), (0, 4)], strides=(4, 1))},
@@ -284,7 +284,7 @@ NO_RUN: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another order": (
         {"dst": shared((16, 16), "rows"), "src": tensor((16, 16), strides=(1, 16))},
-        "s and A have different orders in memory",
+        "the dimensions of s and A have different orders in memory",
     ),
 }
 

@@ -332,7 +332,7 @@ def test_parts_of_tiles_multiply_where_they_start_at_registers_known_at_compile_
     assert multiplied(acc, *part).plan.tiles == (4, 4, 1)
     rows = replace(acc, region=((32, 16), (0, 32))), replace(a, region=((32, 16), (0, 48)))
     assert multiplied(*rows, b).plan.tiles == (1, 4, 3)
-    with pytest.raises(DispatchError, match="starts at a register known only at run time: count with tj.static_range"):
+    with pytest.raises(DispatchError, match="starts at a register known only at run time: loop with tj.static_range"):
         moving = replace(a, region=((0, 64), (sym("i", multiple_of=16), 16)))
         dispatch("gemm", "warp", acc, moving, part[1], threads=32)
 

@@ -134,7 +134,7 @@ def test_fewer_than_four_bytes_are_refused_with_what_is_in_the_way() -> None:
     assert "elements apart" in refusal(operand("shared", (32, 32), float16), transposed)
     region = ((0, 4), (0, 15))
     odd = operand("shared", (4, 16), uint8, region=region), operand("global", (4, 16), uint8, region=region)
-    assert refusal(*odd) == "rows end in 1 byte; cp.async moves 4, 8 or 16"
+    assert refusal(*odd) == "rows end with a piece of 1 byte; cp.async moves 4, 8 or 16"
 
 
 def test_other_memory_is_refused() -> None:

@@ -331,7 +331,7 @@ def test_shuffles_that_cost_more_than_shared_memory_are_declined_with_both_costs
     found = copy("warp", *sides, 32)
     assert found.variant == "through_shared"
     (reason,) = found.declines["shuffle"]
-    assert reason.startswith("62 shuffles and 640 selects cost 950 per warp; shared memory costs ")
+    assert reason.startswith("62 shuffles and 640 selects cost 950 quarter cycles per warp; shared memory costs ")
     outcome(found.op, 32)
 
 

@@ -5,8 +5,8 @@ the projection of the grid of its axes (`layout.grid`). Fixed layouts, such as t
 tiles around them (`fixed`). For the other tiles the grid that costs least is chosen (`choose`). If the tiles of an
 operation still disagree, some are converted or recomputed (`repair`).
 
-Costs are integers, and tiles are processed in program order, so a kernel gets the same layouts in every run. Rules that
-seem to hold (few lanes per row, warps along columns) follow from `lower.weights`; `tests/golden/open` checks them.
+Costs are integers, and tiles are processed in program order, so a kernel gets the same layouts in every run. Regular
+patterns in the results, such as few lanes per row, follow from `lower.weights` alone; `tests/golden/open` has examples.
 """
 
 from .layouts import LaidOut, LayoutChoice, lay_out

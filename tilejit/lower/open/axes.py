@@ -1,4 +1,4 @@
-"""Axes: the dimensions of a kernel's tiles that vary together, and the components of tiles that share axes.
+"""Axes (dimensions of a kernel's tiles that vary together), and components (tiles that share axes).
 
     copy x[0 +: 32, 0 +: 48], X[...]                x's rows are axis 0, its columns axis 1
     sum  s[0 +: 32], x[0 +: 32, 0 +: 48] axis=(1,)  s has axis 0
@@ -44,7 +44,7 @@ def needs_conversion(op: TileOp, threads: int) -> bool:
 
 
 def suits(op: TileOp, tile: Region, threads: int) -> bool:
-    """True if `op` accepts `tile`, which has the user's layout, once its other tiles match. threads: of the CTA."""
+    """True if `op` accepts `tile`, which has the user's layout, once its other tiles match it. threads: of the CTA."""
     if _is_gathered(op):
         return _is_moved(_without_index_and_mask(op), threads)
     is_part = tile.extents != tile.buffer.shape and tile.buffer.tile_layout.scope is not None
@@ -53,7 +53,7 @@ def suits(op: TileOp, tile: Region, threads: int) -> bool:
 
 
 def by_all_threads(op: TileOp) -> bool:
-    """True for updates, gathers and scatters: each thread must own elements of their tile."""
+    """True for updates, gathers and scatters: each thread of the scope must own elements of their tile."""
     return op.name == ATOMIC.name or _is_gathered(op)
 
 
@@ -78,7 +78,7 @@ def _without_index_and_mask(op: TileOp) -> TileOp:
 
 
 def _is_owned(region: Region, op: TileOp, threads: int) -> bool:
-    """True if all threads of the scope own a part of the region, in digits that an operation accepts."""
+    """True if all threads of the scope own parts of the region, and no dimension has a folded stride."""
     try:
         placement = place(region, op.scope)
         need_all_threads(placement, op.scope, SCOPES[op.scope].threads(threads))
@@ -88,7 +88,7 @@ def _is_owned(region: Region, op: TileOp, threads: int) -> bool:
 
 
 def _wants_all_threads(op: TileOp) -> bool:
-    """True if all threads must own elements of a part. A plain copy converts it, or runs on its owners."""
+    """True if all threads must own elements of a part. A plain copy converts the part, or runs on its owners."""
     if op.record.relation in (axes.PRODUCT, axes.RESHAPE):
         return False
     return op.name != COPY.name or MASK.name in op.options
@@ -175,8 +175,8 @@ class Component:
 class Survey:
     """The tiles, operations and axes of a kernel that has open tiles or tiles to be converted.
 
-    target: by name. threads: of the CTA. written: number of operations that write each tile. refused: operands whose
-    axes conflict with those of the operation's other operands.
+    target: its name. threads: number in the CTA. written: name of a tile -> number of operations that write it.
+    refused: operands whose axes conflict with those of the operation's other operands.
     """
 
     def __init__(self, target: str, threads: int) -> None:
@@ -394,7 +394,7 @@ def _use(made: Survey, name: str, region: Region, labels: Labels | None) -> Use:
 
 
 def base_of(buffer: Buffer) -> tuple[Buffer, tuple[int | None, ...]]:
-    """Return the tile that an open view is of (else `buffer`), and the tile's dimension for each of `buffer`'s."""
+    """Return the tile of an open view, or `buffer` itself, and the tile's dimension for each dimension of `buffer`."""
     dims: tuple[int | None, ...] = tuple(range(len(buffer.shape)))
     while _is_view(buffer):
         assert isinstance(buffer.layout, Open) and buffer.layout.dims is not None and buffer.base is not None
@@ -409,5 +409,5 @@ def _is_view(buffer: Buffer) -> bool:
 
 
 def fits(cuts: tuple[tuple[int, int | None, int], ...], periods: tuple[int, ...]) -> bool:
-    """True if a part of a tile provably consists of whole periods. periods: of each of the tile's dimensions."""
+    """True if a part of a tile provably consists of whole periods. periods: by dimension of the tile."""
     return all(start is not None and gcd(start, extent) % periods[dim] == 0 for dim, start, extent in cuts)

@@ -1,14 +1,14 @@
-"""The choice of a component's grid: the cheapest of a few candidates, given the demands of the operations.
+"""The choice of a grid for a component (tiles that share axes): the cheapest of a few candidates for its demand.
 
-Demands are memory accesses, arithmetic, reductions, parts of tiles, and live registers. Their costs, by
-`lower.weights`, are summed over warps, and except for live registers also over iterations of loops:
+A demand consists of the operations' memory accesses, arithmetic, reductions and parts of tiles, and of live registers.
+Their costs, by `lower.weights`, are summed over warps, and except for live registers also over iterations of loops:
 
     a warp's access to global memory   its issue, 32-byte sectors and 128-byte lines
     ... to shared memory               its issue and wavefronts
     ... with a mask                    in addition, a test of a vector's ends or of an element's bit
     an elementwise operation           the issue weight of its record per register, padding included
     a reduction                        registers and shuffles; across warps, barriers and partial results in memory
-    a part not of whole periods        its conversion through shared memory
+    a part that isn't whole periods    its conversion through shared memory
     too many live registers            a spill of each in excess
 """
 
@@ -43,8 +43,8 @@ _VECTOR_TEST = 4 * weights.ELEMENT
 #: (axis, extent) of each dimension of a tile that has an axis
 Extents = tuple[tuple[int, int], ...]
 
-#: (lanes, vector) of each of an access's axes; and, for shared memory, (lanes, index of the access's axis or None) of
-#: each column, in lane order
+#: what determines the cost of an access on a grid: (lanes, vector) along each of its axes; and for shared memory, for
+#: each column of the grid in lane order, (lanes, index of the access's axis in the column, or None)
 Cuts = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int | None], ...]]
 
 
@@ -53,8 +53,8 @@ class AccessCost:
     """A tile that is loaded from memory or stored to it.
 
     strides: in bytes, along each axis of the tile; None if unknown. unit: the axis with contiguous elements, or None.
-    width: the longest vector along `unit` to consider, in elements; it is moved by one or two accesses. bytes: of an
-    element. masked: True if a mask selects elements.
+    width: the longest vector along `unit` to consider, in elements; it is moved by one or two accesses. bytes: size of
+    an element. masked: True if a mask selects elements.
     """
 
     tile: Extents
@@ -79,7 +79,7 @@ class Reduced:
 class TilePart:
     """A part of a tile as an operand. A part of whole periods costs nothing; any other is converted.
 
-    tile: the part's extents. start, extent: along `axis`.
+    tile: the extents of the part. start, extent: of the part along `axis`.
     """
 
     tile: Extents
@@ -88,7 +88,7 @@ class TilePart:
     extent: int
 
 
-#: for each kind of use, the uses with their counts
+#: the items of each dictionary of a `Demand`, in order
 Counts = tuple[tuple[tuple[Any, int], ...], ...]
 
 
@@ -97,7 +97,7 @@ class Demand:
     """The uses of a component's tiles, with their counts.
 
     elementwise: total issue weight of the operations, by the extents of their tile. live: number of tiles live at the
-    peak, by extents and bits of an element. limit: registers of a thread.
+    peak, by extents and bits of an element. limit: maximum number of registers per thread.
     """
 
     accesses: dict[AccessCost, int] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class Demand:
 
 
 class Prices:
-    """Computes the cost of a demand on grids. Caches that of each access for one replica of its tile, by `Cuts`."""
+    """Computes the cost of a demand on grids. That of each access, for one replica of its tile, is cached by `Cuts`."""
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
@@ -198,7 +198,7 @@ def shuffles(results: int, lanes: int) -> int:
 
 
 def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
-    """Return the cost for all warps. All owners load, but only one stores. once: caches a replica's cost, by cuts."""
+    """Return the cost for all warps. All owners load; only one stores. once: caches the cost for a replica, by cuts."""
     pairs: list[tuple[int, int]] = []
     repeats = grid.warps
     for axis, _ in access.tile:
@@ -214,7 +214,7 @@ def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
 
 
 def _lane_order(access: AccessCost, grid: Grid) -> tuple[tuple[int, int | None], ...]:
-    """Return the lanes of each column, fastest first, with the index of the access's axis along it, or None."""
+    """Return (lanes, index of the access's axis or None) of each column of the grid, fastest first."""
     along = {grid.columns[axis]: k for k, (axis, _) in enumerate(access.tile)}
     return tuple([
         (spread.lanes if grid.lanes > 1 else spread.warps, along.get(column))
@@ -267,7 +267,7 @@ def touched(run: int, lanes: tuple[tuple[int, int | None], ...], issued: int = 1
 def lines(run: int, lanes: tuple[tuple[int, int | None], ...], size: int) -> int:
     """Return the number of aligned lines of `size` bytes that a warp touches.
 
-    run: bytes that each lane moves. lanes: (count, stride in bytes) along each axis; the stride None means far apart.
+    run: bytes that each lane moves. lanes: (count, stride in bytes) along each axis; a stride of None exceeds any line.
     """
     times = 1
     for count, stride in sorted(lanes, key=lambda digit: (digit[1] is None, digit[1] or 0)):
@@ -285,7 +285,7 @@ Key = TypeVar("Key")
 
 
 class _Counter:
-    """Collects the demand of one component. axes: its axes, which are numbered in this order."""
+    """Collects the demand of one component. axes: its axes; a demand refers to them by their indices in this list."""
 
     def __init__(self, survey: Survey, axes: Sequence[int], limit: int) -> None:
         self.survey = survey
@@ -353,7 +353,7 @@ class _Counter:
                 _add(self.demand.parts, TilePart(self.extents(use), self.axes[axis], start, extent), step.iterations)
 
     def live(self, tiles: Sequence[TileUse]) -> None:
-        """Add the tiles that are live at the step at which live tiles have the most bits."""
+        """Add the tiles that are live at the step where live tiles have the most bits."""
         starts = sorted(tiles, key=lambda tile: tile.first)
         ends = sorted(tiles, key=lambda tile: tile.last)
         most = held = at = gone = 0
@@ -383,7 +383,7 @@ def _add(counts: dict[Key, int], key: Key, times: int) -> None:
 def demands(
     survey: Survey, components: Sequence[Component], of_tile: Mapping[TileUse, int], limit: int
 ) -> list[Demand]:
-    """Return the demand of each component. of_tile: a tile's component, by index. limit: registers of a thread."""
+    """Return the demand of each component. of_tile: tile -> index of its component. limit: registers per thread."""
     counters = [_Counter(survey, component.axes, limit) for component in components]
     for step in survey.steps:
         home = step.home
@@ -403,7 +403,7 @@ def demands(
 def access(region: Region, axes: Sequence[int | None], scope: str, is_store: bool) -> AccessCost | None:
     """Return the access that moves a region of memory, or None if the region has no placement.
 
-    axes: the tile's axis of each dimension of the region's shape; None, or missing at the end, if it has none.
+    axes: the tile's axis for each dimension of the region's shape; None, or missing at the end, if there is none.
     """
     try:
         placement = place(region, scope)
@@ -442,7 +442,7 @@ def _steps(region: Region) -> list[int | None]:
 
 
 def _width(placement: Placement, extent: int, size: int) -> int:
-    """Return the longest vector to consider, in elements. It fits in `extent` and in two accesses, and is aligned."""
+    """Return the longest vector to consider, in elements: aligned, within `extent`, and moved by up to two accesses."""
     strides = [step.stride for dim in placement.dims for step in dim if step.stride != 1]
     width = max(1, 2 * WIDEST_BYTES // size)
     while width > 1 and (width > extent or misaligned(placement, strides, min(width, WIDEST_BYTES // size))):
@@ -488,7 +488,7 @@ def order_axes(component: Component) -> tuple[list[int], list[int]]:
 def candidates(
     scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], prices: Prices
 ) -> dict[Grid, int]:
-    """Return the candidate grids with their costs. threads: of the scope. extents, columns: of the axes."""
+    """Return candidate grids with their costs. threads: number in the scope. extents, columns: of the axes."""
     axes, fasts = _grid_axes(extents, columns, prices.demand), _fast_axes(prices.demand, len(extents))
     pool = {grid: prices.cost(grid) for grid in starts(scope, threads, axes, fasts)}
     for grid in sorted(pool, key=pool.__getitem__)[:_VARIED]:
@@ -497,7 +497,7 @@ def candidates(
 
 
 def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
-    """Return the cheapest grid. threads: of the scope. extents, columns: of the component's axes."""
+    """Return the cheapest grid. threads: number in the scope. extents, columns: of the component's axes."""
     return _chosen(scope, threads, tuple(extents), tuple(columns), demand.counts, demand.limit)
 
 
@@ -515,7 +515,7 @@ def _chosen(
 
 
 def _first(grids: Sequence[Grid], prices: Prices) -> Grid:
-    """Break a tie between grids of equal cost: fewest registers, then `_tie`."""
+    """Break a tie between grids of equal cost: fewest live registers, then `_tie`."""
     words = [prices.live_words(grid) for grid in grids]
     fewest = [grid for grid, count in zip(grids, words, strict=True) if count == min(words)]
     return fewest[0] if len(fewest) == 1 else min(fewest, key=lambda grid: _tie(grid, prices))

@@ -1,14 +1,14 @@
 """Layouts that don't depend on a choice of grid: the user's, those of products, and those that propagate from them.
 
-Products are distributed over the warps of a scope, which determines the layouts of their operands. By extents of the
-sums (M x N):
+Products are distributed over the warps of a scope, which determines the layouts of their operands. Examples, by the
+extents of the accumulator (M x N):
 
     64 x 40 on 4 warps    16 rows each                48 x 40 on 4 warps    the last warp has padding only
     16 x 8 on 4 warps     every warp holds all of it  13 x 1 on 1 warp      3 rows of padding; 4 lanes hold each row
 
 A copy of a tile with a fixed layout may access memory in a better layout (`staged`):
 
-    cta.copy b[...], B[...]        b is a fragment: 2 bytes per access, four rows per warp
+    cta.copy b[...], B[...]        b is a fragment: 2 bytes per access, four rows per access of a warp
     ---
     cta.copy b.1[...], B[...]      16 bytes per access
     cta.copy b[...], b.1[...]      through shared memory
@@ -38,13 +38,13 @@ from ..weights import ACCESS, BARRIER, STAGED, WAVEFRONT
 from .axes import AxisJoin, Survey, TileUse, Use
 from .choose import AccessCost, Demand, access, choose, touched
 
-#: cost of a warp's instruction in quarter cycles of a multiprocessor: 2,048 products of 16 bits, at 1,024 per cycle
+#: cost of a warp's mma.sync in quarter cycles of a multiprocessor: 2,048 products of 16 bits, at 1,024 per cycle
 _MMA = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """A distribution of warps. warps: along M and N. copies: number of groups of warps that compute the same sums."""
+    """A distribution of warps. warps: along M and N. copies: number of groups of warps that compute equal results."""
 
     warps: tuple[int, int]
     copies: int
@@ -78,7 +78,7 @@ class ProductLayouts:
         return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
 
     def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
-        """Return a sort key: least time, fewest warps with distinct work, least traffic of factors, most warps on M."""
+        """Return a sort key: least time, fewest warps with distinct work, least traffic of A and B, most warps on M."""
         time = traffic = 0
         (wm, wn), copies = split.warps, split.copies
         for step in steps:
@@ -89,7 +89,7 @@ class ProductLayouts:
         return time, wm * wn, traffic, -wm
 
     def _conversions(self, step: AxisJoin, split: _Split) -> Iterable[int]:
-        """Yield the costs per warp of converting operands with another layout, and sums that are also left factors."""
+        """Yield the costs per warp of converting operands with other layouts, and accumulators that are reused as A."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
             is_cut = name == "acc" and split.warps[1] > 1 and use.tile.axes in self._lefts
@@ -99,7 +99,7 @@ class ProductLayouts:
             if there is not None and not _fits(_over_tile(step, use, wanted), there, use.tile):
                 yield (2 if name == "acc" else 1) * _conversion(wanted, use)
             elif is_cut:
-                # only sums with whole rows in a warp can be a left factor in registers, or be reduced within a warp
+                # an accumulator can be reused as A, or its rows be reduced within a warp, only if warps hold whole rows
                 axes = zip(use.tile.axes, use.labels, strict=True)
                 crossed = sum(self._reductions[axis] for axis, label in axes if label == 1)
                 yield _conversion(wanted, use) + 2 * BARRIER * crossed
@@ -113,7 +113,7 @@ class ProductLayouts:
             return None
 
     def _depth(self, step: AxisJoin) -> tuple[int, int]:
-        """Return (the multiple to which K is padded, instructions along K), or (1, 1) without an instruction."""
+        """Return (the multiple to which K is padded, instructions along K); (1, 1) if the target has no instruction."""
         k = step.op.region("a").shape[1]
         acc, a, b = (step.op.region(name).dtype for name in ("acc", "a", "b"))
         depths = [form.k for form in products(a, b, acc).on(self._target)]
@@ -148,7 +148,7 @@ def _splits(warps: int) -> list[_Split]:
 
 
 def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projection | None:
-    """Return `wanted` over the dimensions of the operand's tile; None if that is None, or if the tile has others."""
+    """Return `wanted` over the dimensions of the operand's tile; None if it is None or lacks one of them."""
     labels = step.labels[use.name]
     if wanted is None or any(label is not None and label not in labels for label in use.labels):
         return None
@@ -289,7 +289,7 @@ def _spread_over(layout: TileLayout) -> int:
 
 
 def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) -> dict[int, Projection]:
-    """Map a copy's id to the layout in which it accesses memory instead, if that costs at most 3/4 as much."""
+    """Return id of a copy -> the layout in which it accesses memory instead, where that costs at most 3/4 as much."""
     made: dict[int, Projection] = {}
     chosen: dict[tuple[AccessCost, TileLayout, str], Projection | None] = {}
     for step in survey.steps:
@@ -318,7 +318,7 @@ def _may_be(step: AxisJoin, use: Use) -> bool:
 
 
 def _asked(step: AxisJoin, name: str) -> AccessCost | None:
-    """Return the access of the operand `name` to memory, or None. Its axes number the region's labelled dimensions."""
+    """Return the access of operand `name` to memory, or None; axis k is the k-th labelled dimension of the region."""
     region: Region = step.op.region(name)
     labels = [label for label in step.labels[name] if label is not None]
     axes = [None if label is None else labels.index(label) for label in step.labels[name]]
@@ -326,7 +326,7 @@ def _asked(step: AxisJoin, name: str) -> AccessCost | None:
 
 
 def _over_labels(use: Use, layout: Projection, labels: Sequence[int | None]) -> Projection | None:
-    """Return the layout over the labelled dimensions of the region in memory, or None if it can't be projected."""
+    """Return a tile's layout projected to the dimensions with `labels`, those of a region in memory, or None."""
     try:
         return layout.along(use.tile.shape, [use.labels.index(label) for label in labels if label is not None])
     except (LayoutError, ValueError):
@@ -385,7 +385,7 @@ def _in_a_warp(it: Iter) -> tuple[int, int]:
 
 
 def _staged_conversion(size: int, one: TileLayout, other: TileLayout) -> int:
-    """Return a conversion's cost per warp: 16-byte accesses for `one`, words for `other`, and two barriers."""
+    """Return a conversion's cost per warp: accesses of 16 bytes for `one`, of 4 bytes for `other`, and two barriers."""
     wide, narrow = (layout.storage().size() * size for layout in (one, other))
     vectors, words = -(-wide // WIDEST_BYTES), -(-narrow // 4)
     return 2 * BARRIER + vectors * (ACCESS + 4 * WAVEFRONT) + words * (ACCESS + WAVEFRONT)

@@ -1,8 +1,8 @@
-"""The pass that lays out a kernel's open tiles, and three rewrites before the layouts are chosen.
+"""The pass that lays out a kernel's open tiles, and three rewrites that precede the choice of layouts.
 
 Open tiles of scopes with the same threads, such as a warp and a CTA of one warp, move to one scope.
 
-Dimensions that are contiguous in memory, and that no operation distinguishes, become one:
+Dimensions that are contiguous in memory, and that no operation distinguishes, are flattened to one:
 
     param X: global float32[4096, 3] S[(4096, 3) : (3, 1)]
     cta.copy x[0 +: 1024, 0 +: 3], X[i +: 1024, 0 +: 3]
@@ -92,7 +92,7 @@ _Extents = tuple[int, ...]
 
 
 def flattened(kernel: Kernel) -> tuple[Kernel, dict[str, tuple[int, ...]]]:
-    """Return the kernel with each flat tile in one dimension, and the former shapes of these tiles by name."""
+    """Flatten the tiles that can be flattened; return the kernel, and the former shapes of these tiles by name."""
     tensors = [param.buffer for param in kernel.params if isinstance(param, PointerParam)]
     if not any(map(_may_be_flat, tensors)):
         return kernel, {}
@@ -150,7 +150,7 @@ class _FlatTiles:
         return name
 
     def _is_flat(self, op: TileOp, extents: _Extents) -> bool:
-        """True if an operation on a tile of these extents computes the same on flat tiles."""
+        """True if an operation on tiles of these extents computes the same on flattened ones."""
         is_reduction = op.name in REDUCTIONS
         if is_reduction and len(axes_of(dict(op.attrs), len(op.region("src").shape))) < len(op.region("src").shape):
             return False
@@ -162,7 +162,7 @@ class _FlatTiles:
         return all(self._fits(name, region, op, extents) for name, region in op.tiles.items())
 
     def _fits(self, name: str, region: Region, op: TileOp, extents: _Extents) -> bool:
-        """True if an operand permits that the operation's tiles of these extents become flat."""
+        """True if an operand allows the operation's tiles, of these extents, to be flattened."""
         if region.gathered is not None:
             return False
         if region.buffer.space == "global":
@@ -252,12 +252,12 @@ def _flattened_buffer(buffer: Buffer) -> Buffer:
 
 
 def _has_ragged_rows(region: Region) -> bool:
-    """True if runs along the last dimension with several elements aren't a whole number of warp-wide accesses."""
+    """True if rows (along the last dimension of several elements) aren't a whole number of warp-wide accesses."""
     return _wide(region.shape)[-1] * region.dtype.bytes % (WARP * WIDEST_BYTES) != 0
 
 
 def _run_start(region: Region) -> int | None:
-    """Return the first dimension of several elements if the later ones are whole and contiguous with it, else None."""
+    """Return the first dimension of several elements, if all later ones are covered whole and contiguous, else None."""
     buffer = region.buffer
     if not isinstance(buffer.layout, TileLayout):
         return None
@@ -273,7 +273,7 @@ def _run_start(region: Region) -> int | None:
 
 
 def _strides(buffer: Buffer) -> list[int]:
-    """Return the dimensions' strides; [] if the layout has a swizzle, an offset or a dimension without one stride."""
+    """Return the dimensions' strides; [] if the layout has a swizzle, an offset or several strides in a dimension."""
     if buffer.tile_layout.swizzle is not None or buffer.tile_layout.offset:
         return []
     shape = buffer.fixed_shape
@@ -292,7 +292,7 @@ _MOST_BYTES = 64 * 1024
 
 
 def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
-    """Insert a second load of each operand whose axes were refused and whose tile is among `_loads`."""
+    """Insert a second load for each operand that `survey` refused, if `_loads` has its tile's load."""
     if not survey.refused:
         return kernel
     loads = _loads(survey)
@@ -317,9 +317,9 @@ def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
 
 
 def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
-    """Return the load of each open tile that no other operation writes.
+    """Return the load of each open tile that can be loaded again.
 
-    Included are loads of whole tiles of at most `_MOST_BYTES`, from global memory, that use no other local tile.
+    No other operation writes it. The load fills the whole tile, at most `_MOST_BYTES`, from global memory alone.
     """
     loads: dict[TileUse, AxisJoin] = {}
     for step in survey.steps:
@@ -335,7 +335,7 @@ def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
 
 
 class _Reloader:
-    """Makes second loads. definitions, after: what to insert after a tile's definition (by name) or a load (by id)."""
+    """Creates second loads. definitions, after: what to insert after an allocation (by name) or a load (by id)."""
 
     def __init__(self, kernel: Kernel, loads: Mapping[TileUse, AxisJoin]) -> None:
         self.definitions: dict[str, list[Stmt]] = {}
@@ -345,7 +345,7 @@ class _Reloader:
         self._names = FreshNames(defined_names(kernel.body), 1)
 
     def operand(self, use: Use) -> Region:
-        """Return the operand as a region of a second load of its tile, or of a view of that."""
+        """Return the operand as a region of the tile of a second load, or of a view of that tile."""
         _, along = base_of(use.region.buffer)
         key = use.tile, along, use.region.dtype
         if key not in self._made:

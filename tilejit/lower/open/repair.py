@@ -1,17 +1,16 @@
-"""Rewrites a kernel with the chosen layouts. If an operation's tiles disagree, those that don't fit are converted.
+"""Applies the chosen layouts to a kernel, and converts tiles whose layouts don't fit an operation.
 
     cta.add y[...], x[...], t[...]      t, a view of x, has its rows on other threads than y
     ---
     cta.copy t.1[...], t[...]
     cta.add y[...], x[...], t.1[...]
 
-A tile whose elements follow from their indices is recomputed if possible; a conversion would take shuffles or shared
-memory. Such tiles are indices, fills, and results of a few cheap elementwise operations on such tiles and scalars, for
-example masks:
+Instead of being converted by shuffles or through shared memory, a tile is recomputed if possible. This applies to
+indices, fills, and results of a few cheap elementwise operations on such tiles and scalars, for example masks:
 
     cta.indices i[0 +: 32]; axis=0
     cta.less m[0 +: 32], i[0 +: 32], n
-    cta.where y[...], m.view[0 +: 1, 0 +: 32], x[...], 0     m has its threads along y's rows
+    cta.where y[...], m.view[0 +: 1, 0 +: 32], x[...], 0     m is distributed over the threads of y's rows
     ---
     cta.indices i.1[0 +: 1, 0 +: 32]; axis=1
     cta.less m.1[0 +: 1, 0 +: 32], i.1[0 +: 1, 0 +: 32], n
@@ -43,17 +42,17 @@ from ..weights import ELEMENT
 from .axes import AxisJoin, Survey, TileUse, Use, base_of, by_all_threads, fits, suits
 from .fixed import ProductLayouts, part_of
 
-#: a tile is recomputed by at most `_MOST_STEPS` elementwise operations, each a cast or of at most this issue weight
+#: a tile is recomputed by at most `_MOST_STEPS` elementwise operations, each a cast or of issue weight at most `_CHEAP`
 _MOST_STEPS, _CHEAP = 2, ELEMENT
 
-#: for each dimension of a tile: the dimension of the wanted part that varies with it, or None, and the part's start
+#: for each dimension of a tile: (the wanted part's dimension that varies with it, or None; the part's start along it)
 _Window = Sequence[tuple[int | None, Expr]]
 
 _ZERO = Const(0, int32)
 
 
 class Rematerializer:
-    """Finds the tiles of a kernel that can be recomputed, and emits the operations."""
+    """Finds the tiles of a kernel that can be recomputed, and emits the operations that recompute them."""
 
     def __init__(self, kernel: Kernel, survey: Survey) -> None:
         self._body = kernel.body
@@ -67,7 +66,7 @@ class Rematerializer:
         self._places: dict[int, tuple[int, ...]] = {}
 
     def _note(self, number: int, step: AxisJoin) -> None:
-        """Record the destination if it can be recomputed from indices, fills and scalars in few enough operations."""
+        """Record the destination if up to `_MOST_STEPS` operations recompute it from indices, fills and scalars."""
         op, use = step.op, step.uses.get("dst")
         if use is None or use.cuts or not use.tile.is_open or use.region.buffer is not use.tile.buffer:
             return
@@ -91,7 +90,7 @@ class Rematerializer:
     ) -> list[TileOp] | None:
         """Return operations that fill `fresh` with the elements of an operand, or None if they can't be recomputed.
 
-        layout: that of `fresh`. make: allocates another tile like its argument.
+        layout: the layout of `fresh`. make: allocates a tile like the given buffer.
         """
         if use.tile not in self._makers or _is_retyped(use) or not self._is_visible(use.tile, step):
             return None
@@ -180,7 +179,7 @@ def _indices(op: TileOp, window: _Window, fresh: Region) -> Iterator[TileOp]:
 
 @dataclass(frozen=True, slots=True)
 class LayoutSource:
-    """A tile's layout, its component's grid (None if the layout is fixed), and the grid's axis of each dimension."""
+    """A tile's layout, its component's grid (None if the layout is fixed), and each dimension's axis in the grid."""
 
     layout: Projection
     grid: Grid | None = None
@@ -189,14 +188,14 @@ class LayoutSource:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A tile's layout over the labels of an operation's dimensions, with explicit slots."""
+    """The layout of a tile's labelled dimensions, with explicit slots. labels: of these dimensions in an operation."""
 
     layout: Projection
     labels: tuple[int, ...]
 
     @staticmethod
     def of(whole: Projection, shape: tuple[int, ...], labels: Labels) -> _View | None:
-        """Project a tile's layout on its labelled dimensions; None if they can't be separated."""
+        """Project a tile's layout to its labelled dimensions; None if they can't be separated."""
         kept = [d for d, label in enumerate(labels) if label is not None]
         try:
             return _View(whole.along(shape, kept), tuple([label for label in labels if label is not None]))
@@ -210,7 +209,7 @@ class _View:
 
 
 class Rewriter:
-    """Rewrites a kernel with layouts. stages: id of a copy -> the layout in which it accesses memory instead."""
+    """Applies the layouts in `sources`. stages: id of a copy -> the layout in which it accesses memory instead."""
 
     def __init__(
         self,
@@ -281,7 +280,7 @@ class Rewriter:
         return Region(buffer, region.starts, region.extents, region.in_bounds, region.span, region.gathered)
 
     def operation(self, step: AxisJoin) -> Iterator[Stmt]:
-        """Yield the operation, between conversions of the tiles that disagree."""
+        """Yield the operation, with conversions of the tiles that disagree before and after it."""
         op = step.op
         operands = [self.region(o) if isinstance(o, Region) else o for o in op.operands]
         after: list[Stmt] = []
@@ -319,7 +318,7 @@ class Rewriter:
         return Region(made, (Const(0, int32),) * len(made.shape), made.fixed_shape, span=span)
 
     def converted(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
-        """Yield (operand, required layout) for each operand that has another layout."""
+        """Yield (name, required layout) of each operand that must be converted."""
         kind, stage = step.op.record.relation, self.stages.get(id(step.op))
         if stage is not None:
             yield next(iter(step.uses)), stage
@@ -354,7 +353,7 @@ class Rewriter:
                 yield name, view.over(labels)
 
     def _agree(self, step: AxisJoin) -> bool:
-        """True if all tiles have one grid and the same axes, and parts consist of whole periods."""
+        """True if all tiles have the same grid and axes, and parts consist of whole periods."""
         first = next(iter(step.uses.values()))
         source = self.sources[first.tile]
         for use in step.uses.values():
@@ -409,7 +408,7 @@ class Rewriter:
         return _View.of(part, shape, use.labels)
 
     def _seen(self, use: Use) -> _View | None:
-        """Return the layout of a use over its labels, or None; one object for equal uses of whole tiles."""
+        """Return the layout of a use over its labels, or None. Equal uses of whole tiles share one object."""
         source = self.sources[use.tile]
         key = id(source.layout.layout), source.layout.slots, use.tile.shape, use.labels
         if not use.cuts and key in self._views:
@@ -421,7 +420,7 @@ class Rewriter:
         return view
 
     def _misfits(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
-        """Yield each operand of a product without the layout of the instruction's fragment, with that layout."""
+        """Yield (name, fragment layout) of each operand of a product that has another layout."""
         for name, use in step.uses.items():
             wanted = self.products.layout(step, name)
             if wanted is None:

@@ -32,7 +32,7 @@ def expand(kernel: Kernel) -> Kernel:
 
 
 def _arrive(b: Builder, stmt: Arrive, threads: int, peers: Sequence[Expr], *, synchronizes: bool) -> None:
-    """Emit one arrival, also at the barriers of the CTAs with the ranks `peers`."""
+    """Emit an arrival at a barrier, and at the same barrier of each CTA whose rank is in `peers`."""
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     b.span = stmt.span
     if synchronizes:

@@ -5,10 +5,10 @@ A multicast copy, and the release of the memory that it filled, reach the CTAs a
     cluster (2, 3)    CTA (x, y) has rank x + 2 y
     along axis 0      0 1, 2 3, 4 5       along axis 1      0 2 4, 1 3 5
 
-A CTA that accesses the shared memory of others must not start before their barriers are initialized. It must not end
-while others may still arrive at its barriers, since shared memory lives as long as a thread of the CTA. The cluster
-barrier counts only threads that haven't exited, so it suffices that some threads of each CTA wait there at the end.
-These threads arrive with release semantics, since their arrivals at other CTAs may still be in flight.
+A CTA must not access the shared memory of others before their barriers are initialized. It must not end while others
+may still arrive at its barriers, since its shared memory lives only as long as a thread of the CTA. The cluster barrier
+counts only threads that haven't exited, so it suffices that some threads of each CTA wait there at the end. They arrive
+at it with release semantics, since their arrivals at the barriers of other CTAs may still be in flight.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _first(cluster: Cluster, axis: int) -> Expr:
 
 
 def release_axes(body: Block) -> Mapping[str, int]:
-    """Map each barrier buffer with releases that reach several CTAs, by name, to these CTAs' axis of the cluster."""
+    """Return name -> axis of each barrier buffer whose releases reach the CTAs along that axis of the cluster."""
     return {alloc.buffer.name: alloc.reach for alloc in walk.each(body, Alloc) if alloc.reach is not None}
 
 
@@ -71,7 +71,7 @@ _REACHING = frozenset({ARRIVE_AT_PEER.name, *(row.name for row in MULTICAST_LOAD
 def synchronize_clusters(kernel: Kernel) -> Kernel:
     """Make a cluster's CTAs start and end together if one accesses another's shared memory.
 
-    The kernel contains no `Arrive`: `arrivals.expand` has replaced each of them.
+    `arrivals.expand` has replaced each `Arrive` of the kernel.
     """
     if kernel.cluster is None or not any(s.name in _REACHING for s in walk.each(kernel.body, Instruction)):
         return kernel
@@ -87,8 +87,8 @@ def _leave_at_end(body: Block, values: ThreadValues, coming: int, arriving: int,
     """Insert `leave` before each exit of the threads that reach `body`.
 
     If the kernel ends in a branch on thread ids, and the threads of only one side arrive at other CTAs, the other side
-    doesn't wait: ptxas would treat the code of the copying warp as divergent (per-thread registers, every copy twice,
-    10 % more instructions).
+    doesn't wait. If it did, ptxas would treat the code of the copying warp as divergent (per-thread registers, every
+    copy twice, 10 % more instructions).
     coming: the threads that may reach `body`, thread i as bit i. arriving: those that arrive at other CTAs anywhere.
     """
     last = body[-1] if body else None

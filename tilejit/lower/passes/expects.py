@@ -70,7 +70,7 @@ def lower_expects(kernel: Kernel) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _OpenExpect:
-    """An `Expect` that a later arrival may take over. barrier: its value number. at: its index in the block."""
+    """An `Expect` that a later arrival may take over. barrier: value number of the barrier. at: index in the block."""
 
     stmt: Expect
     barrier: Hashable
@@ -81,7 +81,7 @@ class _Folding:
     """Merges expects into arrivals, in program order.
 
     Barriers are compared by value number. A `Let` gives its variable the number of its value if the index of a barrier
-    depends on it; an assignment gives its variable a fresh number.
+    depends on the variable; an assignment gives its variable a fresh number.
     """
 
     def __init__(self, body: Block) -> None:
@@ -159,8 +159,8 @@ def _indexing(body: Block) -> frozenset[str]:
 def _still_open(open: list[_OpenExpect], statements: Iterable[Stmt]) -> list[_OpenExpect]:
     """Return the expects that an arrival after `statements` may still take over.
 
-    There are none if `statements` may jump past the arrival, or may have let this thread observe that other threads
-    completed the phase. An arrival among them may complete the phase, too: expects of its buffer are excluded.
+    There are none if `statements` may jump past the arrival, or may let this thread observe that other threads
+    completed the phase. An arrival among them may complete a phase, too: expects of its buffer are excluded.
     """
     for stmt in statements:
         if isinstance(stmt, walk.JUMPS) or _may_observe_others(stmt):

@@ -1,8 +1,8 @@
 """The grid barrier of cooperative launches: a word in global memory, to which one thread of each CTA adds.
 
 The first CTA adds 2**31 minus the number of other CTAs, and each other CTA adds 1. When all have arrived, the highest
-bit has flipped, and the other bits are 0 again, which leaves the word ready for the next barrier. A launch receives the
-word as an argument, because launches of one kernel on two streams would share a variable of the module.
+bit has flipped, and the other bits are 0 again, which leaves the word ready for the next barrier. The word is an
+argument of each launch, because launches of one kernel on two streams would share a variable of the module.
 
 source: grid synchronization of CUDA's cooperative groups.
 """

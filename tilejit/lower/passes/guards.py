@@ -1,4 +1,4 @@
-"""Barriers whose phase cannot wrap (see `synchronization`) until every waiter has arrived at a second one, the "guard".
+"""Barriers whose phase can't wrap (see `synchronization`) before every waiter arrives at another barrier, the "guard".
 
     consumer   full[s].wait     ...   arrive empty[s]
     producer   empty[s].wait    ...   arrive full[s]
@@ -23,9 +23,9 @@ from .stages import CHANGING, Stages, stage_of
 
 
 def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[str, str]:
-    """Return a guard of each guarded barrier in `kernel`, which is at lane level; both are buffer names.
+    """Return guarded barrier -> guard, by buffer name, for a kernel at lane level.
 
-    coming: the threads that may execute a statement, by its id, thread i as bit i.
+    coming: id of a statement -> the threads that may execute it, with thread i as bit i.
     """
     arrivals = {s.buffer.name: s.arrivals for s in walk.each(kernel.body, Alloc) if s.arrivals}
     arriving: dict[str, list[Arrive]] = {name: [] for name in arrivals}
@@ -55,8 +55,8 @@ def _needs_all_waiters(
     """True if no phase of a barrier can complete before every waiter has arrived at it.
 
     That is so if all its arrivals have one scope, it expects an arrival of each instance that may arrive, and every
-    waiting thread may arrive.
-    at: the arrivals at the barrier. arrivals: how many it expects. waiting: the waiters, thread i as bit i.
+    waiter may arrive.
+    at: the arrivals at the barrier. arrivals: number that it expects. waiting: the waiters, with thread i as bit i.
     """
     if len({stmt.scope for stmt in at}) != 1:
         return False
@@ -69,7 +69,7 @@ def _needs_all_waiters(
 
 @dataclass(frozen=True, slots=True)
 class _PassedWait:
-    """A wait for a stage of `other` since the thread's last arrival at `barrier`."""
+    """A wait for a stage of `other` since the thread's last arrival at `barrier`; both are buffer names."""
 
     barrier: str
     other: str
@@ -79,7 +79,7 @@ class _PassedWait:
 
 @dataclass(frozen=True, slots=True)
 class _WaitState:
-    """The waits passed, and the variables of stages whose definitions still hold (`current`)."""
+    """The waits passed, and the variables of stages whose definitions still hold (`current`, see `stages`)."""
 
     waits: frozenset[_PassedWait] = frozenset()
     current: frozenset[str] = frozenset()

@@ -5,7 +5,7 @@
                                                     store x[row.1 + k * 64] <- 0
 
 Of expressions, integer arithmetic and special registers are moved, but no comparisons, and no divisions or shifts by
-variables (see `loop_depths`). Allocations are moved for the sake of their views. A sum whose terms differ in loop depth
+variables (see `loop_depths`). Allocations are moved so that their views can be. A sum whose terms differ in loop depth
 is expanded at its uses, so that its outer terms and those of the use are added before the loop.
 """
 
@@ -67,7 +67,7 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal"})
 class _OpenBlock:
     """A block that is being emitted.
 
-    values, views: definitions hoisted into it, by the id of the value, and by the base's name and the offset's id.
+    values: variables hoisted into it, by id of the value. views: views hoisted into it, by base's name and offset's id.
     """
 
     made: list[Stmt] = field(default_factory=list)
@@ -76,10 +76,10 @@ class _OpenBlock:
 
 
 class _Hoisting(Rewriting):
-    """Hoists in one walk over the kernel. `_preheaders` holds, for each enclosing loop, the block around it.
+    """Hoists in one walk over the kernel. `_preheaders` holds, for each enclosing loop, the block that contains it.
 
-    `_sums` maps the variables to expand at their uses to their sums. `_rewritten` caches rewritten expressions for
-    the body of each enclosing loop.
+    `_sums` maps each variable to expand at its uses to its sum. `_rewritten` caches rewritten expressions for the body
+    of each enclosing loop.
     """
 
     def __init__(self, kernel: Kernel) -> None:

@@ -7,8 +7,8 @@ opaque zero after the barrier, at the cost of half an instruction per element, a
 possible, the zero depends on a value that crossed the barrier, such as the maximum. Otherwise ptxas would convert
 before the barrier, to hide its latency.
 
-This is done only if the float32 values don't fit in registers: a softmax of 4,096 in 256 threads would take 50
-instructions per element instead of 29.
+This is done only if the float32 values don't fit in registers. A softmax of 4,096 in 256 threads, where they fit, would
+take 50 instructions per element instead of 29.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ...layout import TileLayout
 from ...source import Span
 from ..builder import opaque_zero
 
-#: registers per thread that are left for other values, if each element of the packed tiles took a register; with 32
-#: such elements and a limit of 64 registers, ptxas spilled nothing
+#: registers per thread to reserve for other values, counting one for each element of the packed tiles; with 32 such
+#: elements and a limit of 64 registers, ptxas spilled nothing
 OTHER_REGISTERS = 30
 
 
@@ -103,7 +103,7 @@ def _last_barriers(barriers: list[int], reads: list[int]) -> Iterator[tuple[int,
 def _insertion_point(statements: Sequence[Stmt], block: Block) -> Stmt:
     """Return the last 32-bit definition that depends on shared memory, or the barrier if there is none.
 
-    statements: the barrier and those up to the next read. block: that of the barrier and of the definition.
+    statements: the barrier and those up to the next read. block: the one that contains the barrier and the result.
     """
     barrier = statements[0]
     same_block = {id(stmt) for stmt in block}
@@ -131,7 +131,7 @@ def _inputs(stmt: Stmt) -> Iterator[Expr | Place]:
 
 
 def _depends_on_shared(part: Expr | Place, dependent: set[str]) -> bool:
-    """True if `part` is in shared memory or depends on it. dependent: variables and buffers that do."""
+    """True if `part` is in shared memory or depends on it. dependent: names of variables and buffers that do."""
     if isinstance(part, Var):
         return part.name in dependent
     return isinstance(part, Vector) and (part.buffer.space == "shared" or part.buffer.root.name in dependent)

@@ -1,10 +1,10 @@
 """Registers of asynchronous work in flight, and the waits that complete it.
 
 The PTX wait instructions name no registers, so LLVM could move a use before the wait. Here every wait takes and returns
-all registers that it completes; a pending register at a use is an error, since the user's wait is missing.
+all registers that it completes; the use of a pending register is an error, since the user's wait is missing.
 
 At joins of control flow LLVM may copy registers to merge the values of both paths, so branches and loops with work that
-"settles at joins", or with waits for it, end with a wait. These waits are inserted first, as *joint* placeholders. Then
+`settles_at_joins`, or with waits for it, end with a wait. These waits are inserted first, as *joint* placeholders. Then
 a dataflow analysis finds the pending registers. Last, waits get their registers, and joints where nothing is pending
 are removed.
 
@@ -14,7 +14,7 @@ pending.
 
 Work that a loop leaves pending is pending only if the loop ran. If `if steps > 0` waits for the work of
 `for k in range(steps)`, its other side has nothing to wait for; nor has the branch of `if steps == 0: continue` before
-a wait. But ptxas considers every path, and would insert a wait after each product (C7517, C7514). So that side gets a
+a wait. But ptxas considers every path, and would insert a wait after each product (C7517, C7514). So such a side gets a
 wait too, from an *absence* placeholder. Tests fail if ptxas reports that it inserted a wait (C7510 to C7520), except in
 checked builds, whose threads may end anywhere.
 
@@ -65,8 +65,8 @@ _GROUPS = 8
 #: name of the placeholder for waits at joins of control flow
 _JOINT = "joint"
 
-#: name of the placeholder at the start of a path; its input is the path's condition, which may prove that work was
-#: never started
+#: name of the placeholder at the start of a side of a branch; its input is the condition of that side, which may prove
+#: that work was never started
 _ABSENCE = "absence"
 
 
@@ -99,7 +99,7 @@ def add_wait_registers(kernel: Kernel) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """Registers that the work of one instruction fills or reads.
+    """Registers that the asynchronous work of one instruction fills (`fills`) or reads.
 
     groups: number of groups of this kind of work committed since, including that of this instruction.
     settled: True after a joint that waits for the work.
@@ -120,7 +120,7 @@ class _Pending:
         return _range(self.vector)
 
     def is_absent(self, absence: Instruction) -> bool:
-        """True if the condition of an absence implies that the work isn't pending."""
+        """True if the condition of an absence placeholder implies that the work isn't pending."""
         (cond,) = absence.inputs
         return bool(self.least) and not isinstance(cond, (Vector, Descriptor)) and not _may_hold(cond, self.least)
 
@@ -130,7 +130,7 @@ _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
-    """Finds the registers that may be pending. most_groups: greatest group count. stops: variables that bound loops."""
+    """Finds the registers that may be pending. most_groups: limit of group counts. stops: variables that stop loops."""
 
     kinds = frozenset({Instruction, Assign, *walk.VARIABLES})
 
@@ -216,9 +216,9 @@ def _may_hold(cond: Expr, least: Iterable[tuple[str, int]]) -> bool:
 
 
 def _decided(cond: Expr, least: Mapping[str, int]) -> bool | None:
-    """Return the value of a comparison with a constant, or of its negation.
+    """Return the value of a comparison with a constant, or of its negation, given lower bounds of variables.
 
-    None for other conditions, and if the lower bounds don't decide it.
+    None for other conditions, and if the bounds don't determine the value.
     """
     match cond:
         case Op(name="logical_not", args=(arg,)):
@@ -244,13 +244,13 @@ def _started(stmt: Instruction) -> list[_Pending]:
     if work is None:
         return []
     filled = stmt.outputs if work.fills else ()
-    # registers that are taken and returned count as filled
+    # registers that are both inputs and outputs count as filled
     read = [v for v in _registers(walk.reads(stmt)) if v not in filled] if work.reads else []
     return [_Pending(work, v, stmt.span, True) for v in filled] + [_Pending(work, v, stmt.span, False) for v in read]
 
 
 def _succeeds(stmt: Instruction, pending: _Pending) -> bool:
-    """True if an instruction starts further work of this kind on the same registers, which completes no earlier."""
+    """True if an instruction starts more work of the pending kind on the same registers, which completes no earlier."""
     if ROWS[stmt.name].starts is not pending.work or pending.vector not in stmt.inputs:
         return False
     return pending.fills == (pending.vector in stmt.outputs)
@@ -272,7 +272,7 @@ def unfinished(stmt: Instruction) -> int:
 def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = False) -> Block:
     """Insert joints at branches and loops with work that settles at joins, and before jumps in such loops.
 
-    in_touched_loop: the enclosing loop starts or awaits work that settles at joins. closed: end the block with a joint.
+    in_touched_loop: True if the enclosing loop starts or awaits such work. closed: True to end the block with a joint.
     """
     joined: list[Stmt] = []
     for stmt in body:
@@ -289,10 +289,10 @@ def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = Fals
 
 
 def _with_absences(body: Block, stops: Collection[str]) -> Block:
-    """Insert an absence at the start of each side of a branch on `stops` whose other path may wait for the work.
+    """Insert an absence placeholder at the start of each side of a branch that may skip a wait of another path.
 
-    The other side contains a wait, or this side ends in a jump and so skips any waits after the branch. Absences that
-    prove nothing are removed later.
+    A side may do so if the condition depends on `stops`, and the other side contains a wait, or this side ends in a
+    jump and so skips any waits after the branch. Placeholders that prove nothing are removed later.
     """
 
     def on_both_sides(stmt: Stmt) -> tuple[Stmt]:
@@ -370,7 +370,7 @@ def _waits(state: _State, span: Span | None) -> list[Instruction]:
 
 
 def _refills(stmt: Instruction, pending: _Pending) -> bool:
-    """True if an instruction fills registers that pending work of its kind fills: the first load may complete last."""
+    """True if an instruction fills registers that pending work of its kind also fills, perhaps later."""
     if not pending.fills or ROWS[stmt.name].starts is not pending.work:
         return False
     return any(_may_overlap(vector, pending) for vector in stmt.outputs if vector not in stmt.inputs)
@@ -461,7 +461,7 @@ def _may_overlap(vector: Vector, pending: _Pending) -> bool:
 
 
 def _range(vector: Vector) -> tuple[int, int]:
-    """Return the bytes of a thread's registers that a vector may cover: [first, last)."""
+    """Return the half-open range [first, last) of bytes of a thread's buffer that a vector may cover."""
     low, high = facts.bounds(vector.offset)
     size = vector.buffer.dtype.bytes
     first = (low or 0) * size

@@ -1,16 +1,16 @@
-"""Proxy fences between ordinary memory accesses and those of the async proxy: TMA, bulk copies, wgmma.
+"""Proxy fences between ordinary accesses (by the generic proxy) and those by the async proxy: TMA, bulk copies, wgmma.
 
-An ordinary access is ordered before an asynchronous one, by the async proxy, only by a fence in the thread that made
-the ordinary access. Memory is *dirty* after
+Only a fence in the thread that made an ordinary access orders it before a later access by the async proxy. Memory is
+*dirty*, until the next fence, after
 
-    an ordinary write      if the kernel also reads or writes it asynchronously
-    an ordinary read       if the kernel writes it asynchronously
-    a wait for cp.async    if cp.async writes it, and the kernel also accesses it asynchronously
-    an acquire             if it is global, and the kernel accesses it asynchronously
+    an ordinary write      if the kernel also accesses the memory by the async proxy
+    an ordinary read       if the kernel writes the memory by the async proxy
+    a wait for cp.async    if cp.async writes the memory, and the kernel also accesses it by the async proxy
+    an acquire             if the memory is global, and the kernel accesses it by the async proxy
 
-until the next fence. While memory is dirty, all active threads execute a fence before they publish their accesses (at
-a barrier, an arrival or a release), and before an asynchronous access of dirty memory. So a barrier orders accesses of
-both proxies. No fence is needed after the wait for an asynchronous access, or between two of them.
+While memory is dirty, all active threads execute a fence before they publish their accesses (at a barrier, an arrival
+or a release), and before an access of dirty memory by the async proxy. So a barrier orders accesses of both proxies. No
+fence is needed after the wait for an access by the async proxy, or between two such accesses.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from ...isa.tma import MULTICAST_LOADS
 from ...ops.copies import MULTICAST
 from ...source import Span
 
-#: memory: its space, and the name of the buffer or argument
+#: (memory space, name of the root buffer or of the argument)
 _Memory = tuple[str, str]
 _State = frozenset[_Memory]
 
@@ -79,10 +79,10 @@ def with_fences(kernel: Kernel) -> Kernel:
 
 
 def check_multicast(tile: Kernel, lane: Kernel) -> None:
-    """Raise DispatchError if ordinary instructions may access memory that other CTAs of the cluster write.
+    """Raise DispatchError if ordinary instructions may access memory that multicast copies of other CTAs fill.
 
-    The release of this memory to the other CTAs orders only asynchronous accesses that have been waited for. Parts of a
-    buffer that provably no multicast copy fills may be accessed.
+    The release of this memory to the other CTAs orders only accesses by the async proxy that have been waited for.
+    Ordinary accesses to parts of a buffer that provably no multicast copy fills are allowed.
     """
     copies = [op for op in walk.each(tile.body, TileOp) if op.attr(MULTICAST.name) is not None]
     accesses = _Accesses.of(lane) if copies else None
@@ -111,13 +111,13 @@ def _fence(space: str, span: Span | None) -> Instruction:
 
 @dataclass(frozen=True, slots=True)
 class _Accesses:
-    #: id of an instruction -> the memory that it accesses asynchronously
+    #: id of an instruction -> the memory that it accesses by the async proxy
     issued: Mapping[int, _State]
     #: arguments that may alias each other
     overlapping: frozenset[str]
-    #: memory accessed asynchronously
+    #: memory accessed by the async proxy
     touched: _State
-    #: memory written asynchronously
+    #: memory written by the async proxy
     overwritten: _State
     #: shared memory that cp.async writes
     staged: _State
@@ -144,7 +144,7 @@ class _Accesses:
         return _Accesses(issued, overlapping, touched, frozenset(overwritten), frozenset(staged), frozenset(multicast))
 
     def ordinary(self, stmt: Stmt) -> list[tuple[_Memory, bool]]:
-        """Return the memory that a statement accesses without the async proxy, each with whether it is written."""
+        """Return (memory, True if written) for each access of a statement that isn't by the async proxy."""
         if isinstance(stmt, Instruction):
             return [] if id(stmt) in self.issued else _addressed(ROWS[stmt.name], stmt)
         if not isinstance(stmt, walk.ACCESSING):
@@ -175,7 +175,7 @@ class _Accesses:
         return dirty.intersection([memory for each in stmt.then for memory in self.issued.get(id(each), ())])
 
     def _issues(self, stmt: If) -> bool:
-        """True if a branch only starts or commits asynchronous work, as a leader does for its instance."""
+        """True if a branch, like that of a leader, only uses the async proxy or commits asynchronous work."""
         return not stmt.orelse and all(
             isinstance(each, Instruction) and (ROWS[each.name].asynchronous or ROWS[each.name].commits is not None)
             for each in stmt.then
@@ -189,7 +189,7 @@ class _Accesses:
 
 
 def _addressed(row: Row, stmt: Instruction) -> list[tuple[_Memory, bool]]:
-    """Return the memory, except barriers, that an instruction accesses by address, each with whether it is written."""
+    """Return (memory, True if written) for each access of an instruction by an address, except of barriers."""
     vectors = [v for v in stmt.inputs if isinstance(v, Vector) and v.buffer.space != "local"]
     if not vectors:
         return []
@@ -201,9 +201,9 @@ def _addressed(row: Row, stmt: Instruction) -> list[tuple[_Memory, bool]]:
 
 
 def _described(row: Row, stmt: Instruction, arguments: Mapping[str, str]) -> list[tuple[_Memory, bool]]:
-    """Return the memory that an instruction accesses by descriptors and tensor maps, each with whether it is written.
+    """Return (memory, True if written) for each access of an instruction by a descriptor or a tensor map.
 
-    arguments: name of a tensor map -> the argument that it is for.
+    arguments: name of a tensor map -> the argument that it describes.
     """
     stores = any(o.space == "shared" and o.direction is Direction.IN for o in row.operands)
     accesses: list[tuple[_Memory, bool]] = []
@@ -239,7 +239,7 @@ class _Dirty(Analysis[_State]):
 
     def __init__(self, accesses: _Accesses) -> None:
         self._accesses = accesses
-        # id of a statement -> the memory that it makes dirty, if any
+        # id of a statement -> the memory that it makes dirty, for statements that make any dirty
         self._dirtied: dict[int, _State] = {}
 
     def join(self, first: _State, second: _State) -> _State:

@@ -65,8 +65,8 @@ _Key = tuple[str, int]
 class _Splitting:
     """Splits in one walk over a kernel. `_depth` counts enclosing loops; `_made` collects the current block.
 
-    `_sums` maps variables to sums whose terms differ in loop depth; those in `_inexact` may wrap around. `_views`
-    and `_places` are keyed by a buffer's name and an offset's identity. A block's entries are dropped after it.
+    `_sums` maps a variable to its value if that is a sum whose terms differ in loop depth; those in `_inexact` may wrap
+    around. `_views` and `_places` have keys (buffer's name, offset's id); a block's entries are dropped at its end.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -196,11 +196,11 @@ class _Splitting:
         return vector if left is offset else Vector(view, left, vector.width, vector.span)
 
     def _is_split(self, buffer: Buffer) -> bool:
-        """True if the buffer is in memory that is addressed in bytes."""
+        """True if the buffer is in memory that has addresses, not in registers."""
         return buffer.space in ("global", "shared") or buffer.root.name in self._addressed
 
     def _split(self, buffer: Buffer, offset: Expr) -> tuple[Buffer, Expr]:
-        """Return a view at the offset that all iterations of the innermost loop share (or `buffer`), and the rest."""
+        """Return a view of `buffer` displaced by shareable terms, or `buffer` itself, and the rest of the offset."""
         dtype = offset.dtype
         if dtype.bits < 64 and not (self._depth and self._is_exact(offset)):
             # a 32-bit sum isn't split outside loops, or if it may wrap around
@@ -217,7 +217,7 @@ class _Splitting:
             left.append(integer(constant, dtype))
         rest = added(left)
         if dtype.bits < 64 and not all(map(self._is_exact, (*stages, rest))):
-            # the reassociation may make an intermediate sum wrap around
+            # reassociation may make an intermediate sum wrap around
             return buffer, offset
         for stage in stages:
             buffer = self._view(buffer, stage)
@@ -232,7 +232,7 @@ class _Splitting:
         return bounds(expr) != full_range(expr.dtype) and all(map(self._is_exact, expr.args))
 
     def _stages(self, groups: Sequence[tuple[int, Sequence[Expr]]], bits: int) -> list[Expr]:
-        """Return the values to add to an address, outer loops first. groups: the terms that change in each loop.
+        """Return the values to add to an address, outer loops first. groups: (loop depth, terms that change there).
 
         The last of several 64-bit terms of a loop is added separately. That costs no more, and unrolled iterations
         share the sum of the others.

@@ -1,4 +1,4 @@
-"""Stages: the indices of barriers in their buffers, and comparisons of stages for analyses.
+"""Stages (indices of barriers in their buffers), and comparisons of stages for analyses.
 
 A stage such as `int32(uint32(i) % 4)` changes with `i`. So a comparison is given the *current* variables: those whose
 definitions still hold, because nothing that they depend on has been redefined since.
@@ -41,8 +41,8 @@ CHANGING: frozenset[type[Assign | Let | Declare | For | Atomic | Instruction | W
 class Stages:
     """The variables that stages in a kernel depend on.
 
-    values: their definitions, except loads. changes: id of a statement or loop that redefines such a variable -> the
-    variables whose definitions no longer hold afterwards.
+    values: name of a variable -> its definition, if that has no load. changes: id of a statement or loop that redefines
+    a variable -> the variables whose definitions no longer hold afterwards.
     """
 
     values: Mapping[str, Expr]
@@ -90,7 +90,7 @@ class Stages:
         return self._defined(first, current) == self._defined(second, current)
 
     def differ(self, first: Expr, second: Expr, current: frozenset[str]) -> bool:
-        """True if two stages certainly differ, as `i % 4` and `(i + 1) % 4` do."""
+        """True if two stages provably differ, as `i % 4` and `(i + 1) % 4` do."""
         x, y = self._defined(first, current), self._defined(second, current)
         match x, y:
             case Const(a), Const(b):
@@ -101,7 +101,7 @@ class Stages:
         return False
 
     def _defined(self, stage: Expr, current: frozenset[str]) -> Expr:
-        """Return a stage's definition. Casts are dropped, since stages fit in any integer type."""
+        """Return a stage with current variables replaced by their values. Casts are dropped: stages fit in any type."""
         while True:
             match stage:
                 case Var(name) if name in current:
@@ -113,6 +113,6 @@ class Stages:
 
 
 def stage_of(stmt: Arrive | WaitPhase) -> Expr:
-    """Return the index of the barrier that a statement names in its buffer."""
+    """Return the index, in its buffer, of the barrier of an arrival or a wait."""
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     return stmt.place.offset

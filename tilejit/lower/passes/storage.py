@@ -39,7 +39,7 @@ def placements(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
 
 
 def _shared(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
-    """Place shared buffers, widest alignment first, barriers last; dynamically if they exceed what PTX may declare."""
+    """Place shared buffers by descending alignment, barriers last; in dynamic memory if static memory is too small."""
     shared = [buffer for buffer in buffers if buffer.space == "shared"]
     shared.sort(key=lambda b: (b.dtype == barrier, -b.align))
     firsts: list[int] = []

@@ -1,7 +1,7 @@
 """Check of waits that leave the latest stores from shared memory unfinished.
 
-A leader issues the stores of its instance, and a wait counts only the stores of its own thread. Leaders of two scopes
-may be one thread or two. So a wait's latest stores are known only if all stores that may be pending have one scope.
+A leader issues the stores of its instance, and a wait counts only stores that its own thread issued. The leaders of two
+scopes may be one thread or two, so which stores a wait leaves unfinished is known only if all have one scope.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .pending import unfinished
 def check(kernel: Kernel, verdicts: Iterable[Verdict[Any]]) -> None:
     """Check the waits of a kernel at tile level.
 
-    raises: KernelTypeError if a wait leaves stores unfinished, and those that it counts may be of several scopes.
+    raises: KernelTypeError if a wait leaves stores unfinished, and the stores that it counts may have several scopes.
     """
     stores = frozenset(v.op for v in verdicts if BULK_STORES in v.chosen.starts and "barrier" not in v.op.options)
     if len({op.scope for op in stores}) < 2:
@@ -46,7 +46,7 @@ class _PendingStore:
 
 
 class _StoresInFlight(Analysis[frozenset[_PendingStore]]):
-    """The stores that may be pending. stores: the operations that start them."""
+    """Finds the stores that may be pending. stores: the tile operations that start them."""
 
     def __init__(self, stores: frozenset[TileOp]) -> None:
         self._stores = stores

@@ -2,14 +2,14 @@
 
 A waiter relies on the work of every thread in the arriving instance, so the instance synchronizes before its leader
 arrives. That is unnecessary if, since their last synchronization, the threads have accessed no memory except by waits
-for phases, products (which belong to no single thread), and copies from the leader's warp; and if the leader can't get
-ahead of a thread that still waits. Otherwise that thread could find a later phase of the same parity, and wait
-forever. The leader can't get ahead if
+for phases, warpgroup products (which belong to no single thread), and asynchronous copies issued by the leader's warp;
+and if the leader can't get ahead of a thread that still waits. Such a thread could miss the end of its phase, find a
+later phase of the same parity, and wait forever. The leader can't get ahead if
 
 - it knows that all threads have passed the wait: after `elect.sync`, which finds a warp's leader, all lanes have; and a
   product completes only when all warps of the warpgroup have issued it, each after its waits;
 - the awaited phase can't wrap: each arrival at the barrier follows a wait for another barrier, its *guard*, whose
-  phases need an arrival of every waiting instance, and the leader isn't about to arrive at the guard of the same stage.
+  phases need an arrival of every waiting instance, and the leader isn't about to arrive at the same stage of the guard.
   A ring is an example:
 
       consumer   full[s].wait     ...   arrive empty[s]
@@ -93,7 +93,7 @@ _MOST_PRODUCTS = 8
 class _Wait:
     """A wait at which threads of an instance of `scope` may still be when its leader reaches the current statement.
 
-    barrier: the buffer. stage: the index of the barrier, or None if it is no longer known.
+    barrier: name of the barrier's buffer. stage: index in the buffer, or None if it is no longer known.
     products: number of products that the warpgroup has issued since the wait.
     """
 
@@ -108,8 +108,8 @@ class _Wait:
 class _SinceBarrier:
     """The effects and waits of instances since they last synchronized.
 
-    pending_effects: scopes whose threads have done something that others rely on. current: the variables of stages
-    whose definitions still hold.
+    pending_effects: scopes whose instances have since had effects that other threads may rely on. current: the
+    variables of stages whose definitions still hold.
     """
 
     pending_effects: frozenset[Scope] = frozenset()
@@ -120,8 +120,8 @@ class _SinceBarrier:
 class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
     """Analysis of the effects and waits of instances since they last synchronized.
 
-    guards: barrier -> guard, by buffer name. coming: the threads that may execute a statement, by its id. scopes: those
-    of arrivals; effects in other scopes don't matter.
+    guards: barrier -> guard, by buffer name. coming: id of a statement -> the threads that may execute it, with thread
+    i as bit i. scopes: those of arrivals; effects in other scopes don't matter.
     """
 
     kinds = frozenset({Sync, WaitPhase, Arrive, Instruction, Store, Move, *CHANGING})
@@ -132,7 +132,7 @@ class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
         self.stages, self.guards, self.coming, self.scopes = stages, guards, coming, scopes
         #: True if `elect.sync` finds the leaders
         self.has_leaders = threads % WARP_THREADS == 0
-        #: the threads in the warps of each scope's leaders, thread i as bit i
+        #: scope -> the threads in the warps of its leaders, with thread i as bit i
         self.leading = {scope: _leading(scope, threads) for scope in scopes}
 
     def must_synchronize(self, stmt: Arrive, since: _SinceBarrier) -> bool:
@@ -278,6 +278,6 @@ def _synchronized(scope: Scope, state: _SinceBarrier) -> _SinceBarrier:
 
 
 def _passed(state: _SinceBarrier, scope: Scope, products: int = -1) -> _SinceBarrier:
-    """Return the state after all threads of `scope` have passed waits that more than `products` products follow."""
+    """Return the state after all threads of `scope` have passed the waits followed by more than `products` products."""
     passed = [wait for wait in state.waits if wait.scope is scope and wait.products > products]
     return _SinceBarrier(state.pending_effects, state.waits.difference(passed), state.current) if passed else state

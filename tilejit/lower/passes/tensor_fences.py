@@ -3,9 +3,9 @@
     tcgen05.fence::before_thread_sync       directly before an arrival or a release (and its implicit synchronization)
     tcgen05.fence::after_thread_sync        directly after a wait or an acquire
 
-They are inserted only where threads that access tensor memory may come, and only in CTAs of several warpgroups, because
-the warps of one warpgroup access different lanes. A barrier of a smaller scope gets both fences, since one of its
-threads may arrive or wait on behalf of the others. Code generation adds the fences of the CTA's barrier.
+They are inserted only where threads that access tensor memory may execute them, and only in CTAs of several warpgroups,
+because the warps of one warpgroup access different lanes. A barrier of a smaller scope than the CTA gets both fences:
+one of its threads may arrive or wait on behalf of the others. Code generation adds the fences of the CTA's barrier.
 
 source: PTX ISA, "tcgen05.fence".
 """

@@ -4,7 +4,7 @@
       move r[turn * 4 +: 4] <- …        move r[4 +: 4] <- A[first + 512 +: 4]
 
 Conditions that become constant are folded: a branch is replaced by one of its sides, and a predicated move becomes
-unconditional, a fill, or nothing. Variables get fresh names in each iteration. Unrolling takes 1 to 6 % of compiling.
+unconditional, a fill, or nothing. Variables get a fresh name per iteration. Unrolling takes 1 to 6 % of compile time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def unroll_loops(kernel: Kernel) -> Kernel:
     return replace(kernel, body=_Unrolling(kernel).outside(kernel.body))
 
 
-#: returns what one statement becomes in the current iteration
+#: returns the statements that replace one statement in the current iteration
 Write = Callable[[], Sequence[Stmt]]
 
 
@@ -203,7 +203,7 @@ def _run(writes: Sequence[Write]) -> list[Stmt]:
     return [stmt for write in writes for stmt in write()]
 
 
-#: class of statements -> the method that compiles them; others are rebuilt with their operands
+#: class of a statement -> the method that compiles it; statements of other classes are copied with new operands
 _PREPARE: dict[type, Callable[[_Unrolling, Any], Write]] = {
     Store: _Unrolling._store, Instruction: _Unrolling._instruction, Let: _Unrolling._let, If: _Unrolling._branch,
     For: _Unrolling._for, Move: _Unrolling._move, Alloc: _Unrolling._hoisted, BufferView: _Unrolling._hoisted,

@@ -1,10 +1,10 @@
 """Atomic updates of shared or global memory with values in registers.
 
-accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. A tile of
-    values has the place's shape; the others, except an index, broadcast to it.
-emits: for sums of tiles of floats, relaxed at GPU scope and without old values, the widest vector `red` that
-    applies, if any; otherwise one update per element. Of the threads that hold an element, the lowest updates it. The
-    others get the old value, if it is used, through shared memory.
+accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. One of them has
+    the place's shape; the others, except an index, broadcast to it.
+emits: for additions of float tiles, relaxed at GPU scope and without old values, the widest vector `red` that applies,
+    if any; otherwise one update per element. Of the threads that hold an element, the lowest updates it. The others get
+    the old value, if it is used, through shared memory.
 source: tilejit/lower/README.md, "Atomic updates".
 """
 
@@ -32,15 +32,15 @@ from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In iteration r an active thread updates memory with its vector r, counted in the order of memory."""
+    """In iteration r an active thread updates memory with its vector r; vectors are counted in memory order."""
 
-    #: the vectors in "memory" and in the tiles; "registers" is the tile with the place's shape
+    #: the operands' vectors. "memory" is the place, and "registers" the tile with its shape; others keep their names.
     owned: OwnedVectors
-    #: operand name of the tile that is "registers"
+    #: name of the operand that is "registers" in `owned`
     owner: str
     #: the vector instruction; None if elements are updated one by one
     form: VectorForm | None
-    #: names of the tiles, in the operation's order
+    #: names of the operands that are tiles, in the operation's order
     order: tuple[str, ...]
     operation: str
     mnemonic: str
@@ -61,7 +61,7 @@ class Plan(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """The mnemonic and its count per thread; a compare-and-swap loop counts once."""
+        """The mnemonic and its count per thread; a compare-and-swap loop counts as one instruction."""
         return ((self.mnemonic, self.rounds),)
 
     def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
@@ -105,7 +105,7 @@ def _row(op: TileOp, target: Target, *, returns: bool) -> Row:
 
 
 def _form(op: TileOp, owned: OwnedVectors, target: Target) -> VectorForm | None:
-    """Return the widest instruction that updates several elements and that memory is aligned to, or None."""
+    """Return the widest form of several elements that are contiguous and provably aligned in memory, or None."""
     if not owned.elements.digits:
         # one element per thread
         return None
@@ -160,7 +160,7 @@ _OPERAND = {"expected": "value"}
 
 
 def _update(plan: Plan, op: TileOp, b: Builder, place: Vector, value: Vector) -> None:
-    """Emit one access: of a whole vector, or of one element at an edge or where a mask cuts the vector."""
+    """Emit one update: of a whole vector, or of one element where an edge or a mask cuts the vector."""
     if plan.form is not None and place.width == plan.vector_width:
         b.append(Instruction(RED_VECTOR.row(plan.form).name, (), (place, value), b.span))
         return

@@ -1,10 +1,10 @@
-"""copy_async from global to shared memory by cp.async, without registers. The kernel waits for its completion.
+"""copy_async from global to shared memory by cp.async, bypassing registers. The caller commits and waits.
 
 accepts: a global source and a shared destination; equal dtypes and shapes; 4, 8 or 16 contiguous bytes on both sides,
     provably aligned; swizzles that keep them together; regions past the tensor's edges; elements outside read as 0.
 emits: the widest copies, distributed over the scope's threads, with a predicate in a partial last iteration; at a
-    tensor's edge with a predicate or the number of bytes that are inside. 16 bytes bypass the L1 cache (`.cg`), fewer
-    don't (`.ca`). The caller commits and waits.
+    tensor's edge with a predicate or the number of bytes that are inside. Copies of 16 bytes bypass the L1 cache
+    (`.cg`), narrower ones don't (`.ca`).
 source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "Data Movement and Conversion Instructions: cp.async".
 """
 
@@ -57,13 +57,13 @@ def _need_wide(partition: Plan) -> None:
     last = pieces(partition.tail)[-1][1] * bytes_each
     if last < _SIZES[0]:
         raise LayoutError(
-            f"rows end in {counted(last, 'byte')}; cp.async moves {_SIZES_LISTED}",
+            f"rows end with a piece of {counted(last, 'byte')}; cp.async moves {_SIZES_LISTED}",
             hint=f"make rows a multiple of {_SIZES[0]} bytes, or use copy, which moves any number of bytes",
         )
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    # unrolled so that addresses are constant offsets; a predicated copy is as fast as a branch, and half the code
+    # unrolled so that offsets are constant; predicating copies at edges is as fast as a branch, and takes half the code
     for vectors in each_vector(plan, op, b, unrolled=b.unrolls(plan.rounds), twice=False):
         _emit_vector(b, vectors["dst"].place, vectors["src"])
 
@@ -80,7 +80,7 @@ def _emit_vector(b: Builder, to: Vector, source: MaskedVector) -> None:
         row, outside = COPIES.row(Copy(size, "ignore")), build.logical_not(cond)
         b.append(Instruction(row.name, (), (to, source.place, outside), span=b.span))
         return
-    # an aligned vector starts at a multiple of its width, so it is before the tensor as a whole or not at all
+    # an aligned vector starts at a multiple of its width, so it can't cross the tensor's beginning
     count = build.mul(source.mask.count_ahead(source.coordinate, source.start, source.width), bytes_each)
     row = COPIES.row(Copy(size, "zfill"))
     b.append(Instruction(row.name, (), (to, source.place, build.where(cond, count, 0)), span=b.span))

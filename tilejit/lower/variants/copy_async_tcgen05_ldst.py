@@ -3,8 +3,8 @@
 accepts: one side local, the other tmem; elements of 8, 16 or 32 bits, packed the same way on both sides; the same
     registers in all 128 threads; words placed as in one of the instruction's shapes. Warp w accesses only lanes
     32w to 32w+31. Columns and registers may start at run-time values.
-emits: the widest shape that the registers match throughout, in as few instructions as powers of two allow; an
-    instruction of a `.16x*b` shape accesses 16 of a warp's 32 lanes. The caller waits, except for a tile in local
+emits: instructions of the widest shape that all registers match, as few as possible with powers of two as repeat
+    counts; one of a `.16x*b` shape accesses 16 of a warp's 32 lanes. The caller waits, except for a tile in local
     memory: its values pass through registers, and the wait is emitted here.
 source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "tcgen05: matrix fragments and data movement
     shapes" and "tcgen05.ld".
@@ -48,7 +48,7 @@ class Issue:
     """One instruction, executed by every warp."""
 
     num: int
-    #: first lane, of the warp's 32
+    #: first lane, relative to the warp's 32 lanes
     row: int
     #: first 32-bit column in the buffer
     column: int
@@ -91,9 +91,9 @@ class Plan(PlanBase):
         return Facts(f"{self.shape}.x{self.num}", self.issues)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per instruction: (issue, row, column, first register, register count), in units of 32 bits.
+        """Return one row per instruction: (its index, first lane, first column, first register, register count).
 
-        row: the first lane, of a warp's 32. Run-time offsets aren't added.
+        Lanes are relative to the warp's 32; columns and registers have 32 bits, and run-time offsets aren't added.
         """
         rows = [(i, s.row, s.column, s.register, s.registers) for i, s in enumerate(self.steps)]
         return np.array(rows, dtype=np.int64)
@@ -101,7 +101,7 @@ class Plan(PlanBase):
     def moves(self) -> Moves:
         form = TCGEN05_SHAPES[self.shape]
         lane, column = pattern(form)
-        # a run-time offset such as z + 8 isn't 0 even if every variable is
+        # if all variables are 0, a run-time offset such as z + 8 still isn't
         registers, columns = (int(evaluate(e, {})) for e in (self.registers, self.columns))
         rows = []
         for i, step in enumerate(self.steps):
@@ -170,7 +170,7 @@ def _steps(form: Tcgen05Shape, moved: Words) -> tuple[Issue, ...] | None:
 
 
 def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
-    """Return (lane, column) of register r of thread t for `.x1` at row 0, of shape (threads, registers)."""
+    """Return the lane and column of each register for `.x1` at row 0, as arrays of shape (threads, registers)."""
     # PTX ISA, "tcgen05: matrix fragments and data movement shapes"
     t, r = np.indices((WARPGROUP, form.registers))
     warp, x = t // WARP, t % WARP
@@ -236,7 +236,7 @@ def _emit_staged(plan: Plan, b: Builder, tmem: Buffer, columns: Expr, place: Vec
 
 
 def _registers(plan: Plan, step: Issue) -> tuple[int, int]:
-    """Return the first element and the number of elements that an instruction moves, in a thread's tile."""
+    """Return the index in a thread's tile of the first element that an instruction moves, and how many it moves."""
     return step.register * plan.packed, step.registers * plan.packed
 
 

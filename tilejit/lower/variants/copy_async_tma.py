@@ -1,20 +1,20 @@
-"""copy_async between global and shared memory by one thread: as one run of bytes, or in boxes of a tensor map.
+"""copy_async between global and shared memory, issued by one thread: one run of bytes, or boxes of a tensor map.
 
 bulk: contiguous bytes, without a tensor map.
   accepts: two sides that are contiguous in the same order; sizes and addresses that are multiples of 16 bytes; regions
     known or assumed to be inside the tensor. Loads need a barrier, and stores take none.
   emits: one instruction of the scope's leader. For a load, the barrier expects the bytes; a commit follows a store.
 
-tma_load: boxes from global to shared memory, completing with a phase of a barrier (`moves/boxes.py`).
+tma_load: boxes from global to shared memory, whose arrival completes a phase of a barrier (`moves/boxes.py`).
   accepts: a barrier; a global source, which is a region of an argument with at most 5 dimensions in any order, whose
     base, outer strides and start along the contiguous dimension are multiples of 16 bytes; a shared destination of
-    atoms (`schedule.swizzle_atoms`) in the same order. Regions may pass any edge of the tensor; elements outside
-    read as 0. With multicast=, blocks of columns or rows that the CTAs along the axis can share evenly.
+    swizzle atoms (`schedule.swizzle_atoms`) in this order. Regions may pass any edge of the tensor; elements outside
+    read as 0. With multicast=, the blocks of columns, or the rows, must divide evenly among the CTAs along the axis.
   emits: one box per block of columns, or several if a block exceeds a box, by the scope's leader; the barrier expects
-    the bytes. The launch creates the tensor map, a parameter of the kernel. With multicast=, each CTA sends its share
-    of the boxes to all CTAs along the axis; the barrier of each CTA expects all bytes.
+    the bytes. The launch creates the tensor map, a parameter of the kernel. With multicast=, each CTA loads an equal
+    part of the boxes into all CTAs along the axis; the barrier of each CTA expects all bytes.
 
-tma_store: boxes from shared to global memory, complete once the thread that started it has waited.
+tma_store: boxes from shared to global memory; the thread that issued them waits for their completion.
   accepts: operands as for `tma_load`, in the other direction and without a barrier. A region may pass the tensor's end,
     but not start before it. Elements outside aren't written. Rows are written in chunks of 16 bytes, so they must end
     at a multiple of 16 bytes, unless the region is known or assumed to end inside the tensor.
@@ -43,13 +43,13 @@ from ..moves.boxes import BoxCopy, barrier_of, box_copy
 from ..schedule.iterations import launch_values
 from ..schedule.placement import Placement, edges, need_slice, place
 
-#: alignment of addresses and sizes, in bytes
+#: required alignment of addresses and sizes, in bytes
 _UNIT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class RunCopy(plans.Plan):
-    """A contiguous copy of `count` elements. loads: True if shared memory is the destination. threads: of the CTA."""
+    """A contiguous copy of `count` elements. loads: True if it writes shared memory. threads: number in the CTA."""
 
     dst: Placement
     src: Placement
@@ -69,7 +69,7 @@ class RunCopy(plans.Plan):
         return plans.Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
 
     def moves(self) -> plans.Moves:
-        """Return pieces of 16 bytes, moved by the first thread. Run-time starts are as near to 0 as possible."""
+        """Return pieces of 16 bytes, all moved by thread 0. Run-time starts are as near to 0 as possible."""
         chunk = _UNIT_BYTES // self.dst.buffer.dtype.bytes
         steps = np.arange(0, self.count, chunk)
         names = launch_values((self.dst.region, self.src.region))
@@ -79,7 +79,7 @@ class RunCopy(plans.Plan):
         return plans.Moves(none, none, np.stack(sides, axis=1), width, (1, 1), accesses)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per piece of 16 bytes: (its place in the destination, its place in the source)."""
+        """Return one row per piece of 16 bytes: (first element in the destination, first element in the source)."""
         return self.moves().places
 
 
@@ -103,14 +103,14 @@ def _is_inside(op: TileOp, context: variant.DispatchContext) -> str | None:
     outside = edges(tensor)
     if not outside:
         return None
-    return f"dimension {outside[0]} of {tensor.buffer.name} isn't known to hold the region, and nothing masks it"
+    return f"the region may exceed the bounds of dimension {outside[0]} of {tensor.buffer.name}, and isn't masked"
 
 
 def _run_copy(op: TileOp, context: variant.DispatchContext) -> RunCopy:
     dst, src = (place(side, op.scope) for side in variant.copy_sides(op))
     order = [_order(side) for side in (dst, src)]
     if dst.shape != src.shape or order[0] != order[1]:
-        raise LayoutError(f"{dst.buffer.name} and {src.buffer.name} have different orders in memory")
+        raise LayoutError(f"the dimensions of {dst.buffer.name} and {src.buffer.name} have different orders in memory")
     made = RunCopy(dst, src, order[0][1], dst.buffer.space == "shared", context.threads)
     if made.bytes % _UNIT_BYTES:
         raise LayoutError(f"moves {made.bytes} bytes; needs a multiple of {_UNIT_BYTES}")
@@ -118,7 +118,7 @@ def _run_copy(op: TileOp, context: variant.DispatchContext) -> RunCopy:
 
 
 def _order(side: Placement) -> tuple[tuple[int, ...], int]:
-    """Return the dimensions, slowest first, and the element count; raise LayoutError unless contiguous and aligned."""
+    """Return the dimensions, slowest first, and the element count; raise LayoutError if not contiguous and aligned."""
     buffer, size = side.buffer, side.buffer.dtype.bytes
     if side.swizzle is not None or side.replicas or side.region.gathered is not None:
         raise LayoutError(f"{buffer.name} is swizzled, replicated or gathered; needs contiguous bytes")
@@ -126,7 +126,7 @@ def _order(side: Placement) -> tuple[tuple[int, ...], int]:
     steps = [(d, step) for d, each in enumerate(side.dims) for step in each]
     unknown = next((step for _, step in steps if not isinstance(step.stride, int)), None)
     if unknown is not None:
-        raise LayoutError(f"the stride of rows of {buffer.name} is known only at launch; needs contiguous bytes")
+        raise LayoutError(f"a stride of {buffer.name} is known only at launch; needs contiguous bytes")
     ordered = sorted(steps, key=lambda item: -_stride(item[1].stride))
     count = 1
     for _, step in reversed(ordered):

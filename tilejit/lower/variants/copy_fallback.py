@@ -1,7 +1,7 @@
-"""copy of anything that can be indexed, element by element and slowly.
+"""copy of anything that can be indexed, element by element and therefore slowly.
 
-accepts: both sides in global, shared or local memory; equal dtypes and shapes; two local tiles in the same threads, or
-    one that gives each element a register of its own in threads of the scope.
+accepts: both sides in global, shared or local memory; equal dtypes and shapes; two local tiles with the same owners, or
+    one that is owned by threads of the scope and has a separate register for each element.
 emits: between memories, elements distributed over the scope's threads; with one local tile, of almost any layout, a
     loop of each thread over its registers; between local tiles, one move per register.
 source: tilejit/lower/README.md, "Copies".
@@ -26,27 +26,27 @@ from ..schedule.views import DigitSchedule, View
 from ..schedule.windows import Edges
 from . import elementwise
 
-#: name of the operand in the schedules of an owner copy: the whole local tile
+#: name of the whole local tile in the schedules of an `OwnerCopy`
 _TILE = "tile"
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerCopy(VectorPlan):
-    """In iteration r threads move their register r of the tile if the region contains that element."""
+    """In iteration r each thread moves its register r of the tile if the region contains the element in it."""
 
     #: the tile's digits over threads, slowest first, replicas included
     spread: DigitSchedule
     #: the tile's digits over registers
     held: DigitSchedule
     registers: Region
-    #: the other side, over the region's dimensions
+    #: the side in memory; its dimensions are those of the copied region
     memory: View
     #: True if the registers are the destination
     loads: bool
 
     @staticmethod
     def of(op: TileOp, threads: int) -> OwnerCopy:
-        """Plan a copy that visits every register of the tile, or raise LayoutError, e.g. if the scope can't own it."""
+        """Plan a copy that visits every register of the tile; raise LayoutError if the scope can't own the tile."""
         scope = op.scope
         registers, memory, loads = variant.local_side(op)
         tile = owned(registers.buffer, scope)
@@ -87,7 +87,7 @@ class OwnerCopy(VectorPlan):
         return self.held[_TILE].located(iteration)
 
     def element(self, thread: Expr, iteration: Expr) -> tuple[Expr, list[Expr]]:
-        """Return whether `thread` moves its register, and the element's coordinates without unit dimensions."""
+        """Return the condition that `thread` moves its register, and the element's coordinates along extents over 1."""
         is_active, values = self._values_of(thread)
         tile, values = self.spread[_TILE].then(self.held[_TILE]), [*values, *self.held.digits_of(iteration)]
         coordinates: list[Expr] = []
@@ -102,7 +102,7 @@ class OwnerCopy(VectorPlan):
         return is_active, coordinates
 
     def _values_of(self, thread: Expr) -> tuple[Expr, list[Expr]]:
-        """Return whether a thread moves the elements that it owns, and its values of the digits in `spread`."""
+        """Return the condition that a thread moves elements that it owns, and its values of the digits in `spread`."""
         left = build.sub(thread, self.spread[_TILE].placement.first_thread)
         is_active = build.greater_equal(left, 0)
         values: list[Expr] = []

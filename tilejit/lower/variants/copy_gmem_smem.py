@@ -1,7 +1,7 @@
 """copy between global and shared memory, through registers.
 
 accepts: one side global, the other shared; equal dtypes and shapes; regions that `need_slice` accepts, of any
-    size, past a global tensor's edges too; any scope.
+    size, also past a global tensor's edges; any scope.
 emits: the widest provably aligned vectors, distributed over the scope's threads: a loop with one load and one
     store. A partial last iteration is predicated; ragged ends of rows take narrower accesses.
 source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.

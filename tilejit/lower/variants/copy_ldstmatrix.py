@@ -3,7 +3,7 @@
 accepts: one side local, the other shared; 16-bit elements; whole warps that own the registers, possibly with replicas
     over warps. In registers lane l holds elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile. In memory the rows or
     columns of each tile are 16 aligned bytes, which a swizzle keeps together.
-emits: instructions for 4, 2 or 1 tiles, as many as fit, unrolled over all of a warp's tiles.
+emits: instructions that move 4, 2 or 1 tiles, as many as possible, unrolled over all of a warp's tiles.
 source: tilejit/lower/README.md, "Copies"; PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "... store
     instruction: stmatrix".
 """
@@ -38,7 +38,7 @@ _IGNORES_ADDRESSES = 80
 class Plan(PlanBase):
     """Issue m of each warp moves `num` tiles; lane 8j+i has the address of row i of tile j.
 
-    loads: True if the registers are the destination. repeats: True if lanes beyond the last row repeat addresses.
+    loads: True if the registers are the destination. repeats: True if lanes past the last row repeat other addresses.
     """
 
     issues: int
@@ -57,7 +57,7 @@ class Plan(PlanBase):
 
     @property
     def vector_width(self) -> int:
-        """Elements of a row, which are contiguous in memory."""
+        """The number of elements in a row, which are contiguous in memory."""
         return ROW
 
     def facts(self) -> Facts:
@@ -90,21 +90,20 @@ class Plan(PlanBase):
         return self.tiles.memory.swizzled(build.add(self.base(thread), self.moved(issue)))
 
     def gives_address(self, thread: Expr, issue: Expr) -> Expr:
-        """Return whether a thread's address is the address of a row that is moved."""
+        """Return the condition that a thread's address is that of a row to move."""
         row = build.less(build.mod(thread, WARP), ROW * self.num)
         return build.logical_and(row, self.is_mover(thread))
 
     def held(self, issue: Expr) -> list[Expr]:
-        """Return for each tile of an issue the register of the first of a lane's two elements."""
+        """Return for each tile of an issue the register that holds the first of a lane's two elements."""
         first = build.add(self.tiles.registers.start, self.tiles.registers.distance(self.tiles.outer.digits_of(issue)))
         return [build.add(first, offset) for offset in self.tiles.offsets()]
 
     def is_mover(self, thread: Expr) -> Expr:
-        """Return whether a thread's values are moved."""
         return self.tiles.registers.placement.is_mover(thread, self.loads)
 
     def words(self) -> list[list[int]]:
-        """Return the 32-bit registers that each issue moves, in the instruction's order."""
+        """Return the indices of the 32-bit registers that each issue moves, in the instruction's order."""
         firsts = (self.held(build.const(issue, int32)) for issue in range(self.issues))
         return [[number(register) // 2 for register in held] for held in firsts]
 
@@ -112,7 +111,7 @@ class Plan(PlanBase):
         return Iterations(self.issues, self.threads, (self.tiles.memory.placement.region,))
 
     def schedule(self) -> np.ndarray:
-        """Return one row per address: (issue, thread, shared element). Run-time starts are as near to 0 as possible."""
+        """Return one row per address: (issue, thread, element index). Run-time starts are as near to 0 as possible."""
         iterations = self._iterations()
         addresses = iterations.values(self.address(*iterations.variables))
         return np.column_stack([iterations.rounds_of, iterations.threads_of, addresses])

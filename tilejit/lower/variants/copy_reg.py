@@ -3,8 +3,8 @@
 accepts: one side local and owned by exactly the threads of the scope, possibly with replicas; the other side shared or
     global; equal dtypes and shapes; layouts with common digits.
 emits: the widest vectors that are contiguous in memory and provably aligned, unrolled except for long loops over a tile
-    in local memory. Registers of a vector that aren't adjacent are renamed, which costs no instruction. An index in
-    registers selects the boxes of a gathered region. All owners of a replicated tile load it; the lowest stores it.
+    in local memory. If a vector's registers aren't adjacent, it passes through temporary ones at no cost. An index in
+    registers selects the boxes of a gathered region. All owners of a replicated element load it; the lowest stores it.
 source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
 """
 
@@ -23,9 +23,9 @@ from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In iteration r a thread moves its vector r, counted along its registers, or memory if vectors are wider there.
+    """In iteration r a thread moves its vector r, in register order, or in memory order if that makes vectors wider.
 
-    condition: the mask as a condition on the index; None without a mask, or if the mask is read from registers.
+    condition: the mask as a condition on elements' indices; None without a mask, or if it is read from registers.
     """
 
     owned: OwnedVectors
@@ -34,7 +34,7 @@ class Plan(VectorPlan):
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """Destination and source, and then the mask and the index, if any."""
+        """The names of the destination and the source, then of the mask and the index, if any."""
         first = ("registers", "memory") if self.loads else ("memory", "registers")
         return (*first, *(name for name in self.owned.vectors.names if name not in first))
 

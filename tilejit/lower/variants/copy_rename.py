@@ -1,8 +1,8 @@
 """copy and reshape between local tiles if each owner already holds the elements it needs: registers are renamed.
 
 accepts: two local tiles of equal dtypes, or parts at constant starts, where every owner of an element of the
-    destination owns it in the source too, in registers that correspond in the same way in all threads. No thread may
-    have an element outside the destination's part in those registers. Any layouts, replicas and padding.
+    destination owns it in the source too, in registers that correspond in the same way in all threads. In those
+    registers no thread may hold an element outside the destination's part. Any layouts, replicas and padding.
 emits: one move per run of registers, or two if the tiles share registers; ptxas removes the moves.
 """
 
@@ -23,7 +23,7 @@ from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, parti
 from ..plans import Array, Facts, Moves, Plan
 from ..variant import Decline, DispatchContext, Variant
 
-#: a run of registers: first of the destination, first of the source, count
+#: consecutive registers: (first in the destination, first in the source, count)
 Run = tuple[int, int, int]
 
 
@@ -38,7 +38,7 @@ class RenamedRegisters(Plan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """The renamed runs of registers, for which ptxas emits no instruction."""
+        """The number of renamed runs; ptxas emits no instruction for them."""
         return ((f"copy.{self.dtype}", len(self.runs)),)
 
     def facts(self) -> Facts:
@@ -72,7 +72,7 @@ def plan(op: TileOp, context: DispatchContext) -> RenamedRegisters | Decline:
 
 
 def _runs(pairs: Sequence[tuple[int, int]]) -> Iterator[Run]:
-    """Split ordered pairs into runs whose length is a power of two and divides both starts."""
+    """Split ordered (destination, source) pairs into runs whose length is a power of two and divides both starts."""
     at = 0
     while at < len(pairs):
         to, source = pairs[at]

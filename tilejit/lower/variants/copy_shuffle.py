@@ -1,9 +1,9 @@
 """copy and reshape between local tiles whose elements stay within their warps, by shuffles.
 
 accepts: two local tiles of equal dtypes, or parts at constant starts, where each warp holds the elements that its lanes
-    need, and bits of the lane are exchanged with bits of the register or with each other. No thread may have an element
-    outside the destination's part in the written registers. 8- and 16-bit elements must form words that both
-    sides keep together. The copy must not cost more than one through shared memory.
+    need, and the copy exchanges bits of the lane index with each other or with bits of the register index. In the
+    written registers no thread may hold an element outside the destination's part. 8- and 16-bit elements must form
+    32-bit words that both sides keep together. The copy must not cost more than one through shared memory.
 emits: a permutation of registers by each lane's bits, a shuffle for each word that changes lanes, and a second
     permutation; 64-bit elements as two words.
 source: tilejit/lower/README.md, "Copies"; PTX ISA, "shfl.sync".
@@ -38,7 +38,7 @@ _WORD_BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class Shuffled(Plan):
-    """The exchange, in words of `per_word` elements, or elements of `words` words. threads: of the scope."""
+    """An exchange of 32-bit words. A word has `per_word` elements, or an element has `words` words."""
 
     dtype: DType
     swap: LaneSwap
@@ -54,7 +54,7 @@ class Shuffled(Plan):
 
     @property
     def registers(self) -> list[int]:
-        """The written registers of the destination, in elements."""
+        """The registers of the destination that are written, in elements."""
         words = [word * self.per_word for group in self.swap.groups for word in group.results]
         return [word + k for word in words for k in range(self.per_word)]
 
@@ -97,13 +97,13 @@ class Shuffled(Plan):
 
 
 def _number(lane: Array, masks: Sequence[int]) -> Array:
-    """Return the number that the bits of `lane` selected by `masks` form, lowest first."""
+    """Return the number formed by the bits of `lane` that `masks` select, lowest first."""
     return np.asarray(sum(((lane & mask) // mask << bit for bit, mask in enumerate(masks)), start=lane * 0))
 
 
 def plan(op: TileOp, context: DispatchContext) -> Shuffled | Decline:
     threads, dst, src = context.count(op.scope), op.region("dst"), op.region("src")
-    # padding is moved too if both sides have it in the same places, which a reshape changes
+    # padding is moved too if both sides have it at the same indices, which a reshape would change
     padded = _is_whole(dst) and _is_whole(src) and (dst.buffer.laid_out, dst.shape) == (src.buffer.laid_out, src.shape)
     to, what = (held(region, op.scope, threads, padded=padded) for region in (dst, src))
     swap = LaneSwap.of(what, to, max(1, _WORD_BITS // dst.dtype.bits))
@@ -122,7 +122,7 @@ def plan(op: TileOp, context: DispatchContext) -> Shuffled | Decline:
     if shared < shuffled.cost:
         shuffles, selects = (n * shuffled.words for n in (swap.shuffles, swap.selects))
         counts = f"{counted(shuffles, 'shuffle')} and {counted(selects, 'select')}"
-        return Decline((f"{counts} cost {shuffled.cost} per warp; shared memory costs {shared}",))
+        return Decline((f"{counts} cost {shuffled.cost} quarter cycles per warp; shared memory costs {shared}",))
     return shuffled
 
 
@@ -152,7 +152,7 @@ def emit(plan: Shuffled, op: TileOp, b: Builder) -> None:
 
 
 def _received(b: Builder, plan: Shuffled, group: Group, offered: Sequence[Expr], sender: Expr) -> list[Expr]:
-    """Emit the shuffles of a group, and return the words received in each iteration."""
+    """Emit the shuffles of a group, and return the word received in each step."""
     swap, received = plan.swap, list(offered)
     steps = [j for j in swap.steps if swap.is_shuffled(group, j)]
     dtype = offered[0].dtype
@@ -175,7 +175,7 @@ def _xor_permuted(b: Builder, words: Sequence[Expr], bits: Sequence[Expr]) -> li
 
 
 def _sender(lane: Expr, adds: Sequence[int]) -> Expr:
-    """Return the sender to each lane in iteration 0. adds: the value that each bit of the lane XORs in."""
+    """Return the lane from which `lane` receives in step 0: the XOR of `adds[bit]` over the bits set in `lane`."""
     sender: Expr = build.const(0, int32)
     for bit, add in enumerate(adds):
         is_set = build.mod(build.floordiv(lane, 1 << bit), 2)

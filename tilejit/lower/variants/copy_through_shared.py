@@ -34,13 +34,13 @@ from . import copy_fallback, copy_ldstmatrix, copy_reg
 #: variants for the store and the load
 _HALVES: tuple[Variant[Any], ...] = (copy_ldstmatrix.VARIANT, copy_reg.VARIANT, copy_fallback.VARIANT)
 
-#: size of the cache of layouts
+#: maximum number of cached layouts
 _REMEMBERED = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Plan):
-    """A store of the source to `memory`, one part per instance of the scope, and a load of the destination."""
+    """A store of the source and a load of the destination. memory: layout of the shared memory of one instance."""
 
     context: DispatchContext
     memory: TileLayout
@@ -59,7 +59,7 @@ class Exchange(Plan):
         return Staged(((self.store.op, self.store.plan), (self.load.op, self.load.plan)))
 
     def schedule(self) -> np.ndarray:
-        """Return one row per piece: (0 (store) or 1 (load), iteration, thread, source place, destination place)."""
+        """Return one row per piece: (0 for the store, 1 for the load; iteration; thread; place read; place written)."""
         moves = [half.plan.moves() for half in (self.store, self.load)]
         tables = [np.column_stack([m.issue, m.thread, m.places[:, 1], m.places[:, 0]]) for m in moves]
         return np.concatenate([np.insert(table, 0, k, axis=1) for k, table in enumerate(tables)])
@@ -80,7 +80,7 @@ def _memory(op: TileOp, context: DispatchContext) -> ExchangeMemory:
 
 
 def _unnamed(name: str, region: Region) -> Region:
-    """Return a region with a canonical name, for the cache."""
+    """Return a region whose buffer has a canonical name, for the cache."""
     return replace(region, buffer=replace(region.buffer, name=name, base=None))
 
 

@@ -1,8 +1,8 @@
-"""Elementwise operations, casts, fills and indices: each element independently.
+"""Elementwise operations, casts, fills and indices, which compute each element independently.
 
 reg: in registers, any operation of `tilejit.ops.elementwise`.
   accepts: a local destination owned by exactly the threads of the scope; scalars, and local inputs that broadcast to it
-    and are in the same threads.
+    and have the same owners.
   emits: one scalar operation per element, or one per adjacent pair if the target has an instruction for pairs;
     unrolled except for long loops over tiles in local memory.
 
@@ -49,9 +49,9 @@ Placed = tuple[Placement, tuple[int | None, ...]]
 
 
 def placed_tiles(op: TileOp) -> dict[str, Placed]:
-    """Return each tile's placement, and its dimension that corresponds to each dimension of the destination.
+    """Return each tile's placement, with its dimension that corresponds to each dimension of the destination.
 
-    The dimension is None if the tile lacks it or broadcasts it. Dimensions of extent 1 are left out.
+    None if the tile lacks the dimension or is broadcast along it. Dimensions of extent 1 are left out.
     raises: LayoutError as `place` does.
     """
     shape = op.region("dst").shape
@@ -72,7 +72,7 @@ def inputs_of(op: TileOp, b: Builder) -> list[str | Expr]:
 class ElementwisePlan(VectorPlan):
     """In iteration r each thread computes its vector r, counted along the destination's registers.
 
-    packed: the instruction that computes a vector of two; None if each element has an instruction.
+    packed: name of the instruction that computes a vector of two elements; None if they are computed one by one.
     """
 
     operation: str
@@ -109,7 +109,7 @@ def _in_registers(op: TileOp, context: variant.DispatchContext) -> ElementwisePl
 
 
 def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> ElementwisePlan:
-    """Plan one vector per register of the destination, or raise LayoutError, e.g. if layouts don't match."""
+    """Plan vectors of one element, one per register of the destination; raise LayoutError if layouts don't match."""
     for placement, _ in tiles.values():
         need_all_threads(placement, op.scope, threads)
     digits = schedule(tiles)
@@ -147,9 +147,9 @@ _PAIRS: frozenset[Pair] = frozenset(PAIRS.forms())
 
 
 def _packed_arithmetic(plan: ElementwisePlan, op: TileOp, target: Target) -> str | None:
-    """Return the instruction for pairs that has the same results as the scalar instruction, or None.
+    """Return the name of an instruction for pairs that has the same results as the scalar operation, or None.
 
-    A pair of float32 is in any two consecutive registers, a pair of 16-bit elements in one.
+    A pair of float32 elements may be in any two consecutive registers; a pair of 16-bit elements must share one.
     """
     pair = Pair(op.name, plan.tiles[0].buffer.dtype)
     if pair not in _PAIRS or PAIRS.row(pair).missing(target) is not None:
@@ -203,7 +203,7 @@ def _element(vector: Vector, step: int) -> Vector:
 
 
 def _overlaps(plan: ElementwisePlan) -> bool:
-    """True if an input shares the destination's buffer and may be at a different register than it in an iteration."""
+    """True if in some iteration an input may be in the destination's buffer, but in another register."""
     dst, *inputs = plan.tiles
     sharing = [view for view in inputs if view.buffer.root.name == dst.buffer.root.name]
     if not sharing:
@@ -245,9 +245,10 @@ def _values(plan: Partition, inputs: Sequence[str | Expr], registers: Mapping[st
 
 @dataclass(frozen=True, slots=True)
 class Indices(VectorPlan):
-    """In iteration r each thread writes its register r. dim: the index's dimension; None if its extent is 1."""
+    """In iteration r each thread writes its register r."""
 
     owned: OwnedVectors
+    #: the dimension whose indices are written, not counting those of extent 1; None if its own extent is 1
     dim: int | None
 
     @property

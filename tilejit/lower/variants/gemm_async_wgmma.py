@@ -1,11 +1,11 @@
 """gemm_async by wgmma: a warpgroup starts all products of a tile, which complete asynchronously.
 
-accepts: on a warpgroup, sums in registers in the layout `tj.wgmma.layout_c`; b in shared memory; a in shared memory, or
-    in registers in the layout `tj.wgmma.layout_a`. Factors in shared memory consist of swizzle atoms; 16-bit elements
+accepts: on a warpgroup, acc in registers in the layout `tj.wgmma.layout_c`; b in shared memory; a in shared memory, or
+    in registers in the layout `tj.wgmma.layout_a`. Operands in shared memory consist of swizzle atoms; 16-bit elements
     may have either dimension contiguous, others must have k contiguous. Element types are those of wgmma; M is a
     multiple of 64, N of 8, and K of the number of elements in 32 bytes.
-emits: one entry of the instruction table, which expands to a fence; for each 32 bytes of k, products of 64 rows by as
-    many columns as possible; and the commit that groups them. A descriptor is a base per factor plus a constant.
+emits: one instruction of `isa.wgmma`, which expands to a fence; for each 32 bytes of k, products of 64 rows by as many
+    columns as possible; and the commit that groups them. A descriptor is the operand's start address plus a constant.
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions", "Matrix Descriptor Format".
 """
 
@@ -39,7 +39,7 @@ from ..variant import (
     on_warpgroup,
 )
 
-#: descriptor mode of a swizzle, by its bits
+#: swizzle mode in a descriptor, by the number of bits that the swizzle changes
 _MODES = (0, 3, 2, 1)
 
 #: unit of a descriptor's fields, in bytes
@@ -50,7 +50,7 @@ _CORE_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """A factor in shared memory. tile, step: a product's extents along its rows or columns, and along k."""
+    """A or B in shared memory. tile: a product's rows of A or columns of B. step: a product's elements along k."""
 
     atoms: Atoms
     is_k_major: bool
@@ -68,18 +68,18 @@ class InMemory:
         return lbo // _UNIT << 16 | self.atoms.sbo_bytes // _UNIT << 32 | _MODES[self.atoms.bits] << 62
 
     def start(self, block: int, k: int) -> int:
-        """Return the offset, in bytes from the factor's start, at which a product starts to read."""
+        """Return the offset, in bytes from the operand's start, at which a product starts to read."""
         at = (block * self.tile, k * self.step)
         return self.atoms.at(*(at if self.is_k_major else at[::-1])) * self.atoms.element_bits // 8
 
     def constant(self, block: int, k: int) -> int:
-        """Return a descriptor without the factor's start address."""
+        """Return a descriptor without the operand's start address."""
         return self.fields + self.start(block, k) // _UNIT
 
 
 @dataclass(frozen=True, slots=True)
 class InRegisters:
-    """A factor in registers. taken: the registers of each product, by (block of 64 rows, step of k)."""
+    """A in registers. taken: the registers that each product reads, by (block of 64 rows, step along k)."""
 
     buffer: Buffer
     taken: tuple[tuple[tuple[FragmentRun, ...], ...], ...]
@@ -100,7 +100,7 @@ class Plan(PlanBase):
 
     @property
     def products(self) -> Iterator[tuple[int, int, int]]:
-        """(block of rows, block of columns, step of k) of each product, in order."""
+        """(block of rows, block of columns, step along k) of each product, in order."""
         for k, i, j in product(range(self.form.k), range(self.form.m), range(self.form.n)):
             yield i, j, k
 
@@ -112,10 +112,10 @@ class Plan(PlanBase):
         return Facts("-", self.form.m * self.form.n * self.form.k)
 
     def schedule(self) -> np.ndarray:
-        """Return one row per product: (m, n, k, start of A, start of B), with m, n and k in products.
+        """Return one row per product: (m, n, k, start of A, start of B), with m, n and k counted in products.
 
-        A start is an offset in bytes from the factor's start; for A in registers, it is the index in a thread's tile of
-        the first element that the product reads.
+        A start is an offset in bytes from the operand's start; for A in registers, it is the index in a thread's tile
+        of the first element that the product reads.
         """
         rows = []
         for i, j, k in self.products:
@@ -161,7 +161,7 @@ def _starts(op: TileOp, context: DispatchContext) -> str | None:
     for region in (op.region("acc"), op.region("a")):
         if region.buffer.space == "local" and not all(isinstance(start, Const) for start in region.starts):
             what = f"the region of {region.buffer.name} starts at a register known only at run time"
-            return f"{what}: count with tj.static_range, whose index is known at compile time"
+            return f"{what}: loop with tj.static_range, whose index is known at compile time"
     return None
 
 
@@ -176,7 +176,7 @@ def _sizes(op: TileOp, context: DispatchContext) -> str | None:
     if _columns(columns, op) is None:
         wrong.append(f"acc has {columns} columns; needs a multiple of 8")
     if depth % step:
-        wrong.append(f"K is {depth}; needs a multiple of {step}, {K_BYTES} bytes")
+        wrong.append(f"K is {depth}; needs a multiple of {step} ({K_BYTES} bytes)")
     return "; ".join(wrong) or None
 
 
@@ -196,7 +196,8 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     left = _in_registers(a, counts[2]) if a.buffer.space == "local" else _in_memory(a, "a", WGMMA_M, step, is_k_major=1)
     if not right.is_k_major and counts[1] > 1 and n % right.atoms.row_elements:
         raise LayoutError(
-            f"products have {n} columns; {right.atoms.row_elements} of {b.buffer.name} are contiguous",
+            f"a product has {n} columns; needs a multiple of the {right.atoms.row_elements} that are contiguous in "
+            f"{b.buffer.name}",
             hint=f"multiply {n} columns at a time",
         )
     instruction = Product(n, a.dtype, b.dtype, acc.dtype, left.place, right.place)
@@ -214,7 +215,7 @@ def _in_registers(a: Region, steps: int) -> InRegisters:
 
 
 def _in_memory(region: Region, name: str, tile: int, step: int, *, is_k_major: int) -> InMemory:
-    """Return a factor in shared memory, or raise LayoutError. is_k_major: the contiguous dimension if it's K-major."""
+    """Return A or B in shared memory, or raise LayoutError. is_k_major: index of its dimension along K."""
     atoms, buffer = atoms_of(region, is_k_major), region.buffer
     by_k = atoms.major == is_k_major
     other_major = "N" if name == "b" else "M"
@@ -260,7 +261,7 @@ def _descriptors(factor: InMemory, buffer: Buffer, blocks: int, steps: int, b: B
     return [Descriptor(place, factor.constant(i, k)) for i, k in product(range(blocks), range(steps))]
 
 
-_TO_PLACES = "copy the factors to shared memory first (a may also be in registers); acc must be a local tile"
+_TO_PLACES = "copy a and b to shared memory first (a may also be in registers); acc must be a local tile"
 _TO_SCOPE = "call it on tj.wg, in code that whole warpgroups run"
 _TO_TARGET = 'compile for target="sm_90a": sm_90 without the a has no wgmma'
 

@@ -3,8 +3,8 @@
 accepts: local operands of whole warps in the layouts of `tj.mma.layout_a/b/c`, or in others that give each lane the
     same elements up to the order of tiles and registers; padded to whole tiles, or with replicas along a dimension of
     one element; types that an instruction of the target multiplies.
-emits: one instruction per tile of 16 x 8 x k of a warp, unrolled; for float32 preceded by a conversion to tf32. Padding
-    along k counts as 0 in both factors; along m and n it is multiplied like elements.
+emits: one instruction per 16 x 8 x k tile of a warp, unrolled; for float32 preceded by a conversion to tf32. Padding
+    along k counts as 0 in A and B; along m and n it is multiplied like any element.
 source: tilejit/lower/README.md, "Matrix products"; PTX ISA, "Multiply-and-Accumulate Instruction: mma" and "Matrix
     Fragments for mma.m16n8k16 ...".
 """
@@ -57,7 +57,7 @@ class Within(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Plan(PlanBase):
-    """For each step of k, each m and each n, a warp adds one product of tiles."""
+    """For each step along k and each accumulator tile (m, n), a warp executes one instruction."""
 
     form: Mma
     threads: int
@@ -65,7 +65,7 @@ class Plan(PlanBase):
 
     @property
     def tiles(self) -> tuple[int, int, int]:
-        """Number of a warp's tiles along m, n and k."""
+        """The number of a warp's tiles along m, n and k."""
         return self.fragments.m.count, self.fragments.n.count, self.fragments.k.count
 
     @property
@@ -85,19 +85,19 @@ class Plan(PlanBase):
 
     @property
     def _chosen(self) -> int:
-        """Number of registers with an element that is padding along k in some lanes but not in all."""
+        """The number of registers with an element that is padding along k in some lanes but not in all."""
         m, n, k = self.tiles
         every = [self.within(step, half) for step in range(self.whole_steps, k) for half in range(self.form.halves)]
         return (2 * m + n) * sum(Within.SOME in each for each in every)
 
     @property
     def gathers(self) -> bool:
-        """True if the accumulator lacks some of the instruction's sums, so that scratch registers gather them."""
+        """True if the tile lacks registers for some of an instruction's results; all are then in scratch registers."""
         return self.fragments.row is None or self.fragments.pair is None
 
     @property
     def acc_width(self) -> int:
-        """Contiguous elements of the accumulator: a lane's two columns, or one."""
+        """The width of the accumulator's vectors: 2 if a lane's two columns are in adjacent registers, else 1."""
         pair = self.fragments.pair
         return 2 if pair is not None and pair.elements("acc") == 1 else 1
 
@@ -108,7 +108,7 @@ class Plan(PlanBase):
         return next(partly, k)
 
     def within(self, step: int, half: int) -> tuple[Within, ...]:
-        """Return, per element of a factor's register, the lanes where it isn't padding along k; () without padding."""
+        """Return the lanes in which each element of a register of A or B isn't padding along k; () without padding."""
         depth = self.fragments.depth
         every = tuple(
             Within.ALL if last < depth.count else Within.SOME if first < depth.count else Within.NONE
@@ -120,23 +120,23 @@ class Plan(PlanBase):
         return Facts("-", self.issues)
 
     def sums(self, m: Expr, n: Expr) -> tuple[Expr | None, ...]:
-        """Return the registers of an instruction's sums, two columns of two rows; None for a sum without a register."""
+        """Return the registers of an instruction's results, two columns of two rows; None if the tile lacks one."""
         tile = self._at("acc", (self.fragments.m, m), (self.fragments.n, n))
         row, pair = self._steps(self.fragments.row, "acc"), self._steps(self.fragments.pair, "acc")
         return tuple(None if i is None or j is None else build.add(tile, i + j) for i in (0, row) for j in (0, pair))
 
     def acc_words(self, m: Expr, n: Expr) -> tuple[Expr, ...]:
-        """Return the first register of each vector of `acc_width` sums."""
+        """Return the first register of each vector of `acc_width` results."""
         return tuple(at for at in self.sums(m, n)[:: self.acc_width] if at is not None)
 
     def a_words(self, m: Expr, k: Expr) -> tuple[Expr, ...]:
-        """Return the first element of each register of A."""
+        """Return the index in a thread's tile of the first element of each 32-bit register of A."""
         tile = self._at("a", (self.fragments.m, m), (self.fragments.k, k))
         row = self._steps(self.fragments.row, "a") or 0
         return tuple(build.add(tile, half + i * row) for half in self._halves("a") for i in range(2))
 
     def b_words(self, n: Expr, k: Expr) -> tuple[Expr, ...]:
-        """Return the first element of each register of B."""
+        """Return the index in a thread's tile of the first element of each 32-bit register of B."""
         tile = self._at("b", (self.fragments.n, n), (self.fragments.k, k))
         return tuple(build.add(tile, half) for half in self._halves("b"))
 
@@ -148,7 +148,7 @@ class Plan(PlanBase):
         return None if digit is None else digit.elements(operand)
 
     def _at(self, operand: str, *tile: tuple[DigitSchedule, Expr]) -> Expr:
-        """Return the start of an operand's tile. tile: (digits, index) of each of its dimensions."""
+        """Return the index of an instruction tile's first element. tile: (digits, tile index) along each dimension."""
         start = self.fragments.m[operand].start
         return build.total([start, *(digits[operand].steps(index) for digits, index in tile)], int32)
 
@@ -182,7 +182,7 @@ class Plan(PlanBase):
         )
 
     def _zeros(self) -> np.ndarray:
-        """Return which elements of a factor's registers are padding, of shape (threads, steps, halves, elements)."""
+        """Return an array, true where an element of A or B is padding, of shape (threads, steps, halves, elements)."""
         thread, depth = Var("thread", int32), self.fragments.depth
         lanes = np.broadcast_to(evaluate(depth.of_lane(thread), {"thread": np.arange(self.threads)}), self.threads)
         first = [
@@ -200,7 +200,7 @@ def _starts(op: TileOp, context: DispatchContext) -> str | None:
     for region in _operands(op):
         if not all(isinstance(start, Const) for start in region.starts):
             what = f"the region of {region.buffer.name} starts at a register known only at run time"
-            return f"{what}: count with tj.static_range, whose index is known at compile time"
+            return f"{what}: loop with tj.static_range, whose index is known at compile time"
     return None
 
 
@@ -282,7 +282,7 @@ def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """The accumulators of the instructions. registers: the tile itself, or scratch if it lacks elements."""
+    """The instructions' accumulators. registers: the tile itself, or a scratch buffer if the tile lacks some."""
 
     plan: Plan
     acc: Buffer
@@ -328,7 +328,7 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True)
 class _Factor:
-    """A factor's registers in one step of k. at: returns a tile's registers."""
+    """The registers of A or B in one step along k. at: returns those of the tile with a given index."""
 
     at: Callable[[Expr], tuple[Vector, ...]]
 
@@ -339,7 +339,7 @@ class _Factor:
 
     @staticmethod
     def in_scratch(registers: Buffer, words: int, pack: int) -> _Factor:
-        """Return a factor in scratch registers, tile after tile, with `words` registers of `pack` elements each."""
+        """Return scratch registers, tile after tile, with `words` registers of `pack` elements each."""
 
         def at(tile: Expr) -> tuple[Vector, ...]:
             first = build.mul(tile, words * pack)
@@ -351,7 +351,7 @@ class _Factor:
         """Return a copy in registers whose values are opaque to ptxas.
 
         For sm_90 ptxas converts 8-bit floats to float16. If it knows that the upper half of a register is zero, it
-        converts 0x60 instead, which is 32 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
+        converts 0x60 there, which is 32 in e4m3 (ptxas 13.0 and 13.5 emit `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
         """
         first, *others = self.at(build.const(0, int32))
         pack, words = first.width, 1 + len(others)
@@ -364,7 +364,7 @@ class _Factor:
 
 
 def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Builder) -> _Factor:
-    """Copy a factor's registers in a step of k that has padding, with zeros for the padding."""
+    """Copy the registers of A or B for a step along k that has padding; the copy has zeros instead."""
     pack, halves = plan.form.pack, plan.form.halves
     tiles, rows = (plan.tiles[0], 2) if name == "a" else (plan.tiles[1], 1)
     masked = b.scratch(f"{source.name}.masked", source.dtype, tiles * rows * halves * pack)
@@ -378,7 +378,7 @@ def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Bui
 
 
 def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Expr]:
-    """Return for each element of a register the condition that it isn't padding along k."""
+    """Return for each element of a register of A or B the condition that it isn't padding along k."""
     depth, within = plan.fragments.depth, plan.within(step, half)
     conditions: list[Expr] = [TRUE] * plan.form.pack
     for p, ((first, _), where) in enumerate(zip(depth.elements(step, half), within, strict=False)):
@@ -386,7 +386,7 @@ def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Ex
             conditions[p] = FALSE
         elif where is Within.SOME:
             lane = depth.of_lane(b.thread(op.scope, plan.threads))
-            # rounding up to a multiple of `step`, which divides `lane`, often gives elements equal conditions
+            # rounding the limit up to a multiple of `step`, which divides `lane`, often gives elements equal conditions
             step = depth.lane_step
             conditions[p] = build.less(lane, -(-(depth.count - first) // step) * step)
     return conditions

@@ -1,43 +1,43 @@
 """Reductions of local tiles: in each thread, then across lanes, then through shared memory.
 
-The plans of all variants but `in_order` are of class `Reducing`; they differ in which threads share a result.
+All variants but `in_order` plan a `Reducing`; they differ in which threads share a result.
 
 registers: no two threads share a result.
-  accepts: a local source and a local destination, both owned by exactly the threads of the scope; kept axes in the same
-    threads in both; the reduced axes in registers only.
+  accepts: a local source and a local destination, both owned by exactly the threads of the scope; kept axes distributed
+    over the same threads in both; the reduced axes in registers only.
   emits: a balanced tree over the registers of each result, in the order of indices except for packed minima and maxima.
     Padding is left out if it is known at compile time, and replaced by the identity otherwise.
 
 shuffle: lanes of a warp share a result.
-  accepts: as `registers`, but the reduced axes are distributed over lanes whose numbers differ in single bits; the
+  accepts: as `registers`, but the reduced axes are distributed over lanes whose indices differ in single bits; the
     scope has whole warps.
-  emits: the tree of `registers`; then for each such bit of the lane, from the lowest on, a shuffle and the operation
-    per result, or fewer of both if lanes split the results. A result that all lanes share takes one `redux.sync` if the
-    target has it for the operation and the type.
+  emits: the tree of `registers`; then for each such bit, the lowest first, a shuffle and the operation per result, or
+    fewer of both if lanes divide the results among themselves. A result that all lanes share takes one `redux.sync` if
+    the target has it for the operation and the type.
 
 shared: threads beyond the reach of shuffles share a result.
   accepts: as `registers`, but the reduced axes are distributed over several warps, partial warps, or lanes whose number
     isn't a power of two.
   emits: the tree of `registers`, and the shuffles of `shuffle` as far as they reach. Then the lowest thread with each
     partial result stores it to shared memory, the scope synchronizes, and every thread loads the partials of its
-    results by vectors and combines them in a tree by rising thread. If whole warps share results with 16 or 32
-    partials, each lane loads one partial, and shuffles combine them. Another barrier comes first if the memory
-    may still be read.
+    results by vectors and combines them in a tree, in ascending order of threads. If whole warps share results with 16
+    or 32 partials, each lane loads one partial, and shuffles combine them. Another barrier precedes the stores if the
+    memory may still be read.
 
 vote: all threads of the scope share each result of `any` or `all`.
   accepts: `any` and `all`, with operands as for `registers`, but the reduced axes are distributed over threads; a
-    scope of whole warps; only a warp may have several results.
+    scope of whole warps; several results only if the scope is a warp.
   emits: the tree of `registers`, and a vote per result: of a warp's lanes, or at the scope's barrier.
 
 in_order: a user's function that is associative, but possibly not commutative (`moves/fold.py`).
-  accepts: local sources and destinations, all owned by exactly the threads of the scope; the sources' elements of one
-    index in the same threads; kept axes in the same threads in source and destination.
+  accepts: local sources and destinations, all owned by exactly the threads of the scope; equal indices of the sources
+    in the same threads; kept axes distributed over the same threads in source and destination.
   emits: the function for each digit of the reduced index, fastest first, so that the left operand always comes from
-    earlier elements than the right one: a balanced tree over registers, shuffles between lanes whose numbers differ in
+    earlier elements than the right one: a balanced tree over registers, shuffles between lanes whose indices differ in
     single bits, and otherwise shared memory, which all threads read. Padding is skipped: if the right operand holds no
     element, the left one is kept.
 
-The layouts alone determine the order of combining, except for packed minima and maxima, `redux` and votes. In the end
+The layouts alone determine the order of operations, except for packed minima and maxima, `redux` and votes. In the end
 all threads that share a result hold the same bits.
 source: tilejit/lower/README.md, "Reductions"; PTX ISA, "shfl.sync", "redux.sync", "vote.sync" and "bar.red".
 """
@@ -88,16 +88,16 @@ class Reducing(PlanBase):
     combining: Combining
     #: the registers and threads that are combined into each result
     shares: ResultShares
-    #: the instruction that combines the lanes in place of shuffles, or ""
+    #: name of the instruction that combines the lanes in place of shuffles, or ""
     redux: str
-    #: the packed instruction that combines pairs of elements in a thread, or ""
+    #: name of the packed instruction that combines pairs of elements in a thread, or ""
     pairs: str = ""
-    #: the vote that returns each result to all threads, or ""
+    #: name of the vote that returns each result to all threads, or ""
     vote: str = ""
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """Mnemonics, or operation and type if LLVM selects the instruction, with the number per thread; never empty."""
+        """Mnemonics, or operation and type if LLVM selects the instruction, with the count per thread; never empty."""
         counted = self._counted()
         return tuple([(name, times) for name, times in counted if times]) or (counted[0],)
 
@@ -145,7 +145,7 @@ class Reducing(PlanBase):
         )
 
     def schedule(self) -> Array:
-        """Return one row per result: (its register, the source registers it combines ...)."""
+        """Return one row per result: (its register, the source registers that are combined into it ...)."""
         moves = self.moves()
         return np.column_stack([moves.dst, moves.src])
 
@@ -159,7 +159,7 @@ class Reducing(PlanBase):
                 b.append(Store(Vector(dst, build.add(first_dst, register)), value, span=b.span))
 
     def _in_threads(self, b: Builder, src: Buffer, first: Expr, thread: Expr) -> list[Partial]:
-        """Combine the registers of each result. first: the source's first register."""
+        """Combine the registers of each result. first: index of the source's first register."""
         slots = self.shares.slots
         conditions = self.shares.counts(thread)
         named = {number: b.let("counts", cond) for number, cond in {id(cond): cond for cond in conditions}.items()}
@@ -235,7 +235,7 @@ def _planned(op: TileOp, context: variant.DispatchContext) -> Reducing:
 
 
 def _pairs(op: TileOp, combining: Combining, shares: ResultShares, target: Target) -> str:
-    """Return the packed minimum or maximum of 16-bit floats; "" if it doesn't apply or slots aren't aligned pairs."""
+    """Return the packed minimum or maximum of 16-bit floats; "" if it doesn't apply to aligned pairs of registers."""
     form, start = Pair(combining.reduction.combines, op.region("src").dtype), shares.tiles["src"].start
     if combining.reduction.picks or not form.dtype.is_half or form not in PAIRS.forms():
         return ""
@@ -288,7 +288,7 @@ def _by_votes(op: TileOp, context: variant.DispatchContext) -> Reducing | varian
     if plan.shares.groups > 1:
         return variant.Decline((f"{plan.shares.groups} groups of threads have different results",))
     if scope is not WARP and plan.shares.results.count > 1:
-        return variant.Decline((f"{plan.shares.results.count} results would take as many barriers",))
+        return variant.Decline((f"{plan.shares.results.count} results would need a barrier each",))
     return replace(plan, vote=VOTES[op.name, scope].name)
 
 
