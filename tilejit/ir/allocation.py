@@ -24,7 +24,7 @@ def check_extents(shape: tuple[int, ...]) -> None:
 
 
 def check_tile_extents(shape: tuple[int, ...]) -> None:
-    """Raise KernelTypeError if an extent is negative; a tile that is a value may be empty."""
+    """Raise KernelTypeError if an extent is negative. Unlike memory, a tile that is a value may be empty."""
     if any(extent < 0 for extent in shape):
         raise KernelTypeError(f"extents can't be negative; got {shape}", hint="make each at least 0")
 
@@ -99,13 +99,16 @@ def _check_tensor_memory(layout: TileLayout) -> None:
 
 
 def default_layout(space: str, shape: tuple[int, ...]) -> TileLayout:
-    """Return the default layout: row-major, or one row per lane in tensor memory (KernelTypeError for other shapes)."""
+    """Return the default layout: row-major, or in tensor memory, one row per lane.
+
+    raises: KernelTypeError unless a tile in tensor memory has 2 dimensions and `TMEM_LANES` rows.
+    """
     if space != "tmem":
         return TileLayout.row_major(shape)
     if len(shape) != 2 or shape[0] != TMEM_LANES:
         raise KernelTypeError(
-            f"without a layout, a tensor memory tile has 2 dimensions and {TMEM_LANES} rows; its shape is {shape}",
-            hint='give a layout: tj.tmem.datapath("F" or "B", rows, columns) has 64 rows',
+            f"without a layout, a tensor memory tile must have 2 dimensions and {TMEM_LANES} rows; got {shape}",
+            hint='give a layout: for 64 rows, tj.tmem.datapath("F" or "B", 64, columns)',
         )
     return datapath("D", *shape)
 

@@ -15,7 +15,8 @@ from .rewriting import Rewriting
 class Renaming(Rewriting):
     """Clones statements with fresh variables, other buffers and other spans.
 
-    buffers: replacements, by the name of the replaced buffer. fresh: returns a new name for a defined variable.
+    buffers: replacements, by the name of the replaced buffer. fresh: maps the name of a defined variable to a new one.
+    span: maps each statement's source location.
     """
 
     def __init__(

@@ -41,7 +41,10 @@ def check(kernel: Kernel) -> None:
 
 @lean(frozen=True, slots=True)
 class Doubt:
-    """A place that a statement reads, and its registers that may be unwritten, as numbers in its root."""
+    """A place that a statement reads.
+
+    numbers: those of its registers that may be unwritten, as indices into the registers of its root buffer.
+    """
 
     place: Region | Element
     numbers: tuple[int, ...]

@@ -106,7 +106,7 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
 def _asked(kernel: Kernel, settings: Sequence[Setting], conditions: _Conditions) -> dict[int, list[Setting]]:
     """Return the settings that each warpgroup may reach, at most one per execution, by the warpgroup's number.
 
-    raises: KernelTypeError if it may reach two, or if which warpgroups reach one depends on run-time values.
+    raises: KernelTypeError if a warpgroup may reach two, or if run-time values decide which warpgroups reach one.
     """
     asked: dict[int, list[Setting]] = {}
     for setting in settings:
@@ -126,7 +126,8 @@ def _asked(kernel: Kernel, settings: Sequence[Setting], conditions: _Conditions)
     return asked
 
 
-#: (condition, its truth), with a branch's id in place of a condition that may change; (gate, None) after a branch
+#: pairs: (condition, value); (id of a branch or a loop, value) for a loop or a condition that may change; (gate, None)
+#: for a gate with truth None
 _Facts = frozenset[tuple["Expr | Gate | int", "bool | None"]]
 
 
@@ -158,7 +159,7 @@ class _Conditions:
 
 
 def _most_at_once(asked: Mapping[int, Sequence[Setting]], conditions: _Conditions, entry: int) -> dict[int, Setting]:
-    """Return the settings by warpgroup that together request the most registers, over all run-time decisions."""
+    """Return, by warpgroup, the settings that together request the most registers, whichever conditions hold."""
     facts = {id(each): conditions.facts(each.gates) for settings in asked.values() for each in settings}
     most: dict[int, Setting] = {}
     for decided in _ways(list(dict.fromkeys(facts.values())), frozenset()):
@@ -170,7 +171,7 @@ def _most_at_once(asked: Mapping[int, Sequence[Setting]], conditions: _Condition
 
 
 def _ways(several: Sequence[_Facts], decided: _Facts) -> Iterator[_Facts]:
-    """Yield sets of decisions that together cover each combination of the given sets of facts being true or false."""
+    """Yield extensions of `decided` in which each of `several` holds or is contradicted, covering all combinations."""
     if not several:
         yield decided
         return

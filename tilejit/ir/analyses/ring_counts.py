@@ -18,7 +18,7 @@ from .. import nodes as ir
 from .. import walk
 from .thread_values import instances
 
-#: a call that arrives at a ring's barriers -> the parameter of `tj.alloc_ring` for the number of these calls per step
+#: a method that arrives at a ring's barriers -> the parameter of `tj.alloc_ring` for its number of calls per step
 _PARAMETERS = {"commit": "producers", "release": "consumers"}
 
 
@@ -109,7 +109,7 @@ class _Steps:
         return loops
 
     def are_common(self, visit: Visit) -> bool:
-        """True if all threads that reach an arrival count the same steps there."""
+        """True if all threads that reach an arrival have the same step numbers there."""
         names: set[str] = set()
         return all(self._is_common(expr, visit.threads, names) for expr in walk.expressions(visit.stmt))
 
