@@ -17,7 +17,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Combine(CombineFunction):
-    """A function of two tuples of values that returns a third, as expressions over its parameters `lower` and `higher`.
+    """A function of two tuples of values that returns a tuple, as expressions of its parameters `lower` and `higher`.
 
     steps: intermediate values; each may use the preceding ones.
     """
@@ -49,7 +49,7 @@ class Combine(CombineFunction):
     ) -> tuple[Expr, ...]:
         """Return the combination of two tuples of expressions.
 
-        named: defines a variable whose name has a given stem, as the given expression, and returns the variable.
+        named: binds an expression to a new variable, named after the given stem, and returns the variable.
         """
         values = {var.name: value for var, value in zip((*self.lower, *self.higher), (*lower, *higher), strict=True)}
         for step in self.steps:

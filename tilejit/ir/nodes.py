@@ -249,8 +249,7 @@ class Expect:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-#: the kinds of assertions: "assert" for `assert` statements and for arguments of `range`, the others for the compiler's
-#: checks
+#: kinds of assertions: "assert" for `assert` statements and arguments of `range`, the others for the compiler's checks
 RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "division")
 
 
@@ -430,7 +429,7 @@ class Move:
 
 @lean(frozen=True, slots=True)
 class Descriptor:
-    """The 64-bit descriptor of a tile in shared memory for tensor cores (lane level).
+    """The 64-bit descriptor by which tensor cores access a tile in shared memory (lane level).
 
     Its value is `constant`, which contains all other fields, plus bits 4 to 17 of the address of `place`. In a cluster,
     the higher address bits hold the CTA's rank and would corrupt other fields.
@@ -504,6 +503,6 @@ class Kernel:
     span: Span | None = field(default=None, compare=False, repr=False)
     #: all CTAs of a launch run at the same time, so that they may wait for each other
     cooperative: bool = False
-    #: placement of shared and tmem buffers and of numbered barriers; empty until it is decided
+    #: placement of shared and tmem buffers and of numbered barriers; empty until they are placed
     memory: tuple[MemoryPlacement, ...] = ()
 

@@ -100,7 +100,7 @@ class AssertionsParam:
 
 @dataclass(frozen=True, slots=True)
 class BarrierParam:
-    """The address of a word through which the CTAs of a cooperative launch synchronize.
+    """The address of a 32-bit word through which the CTAs of a cooperative launch synchronize.
 
     Its highest bit flips when all CTAs have arrived; the other bits are 0 before and after. Concurrent launches use
     different words.

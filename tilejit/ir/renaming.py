@@ -1,4 +1,4 @@
-"""Cloning of statements with new names for their definitions and other buffers."""
+"""Cloning of statements with new names for the variables that they define, and with other buffers."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Doubt:
 
 
 def doubts(kernel: Kernel) -> list[tuple[Doubt, ...]]:
-    """Return, for each of `walk.statements(kernel.body)`, the places that it always reads and that may be unwritten."""
+    """Return, for each of `walk.statements(kernel.body)`, the `Doubt`s about the places that it always reads."""
     registers = LocalRegisters(kernel.body)
     if not registers.first:
         return [()] * len(walk.statements(kernel.body))

@@ -68,7 +68,7 @@ class LocalRegisters:
         return self._whole[name]
 
     def among(self, registers: int) -> Iterator[tuple[ir.Buffer, int]]:
-        """Yield the buffers with any of these registers, in program order, each with how many hold its elements."""
+        """Yield the buffers with any of these registers, in program order, each with the number that hold elements."""
         left = registers
         while left:
             number = bisect_right(self._firsts, (left & -left).bit_length() - 1) - 1
@@ -219,7 +219,7 @@ def _writes_of(
     """Yield places that a loop's iterations certainly write, each with the values of the loop variables.
 
     Places at constant starts are yielded once per execution of their loop, with no values.
-    left: holds one number, of further iterations that may be enumerated; it is updated.
+    left: a list of one number, of iterations that may still be enumerated; it is updated.
     """
     ends = [_value(end, at) for end in (loop.start, loop.stop, loop.step)]
     start, stop, step = ends

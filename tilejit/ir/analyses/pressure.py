@@ -96,7 +96,7 @@ class _Readers:
 
 
 def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
-    """Return the tiles that are computed element by element for their readers, with the places that these then read."""
+    """Return, by name, tiles that are computed element by element, with the places that their readers read instead."""
     touched: dict[str, _Readers] = {}
     numbered: list[tuple[int, Stmt]] = []
     _number(body, 0, numbered)
@@ -150,7 +150,7 @@ def _is_elementwise(stmt: Stmt) -> bool:
 
 
 def _lets_pass(stmt: Stmt, touched: Mapping[str, _Readers], kept: Collection[str]) -> bool:
-    """True if a reader doesn't need a whole tile at once."""
+    """True if a reader doesn't need the tiles that it reads to be in registers."""
     if not isinstance(stmt, TileOp) or stmt.record.relation is REDUCTION:
         return True
     names = [place.buffer.root.name for place in stmt.written]

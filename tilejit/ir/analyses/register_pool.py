@@ -126,8 +126,8 @@ def _asked(kernel: Kernel, settings: Sequence[Setting], conditions: _Conditions)
     return asked
 
 
-#: pairs: (condition, value); (id of a branch or a loop, value) for a loop or a condition that may change; (gate, None)
-#: for a gate with truth None
+#: (condition, value), or (id of the branch or loop, value) for a loop or a condition that may change; (gate, None) for
+#: a gate whose `truth` is None
 _Facts = frozenset[tuple["Expr | Gate | int", "bool | None"]]
 
 
@@ -159,7 +159,7 @@ class _Conditions:
 
 
 def _most_at_once(asked: Mapping[int, Sequence[Setting]], conditions: _Conditions, entry: int) -> dict[int, Setting]:
-    """Return, by warpgroup, the settings that together request the most registers, whichever conditions hold."""
+    """Return the settings, by warpgroup, that can be executed together and then request the most registers."""
     facts = {id(each): conditions.facts(each.gates) for settings in asked.values() for each in settings}
     most: dict[int, Setting] = {}
     for decided in _ways(list(dict.fromkeys(facts.values())), frozenset()):

@@ -2,7 +2,7 @@
 
 The numbers are known if branches depend only on thread ids and uniform values. A statement arrives too often if more
 instances of its scope reach it than complete a phase, all with the same step numbers. Arrivals are missing if fewer
-instances reach all statements together, each statement once per step.
+instances reach the statements in total, and each reaches a statement once per step.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 class Active:
     """The level of the set of active threads, and the branch or loop that lowered it.
 
-    threads: threads that run-time values may make active or inactive, thread i as bit i. The activity of all others
-    depends only on thread ids.
+    threads: those whose activity depends on run-time values, thread i as bit i; that of all others depends only on ids.
     """
 
     level: int = CTA

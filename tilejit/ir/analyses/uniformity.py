@@ -44,7 +44,7 @@ _LANE_IDS = frozenset(name for name, thread in scopes.THREAD_IDS.items() if thre
 
 
 def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
-    """Return the atomic additions of one value to one element by several threads, each with their number."""
+    """Return the atomic additions by which several threads add one value to one element, each with the thread count."""
     uniformity = Uniformity.of(kernel)
     states = solve(uniformity, kernel.body, uniformity.start())
     reaching = comers(kernel.body, uniformity.values)
@@ -374,7 +374,7 @@ class Uniformity(Analysis[ThreadState]):
         return self.sources_from(level, names, variables)
 
     def level_of_copies(self, tile: ir.Buffer) -> int:
-        """Return the level of the scope whose threads each have a copy of a tile and store none to it, or `THREAD`."""
+        """Return the level of the scope whose threads each have a copy of a tile without `Store`s, or `THREAD`."""
         layout = tile.layout
         if not isinstance(layout, TileLayout) or tile.name in self.stored:
             return THREAD

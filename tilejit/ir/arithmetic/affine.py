@@ -82,7 +82,7 @@ class Affine:
 
     @property
     def is_assumed(self) -> bool:
-        """True for an int64 sum without large numbers and terms for which `is_data` is true: it doesn't wrap around."""
+        """True for an int64 sum without large numbers or data (see `is_data`), which is assumed not to wrap around."""
         if self.dtype is not int64 or is_large(self.constant):
             return False
         for term, coefficient in self.terms:

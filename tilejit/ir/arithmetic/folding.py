@@ -51,7 +51,7 @@ class IntegerFolding:
         return None if fold is None else lambda: integer(fold(), dtype)
 
     def _table(self, expr: Expr) -> tuple[str, list[int]] | None:
-        """Return an expression's only variable and the expression's values over its range; None if it has no table."""
+        """Return an expression's only variable and its values over the variable's range, or None (see `_tabled`)."""
         entry = self._tables.get(id(expr))
         if entry is None:
             entry = self._tables[id(expr)] = (expr, self._tabled(expr))
@@ -121,7 +121,7 @@ class IntegerFolding:
         return self._division(expr, fold) if expr.name in _DIVISIONS else self._arithmetic(expr, fold)
 
     def _linear(self, expr: Expr) -> Fold | None:
-        """Like `fold`, but without nested calls, for a linear function of one or two variables; else return None."""
+        """Like `fold`, but without nested calls, for a linear function of one or two variables; else None."""
         linear = self._terms(expr)
         if linear is None:
             return None
@@ -135,7 +135,7 @@ class IntegerFolding:
         return None
 
     def _terms(self, expr: Expr) -> tuple[list[tuple[str, int]], int] | None:
-        """Return the (name, factor) pairs and the constant of a linear function of variables; else return None."""
+        """Return the (name, factor) pairs and the constant of a linear function of variables; None for any other."""
         if isinstance(expr, (Const, Cast)):
             return None
         form = affine(expr)

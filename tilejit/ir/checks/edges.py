@@ -1,4 +1,4 @@
-"""Counts of the accesses to regions of global tensors that overlap the tensor.
+"""Counts of operations' executions, and of those in which a region of a global tensor overlaps the tensor.
 
 An access entirely outside its tensor is valid and has no effect, so nothing is asserted. Each count is a performance
 event: it has no effect on a GPU, and the simulator counts the threads that execute it.
@@ -62,7 +62,7 @@ def _counted(event: int, span: Span | None) -> ir.Stmt:
 
 
 def _overlaps_tensor(region: ir.Region, conditions: Conditions) -> ir.Expr:
-    """Return the condition that part of a region is inside its tensor; TRUE if that is known or it isn't global."""
+    """Return the condition that a region overlaps its tensor; TRUE if that is known or the region isn't global."""
     if region.buffer.space != "global" or region.in_bounds:
         return ir.TRUE
     cond: ir.Expr = ir.TRUE

@@ -28,8 +28,8 @@ from ..params import AssertionsParam
 #: returns the statements for one register, given its index
 _Body = Callable[[ir.Expr], Iterable[ir.Stmt]]
 
-#: size of the buffer's elements in bits -> type of flags that are buffer elements; int32 for other sizes. Narrow flags
-#: of wide elements would be slow: the simulator tracks local memory at the granularity of the narrowest access.
+#: element size of a buffer in bits -> type of its flags if these are in a buffer, too; int32 for other sizes. Narrow
+#: flags of wide elements would be slow: the simulator tracks local memory at the granularity of the narrowest access.
 _FLAG_TYPES = {8: int8, 16: int16}
 
 

@@ -1,6 +1,6 @@
-"""Checks that a region that an operation writes in shared or global memory equals, or is disjoint from, its others.
+"""Checks of operations that write shared or global memory: a written region must equal or be disjoint from the others.
 
-If two regions overlap otherwise, the operation may write elements that it reads later. Local tiles are values:
+If regions overlap in any other way, the operation may write elements that it reads later. Local tiles are values:
 operations on them read all operands before they write.
 """
 

@@ -12,7 +12,7 @@ from .. import nodes as ir
 
 Item = ir.Input
 
-#: keys of instructions without faults; a key contains everything that the faults, except `_unequal`, depend on
+#: keys of instructions without faults; a key contains everything that faults other than those of `_unequal` depend on
 _SOUND: set[tuple[Hashable, ...]] = set()
 
 
@@ -196,4 +196,4 @@ def _shown(item: Item) -> str:
         return f"a descriptor of {item.place.buffer.name} ({item.place.buffer.space})"
     if isinstance(item, ir.Vector):
         return f"{item.width} x {item.buffer.dtype} of {item.buffer.name} ({item.buffer.space})"
-    return f"{'constant' if isinstance(item, ir.Const) else 'scalar'} of {item.dtype}"
+    return f"a {'constant' if isinstance(item, ir.Const) else 'scalar'} of {item.dtype}"

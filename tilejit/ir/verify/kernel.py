@@ -219,7 +219,7 @@ class _Statements:
         if stmt.call and not stmt.arrivals:
             self.fault(f"{buffer.name} awaits no arrivals, so it can't have arrivals by {stmt.call}", span)
         if stmt.along is not None and (not stmt.call or stmt.along not in range(3)):
-            self.fault(f"{buffer.name} along axis {stmt.along} of the cluster: only rings have an axis, 0 to 2", span)
+            self.fault(f"{buffer.name} along cluster axis {stmt.along}: only rings have an axis, from 0 to 2", span)
         if buffer.space == "global" or buffer.base is not None:
             self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, but no views", span)
         if stmt.addressed:
@@ -368,7 +368,7 @@ class _Statements:
             self.values.define(stmt.var, stmt.span)
 
     def pending(self, stmt: ir.Instruction) -> None:
-        """Report a vector of an instruction that uses registers asynchronously if it is addressed: it is in memory."""
+        """Report a vector of an instruction that uses registers asynchronously if it is addressed, and so in memory."""
         for vector in (*stmt.outputs, *stmt.places):
             if vector.buffer.root.name in self.values.addressed:
                 self.fault(f"{stmt.name} uses registers until its wait; {vector.buffer.name} is addressed", stmt.span)
