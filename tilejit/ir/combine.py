@@ -49,7 +49,7 @@ class Combine(CombineFunction):
     ) -> tuple[Expr, ...]:
         """Return the combination of two tuples of expressions.
 
-        named: binds an expression to a new variable, named after the given stem, and returns the variable.
+        named: given a stem and an expression, returns the same value as a constant or a variable, a new one if needed.
         """
         values = {var.name: value for var, value in zip((*self.lower, *self.higher), (*lower, *higher), strict=True)}
         for step in self.steps:

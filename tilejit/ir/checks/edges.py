@@ -19,7 +19,7 @@ from ..watched import WatchedRegion
 from .conditions import Conditions
 from .in_place import shown
 
-#: limit of event numbers: the operand of `pmevent` has 16 bits, and is used as an event number instead of a bit mask
+#: limit of event numbers: the operand of `pmevent.mask` has 16 bits, and is used as a number instead of a bit mask
 _MOST_EVENTS = (1 << 16) - 1
 
 
