@@ -159,7 +159,7 @@ def test_a_broken_invariant_of_tile_ir_is_reported(lines: list[str], message: st
     ("lines", "message"),
     [
         (["warp.sqrt r[0 +: 32, 0 +: 8], r[0 +: 32, 0 +: 8]"], "tile operation sqrt at lane level"),
-        (["let x: float32 = s[0, 0]"], "an element of s at lane level"),
+        (["let x: float32 = s[0, 0]"], "an element of s is valid only above lane level"),
         (["store r[0 +: 1] <- s[0 +: 1] + 1.0"], "must be the whole value of a `Let`"),
         (["store s[0 +: 2] <- 1.0"], "a store writes one element"),
         (["let x: float32 = s[0 +: 2]"], "a load reads one element"),

@@ -88,12 +88,13 @@ def _check_tensor_memory(layout: TileLayout) -> None:
     strange = [axis.name for axis in layout.axes() if axis.name not in ("TLane", "TCol")]
     if strange or layout.swizzle is not None:
         raise LayoutError(
-            f"{layout!r} has {'axis ' + strange[0] if strange else 'a swizzle'}; tensor memory has TLane and TCol",
+            f"{layout!r} has {'axis ' + strange[0] if strange else 'a swizzle'}; "
+            "a layout of tensor memory has only the axes TLane and TCol, and no swizzle",
             hint="use tj.tmem.datapath(path, rows, columns)",
         )
     if layout.span("TLane") > TMEM_LANES:
         raise LayoutError(
-            f"{layout!r} reaches lane {layout.span('TLane') - 1}; tensor memory has {TMEM_LANES}",
+            f"{layout!r} reaches lane {layout.span('TLane') - 1}; tensor memory has {TMEM_LANES} lanes",
             hint="put the remaining rows into more columns (TCol)",
         )
 

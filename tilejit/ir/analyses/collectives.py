@@ -82,7 +82,7 @@ class _Needs:
             case ir.Arrive(place, scope):
                 what = f"{scope}.{stmt.word}"
                 self.collective(what, scope, stmt.span, state)
-                self.barrier(place.buffer, walk.indices(place), f"{what} is an arrival at", stmt, state)
+                self.barrier(place.buffer, walk.indices(place), f"{what} arrives at", stmt, state)
             case ir.Instruction(name):
                 self.collective(ROWS[name].spelling, ROWS[name].scope.name, stmt.span, state)
                 self.common(stmt, ROWS[name], state)

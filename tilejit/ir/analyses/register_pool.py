@@ -94,7 +94,7 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
     where = f" if the branch of warpgroup{'s' * (len(absent) > 1)} {', '.join(absent)} isn't taken" if absent else ""
     hint = "request 24 in warpgroups that only copy, or fewer in others; without a request, the initial number is kept"
     if absent:
-        hint = "branch only on tj.warpgroup_id() where registers are released, and on run-time values inside it"
+        hint = "release registers in a branch on tj.warpgroup_id() alone, and branch on run-time values inside it"
     raise ResourceError(
         f"{' + '.join(map(str, counts))} registers are {sum(counts)}{where}; a CTA of {kernel.threads} threads starts "
         f"with {groups} \N{MULTIPLICATION SIGN} {entry} = {entry * groups}",

@@ -58,10 +58,10 @@ def _check(kernel: ir.Kernel, ring: ir.Alloc, arrivals: Sequence[Visit], steps: 
     counts = [(_instances(kernel, visit), visit) for visit in arrivals]
     for count, visit in counts:
         if count > ring.arrivals and visit.is_exact and steps.are_common(visit):
-            raise _error(ring, visit.stmt, count, "the stage becomes free while others still use it")
+            raise _error(ring, visit.stmt, count, "the step completes while others still use its stage")
     total = sum(count for count, _ in counts)
     if total < ring.arrivals and all(steps.is_once(visit.stmt) for visit in arrivals):
-        raise _error(ring, arrivals[0].stmt, total, "threads that wait for it never proceed")
+        raise _error(ring, arrivals[0].stmt, total, "threads that wait for the step never proceed")
 
 
 def _instances(kernel: ir.Kernel, visit: Visit) -> int:

@@ -122,7 +122,7 @@ def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     if a.dtype is b.dtype:
         return a, b
     if a.dtype.is_float or b.dtype.is_float:
-        raise TypeError(f"the operands are of {a.dtype} and {b.dtype}; cast one")
+        raise TypeError(f"the operands have types {a.dtype} and {b.dtype}; cast one")
     common = promote(a.dtype, b.dtype)
     return cast(a, common), cast(b, common)
 

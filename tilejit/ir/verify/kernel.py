@@ -185,7 +185,7 @@ class _Statements:
         if stmt.rule not in ir.RULES:
             self.fault(f"unknown assertion rule {stmt.rule!r}", stmt.span)
         if len(stmt.values) > ir_params.AssertionsParam.VALUES:
-            self.fault(f"{len(stmt.values)} values; a record holds {ir_params.AssertionsParam.VALUES}", stmt.span)
+            self.fault(f"{len(stmt.values)} values; an assertion holds {ir_params.AssertionsParam.VALUES}", stmt.span)
 
     def let(self, stmt: ir.Let) -> None:
         var, value = stmt.var, stmt.value

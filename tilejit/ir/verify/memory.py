@@ -221,7 +221,7 @@ def vector_faults(
         return faults
     low, high = (offset.value, offset.value) if isinstance(offset, ir.Const) else bounds(offset)
     if (low is not None and low + width > limit) or (high is not None and high < 0):
-        at = low if low == high else "its offset"
+        at = low if low == high else "the vector's offset"
         held = counted(limit, "element")
         faults.append(f"{buffer.name} holds {held}; accessing {width} from {at} is out of bounds")
     return faults
