@@ -100,10 +100,7 @@ def _check_tensor_memory(layout: TileLayout) -> None:
 
 
 def default_layout(space: str, shape: tuple[int, ...]) -> TileLayout:
-    """Return the default layout: row-major, or in tensor memory, one row per lane.
-
-    raises: KernelTypeError unless a tile in tensor memory has 2 dimensions and `TMEM_LANES` rows.
-    """
+    """Return the default layout: row-major, or one row per lane in tensor memory (KernelTypeError for other shapes)."""
     if space != "tmem":
         return TileLayout.row_major(shape)
     if len(shape) != 2 or shape[0] != TMEM_LANES:

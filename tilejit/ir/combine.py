@@ -47,10 +47,7 @@ class Combine(CombineFunction):
     def applied(
         self, lower: Sequence[Expr], higher: Sequence[Expr], named: Callable[[str, Expr], Expr]
     ) -> tuple[Expr, ...]:
-        """Return the combination of two tuples of expressions.
-
-        named: given a stem and an expression, returns the same value as a constant or a variable, a new one if needed.
-        """
+        """Return the combination of two tuples of expressions. named: binds a value to a name, like `Builder.let`."""
         values = {var.name: value for var, value in zip((*self.lower, *self.higher), (*lower, *higher), strict=True)}
         for step in self.steps:
             values[step.var.name] = named(step.var.name, _with(step.value, values))

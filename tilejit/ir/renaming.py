@@ -15,8 +15,7 @@ from .rewriting import Rewriting
 class Renaming(Rewriting):
     """Clones statements with fresh variables, other buffers and other spans.
 
-    buffers: replacements, by the name of the replaced buffer. fresh: maps the name of a defined variable to a new one.
-    span: maps each statement's source location.
+    buffers, span: as in `Rewriting`. fresh: maps the name of a defined variable to a new one.
     """
 
     def __init__(

@@ -334,8 +334,7 @@ class Element:
 class Vector:
     """`width` contiguous elements of a buffer's flat storage from element `offset` (lane level).
 
-    The layout, including its swizzle, is already applied to the offset. In a local buffer, the offset is a register's
-    index.
+    The layout, with its swizzle, is already applied to the offset. In a local buffer, the offset is a register index.
     """
 
     buffer: Buffer

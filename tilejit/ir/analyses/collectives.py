@@ -163,8 +163,7 @@ class _Needs:
     ) -> None:
         """Raise if threads of a scope may disagree on the value of an expression.
 
-        one: for the message, a clause such as "warp.copy takes one region of A", and a phrase for `expr`, such as
-        "its index".
+        one: for the message, a clause such as "warp.copy takes one region of A", and a phrase for `expr` ("its index").
         """
         if not self.uniformity.agree(expr, scope, state):
             raise DispatchError(

@@ -41,10 +41,7 @@ def check(kernel: Kernel) -> None:
 
 @lean(frozen=True, slots=True)
 class Doubt:
-    """A place that a statement reads.
-
-    numbers: those of its registers that may be unwritten, as indices into the registers of its root buffer.
-    """
+    """A place that a statement reads. numbers: its registers that may be unwritten, by index in its root buffer."""
 
     place: Region | Element
     numbers: tuple[int, ...]

@@ -198,10 +198,7 @@ class _Begun:
 
 
 class _Touching(NamedTuple):
-    """The registers that a statement surely writes, may write (`begins`), and may read.
-
-    passes: the statement computes a tile that needs no registers, so the walk skips it.
-    """
+    """Registers that a statement surely writes, may write (`begins`), may read. passes: its result needs none."""
 
     written: int = 0
     begins: int = 0

@@ -90,9 +90,9 @@ def _is_wide(bounds: tuple[int, int] | None, dtype: DType) -> bool:
 
 
 def room(ends: Bounds, dtype: DType, assumed: bool) -> tuple[int, int]:
-    """Return the inclusive range of numbers that can be added to a sum with these bounds without overflow.
+    """Return the least and greatest number that can be added to a sum with these bounds without overflow.
 
-    It is empty, (1, 0), if a bound is unknown.
+    They are (1, 0) if a bound is unknown.
     assumed: the sum is an int64 and assumed not to overflow; its bounds are ignored.
     """
     low, high = full_range(dtype)

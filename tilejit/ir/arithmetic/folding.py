@@ -51,7 +51,7 @@ class IntegerFolding:
         return None if fold is None else lambda: integer(fold(), dtype)
 
     def _table(self, expr: Expr) -> tuple[str, list[int]] | None:
-        """Return an expression's only variable and its values over the variable's range, or None (see `_tabled`)."""
+        """Return an expression's only variable and the values over its range; None if it can't be tabulated."""
         entry = self._tables.get(id(expr))
         if entry is None:
             entry = self._tables[id(expr)] = (expr, self._tabled(expr))

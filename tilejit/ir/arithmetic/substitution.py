@@ -1,7 +1,6 @@
 """Repeated substitution of variables in expressions, with folding as in `build`.
 
-An expression is analyzed once and then instantiated for each iteration of a loop. Most instances differ only in a
-constant:
+An expression is analyzed once and then instantiated for each iteration. Most instances differ only in a constant:
 
     offset + i * 512, i = 3         offset + 1536: instances share the sum without `i`
     i // 2 * 16 + 8, i = 3          24: evaluated with Python integers
@@ -58,8 +57,7 @@ class _Sum(NamedTuple):
 class Substitution:
     """A mapping from variables to expressions, and the instances of expressions under it.
 
-    Variables are registered by `index` and `changing` before any expression with them is used. Other variables are
-    invariant.
+    Variables are registered by `index` and `changing` before expressions with them are used; others are invariant.
     numbers: current values of the indices, by name.
     """
 

@@ -95,10 +95,7 @@ def _starts(region: Region, conditions: Conditions) -> Iterator[Assert]:
 
 
 def _within(index: Expr, limit: Expr, conditions: Conditions, *, may_be_negative: bool = False) -> Expr | None:
-    """Return the unproved part of 0 <= index < limit, or None if all is proved.
-
-    may_be_negative: the limit may be negative.
-    """
+    """Return the unproved part of 0 <= index < limit, or None if all is proved. may_be_negative: `limit` may be."""
     is_below = conditions.is_below(index, limit)
     low, _ = facts.bounds(index)
     if low is not None and low >= 0:

@@ -200,9 +200,8 @@ def _outside(
 def vector_faults(
     vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bool = False, is_dead: bool = False
 ) -> list[str]:
-    """Return the faults of a vector: in its width or offset, or a provably out-of-bounds access.
+    """Return the faults of a vector: in its width or offset, or a provably out-of-bounds access unless `is_dead`.
 
-    is_dead: the vector is in dead code, so an out-of-bounds access isn't reported.
     unrolled: variables of unrolled loops, which may index registers; None for a vector in memory.
     is_masked: a condition may exclude elements outside a global tensor from the access.
     """
