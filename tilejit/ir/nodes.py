@@ -115,7 +115,7 @@ class BufferView:
 
 @lean(frozen=True, slots=True)
 class Store:
-    """Writes one element: an `Element` at tile level, a `Vector` of width 1 at lane level.
+    """Writes one element: a `Vector` of width 1 at lane level, else an `Element`.
 
     order: one of `ORDERS["store"]`.
     """
@@ -130,7 +130,7 @@ class Store:
 class Atomic:
     """Updates one element of global or shared memory atomically.
 
-    op: one of `tilejit.isa.atomics.OPERATIONS`. place: an `Element` at tile level, a `Vector` of width 1 at lane level.
+    op: one of `tilejit.isa.atomics.OPERATIONS`. place: a `Vector` of width 1 at lane level, else an `Element`.
     operands: of the element's type; `exch` of a float exchanges its bits.
     order: one of `ORDERS["atomic"]`. var: defined as the old value; None if it isn't used.
     """
@@ -209,7 +209,7 @@ class Arrive:
 
     The instance's leader executes the arrival. Everything that the instance's threads did before is ordered before what
     threads do after waiting for the phase.
-    place: an `Element` at tile level, a `Vector` of width 1 at lane level.
+    place: a `Vector` of width 1 at lane level, else an `Element`.
     bytes: additional bytes of asynchronous copies that the phase waits for, an int32; or None.
     word: the operation's name in messages.
     """
@@ -447,7 +447,7 @@ Input = Expr | Vector | Descriptor
 class Instruction:
     """One instruction from the instruction table (`tilejit.isa`), by name.
 
-    At tile level, instructions (such as `cp.async.wait` and `vote.any`) have only scalar inputs and no `outputs`.
+    Above lane level, instructions (such as `cp.async.wait` and `vote.any`) have only scalar inputs and no `outputs`.
     outputs: local vectors. inputs: scalars, descriptors, and vectors, of which it takes the address (shared, global,
     tmem) or the registers (local). Registers that are both read and written come first in outputs and in inputs.
     var: defined as the scalar result, or None.

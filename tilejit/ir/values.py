@@ -318,7 +318,7 @@ class Region:
 
 @lean(frozen=True, slots=True)
 class Element:
-    """One element of a buffer by its logical indices (tile level)."""
+    """One element of a buffer by its logical indices (open and tile level)."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]

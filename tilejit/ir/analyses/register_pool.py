@@ -142,7 +142,7 @@ class _Conditions:
         return frozenset((gate if gate.truth is None else self._condition(gate.branch), gate.truth) for gate in gates)
 
     def exclude(self, one: Setting, other: Setting) -> bool:
-        """True if at most one of two settings is executed: one branch, outside loops, selects between them."""
+        """True if at most one of two settings is executed: outside loops, they need opposite values of a condition."""
         if any(gate.truth is not None and gate.branch not in self.of_branches for gate in one.gates | other.gates):
             return False
         facts = dict(self.facts(one.gates))
