@@ -26,7 +26,7 @@ _Touch = tuple[Place, int]
 
 
 class _Touched(NamedTuple):
-    """A statement's accesses to tiles. whole, needed: the sets of the tiles that it overwrites entirely and reads."""
+    """A statement's accesses to tiles. whole: the set of tiles that it overwrites entirely. needed: those it reads."""
 
     read: list[_Touch]
     written: list[_Touch]

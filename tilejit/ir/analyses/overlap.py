@@ -106,7 +106,7 @@ def _apart(a: Region | Element, b: Region | Element, order: Sequence[int]) -> Ex
 
 
 def _of_elements(a: Region, b: Region) -> Expr | None:
-    """Return the condition by comparing elements for all starts; None if too many, or if a layout is `Strided`."""
+    """Return the condition by comparing elements for all starts; None if they are too many or a layout is `Strided`."""
     if isinstance(a.buffer.layout, Strided) or isinstance(b.buffer.layout, Strided):
         return None
     possible = dict([*_possible_starts(a), *_possible_starts(b)])
