@@ -54,7 +54,7 @@ def _is_renaming(verdict: Verdict[Any]) -> bool:
 
 
 def row(verdict: Verdict[Any]) -> VerdictRow:
-    """Return a row of the explanation's table for a verdict."""
+    """Return the row of the explanation's table that shows a verdict."""
     span, facts = verdict.span, verdict.plan.facts()
     return VerdictRow(
         line=_line(span), source=span.text.strip() if span is not None else "",
@@ -66,7 +66,7 @@ def row(verdict: Verdict[Any]) -> VerdictRow:
 
 
 def _sectors(plan: Plan) -> str | None:
-    """Describe the sectors of global memory that a warp's first access touches.
+    """Describe the sectors of global memory that the first access of the first warp touches.
 
     None if at most one is unnecessary, or if the plan doesn't transfer vectors to or from global memory.
     """

@@ -54,7 +54,7 @@ def lasting(function: Callable[[A], R]) -> Remembered[A, R]:
 
 
 def _remembering(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A, R]]) -> Remembered[A, R]:
-    """Return the memoized function. kept: (key, result) by `id(key)`, which is unique while the key is alive."""
+    """Return the memoized function. kept: `id(key)`, which is unique while `key` is alive -> (key, result)."""
 
     def keep(key: A, result: R) -> R:
         if len(kept) >= limit:
