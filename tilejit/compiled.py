@@ -153,7 +153,7 @@ class Compiled:
 
     @property
     def occupancy(self) -> float:
-        """Resident warps per multiprocessor, as a fraction of the maximum, given registers, shared memory and threads."""
+        """Resident warps per multiprocessor, relative to the maximum, given registers, shared memory and threads."""
         return self.target.multiprocessor.occupancy(self.threads, self.registers, self.shared_bytes)
 
     @property

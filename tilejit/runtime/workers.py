@@ -61,7 +61,7 @@ from tilejit.runtime.workers import serve
 serve(sys.stdin.buffer, answers, float(sys.argv[1]))
 """
 
-#: the line that reports that the worker is ready; output of its startup, such as a `sitecustomize`, may precede it
+#: the line that reports that the worker is ready; output of startup code, such as `sitecustomize`, may precede it
 _READY = b"this is tilejit, which compiles\n"
 
 _READY_SECONDS = 30.0
@@ -86,7 +86,7 @@ _PATIENCE = 2.0
 
 
 class WorkerError(TilejitError):
-    """A worker process ended before it answered, or compilation was stopped."""
+    """A worker process ended before it had answered, or compilation was stopped."""
 
 
 def processors(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
@@ -271,7 +271,7 @@ class WorkerProcess:
         self._has_started.set()
 
     def is_ready(self) -> bool:
-        """Wait for the worker; True if it is ready, and the package hasn't changed since this process imported it."""
+        """Wait for the worker; True if it starts, and the package hasn't changed since this process imported it."""
         self._has_started.wait(_READY_SECONDS)
         return self._output.endswith(_READY)
 

@@ -1,4 +1,4 @@
-"""The generated launchers of a kernel, by the types of the arguments and how each of them is passed."""
+"""The generated launchers of a kernel, by the types of the arguments and whether each is passed by keyword."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ResolvedLaunch(NamedTuple):
 
 
 class Choosing(NamedTuple):
-    """The inputs of the choice, for kernels whose launchers choose the values of some parameters.
+    """For kernels whose launchers choose the values of some parameters: the inputs of that choice.
 
     numbers: names of the parameters whose values matter if they are numbers.
     extra_key: returns a key of the other inputs.
