@@ -445,7 +445,7 @@ def _printing_to_stderr() -> Iterator[None]:
     try:
         number = sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):
-        # not a file of the operating system
+        # sys.stdout isn't an open file of the operating system
         with redirect_stdout(sys.stderr):
             yield
         return

@@ -84,7 +84,7 @@ class CompiledKernel(Launchable):
         super().__init__(e.name, parameters, options)
         self.compiled = Compiled(e, {}, self._underived, assemble=devices.machine_code)
         self._written = frozenset(e.written.values())
-        # by device; and by (device, threads, argument key), for arguments that have been checked
+        # the kernel by device; and by (device, threads, argument key), once the arguments have been checked
         self._loaded: dict[Device, LoadedKernel] = {}
         self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
 

@@ -1,4 +1,4 @@
-"""Collect the compiler's decisions about a kernel for `Explanation`."""
+"""Collection of the compiler's decisions about a kernel, for `Explanation`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def decisions(made: Derivation) -> Decisions:
 
 
 def _is_renaming(verdict: Verdict[Any]) -> bool:
-    """True if the operation is a cast that only renames registers, for example where values of a variable join."""
+    """True if the operation is a cast that only renames registers, for example where control flow joins."""
     op = verdict.op
     if op.name != CAST.name:
         return False
@@ -97,7 +97,7 @@ def _sectors(plan: Plan) -> str | None:
 
 
 def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
-    """Return the accesses to single elements of buffers that aren't local, in program order. kernel: at tile level."""
+    """Return the accesses to single elements of buffers that aren't local, in program order. kernel: in tile IR."""
     times: dict[ElementAccess, int] = {}
     for stmt in walk.statements(kernel.body):
         if isinstance(stmt, Let) and isinstance(stmt.value, Load):

@@ -127,7 +127,7 @@ def map_lines(params: Sequence[Param]) -> tuple[MapLine, ...]:
 
 
 #: machine instructions per byte of global memory above which a copy slows down on an H100: it ran at full speed with 24
-#: arithmetic instructions per float16 or 56 per float32, and lost 4 to 6 % with 32 and 64
+#: arithmetic instructions per float16 or 56 per float32, and was 4 to 6 % slower with 32 or 64
 KNEE = 7
 
 

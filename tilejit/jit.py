@@ -41,8 +41,8 @@ _SHOWN_VARIANTS = 8
 def no_recompile() -> Iterator[None]:
     """Within the context, a launch that would compile a kernel raises a LaunchError.
 
-    The message lists the differences from a compiled variant, if there is one. If a variant has a plain or a checked
-    build, the other one may still be compiled, for example for a launch on the simulator after `k.compile`.
+    The message lists the differences from a compiled variant, if there is one. If one build of a variant, plain or
+    checked, exists, the other may still be compiled, for example for a launch on the simulator after `k.compile`.
 
     Example:
         @tj.kernel(threads=32)
@@ -274,10 +274,10 @@ def kernel(
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Turn a function into a GPU kernel, which is compiled at its first launch.
 
-    A parameter annotated `tj.Tensor` is an array, `tj.constexpr` a compile-time value, and `tj.int32` or another
-    element type a scalar of that type, to which the argument is converted. `int` means int32 (int64 for a value that
-    needs it), `float` float32, and `bool` bool_; Python numbers passed for parameters without annotation have these
-    types, too.
+    The annotation of a parameter is `tj.Tensor` for an array, `tj.constexpr` for a compile-time value, or an element
+    type, such as `tj.int32`, for a scalar, which is converted to that type. `int` means int32 (int64 for a value that
+    needs it), `float` means float32, and `bool` means bool_. Python numbers that are passed for parameters without
+    annotation have these types, too.
 
     threads: threads per CTA.
     target: the architecture to compile for, instead of the device's own.

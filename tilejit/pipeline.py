@@ -1,4 +1,4 @@
-"""The pass pipeline, from a kernel at tile level to PTX.
+"""The pass pipeline, from open IR, which is tile IR in which tiles may lack layouts, to PTX.
 
 ```
 open IR ─ limits, layouts ─▶
@@ -179,7 +179,7 @@ def _check_memory(
 
 
 def _bind_assertions(kernel: Kernel) -> Kernel:
-    """Add the parameter that points to the assertion record, if a debug kernel has assertions."""
+    """Add a parameter that points to the assertion record to a kernel with `debug=True` and assertions."""
     if kernel.debug and Assert in walk.inventory(kernel.body).kinds:
         return replace(kernel, params=(*kernel.params, AssertionsParam()))
     return kernel

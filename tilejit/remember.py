@@ -1,7 +1,7 @@
 """Memoization by the identity of arguments, for the duration of a compilation.
 
-Memoized results keep a kernel's expressions alive, which Python's cyclic garbage collector then traverses: 8 % of the
-time to compile the examples in sequence, but 3 % if the tables are cleared after each.
+Memoized results keep a kernel's expressions alive, which Python's cyclic garbage collector then traverses. This took
+8 % of the time to compile the examples in sequence, but 3 % if the tables were cleared after each.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def remembered(function: Callable[[A], R], limit: int = LIMIT) -> Remembered[A, 
 
 
 def lasting(function: Callable[[A], R]) -> Remembered[A, R]:
-    """Memoize like `remembered`, but without `forget`: for objects that outlive compilations, such as layouts."""
+    """Memoize like `remembered`, but unaffected by `forget`: for objects that outlive compilations, such as layouts."""
     return _remembering(function, LIMIT, {})
 
 

@@ -53,7 +53,7 @@ def most_registers(threads: int, limit: int | None) -> int:
 
 
 def entry_registers(threads: int, limit: int | None) -> int:
-    """Return a thread's registers at entry to a kernel with `tj.set_registers`: the maximum that is a multiple of 8."""
+    """Return a thread's registers at entry to a kernel with `tj.set_registers`: the largest allowed multiple of 8."""
     return most_registers(threads, limit) // THREAD_UNIT * THREAD_UNIT
 
 

@@ -86,7 +86,7 @@ def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequenc
     """Yield a bench on a stream.
 
     launched: the call whose host arrays have copies on the device while the bench exists; None if there is no call.
-    kept: positions of its arrays to restore before each timing and at the end.
+    kept: positions of the call's arrays to restore before each timing and at the end.
     raises: LaunchError if the stream is being captured.
     """
     with current(device.context):

@@ -188,7 +188,7 @@ def named(name: str) -> Device:
 
 @gc_paused
 def _simulated(target: Target | None) -> Device:
-    # the simulator takes 40 ms to import, so programs on a GPU don't import it
+    # the simulator takes 40 ms to import, so programs that run on a GPU don't import it
     with importing:
         from .simulated import SimulatedDevice
     return SimulatedDevice(target)
@@ -238,7 +238,7 @@ def _cuda(ordinal: int) -> Device:
 
 @entry_point
 def to_device(array: Any, device: str | None = None) -> DeviceArray:
-    """Return a row-major copy of an array in a device's memory, by default the current device's.
+    """Copy an array to a device's memory, by default the current device's, and return the row-major copy.
 
     Example:
         with tj.use_device("sim"):

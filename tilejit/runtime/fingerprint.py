@@ -1,4 +1,4 @@
-"""The fingerprint of the compiler: this package's source and the libraries that it depends on."""
+"""A fingerprint of the compiler: of this package's source and of the libraries that it depends on."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def is_as_imported(imported: float) -> bool:
     try:
         _, latest = _state(_PACKAGE)
     except NotADirectoryError:
-        # changes of a zip file can't be detected
+        # changes to a zip file can't be detected
         return True
     except OSError:
         # the package is being replaced

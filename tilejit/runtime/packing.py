@@ -34,14 +34,14 @@ def argument_of(param: Param) -> str | None:
         case PointerParam() | AddressParam() | ScalarParam() | TensorMapParam():
             return param.of
         case ExtentParam() | StrideParam() | AssertionsParam() | BarrierParam():
-            # barriers change at each launch, but kernels that use them are never launched directly
+            # the barrier word differs between launches, but kernels with a grid barrier are never launched directly
             return None
         case _:
             return assert_never(param)
 
 
 class Workspace(NamedTuple):
-    """Values of a kernel's parameters that aren't arguments.
+    """Sources of parameter values other than a launch's arguments.
 
     record: address of the assertion record. barrier: returns the address of the next launch's barrier word.
     maps: returns the tensor maps of a parameter.

@@ -1,4 +1,4 @@
-"""Background work started before it is needed."""
+"""Background work that is started before its result is needed."""
 
 from __future__ import annotations
 

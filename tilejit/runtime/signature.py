@@ -218,7 +218,7 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
 
 
 def scalar_dtype(parameter: Parameter, value: Any) -> DType:
-    """Return the type in which `value` is passed for an unannotated or `int` parameter; raise LaunchError if none."""
+    """Return the type in which `value` is passed for an unannotated or `int` parameter, or raise LaunchError."""
     if parameter.kind is _SCALAR:
         number = value.item() if isinstance(value, np.generic) else value
         return int32 if not isinstance(number, int) or -(2**31) <= number < 2**31 else int64

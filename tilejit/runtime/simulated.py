@@ -225,7 +225,7 @@ class SourceLines:
         self._located: dict[str, Span] = {}
 
     def locate(self, file: int, line: int, column: int) -> str:
-        """Describe a Python line, with the calls through which it was inlined."""
+        """Describe the Python line of a `.loc` directive, with the calls through which it was inlined."""
         if not 0 < column <= len(self._spans):
             return f"line {line}"
         # where LLVM merges instructions of several lines, the line is 0, and the column is the previous instruction's
@@ -246,7 +246,7 @@ class SourceLines:
         return Location(1, span.line, column, self.locate(1, span.line, column) if column else str(span))
 
     def first_in(self, error: SimulationError) -> Span | None:
-        """Return the span of the first line that the message names, or None; prefer the error's own on that line."""
+        """Return the span of the first line named in the message, or None; prefer the error's own span on that line."""
         named = [text for text in self._located if text in error.message]
         if not named:
             return None

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from ..callers import stack_level
 from ..errors import CacheWarning
 
-#: the size limit without `TILEJIT_CACHE_MAXSIZE`: some 10,000 kernels
+#: the size limit without `TILEJIT_CACHE_MAXSIZE`, enough for some 10,000 kernels
 DEFAULT_LIMIT = 512 * 2**20
 
 _MARK = b"tilejit entry 1\n"
@@ -265,7 +265,7 @@ class DiskStore:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
         except FileExistsError:
-            # not a folder, which the caller reports
+            # the path is not a folder, which the caller reports
             return
         except FileNotFoundError as error:
             # raised by /proc, for example, in which no folder can be created

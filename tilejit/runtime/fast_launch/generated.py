@@ -84,8 +84,8 @@ class GeneratedLaunchers:
     ) -> GeneratedLauncher | None:
         """Record a launch; return a launcher, generated if necessary, or None.
 
-        At the first launch of a variant it is None, because many variants are launched once, and the first launch,
-        which compiles, should not take longer. It is also None if a generated function can't handle such launches.
+        The result is None at the first launch of a variant, because many variants are launched only once, and the first
+        launch, which compiles, should not take longer. It is also None if generated functions can't do such launches.
         """
         given = _given(args, named)
         if not _is_direct(resolved) or given in self._without_parts:

@@ -60,7 +60,7 @@ class ArrayPart:
 
 @dataclass(frozen=True, slots=True)
 class ScalarPart:
-    """The code for a number. packed: the value to pack. key: items of the lookup key. names: values of names in them."""
+    """The code for a number. packed: the value to pack. key: items of the lookup key. names: values of names used."""
 
     packed: str
     key: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class ScalarPart:
 
 @dataclass(frozen=True, slots=True)
 class ConstexprPart:
-    """The code for a compile-time value. key: items of the lookup key. names: values of names in them."""
+    """The code for a compile-time value. key: items of the lookup key. names: values of names used."""
 
     key: tuple[str, ...] = ()
     names: Mapping[str, Any] = field(default_factory=dict)
@@ -149,7 +149,7 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
         return ArrayPart(
             statements=(f"{view} = {name}.__cuda_array_interface__",),
             pointer=f"{view}['data'][0]",
-            # not `device`, which takes as long as all other items together
+            # not `device`: reading it takes as long as all other items together
             key=(f"{view}['typestr']", f"{view}['shape']", f"{view}.get('strides')", f"{name}.sharding"),
             matches=_is_jax_array,
             stream=_LEGACY_STREAM,
