@@ -113,7 +113,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def missed(self, number: int, values: tuple[Any, ...], key: tuple[Any, ...] | None) -> None:
-        """Launch after a cache miss of a generated function, and cache the result if possible."""
+        """Launch through the slow path after a generated function's lookup missed, and add an entry if possible."""
         resolved = self.run(values, None)
         generated = self.kernel.generated.again(number, resolved.captured)
         if generated is not None:
@@ -121,7 +121,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def failed(self, number: int, values: tuple[Any, ...], grid: tuple[int, int, int]) -> None:
-        """Launch after the driver refused a generated launch, such as in a thread with another current context."""
+        """Launch again after the driver rejected a generated launch, for example because another context is current."""
         resolved = self.run(values, grid)
         direct = resolved.function.direct
         if direct is not None and not direct.is_current():

@@ -584,7 +584,7 @@ def counts(A: tj.Tensor):
 
 SAME_WORK = [
     (lambda: add[4, 8](A, B), r"^add\[4, 8\] starts 4 x 8 CTAs, and add never reads tj\.cta_id\(1\): the same work "
-     r"is done 8 times\nhelp: for 8 threads, write add\[\(4,\), 8\]; else leave that axis of the grid out$"),
+     r"is done 8 times\nhelp: for 8 threads, write add\[\(4,\), 8\]; otherwise leave that axis of the grid out$"),
     (lambda: add[4, 1, 2](A, B), r"4 x 1 x 2 CTAs.*cta_id\(2\): the same work is done 2 times\nhelp: leave that axis"),
     (lambda: add[lambda m: (1, 2)](A, B), r"add\[1, 2\]"),
     (lambda: add[4, 8].bind(A, B), r"add\[4, 8\]"),

@@ -180,12 +180,12 @@ def warn_of_unused_axes(name: str, grid: tuple[int, int, int], axes: Sequence[in
     is_empty = 0 in grid
     for axis in (n for n, size in enumerate(grid) if n not in axes and (size == 0 if is_empty else size > 1)):
         sizes = grid if grid[2] != 1 else grid[:2]
-        threads = f"for {grid[1]} threads, write {name}[({grid[0]},), {grid[1]}]; else " if len(sizes) == 2 else ""
+        threads = f"for {grid[1]} threads, write {name}[({grid[0]},), {grid[1]}]; otherwise " if len(sizes) == 2 else ""
         work = "nothing is launched" if is_empty else f"the same work is done {grid[axis]} times"
         warnings.warn(
             f"{name}{list(sizes)} starts {' x '.join(map(str, sizes))} CTAs, and {name} never reads "
             f"tj.cta_id({axis}): {work}\n"
-            f"help: {f'{_THREADS}; else ' if is_empty else threads}leave that axis of the grid out",
+            f"help: {f'{_THREADS}; otherwise ' if is_empty else threads}leave that axis of the grid out",
             GridWarning, stacklevel=stack_level(),
         )
 
