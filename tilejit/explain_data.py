@@ -170,7 +170,7 @@ def _reached(stmt: Instruction, lane: Kernel) -> str:
     assert isinstance(place, Vector)
     name = place.buffer.root.name
     axis = next(alloc.along for alloc in walk.each(lane.body, Alloc) if alloc.buffer.name == name)
-    return f"a release reaches {name} of all {ctas_along(lane.cluster, axis)} CTAs along axis {axis} of the cluster"
+    return f"a release arrives at {name} in all {ctas_along(lane.cluster, axis)} CTAs along axis {axis} of the cluster"
 
 
 def _line_or_none(span: Span | None) -> str | None:

@@ -60,7 +60,7 @@ class LocalTile:
     def __str__(self) -> str:
         where = f"{self.line}: " if self.line is not None else ""
         return (
-            f"{where}{self.name} goes through local memory: {self.size_bytes:,} bytes per thread; "
+            f"{where}{self.name} is in local memory, {self.size_bytes:,} bytes per thread, because "
             "its indices are known only at run time"
         )
 

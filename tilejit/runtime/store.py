@@ -60,7 +60,7 @@ class EntryKind(Enum):
     """A kind of cache entry. Its value describes the contents."""
 
     PROGRAM = "a compiled kernel: its PTX, and everything else that a launch needs"
-    DECISIONS = "the decisions of the compiler that explain shows"
+    DECISIONS = "the compiler's decisions, which explain shows"
     WRITTEN = "the arguments that a kernel writes, for launches with overlapping arrays"
     TUNING = "the time that a kernel takes in each configuration"
     SOURCE = "a digest of this package's own files, by their sizes and times"
