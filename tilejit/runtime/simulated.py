@@ -47,7 +47,7 @@ _NO_WORKSPACE = Workspace(0, lambda: 0, dict[TensorMapParam, tensor_maps.Paramet
 class SimulatedMemory:
     """Host memory that represents device memory. It initially contains 0xFF bytes, which are NaN as floats.
 
-    initialized: True once data is copied in or a kernel that writes it has run. Until then, checks report reads.
+    initialized: True once data is copied in or a kernel that writes it has run. Until then, checks report any read.
     """
 
     __slots__ = ("host", "initialized")
