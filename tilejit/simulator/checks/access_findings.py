@@ -22,7 +22,7 @@ from .replicas import UNUSED, Replicas
 if TYPE_CHECKING:
     from ..machine.copies import Batch
 
-# True if both accesses are strong → hint
+# whether both accesses are strong → hint
 _HINTS = {
     False: "put a barrier between the two accesses, or give each thread its own place",
     True: "the scope of one doesn't reach the other's CTA: use .gpu",
@@ -66,7 +66,7 @@ class AccessFindings:
         return place(region, offset, 1 << site.shift)
 
     def party(self, x: CellAccess, at: int, verb: str = "") -> str:
-        """Return text like 'thread 5 ... writes 4 bytes at A+20 bytes' for the access to a cell."""
+        """Describe the access to a cell, for example 'thread 5 ... writes 4 bytes at A+20 bytes'."""
         size, where = in_bytes(1 << x.site.shift), self.place(x.region, int(x.cells[at]), x.site)
         return f"{self.lanes.describe(int(x.me[at]))} {verb or _VERBS[x.site.kind]} {size} at {where}"
 

@@ -51,7 +51,7 @@ class Message:
 
 @dataclass(slots=True)
 class Releases:
-    """The releases into the current phase of barriers, one per CTA, and into completed phases."""
+    """The releases by arrivals at one barrier per CTA: for its current phase, and for completed phases."""
 
     coming: Message | None = None
     done: Message | None = None
@@ -60,7 +60,7 @@ class Releases:
         self.coming = message if self.coming is None else order.joined([self.coming, message])
 
     def complete(self, order: HappensBefore, ctas: Index, keep: bool) -> None:
-        """Let waits in `ctas` acquire the releases into the current phase and, with `keep`, into all earlier phases."""
+        """Let waits in `ctas` acquire the releases of the current phase and, with `keep`, of all earlier phases."""
         if self.coming is None:
             return
         fresh = self.coming.part(ctas)
@@ -132,7 +132,7 @@ class HappensBefore:
             self.flags.share_runs(positions, np.flatnonzero(np.diff(warp, prepend=-1)))
 
     def lane_barrier(self, positions: Index, groups: Index) -> None:
-        """Synchronize the threads with equal numbers in `groups`; the threads of a group are lanes of one warp."""
+        """Synchronize the threads with equal values in `groups`, which are lanes of one warp."""
         now = self.tick(0)
         if self.lane_clock is None:
             self.lane_clock = np.zeros((self.lanes.ctas * self.lanes.warps_per_cta, WARP, WARP), np.int64)
@@ -276,10 +276,10 @@ class HappensBefore:
         return result
 
     def all_before_barrier(self, space: str, records: Record, by: Index) -> bool:
-        """True only if all records are by threads of the CTA of their row of `by`, before its last barrier and a fence.
+        """True only if each row of records is by threads of one CTA, before its last barrier and a proxy fence.
 
-        The barrier orders them before the threads of the same row of `by`; the fence makes them visible to the
-        asynchronous proxy. The low halves of marks, and of records of agents or several writers, exceed all threads.
+        by: a row of threads of the same CTA for each row of records; the barrier orders the accesses before them. The
+        low halves of marks, and of records of agents or several writers, exceed all thread numbers.
         """
         if not records.size:
             return True
@@ -293,7 +293,7 @@ class HappensBefore:
         return bool((newest <= self.need_clocks().seen_of_all_warps(PROXY_PLANES[space], by)).all())
 
     def ordered(self, thread: Index, events: Index, by: Index) -> NDArray[np.bool_]:
-        """Return a mask: each event of the actor in `thread` happens before the next event of the thread in `by`."""
+        """Return a mask: the event of the actor in `thread` happens before the next event of the thread in `by`."""
         cta, warp = self.home(thread)
         mine = self.position(by)
         my_cta, my_warp = self.lanes.full["cta"][mine], self.lanes.full["warp"][mine]
@@ -342,7 +342,7 @@ class HappensBefore:
         return result
 
     def reached(self, cta: Index) -> Index:
-        """Return the number of the group of CTAs that a narrow scope includes: each CTA's cluster, or the CTA itself.
+        """Return, for each CTA, the group of CTAs that a narrow scope includes: its cluster, or the CTA itself.
 
         In kernels with both .cluster and .cta scopes the group is the CTA, which may cause false race reports.
         """

@@ -17,9 +17,9 @@ BANK_BYTES = 4
 SECTOR_BYTES = 32
 # Placeholder for the address of an inactive lane, lower than any address.
 ABSENT = -(1 << 62)
-# Weights of a hash of rows of 32 numbers. The hash may collide, so the rows are compared as well.
+# Weights of a hash of rows of 32 integers. Hashes may collide, so the rows are compared as well.
 _WEIGHTS = np.arange(1, WARP + 1, dtype=np.int64) * 0x1E3779B97F4A7C15
-# Costs are cached for accesses with at most this number of patterns.
+# Costs are cached for accesses whose warps have at most this number of patterns.
 _FEW = 16
 
 
@@ -70,9 +70,9 @@ class Profiler:
 
 
 def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, int]:
-    """Return (wavefronts or sectors, minimum) of all warps, which are full; compute them once per pattern.
+    """Return (wavefronts or sectors, minimum), summed over warps, all full; compute them once per pattern.
 
-    A pattern may be shifted by words in shared memory, which only permutes the banks, and by sectors in global memory.
+    Shifts by words in shared memory, which only permute the banks, and by sectors in global memory keep the pattern.
     """
     first = index[:, 0]
     start = ((first << shift) + base) & ((BANK_BYTES if shared else SECTOR_BYTES) - 1)
@@ -84,7 +84,7 @@ def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, 
 
 
 def representatives(pattern: Index, start: Index) -> tuple[Index, Index]:
-    """Return (representatives, sizes) of groups of warps with equal rows, or of single warps if hashes collide."""
+    """Return (representatives, sizes) of the groups of warps with equal rows; if hashes collide, each warp is a group."""
     count = start.size
     if same_rows(pattern, pattern[:1]) and same_rows(start, start[:1]):
         return np.zeros(1, np.int64), np.full(1, count)

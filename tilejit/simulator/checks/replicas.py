@@ -50,7 +50,7 @@ class Replicas:
 
     def select(self, lanes: Lanes) -> None:
         self.lanes = lanes
-        # store or atomic → for each thread of the chunk, the last event before its last execution by a group
+        # store or atomic → for each thread of the chunk, the latest event when it last executed it in a diverged group
         self.executed: dict[int, NDArray[np.uint32]] = {}
         # the same for its executions by all threads together
         self.executed_by_all: dict[int, int] = {}
@@ -86,7 +86,7 @@ class Replicas:
         read.stores |= stores
 
     def stores_of(self, load: int, shadow: Shadow, since: int | None) -> frozenset[int] | None:
-        """Return the stores and atomics that may use a load's value; None if it has other uses, or isn't ordinary.
+        """Return the stores and atomics that may use a load's value; None if it has others or isn't ordinary.
 
         since: an event; also include all other loads from this memory since then.
         """
@@ -109,7 +109,7 @@ class Replicas:
         """Return a mask of the cells `at` whose race is only a warning, and the stores that may use the value.
 
         In these cells, reader and writer are in one CTA, the writer has read the cell by the same load as the reader,
-        and the value that was read is unused. pc, did: the recorded accesses' instruction, and "wrote" or "read".
+        and the value that was read is unused. pc: the instruction of the recorded accesses. did: "wrote" or "read".
         """
         shadow, cells, me = x.shadow, x.cells[at], x.me[at]
         ctas = self.order.home(actors_of(me))[0]
