@@ -20,7 +20,7 @@ STEP = 1 << 12
 
 
 class Precedence:
-    """Happens-before queries about a launch's records. In all of them, `me` is the thread now accessing a record's cell."""
+    """Happens-before queries about a launch's records. In each query, `me` is the thread accessing a record's cell."""
 
     def __init__(self, order: HappensBefore) -> None:
         self.order = order

@@ -84,7 +84,7 @@ def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, 
 
 
 def representatives(pattern: Index, start: Index) -> tuple[Index, Index]:
-    """Return (representatives, sizes) of the groups of warps with equal rows; if hashes collide, each warp is a group."""
+    """Return (representatives, sizes) of groups of warps with equal rows, or of single warps if hashes collide."""
     count = start.size
     if same_rows(pattern, pattern[:1]) and same_rows(start, start[:1]):
         return np.zeros(1, np.int64), np.full(1, count)
