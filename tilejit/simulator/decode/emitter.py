@@ -53,7 +53,7 @@ class Touched:
     at: tuple[int, ...]
 
 
-# `drop_dead` is for blocks with more lines of generated source than this; the values of others usually fit in the cache.
+# `drop_dead` is for blocks with more lines of generated source; the values of other blocks usually fit in the cache.
 LONG_BLOCK = 24
 _LOCAL = re.compile(r"(?<![%'@])\bv\d+\b")
 
@@ -176,7 +176,7 @@ class BlockWriter:
         return views
 
     def read(self, name: str, dtype: str) -> str:
-        """Emit the checks of a read of a register; return the variable with its value as `dtype`, truncated if wider."""
+        """Emit checks of the read; return the variable with register `name` as `dtype`, truncated if it is wider."""
         names = self.names
         try:
             slot = names.slots.get(name)
