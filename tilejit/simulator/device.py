@@ -159,7 +159,7 @@ def _parameter_value(value: Any, position: int) -> ParameterValue:
         return value
     if isinstance(value, float):
         raise LaunchError(f"argument {position} is a Python float: pass np.float32 or np.float64 to specify its width")
-    raise LaunchError(f"argument {position}, {value!r}, is neither an array, nor a NumPy scalar or int, nor bytes")
+    raise LaunchError(f"argument {position}, {value!r}, is not an array, a NumPy scalar, an int or bytes")
 
 
 def _pointer(array: NDArray[Any], name: str) -> Pointer:

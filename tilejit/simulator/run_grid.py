@@ -133,7 +133,7 @@ def _number_of(text: str) -> int:
         limit = 0
     if limit < 1:
         raise LaunchError(
-            f"TILEJIT_SIM_LIMIT={text!r} is not a finite number of thread instructions, at least 1",
+            f"TILEJIT_SIM_LIMIT={text!r} must be a finite number of thread instructions, at least 1",
             hint="write a number such as 1e11",
         )
     return limit

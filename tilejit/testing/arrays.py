@@ -191,7 +191,7 @@ def _row_major(shape: Sequence[int]) -> list[int]:
 
 def _values(random: np.random.Generator, count: int, dtype: DType, values: str, limits: Limits | None) -> Array:
     if values not in _VALUES:
-        raise ValueError(f"values={values!r} is none of {', '.join(dict.fromkeys(_VALUES))}")
+        raise ValueError(f"values={values!r} is not one of {', '.join(dict.fromkeys(_VALUES))}")
     if limits is not None:
         return _within(random, count, dtype, values, *limits)
     if values in ("zeros", "ones"):

@@ -85,7 +85,7 @@ class AccessFindings:
         self.findings.add(
             "in-flight",
             f"{self.describe(x, at)}\n"
-            f"while an asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} still reads it\n"
+            f"while an asynchronous copy by {self.lanes.describe(int(batch.threads[copy]))} still reads it\n"
             f"  {self.places.describe(batch.pc)}",
             x.site.pc, batch.pc, [int(x.me[at]) - 1], hint="wait for the copy before its source changes",
         )
@@ -104,7 +104,7 @@ class AccessFindings:
         batch, copy, _ = hit
         self.findings.add(
             "in-flight",
-            f"{access}\nbefore the asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} to it was "
+            f"{access}\nbefore the asynchronous copy to it by {self.lanes.describe(int(batch.threads[copy]))} was "
             f"waited for\n  {self.places.describe(batch.pc)}",
             x.site.pc, batch.pc, self.threads(x.me[at]), at.size,
             hint="wait for the copy (cp.async.commit_group and wait_group), then synchronize with the other threads",

@@ -98,5 +98,5 @@ class LateWaiters:
             f"  {self.places.describe(passed.pc)}\n"
             f"and phase {n + 1} completed, with nothing that orders the two: a late waiter would hang{after}",
             passed.pc, last[0] if last else None, self.lanes.numbers(late), late.size,
-            hint="synchronize the threads that have waited before one of them arrives for all",
+            hint="synchronize the threads after their waits, before one of them arrives for all",
         )
