@@ -54,8 +54,8 @@ class TensorMap:
     swizzle: str = "none"
     #: the array's dimensions in the order of the map's, for messages; empty if the orders are equal
     axes: tuple[int, ...] = ()
-    #: The distance between the boxes that consecutive CTAs of a cluster contribute to a multicast copy, which is then
-    #: checked, except for coordinates of -2^31 or at least 2^31 - 16.
+    #: The distance between the boxes that consecutive CTAs of a cluster contribute to a multicast copy. If it is given,
+    #: it is checked, except for coordinates of -2^31 or at least 2^31 - 16.
     share: Share | None = None
 
 

@@ -55,12 +55,12 @@ def run(
     resident: Resident | None = None,
     may_be_empty: bool = False,
 ) -> Report:
-    """Execute kernel `entry` of the module `ptx` on NumPy, and return its report.
+    """Execute kernel `entry` of the module `ptx` with NumPy, and return its report.
 
     args: one per parameter. The bytes of a NumPy scalar are used unchanged; an int wraps to the parameter's size.
     checks: False disables the checks for races, undefined values and asynchronous copies. With "strict", shuffles,
         votes and matches don't order memory accesses, as in the PTX ISA.
-    on_finding: "raise" the first error, or "collect" all in the report.
+    on_finding: "raise" the first error, or "collect" all findings in the report.
     schedule: seed of the thread order; each seed gives a legal order.
     delivery: when asynchronous operations complete: "late", "early", or "random:" and a seed. All of these are legal.
     shared_map: buffers in shared memory, for messages: (name, PTX variable, first byte in it, size in bytes).

@@ -83,7 +83,7 @@ class ClockSets:
         #: the column of each thread (counted from 1), warp, CTA and agent; 0 if it has none
         self.tables = [np.zeros(size, np.int32) for size in (threads + 1, warps, ctas, 0)]
         self.table = np.zeros((64, 128), np.uint32)
-        #: numbers of used columns and of used rows of `table`
+        #: number of columns and of rows of `table` in use
         self.width = 1
         self.count = 1
         self.sweep_at = 1024

@@ -39,7 +39,7 @@ EMPTY = np.zeros(0, np.int64)
 
 
 def products_of(group: int) -> Hashable:
-    """Return the name of the agent that performs the products of a CTA's warpgroup.
+    """Return the name of the agent that performs the matrix products of a CTA's warpgroup.
 
     All four warps issue a product together, so an event of this agent implies that all of them have reached it.
     """
@@ -334,7 +334,7 @@ class Clocks:
         return result
 
     def seen_of_all_warps(self, plane: int, by: Index) -> Index:
-        """Return, for each row of `by`, threads of a CTA, the event up to which they all see all of the CTA's warps."""
+        """Return, for each row `by` of threads of a CTA, the event up to which they all see all of its warps."""
         ctas, warps = self.ctas_and_warps(by)
         columns = ctas[:, :1] % self.ranks * self.warps + np.arange(self.warps)
         result: Index = self.views[plane, ctas[:, :, None], warps[:, :, None], columns[:, None]].min(axis=(1, 2))
@@ -352,7 +352,7 @@ class Clocks:
         return result
 
     def columns_of(self, actors: Index) -> list[Index]:
-        """Return each actor's warp or agent column and, if any actor has a thread column, these too (-1 for none)."""
+        """Return each actor's warp or agent column; if any has a thread column, also each one's thread column or -1."""
         threads = (actors - 1) % self.lanes.threads
         warps = threads // WARP
         own = self.columns[threads]

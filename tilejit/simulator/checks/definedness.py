@@ -147,7 +147,7 @@ class Definedness:
             self.mark(name, positions, marks)
 
     def combined(self, names: tuple[str, ...], positions: Index, packs: bool = False) -> Marks | None:
-        """Return, for each thread, a mark of one of these registers, if any is marked; None if no register has marks.
+        """Return, for each thread, a mark of one of these registers, or 0; None if no register has marks.
 
         packs: the registers are elements of a vector, which gets the mark of a skipped write only if all are marked.
         """

@@ -1,9 +1,9 @@
 """The happens-before relation: event numbers and barriers.
 
-Every executed memory instruction is an event, numbered in the order of the simulation. A barrier of a whole CTA or warp
-is stored as one event number: its threads' earlier events happen before their later ones. Barriers of a part of a CTA
-need a clock for each pair of warps (`clocks.py`), and barriers of a part of a warp one for each pair of lanes. Releases
-and acquires at memory locations are in `release_acquire.py`.
+Each execution of a memory or synchronization instruction is an event, numbered in the order of the simulation. A
+barrier of a whole CTA or warp is stored as one event number: its threads' earlier events happen before their later
+ones. Barriers of a part of a CTA need a clock for each pair of warps (`clocks.py`), and barriers of a part of a warp
+one for each pair of lanes. Releases and acquires at memory locations are in `release_acquire.py`.
 
 source: PTX ISA, "Memory Consistency Model": "Causality order"; "Parallel Synchronization and Communication
 Instructions".
@@ -51,7 +51,7 @@ class Message:
 
 @dataclass(slots=True)
 class Releases:
-    """The releases by arrivals at one barrier per CTA: for its current phase, and for completed phases."""
+    """The messages that arrivals at one barrier per CTA release: in the current phase, and in completed phases."""
 
     coming: Message | None = None
     done: Message | None = None
@@ -78,7 +78,7 @@ class HappensBefore:
     def __init__(self, ctas: int, warps: int, lanes: Lanes, collectives_order: bool, facts: Ordering) -> None:
         """collectives_order: whether shuffles, votes and matches order memory accesses."""
         self.event = 1
-        #: the instruction of each event
+        #: event → index of its instruction
         self.pcs = array("I", [0, 0])
         #: the event of the last barrier of each CTA, and of each warp, of the grid
         self.cta_start = np.zeros(ctas, np.int64)
@@ -183,7 +183,7 @@ class HappensBefore:
         return Message(redirected.reshape(message.rows.shape), frontiers)
 
     def execution_only(self, message: Message, agents: bool) -> Message:
-        """Reduce a message to events known to be executed. agents: also keep accesses of agents to shared memory."""
+        """Reduce a message to knowledge of executed events. agents: also keep accesses of agents to shared memory."""
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows).copy()
         hidden = ~clocks.shared_agent_columns() if agents else np.ones(clocks.width, bool)
@@ -278,8 +278,8 @@ class HappensBefore:
     def all_before_barrier(self, space: str, records: Record, by: Index) -> bool:
         """True only if each row of records is by threads of one CTA, before its last barrier and a proxy fence.
 
-        by: a row of threads of the same CTA for each row of records; the barrier orders the accesses before them. The
-        low halves of marks, and of records of agents or several writers, exceed all thread numbers.
+        by: for each row, threads of the same CTA, before which the barrier orders the recorded accesses. Records of
+        marks, agents or several writers make the result False, because their low halves exceed all thread numbers.
         """
         if not records.size:
             return True

@@ -43,7 +43,7 @@ class Precedence:
         return result
 
     def ordered(self, record: Record, me: Record, strong: Site | None) -> NDArray[np.bool_]:
-        """Return a mask: the access happens before `me`, or it and `strong` are strong, with sufficient scopes."""
+        """Return a mask: the access happens before `me`, or it and site `strong` are strong with sufficient scopes."""
         event = (record >> HALF).astype(np.int64)
         result = self.order.ordered(actors_of(record), event, actors_of(me))
         if strong is not None:

@@ -70,7 +70,7 @@ class Profiler:
 
 
 def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, int]:
-    """Return (wavefronts or sectors, minimum), summed over warps, all full; compute them once per pattern.
+    """Return (wavefronts or sectors, minimum), summed over full warps; compute them once per pattern.
 
     Shifts by words in shared memory, which only permute the banks, and by sectors in global memory keep the pattern.
     """
@@ -110,8 +110,8 @@ def _costs(pattern: bytes, start: bytes, shift: int, shared: bool) -> tuple[Inde
 def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
     """Return (wavefronts, minimum) of a shared-memory instruction per warp. address: warps x 32, ABSENT if inactive.
 
-    A warp's 8-byte accesses are split into half-warps, its 16-byte accesses into quarter-warps. In each of these passes
-    a bank delivers one 4-byte word per wavefront, to any number of threads.
+    A warp's 8-byte accesses take a pass per half-warp, its 16-byte accesses a pass per quarter-warp. In each pass, a
+    bank delivers one 4-byte word per wavefront, to any number of threads.
     """
     per_pass = WARP * BANK_BYTES // max(width, BANK_BYTES)
     words = max(width // BANK_BYTES, 1)

@@ -35,7 +35,7 @@ class AccessChecker:
     """Checks the memory accesses of a launch, and holds the state of its other checks."""
 
     def __init__(self, program: Program, lanes: Lanes, ctas: int, findings: Findings, strict: bool) -> None:
-        """strict: whether shuffles, votes and matches order no memory accesses."""
+        """strict: True if shuffles, votes and matches don't order memory accesses."""
         self.lanes = lanes
         self.cell_shift = program.cell_shift
         self.facts = program.ordering
@@ -172,7 +172,7 @@ class AccessChecker:
         return result
 
     def access(self, region: MemoryRegion, index: Any, site: Site) -> records.CellAccess:
-        """Return the executing threads' access to their elements `index`."""
+        """Return the access of the executing threads to the cells of their elements `index`."""
         me: records.Record = self.lanes.get("gid")
         spread = site.shift - region.shadow.cell_shift
         if spread <= 0:
@@ -218,7 +218,7 @@ class AccessChecker:
             claim = old < base
             free = np.count_nonzero(claim) == claim.size
         if not free:
-            # A read may not replace one that races with more accesses: .nc with the most, strong with the fewest.
+            # A read may not replace one that races with more accesses: .nc reads race with most, strong with fewest.
             if not shadow.shared and not strong and not self.facts.any_constant:
                 claim |= self.precedence.before_my_barrier(old, me)
             # the first reader stays the first; its record is updated to its latest read
@@ -263,7 +263,7 @@ class AccessChecker:
     def examine_store(
         self, x: records.CellAccess, writes: records.Record, at: Index, data: tuple[Any, Any, NDArray[Any]]
     ) -> Index:
-        """Report races; return the elements of `at` to which unordered stores of the operation wrote equal values."""
+        """Report races, but return elements of `at` whose unordered writers stored equal values by one operation."""
         shadow: records.Shadow = x.shadow
         index, value, view = data
         self.report_marks(x, writes, at)

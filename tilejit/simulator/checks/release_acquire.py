@@ -78,7 +78,7 @@ class ReleaseAcquire:
         if self.frontier is None:
             total = self.lanes.total
             self.frontier = np.zeros(total, np.int64)
-            #: scope (narrow, wide) of a later fence x thread → the frontier of read releases that the fence acquires
+            #: scope (narrow, wide) of a later fence x thread → the frontier of the releases that the fence acquires
             self.seen = np.zeros((2, total), np.int64)
             #: kind of fence x (event, frontier, CTA start, warp start) x thread: the state at the thread's last fence
             self.fenced = np.zeros((3, 4, total), np.int64)

@@ -50,7 +50,7 @@ class Replicas:
 
     def select(self, lanes: Lanes) -> None:
         self.lanes = lanes
-        # store or atomic → for each thread of the chunk, the latest event when it last executed it in a diverged group
+        # store or atomic → the latest event when each thread of the chunk last executed it in a diverged group
         self.executed: dict[int, NDArray[np.uint32]] = {}
         # the same for its executions by all threads together
         self.executed_by_all: dict[int, int] = {}

@@ -65,7 +65,7 @@ def is_cluster_wait(ins: PtxInstruction) -> bool:
 
 
 def split(function: PtxFunction) -> list[BasicBlock]:
-    """Return the basic blocks in text order.
+    """Return the basic blocks in program order.
 
     A predicated instruction that isn't a jump is in a block of its own, after a block that branches around it.
     """
@@ -161,7 +161,7 @@ def _insert_guards(function: PtxFunction, blocks: list[BasicBlock], guarded: set
 
 
 def liveness(blocks: list[BasicBlock], uses: list[int], defs: list[int]) -> list[int]:
-    """Return the registers live into each block, as bit sets. uses: those with upward-exposed reads. defs: written."""
+    """Return the registers live into each block, as bit sets. uses: those read before any write. defs: written."""
     live = list(uses)
     changed = True
     while changed:

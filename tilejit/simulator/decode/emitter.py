@@ -44,7 +44,7 @@ SPECIAL = {
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """The registers of wgmma products that other instructions of a block access between two wgmma instructions."""
+    """The registers of wgmma products that a sequence of other instructions in a block accesses."""
 
     #: rows in the tables of `machine.wgmma.ProductRegisters`
     read: tuple[int, ...]
@@ -53,7 +53,7 @@ class Touched:
     at: tuple[int, ...]
 
 
-# `drop_dead` is for blocks with more lines of generated source; the values of other blocks usually fit in the cache.
+# `drop_dead` is for blocks of more than this many generated lines; the values of others usually fit in the cache.
 LONG_BLOCK = 24
 _LOCAL = re.compile(r"(?<![%'@])\bv\d+\b")
 
@@ -61,7 +61,7 @@ SIZE = {name: dtype.itemsize for name, dtype in DTYPES.items()}
 
 
 class KernelNames:
-    """State shared by all blocks of a kernel: slots and home dtypes of registers, constants and symbols' addresses."""
+    """State shared by all blocks of a kernel: constants, addresses of symbols, registers' slots and home dtypes."""
 
     def __init__(self, registers: dict[str, int], addresses: dict[str, int], params: dict[str, int]) -> None:
         self.slots: dict[str, int] = {}
