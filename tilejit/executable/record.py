@@ -54,7 +54,7 @@ class SharedPlace:
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """A cubin that the driver compiled from PTX. capability: 10 times its GPU's compute capability, so 90 for 9.0."""
+    """A cubin that the driver compiled from PTX. capability: 10 times its GPU's compute capability, such as 90."""
 
     image: bytes = field(repr=False)
     capability: int

@@ -75,7 +75,7 @@ def _read(kind: str, parts: list[Any]) -> ArgumentType:
 
 
 def saved(value: Any) -> Any:
-    """Return `value` with enum members, also those in tuples, replaced by `Opaque`: their class, name and value."""
+    """Return `value` with enum members, also those in tuples, replaced by `Opaque` of class, name and value."""
     if isinstance(value, Enum):
         kind = type(value)
         return Opaque(f"{kind.__module__}.{kind.__qualname__}.{value._name_} = {value._value_!r}")

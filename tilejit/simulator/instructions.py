@@ -81,8 +81,7 @@ def _notation(pattern: str) -> str:
     """Convert a regular expression for modifiers to the notation of `HEADER`."""
     text = re.sub(r"\(\?P<(\w)>\\d\+\)", lambda m: m[1].upper(), pattern)
     text = re.sub(r"\(\?P<(?!part\d)\w+>", "(?:", text)
-    # In patterns of `opcodes.memory.any_order`, a look-ahead after each part excludes duplicates, and conditions at the
-    # end name the required parts.
+    # Patterns of `opcodes.memory.any_order` exclude duplicates by look-ahead, and name required parts at the end.
     needed = re.findall(r"\(\?\(part(\d+)\)\|\(\?!\)\)", text)
     text = re.sub(
         r"\(\?P<part(\d+)>(.+?)\)\(\?!\.\*\2\(\?!\[\\w:\]\)\)",

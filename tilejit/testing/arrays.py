@@ -212,7 +212,7 @@ def _values(random: np.random.Generator, count: int, dtype: DType, values: str, 
 
 
 def _within(random: np.random.Generator, count: int, dtype: DType, values: str, low: float, high: float) -> Array:
-    """Return contents from `low` to `high`; for "zeros" and "ones", the number closest to 0 or 1."""
+    """Return contents from `low` to `high`; for "zeros" and "ones", the number in this range closest to 0 or 1."""
     if not dtype.is_float:
         first, last = math.ceil(low), math.floor(high)
         if values in ("zeros", "ones"):

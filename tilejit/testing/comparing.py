@@ -219,7 +219,7 @@ def _in_double(dtype: DType | None, value: Any) -> Any:
 def _wanted(
     expected: Expected | Callable[..., Expected | None], args: Sequence[Any], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Map names to contents; raise ValueError if `expected` has a name that isn't an argument's, or too many arrays."""
+    """Map names to expected contents; raise ValueError if `expected` has an unknown name or too many arrays."""
     arguments = dict(zip(names, args, strict=True))
     if callable(expected):
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]

@@ -92,7 +92,7 @@ def memory_layouts(
     return TileLayout(run), tuple(shape)
 
 
-#: scope -> chains of axes that number its threads, fastest first: (axis, extent), None for all remaining threads
+#: scope -> chains of axes that number its threads, fastest first: (axis, extent); extent None: all remaining threads
 _CHAINS: dict[str, tuple[tuple[tuple[str, int | None], ...], ...]] = {
     "thread": ((),),
     "warp": ((("laneid", 32),),),

@@ -189,7 +189,7 @@ class TunedKernel(Kernel):
     def choose(self, values: Sequence[Any], launcher: TunedLauncher) -> Config:
         """Return the fastest configuration for the arguments `values`; tune the kernel if it is unknown.
 
-        Return the first candidate untimed with TILEJIT_AUTOTUNE=off, if it is the only one, or if all grids are empty.
+        With TILEJIT_AUTOTUNE=off, a single candidate, or only empty grids, return the first candidate without timing.
         """
         call = Call(self.open_parameters, values)
         device = devices.of(call)

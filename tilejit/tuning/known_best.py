@@ -45,7 +45,7 @@ def pick(
 ) -> Pick:
     """Return the fastest known configuration for the arguments, which may be specs, else the first one.
 
-    given: values that the configuration must have. threads: the thread count that it must have if it sets one, or None.
+    given: values that the configuration must have. threads: the count that it must have if it sets one; None for any.
     raises: LaunchError if no configuration has these, unless `given` has a value for each tuned parameter;
         DeviceError if the choice needs a device, none is available, and no target is given.
     """

@@ -34,7 +34,7 @@ from .table import Config, Trial, Tuning
 if TYPE_CHECKING:
     from .kernel import TunedKernel, TunedLauncher
 
-#: the maximum number of timings per configuration, and the total time in ms from which `timing.LEAST` are enough
+#: the maximum number of timings per configuration, and its total time in ms after which `timing.LEAST` suffice
 _MOST, _ENOUGH = 30, 100.0
 
 #: errors that a configuration causes: it can't be compiled by tilejit or the driver, or needs too many resources

@@ -201,10 +201,7 @@ class WriterLog:
         return result
 
     def gathered(self, cells: Index, stamps: Record, winners: Record) -> tuple[Index, Record]:
-        """Return (cells, records) that list all writers of one instruction to each of `cells`.
-
-        stamps: the records of stores that were overwritten. winners: the records of the stores that overwrote them.
-        """
+        """Return (cells, records) that list the writers of `stamps` and of the `winners` that overwrote them."""
         if self.size > LONGEST_LOG:
             return cells, (winners & ~LOW) | FORGOTTEN
         order = np.argsort(cells, kind="stable")

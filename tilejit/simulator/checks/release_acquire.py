@@ -291,10 +291,7 @@ class ReleaseAcquire:
         return wide, near
 
     def strong_read(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Let threads acquire the releases at locations that they read, or leave them to a later fence.
-
-        cells: the first cell of each location.
-        """
+        """Let threads acquire the releases that they read, or leave them to a fence. cells: the first of each location."""
         if not shadow.releases:
             return
         assert shadow.released is not None

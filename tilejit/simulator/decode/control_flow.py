@@ -235,7 +235,6 @@ class ControlFlow:
 
     @cached_property
     def roles(self) -> list[Roles]:
-        """The roles of each instruction's operands."""
         return all_roles(self.function)
 
     def roles_in(self, blocks: Iterable[BasicBlock]) -> list[Roles]:
