@@ -74,7 +74,7 @@ class Device:
         return self._place(np.array(values, order="C"), True)
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
-        """Return an uninitialized array. A kernel that uses an element before it is written is in error."""
+        """Return an uninitialized array. The first launch that accesses it must write elements before it uses them."""
         dtype = np.dtype(dtype)
         count = int(np.prod(shape))
         return self._place(np.full(count * dtype.itemsize, _POISON, np.uint8).view(dtype).reshape(shape), False)

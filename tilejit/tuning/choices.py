@@ -48,7 +48,7 @@ class Choices:
         )
 
     def worth_trying(self, kernel: str, values: Mapping[str, Any]) -> tuple[Config, ...]:
-        """Return the configurations that `prune` keeps, or all without it; raise LaunchError if its result is invalid."""
+        """Return the configurations that `prune` keeps, or all without it; raise LaunchError for an invalid result."""
         if self.prune is None:
             return self.configs
         kept = self._pruned(kernel, GridArguments(values))
@@ -132,7 +132,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
 
 
 def check_names(name: str, parameters: Sequence[Parameter], config: Config, what: str, names: Sequence[str]) -> None:
-    """Raise LaunchError unless `names` lists parameters that launches pass; for what="reset", ones that may be arrays."""
+    """Raise LaunchError unless `names` lists parameters that launches pass (if `what` is "reset", possibly arrays)."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
         hint = f'write {what}=["A", "B"], or {what}=[] for none'
         raise LaunchError(f"{what}={shown(names)} of {name} is not a list of names", hint=hint)

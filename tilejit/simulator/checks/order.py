@@ -51,7 +51,7 @@ class Message:
 
 @dataclass(slots=True)
 class Releases:
-    """The messages that arrivals at one barrier per CTA release: in the current phase, and in completed phases."""
+    """The messages released by arrivals at a barrier of each CTA: in its current phase, and in completed phases."""
 
     coming: Message | None = None
     done: Message | None = None

@@ -14,7 +14,7 @@ A record is an event and its actor:
 
     63            32 31 30 29             0
     |    event      |kind|     actor      |   kind 0: one thread, numbered in the grid from 1, or one agent
-                                              1: several threads that stored the same value; the index of a log entry
+                                              1: several threads that stored equal values; actor: a log entry's index
                                               2: several threads that are no longer listed
 
 A log entry holds the record of one of the threads, and the index of the next entry. A record of several threads has the

@@ -291,7 +291,7 @@ class ReleaseAcquire:
         return wide, near
 
     def strong_read(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Let threads acquire the releases that they read, or leave them to a fence. cells: the first of each location."""
+        """Let threads acquire releases that they read, or leave them to a fence. cells: each location's first."""
         if not shadow.releases:
             return
         assert shadow.released is not None

@@ -4,7 +4,7 @@ Compilers replicate small tiles over the warps of a CTA: several threads load a 
 the same result, and one of them stores it there. The store races with the other threads' loads, which is harmless as
 long as their values are unused. Such a race is a warning if all of the following hold, otherwise an error:
 
-- Reader and writer are in one CTA. The writer has read the location before, by the reader's instruction, which is an
+- Reader and writer are in one CTA. The writer has read the location before, with the reader's instruction, which is an
   ordinary load into registers, and its store depends on that load.
 - Only arithmetic, stores and atomics depend on the value. The reader executes none of these stores and atomics later
   and, if it read before the racing store, has executed none since the last barrier of the CTA.
