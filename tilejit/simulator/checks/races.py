@@ -263,7 +263,7 @@ class AccessChecker:
     def examine_store(
         self, x: records.CellAccess, writes: records.Record, at: Index, data: tuple[Any, Any, NDArray[Any]]
     ) -> Index:
-        """Report races. Return the elements of `at` where an unordered store of the same operation wrote an equal value."""
+        """Report races. Return elements of `at` where an unordered store of the same operation wrote an equal value."""
         shadow: records.Shadow = x.shadow
         index, value, view = data
         self.report_marks(x, writes, at)
