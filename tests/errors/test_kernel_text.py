@@ -45,7 +45,7 @@ SYNTAX_CASES = [
     ("print(n, «file=3»)", "print in a kernel has no file", "sep= and end="),
     ("«open('f')»", "open can't be called", "compute it outside"),
     ("«np.zeros(3)»", "zeros can't be called", "compute it outside"),
-    ("«tj.empty((3,), tj.float32)»", "empty is a function of tilejit for the host", "call it outside"),
+    ("«tj.empty((3,), tj.float32)»", "empty is a host function of tilejit", "call it outside"),
     ("«k(A, B, n)»", "k is a kernel", "make it a @tj.function"),
     ("«k[1]»(A, B, n)", "k is a kernel: a kernel can't launch another", "make it a @tj.function"),
     ("«k[(1, 1), 32]»(A, B, n)", "k is a kernel: a kernel can't launch another", "make it a @tj.function"),
@@ -65,7 +65,7 @@ TYPE_CASES = [
     ("x = 1 if n in «WORDS» else 2", "WORDS is a list; a kernel captures numbers", "make it a tuple"),
     ("«x, y» = (1, 2, 3)", "2 names for a tuple of 3", "give each item a name"),
     ("«x, y» = n", "only a tuple can be unpacked; this is a scalar of int32", "one name"),
-    ("print(«A»)", "print takes scalars and text; this is a global region", "index it"),
+    ("print(«A»)", "print takes scalars and strings; this is a global region", "index it"),
     ("«math.sin(n)»", "sin runs at compile time", "tj.sin"),
     ("x = «missing» + 1", "missing is not defined", "define it at the top of the module"),
     ("limitt = 1\nA[0, 0] = «limit»", "limit is not defined", "did you mean limitt?"),
@@ -186,7 +186,7 @@ TYPE_CASES = [
     ),
     (
         "x = tj.cta.load(A[0:4, 0:8])\ny = «tj.cat(x, x[:, 0:4], 0)»",
-        "can't concatenate tiles of shape (4, 8) and (4, 4) along axis 0", "other extents must be equal",
+        "can't concatenate tiles of shapes (4, 8) and (4, 4) along axis 0", "other extents must be equal",
     ),
     (
         "x = tj.cta.load(A[0:4, 0:8])\ny = tj.split(x, 2, «2»)",
@@ -194,7 +194,7 @@ TYPE_CASES = [
     ),
     (
         "x = tj.cta.load(A[0:4, 0:8])\ny = tj.split(x, «3», 1)",
-        "axis 1 of 8 doesn't split into 3 equal parts", "slice: x[:, a:b]",
+        "axis 1 of extent 8 doesn't split into 3 equal parts", "slice: x[:, a:b]",
     ),
     (
         "x = tj.cta.load(A[0:4, 0:8])\ny = «x.reshape((5, 5))»",
@@ -271,11 +271,11 @@ TYPE_CASES = [
 LAYOUT_CASES = [
     (
         "s = tj.alloc_shared((8, 8), tj.float32, layout=«S[(8, 8) : (1, 1)]»)",
-        "S[(8, 8) : (1, 1)] maps several elements of shape (8, 8) to one location", "a different location",
+        "S[(8, 8) : (1, 1)] maps several elements of a buffer of shape (8, 8) to one location", "a different location",
     ),
     (
         "r = tj.alloc_local((32, 8), tj.float32, layout=«S[(32, 8) : (1 @ laneid, 0)]»)",
-        "maps several elements of shape (32, 8) to one location", "a different location",
+        "maps several elements of a buffer of shape (32, 8) to one location", "a different location",
     ),
     (
         "s = tj.alloc_shared((32, 8), tj.float32, layout=«LANES»)",

@@ -116,7 +116,7 @@ def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | 
 
 
 def _mask(ctx: Context, argument: ast.expr | None) -> Memory | Expr | None:
-    """Return the mask as a tile or a scalar; None if it is missing, None or True."""
+    """Return the `mask=` argument as a tile or a scalar; None if it is missing, None or True."""
     value = optional(ctx, argument)
     if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
         return None

@@ -116,7 +116,7 @@ class _Copies(Analysis[_Choices]):
         return slot in self.buffer_choices and not self.buffer_choices[slot].is_phi
 
     def repeat(self, loop: For | Loop, head: _Choices, ends: _Choices) -> _Choices:
-        # each iteration allocates a new buffer, and writes to it don't invalidate copies of the old one; phis aren't copies
+        # each iteration allocates a new buffer, whose writes leave copies of the old one valid; phis aren't copies
         holds = {
             (slot, buffer) for slot, buffer in ends.holds
             if not self.is_copy(slot) or loop.span not in self.allocated_in.get(buffer, ())

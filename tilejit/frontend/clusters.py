@@ -95,7 +95,7 @@ def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str
 
 
 def check_steps(kernel: Kernel) -> None:
-    """Raise KernelTypeError if three or more CTAs release a step whose commit has no multicast copy before it in a block.
+    """Raise KernelTypeError for a commit without an earlier multicast copy in its block if three CTAs release the step.
 
     A multicast copy synchronizes the CTAs: it completes only after each of them has acquired the step. Without one, a
     CTA's second release of a stage may reach another CTA before the first release by a third one.

@@ -49,7 +49,7 @@ def _vote(name: str) -> Handler:
 def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.elect()`, which is true in one lane of each warp, elected at the kernel's entry.
 
-    All lanes are active there, so the call may be in any branch. On targets without barriers, or in CTAs with a partial
+    All lanes are active there, so the call may be in any branch. On targets before sm_90, and in CTAs with a partial
     warp, it is true in lane 0 instead.
     """
     if not ctx.target.has_barriers or ctx.threads % WARP_THREADS:

@@ -77,7 +77,7 @@ def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
                     if rows % (16 * wm) == 0 and columns % (8 * wn) == 0)
     convert = "convert: a.astype(tj.float16) @ b.astype(tj.float16)"
     if not blocks:
-        return f"{convert}; {counted(warps, 'warp')} can't share float32 accumulators of {rows} x {columns} evenly"
+        return f"{convert}; {counted(warps, 'warp')} can't divide a float32 accumulator of {rows} x {columns} evenly"
     _, wm, wn = blocks[0]
     layout = f"layout=tj.mma.layout_c({shape}, warps=({wm}, {wn}))"
     return (

@@ -1,4 +1,4 @@
-"""The functions of the language as records, from which handlers, `help`, the reference and the stub take parameters."""
+"""The intrinsics of the language; handlers, `help`, the reference and the stub take their parameters from here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCOPES = 'Literal["cta", "cluster", "gpu", "sys"]'
 _CACHES = 'Literal["evict_first", "evict_last", "streaming"] | None'
 _SWIZZLES = 'Literal["32B", "64B", "128B"] | Swizzle | None'
 
-#: name -> the parameter that calls share; operands of tile operations have their own records
+#: name -> the parameter that several calls share; operands of tile operations are described by `TileOperand`
 _PARAMETERS: dict[str, CallParameter] = {
     p.name: p
     for p in (
@@ -64,7 +64,7 @@ _PARAMETERS: dict[str, CallParameter] = {
 
 
 def parameter(name: str, *, optional: bool = False) -> CallParameter:
-    """Return the shared parameter `name`: if `optional`, with its default, or None if it has none; else without one."""
+    """Return the shared parameter `name`, without a default or, if `optional`, with its own default or None."""
     shared = _PARAMETERS[name]
     if not optional:
         return CallParameter(name, shared.type, shared.meaning)
@@ -74,7 +74,7 @@ def parameter(name: str, *, optional: bool = False) -> CallParameter:
 
 
 def _word(name: str, meaning: str, gives: str, example: str, required: str = "", optional: str = "") -> Intrinsic:
-    """Return an intrinsic whose parameters are all in `_PARAMETERS`; `required` and `optional` list their names."""
+    """Return an intrinsic whose parameters, named in `required` and `optional`, are all in `_PARAMETERS`."""
     listed = (*map(parameter, required.split()), *(parameter(o, optional=True) for o in optional.split()))
     return Intrinsic(name, meaning, listed, gives, example)
 
@@ -108,7 +108,7 @@ _BARRIERS = (
 
 
 def _alloc(name: str, meaning: str, gives: str, layout: str, example: str, *more: CallParameter) -> Intrinsic:
-    """Return the record of an allocation. layout: the meaning of `layout`. more: the parameters after `layout`."""
+    """Return the intrinsic of an allocation. layout: the meaning of `layout`. more: the parameters after `layout`."""
     given = CallParameter("layout", "TileLayout | None", layout, None)
     return Intrinsic(name, meaning, (parameter("shape"), parameter("dtype"), given, *more), gives, example)
 
