@@ -93,7 +93,7 @@ TYPE_CASES = [
     ("tj.atomic.add(«A[0]», 1.0)", "has a run-time extent", "take a part of static extent"),
     ("tj.atomic.add(A[0, 0], «A[0]»)", "one element takes a scalar", "x[i, j]"),
     ("«tj.atomic.add(A[0, 0], 1.0, order='strong')»", "'strong' is not a memory order", "acq_rel"),
-    ("x = tj.shuffle(«A[0]», 3)", "tj.shuffle takes a scalar of the thread", "x.registers"),
+    ("x = tj.shuffle(«A[0]», 3)", "tj.shuffle takes one scalar per thread", "x.registers"),
     ("x = tj.shuffle(n, «A[0, 0]»)", "lane must be an integer", "int(x)"),
     ("x = tj.uniform(n, «tj.thread»)", "tj.thread is not a scope of several threads", "tj.warp"),
     ("x = tj.uniform(«A[0, 0]», tj.cta)", "tj.uniform takes an integer or a bool_", "tj.uniform(x > 0"),

@@ -1,4 +1,4 @@
-"""The types of values in kernels, for type checkers and for annotations of kernels' parameters and of helpers.
+"""The types of values in kernels, for type checkers and to annotate the parameters of kernels and helpers.
 
 Kernels are translated and never executed, so these classes have no instances. They declare the kind of a value and its
 members; shapes and element types are checked when the kernel is compiled.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         def __eq__(cls, other: object) -> bool: ...
         def __hash__(cls) -> int: ...
 
-    #: type checkers treat run-time scalars as ints, so that `min`, `range`, slices and tuple indices accept it
+    #: type checkers treat run-time scalars as ints, so that `min`, `range`, slices and tuple indices accept them
     _Number = int
     Index: TypeAlias = int | slice | EllipsisType | None
     Indices: TypeAlias = Index | tuple[Index, ...]

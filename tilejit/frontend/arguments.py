@@ -79,7 +79,7 @@ def bind(
     if missing:
         hint = f"its parameters: {', '.join(parameters)}"
         if value:
-            hint = f"{hint}; as a value: tj.{value}({', '.join(map(ast.unparse, node.args)) or '...'})"
+            hint = f"{hint}; for the result as a value: tj.{value}({', '.join(map(ast.unparse, node.args)) or '...'})"
         raise ctx.type_error(node, f"{what} needs {', '.join(missing)}", hint)
     return expressions
 

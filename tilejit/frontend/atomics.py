@@ -170,7 +170,7 @@ def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def shared_place(ctx: Context, node: ast.expr) -> Memory:
-    """Return the element that an argument names; raise KernelTypeError unless it is in global or shared memory."""
+    """Return the element that an argument names; raise KernelTypeError unless it is one of shared or global memory."""
     memory = memory_operand(ctx, node, "the place")
     if memory.dims:
         raise ctx.type_error(

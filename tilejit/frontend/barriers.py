@@ -191,7 +191,7 @@ def ring_loop_hint(value: Value) -> str | None:
 
 
 def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
-    """Return the step; raise KernelTypeError if a name in its number was rebound after the step was created."""
+    """Return the step; raise KernelTypeError if a name in the expression of its number has been rebound since."""
     for counter in step.counters:
         binding = counter.frame.env.get(counter.name)
         if binding is None or binding.value != counter.value:
@@ -243,7 +243,7 @@ def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep
 
 
 def named(ctx: Context, node: ast.expr, what: str, value: Value) -> Barrier:
-    """Return the barrier that `value` is; for a step, its `full` barrier.
+    """Return `value`, which must be a single barrier, or the `full` barrier of a step.
 
     raises: KernelTypeError for any other value, for several barriers, or for an outdated step.
     """
@@ -327,7 +327,7 @@ def _expect(ctx: Context, node: ast.Call, receiver: Value) -> Value:
         )
     if high is not None and high < 0:
         raise ResourceError(
-            f"{high:,} bytes in a phase of {name}; a number of bytes is not negative",
+            f"{high:,} bytes in a phase of {name}; the number of bytes can't be negative",
             span=ctx.span(argument), hint="give the number of bytes that the copies write",
         )
     ctx.emit(Expect(_place(ctx, node, receiver), count, span=ctx.span(node)))

@@ -50,7 +50,7 @@ def check(
     kernel: Kernel, buffer_choices: Mapping[str, BufferChoice], allocated_in: Mapping[str, tuple[Span, ...]],
     alternatives: Sequence[Buffer],
 ) -> None:
-    """Raise KernelTypeError for a read of a slot or phi if, on a path to it, one of its buffers was overwritten.
+    """Raise KernelTypeError for a read of a slot or phi that was assigned before one of its buffers was last written.
 
     Copies into other slots aren't errors, but a read of the other slot is one.
 
@@ -125,7 +125,7 @@ class _Copies(Analysis[_Choices]):
 
 
 def _given(state: _Choices, slot: str, source: str, *, is_new: bool) -> _Choices:
-    """Return the state after an assignment to a slot or variable. is_new: True if `source` is a buffer."""
+    """Return the state after an assignment to a slot or variable. is_new: True if `source` is itself a buffer."""
     holds = {pair for pair in state.holds if pair[0] != slot}
     stale = {entry for entry in state.stale if entry[0] != slot}
     if is_new:

@@ -128,7 +128,7 @@ def _visit_value(value: Any, visited: dict[KernelSource, None]) -> None:
 
 
 def changes(old: Hashable, new: Hashable) -> list[str]:
-    """Return a line for each captured value, of the function or of a helper, that differs between two keys, sorted."""
+    """Return sorted lines, one per value that a function or its helpers capture and that differs between two keys."""
     was, now = (dict(key) for key in (old, new))  # type: ignore[call-overload]
     lines: list[str] = []
     for chain in now.keys() | was.keys():

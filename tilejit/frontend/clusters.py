@@ -74,8 +74,8 @@ def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str
     place = operands.get("barrier")
     if not isinstance(place, Region):
         raise ctx.type_error(
-                argument, "multicast= needs barrier=: each CTA waits at its own barrier for the parts that others copy",
-                f"write barrier=ring[i], with ring = tj.alloc_ring(..., multicast={axis})",
+            argument, "multicast= needs barrier=: each CTA waits at its own barrier for the parts that other CTAs copy",
+            f"write barrier=ring[i], with ring = tj.alloc_ring(..., multicast={axis})",
         )
     name = place.buffer.name
     ring = next(a for a in ctx.allocations if isinstance(a, Alloc) and a.buffer is place.buffer)
@@ -95,7 +95,7 @@ def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str
 
 
 def check_steps(kernel: Kernel) -> None:
-    """Raise KernelTypeError for a commit without an earlier multicast copy in its block if three CTAs release the step.
+    """Raise KernelTypeError if no multicast copy precedes a commit in its block and over two CTAs release the step.
 
     A multicast copy synchronizes the CTAs: it completes only after each of them has acquired the step. Without one, a
     CTA's second release of a stage may reach another CTA before the first release by a third one.

@@ -64,7 +64,7 @@ class _Classes:
     """Disjoint sets of tiles, which are numbered; the tiles of a set share a buffer."""
 
     numbers: dict[str, int]
-    #: as in `Interference`; the mask of a set is at the number of its least tile
+    #: as in `Interference`; the mask of a set is at the index of its least tile
     apart: list[int]
     members: list[int]
     least: list[int]

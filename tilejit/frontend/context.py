@@ -185,7 +185,7 @@ class Context:
     definitions: dict[str, Expr] = field(default_factory=dict)
     #: the slots and phis of buffers, by buffer name (see `buffer_choices.check`)
     buffer_choices: dict[str, BufferChoice] = field(default_factory=dict)
-    #: the buffers that phis refer to by their index in this dict, by name (see `places`)
+    #: buffer name -> a buffer that a phi may be; phis hold its index in this dict (see `places`)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
     #: name of an allocated buffer -> the locations of the loops around its allocation
     allocated_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)

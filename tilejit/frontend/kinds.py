@@ -84,7 +84,7 @@ class Heads:
 
     @staticmethod
     def expected(entry: Mapping[str, Value], last: Heads | None) -> Heads:
-        """Return the first guess: the kinds in `last` for names whose kinds on entry are the same, else those on entry."""
+        """Return the first guess: a name's kind in `last` if its kind on entry is the same there, else its kind on entry."""
         kinds = {name: kind_of(value) for name, value in entry.items()}
         if last is None:
             return Heads(kinds, kinds)
@@ -101,7 +101,7 @@ class Heads:
         return all(settled(kind) == settled(self._held(name, shown)) for name, kind in self.kinds.items())
 
     def corrected(self, shown: Mapping[str, Kind]) -> Heads:
-        """Return the next guess: the observed kinds, with weak kinds that equal the current guess `settled`."""
+        """Return the next guess: the observed kinds, of which those that equal the current guess are `settled`."""
         held = {name: self._held(name, shown) for name in shown}
         kinds = {name: settled(kind) if kind == self.kinds[name] else kind for name, kind in held.items()}
         changing = {name for name, kind in kinds.items() if _is_one(self.kinds[name]) and not _is_one(kind)}

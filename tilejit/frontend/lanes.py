@@ -1,4 +1,4 @@
-"""Operations between the lanes of a warp: shuffles, votes, `tj.elect` and `tj.uniform`."""
+"""Operations among the lanes of a warp: shuffles, votes, `tj.elect` and `tj.uniform`."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _scalar(ctx: Context, node: ast.expr, name: str) -> Expr:
     value = as_scalar(ctx, node, ctx.evaluate(node))
     if isinstance(value, Memory):
         raise ctx.type_error(
-            node, f"tj.{name} takes a scalar of the thread; this is {describe(value)}", "take an element of x.registers"
+            node, f"tj.{name} takes one scalar per thread; this is {describe(value)}", "take an element of x.registers"
         )
     return ctx.scalar(value, node)
 

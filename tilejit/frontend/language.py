@@ -228,7 +228,7 @@ def tile_order(t: int, shape: Sequence[int], group: int = 8) -> tuple[int, int]:
     """Return the (row, column) of tile `t` in an order in which tiles with close numbers are close in the grid.
 
     Tiles are numbered column by column within a group of rows, then in the next group; the last group may have fewer
-    rows. CTAs that run at the same time therefore read the same rows and columns, through the cache.
+    rows. CTAs that run at the same time therefore share rows and columns, which stay in the cache.
 
     t: the number of the tile, from 0 to rows * columns - 1.
     shape: the (rows, columns) of the grid of tiles.

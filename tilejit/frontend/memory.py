@@ -28,7 +28,7 @@ from .values import Constant, Items, Memory, Scalar, Value, describe, is_number
 
 
 def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
-    """Return the shape that a tuple of compile-time extents, or a single one, describes."""
+    """Return the shape that a tuple of compile-time extents or a single extent denotes."""
     items = value.items if isinstance(value, Items) else (value,)
     shape = tuple(ctx.integer(item, node, "an extent of a shape") for item in items)
     with Located(ctx, node):
@@ -37,7 +37,7 @@ def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
 
 
 def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
-    """Return the element type that a value such as `tj.float32` is; raise KernelTypeError for anything else."""
+    """Return the element type that a value such as `tj.float32` denotes; raise KernelTypeError for anything else."""
     name = ctx.constant(value, node, "the element type")
     dtype = as_dtype(name)
     if dtype is None:
@@ -381,7 +381,7 @@ def _with_element_type(
     if isinstance(layout, Strided) or not shape or not isinstance(shape[-1], int):
         raise ctx.type_error(
             node, f"{memory.buffer.name} has {'run-time strides' if shape else 'no dimensions'}, and {dtype} has "
-            f"another width than {memory.dtype}", _pinned(memory) if shape else "name a type of the same width",
+            f"a different width than {memory.dtype}", _pinned(memory) if shape else "name a type of the same width",
         )
     last = shape[-1] * before
     if last % after != 0:

@@ -29,7 +29,7 @@ _FIXED = (tuple, frozenset, range, bytes, str, type)
 
 
 def lookup(ctx: Context, node: ast.Name) -> Value:
-    """Return the value of a name of the current function or of those around it, or the value that it captures."""
+    """Return the value of a name: a binding of the current or of an enclosing function, or else a captured value."""
     frame, name = ctx.frame, node.id
     while True:
         binding = frame.env.get(name)

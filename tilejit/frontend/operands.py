@@ -20,7 +20,7 @@ Attributes = tuple[tuple[str, AttributeValue], ...]
 
 
 def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
-    """Return the buffer, region or element that an argument is; raise KernelTypeError for anything else."""
+    """Return the buffer, region or element that an argument denotes; raise KernelTypeError for anything else."""
     return as_memory(ctx, node, regions.unloaded(ctx, node), what).at(ctx.span(node))
 
 

@@ -32,7 +32,7 @@ class LoopTrial:
     carried: Mapping[str, Carried]
 
     def changes(self, name: str) -> list[Binding]:
-        """Return a name's bindings at the ends of iterations and at exits whose values differ from its value at the head."""
+        """Return the bindings of a name, at ends of iterations and exits, whose values differ from that at the head."""
         head = value_of(self.slots[name])
         # an Unset value at the head counts as a change: the name remains unset
         kept = None if isinstance(head, Unset) else head
@@ -48,7 +48,7 @@ class LoopTrial:
         return kind
 
     def _grows(self, name: str, changes: Sequence[Binding]) -> bool:
-        """True if a name's value may grow exponentially: its new value may depend on it with a `_degree` above 1."""
+        """True if a name may grow exponentially, because the `_degree` of its new value in its old one exceeds 1."""
         slot = self.slots[name]
         if not isinstance(slot, ScalarSlot):
             return False
@@ -113,7 +113,7 @@ def through_copies(
 
 
 def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
-    """Return the binding; if its value is a variable and `kind` is a `ScalarKind`, with the type of `kind`."""
+    """Return the binding, with the type of `kind` if its value is a variable and `kind` is a `ScalarKind`."""
     value = binding.value
     if not isinstance(kind, ScalarKind) or not isinstance(value, Scalar) or not isinstance(value.expr, Var):
         return binding

@@ -526,7 +526,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
         if len(iters) > 1 or layout.swizzle is not None or iters[0].axis.is_thread:
             raise ctx.type_error(
                 node, f"dimension {dim} of {memory.buffer.name} has no single stride: {layout}",
-                "only a dimension with one step in memory, without swizzle and thread axes, has a stride",
+                "only a dimension with one step in memory, without swizzle or thread axes, has a stride",
             )
         strides.append(Constant(iters[0].stride))
     return tuple(strides)

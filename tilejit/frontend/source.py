@@ -82,7 +82,7 @@ class KernelSource:
         return KernelSource(fn, code.co_filename, lines, node, _references(node))
 
     def span(self, node: ast.AST, caller: Span | None = None) -> Span:
-        """Return the location of a statement, expression, parameter or keyword. caller: that of the call, if inlined."""
+        """Return the location of a node, which must have one. caller: the location of the inlined call, if any."""
         # parsed nodes have all four attributes, which their types don't declare
         placed: Any = node
         line, column, end_line, end_column = placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset
@@ -92,7 +92,7 @@ class KernelSource:
         return Span(self.file, line, column, end_line, end_column, text, caller)
 
     def segment(self, node: ast.AST) -> str:
-        """Return the source of a node; if it spans several lines, its whole first line without surrounding whitespace."""
+        """Return the source of a node; if it spans several lines, its whole first line, stripped."""
         span = self.span(node)
         return span.text[span.column : span.end_column] if span.line == span.end_line else span.text.strip()
 

@@ -173,7 +173,7 @@ def inputs(
             raise ctx.type_error(node, f"{name} takes tiles and scalars; got {describe(value)}", "pass one of these")
     tiled = [v.dtype for v in values[conditions:] if isinstance(v, Memory)]
     if tiled and all(is_single(v) or isinstance(v, Scalar) or is_number(v) for v in values):
-        # a rank-0 tile promotes like a scalar
+        # rank-0 tiles are promoted like scalars
         tiled += [v.dtype for v in values[conditions:] if isinstance(v, Scalar) and not v.weak]
     common = common_type(name, tuple(tiled)) if tiled else common_operand_type(name, values[conditions:])[0]
     operands: list[Region | Expr] = []
@@ -187,7 +187,7 @@ def inputs(
 
 
 def _input(ctx: Context, node: ast.AST, value: Value, common: DType, *, narrows: bool) -> Region | Expr:
-    """Return an operand. narrows: convert a typed scalar to `common`, unless its kind is higher."""
+    """Return an operand. narrows: True to convert a typed scalar to `common`, unless its kind is higher."""
     if isinstance(value, Memory):
         return value.region(ctx.span(node))
     if narrows and isinstance(value, Scalar) and not value.weak:
@@ -196,7 +196,7 @@ def _input(ctx: Context, node: ast.AST, value: Value, common: DType, *, narrows:
 
 
 def broadcast_shape(ctx: Context, node: ast.AST, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the shape to which all shapes broadcast, as in NumPy; raise KernelTypeError if they don't."""
+    """Return the shape to which all shapes broadcast, as in NumPy; raise KernelTypeError if there is none."""
     shape = common_shape(shapes)
     if isinstance(shape, Fault):
         raise ctx.type_error(node, shape.message, shape.hint)

@@ -114,7 +114,7 @@ class Memory:
 
     @property
     def is_value(self) -> bool:
-        """True for a whole local tile, and for a part of a read-only one that starts at constants."""
+        """True if a name can hold this by value: a whole local tile, or a read-only part with constant starts."""
         return self.is_local and (self.is_whole or not self.writable and all(isinstance(s, Const) for s in self.starts))
 
     @property
@@ -296,7 +296,7 @@ class Conflict(Unset):
 
     @staticmethod
     def between(name: str, first: tuple[str, Span], second: tuple[str, Span], remedy: str) -> Conflict:
-        """Return the conflict of two bindings. first, second: a description of the value, and the binding's location."""
+        """Return the conflict of two bindings. first, second: a description of the value, and where it is assigned."""
         (what_a, a), (what_b, b) = first, second
         difference = f"is {what_a} where line {a.line} assigns it, and {what_b} where line {b.line} does"
         problem = f"{difference}: paths that join must agree in dtype, shape and layout"

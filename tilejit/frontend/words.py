@@ -97,7 +97,7 @@ _BARRIERS = (
         CallParameter("consumers", "int", "the number of releases by each CTA that free the stage of a step", 1),
         CallParameter("multicast", "int | None", "the cluster axis whose CTAs fill each step together", None),
     ), "_Ring", "ring = tj.alloc_ring(2)\nring[0].acquire()"),
-    Intrinsic("named_barrier", "Return the CTA's barrier with this number, for some of its warps", (
+    Intrinsic("named_barrier", "Return the CTA's barrier with this number, where some of its warps can synchronize", (
         CallParameter("id", "int", f"the number, from {USERS[0]} to {USERS[-1]}"),
         CallParameter("threads", "int", "the number of threads that synchronize, a multiple of 32"),
     ), "_NamedBarrier", "A[tj.thread_id(), 0] = 1.0\ntj.named_barrier(1, 128).sync()"),
@@ -174,11 +174,11 @@ _TILES = (
 )
 _SCOPE = parameter("scope", optional=True)
 _ORDERED = (
-    Intrinsic("load_acquire", "Load an element with acquire semantics: accesses before the release that stored it are "
+    Intrinsic("load_acquire", "Load an element with acquire semantics: writes before the release that stored it are "
               "visible after this load", (_ELEMENT, _SCOPE), "Scalar",
               'ready = tj.load_acquire(H[0, 0])\nlater = tj.load_acquire(H[0, 1], scope="sys")'),
     Intrinsic("store_release", "Store an element with release semantics: a thread that acquires it sees the earlier "
-              "accesses of this thread", (_ELEMENT, CallParameter("value", "float", "the scalar to store"), _SCOPE),
+              "writes of this thread", (_ELEMENT, CallParameter("value", "float", "the scalar to store"), _SCOPE),
               "None", "if tj.thread_id() == 0:\n    tj.store_release(H[0, 0], 1)"),
     Intrinsic("load_volatile", "Load an element from memory at every call; loads of it are never merged", (_ELEMENT,),
               "Scalar", "x = tj.load_volatile(H[0, 0])\ny = tj.load_volatile(H[0, 0])"),
