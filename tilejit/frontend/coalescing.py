@@ -88,7 +88,7 @@ class _Classes:
 
 
 def _shared(body: Block, classes: _Classes, unread: Collection[int]) -> Block:
-    """Return the statements with one buffer per set, without moves within a set. unread: the `id`s of dead moves."""
+    """Return the statements with one buffer per set, without moves within a set and moves whose `id` is in `unread`."""
     first: dict[int, Buffer] = {}
     others: dict[str, Buffer] = {}
     dropped: dict[int, tuple[Stmt, ...]] = {}

@@ -105,7 +105,7 @@ def close(
 def exit_kinds(
     ctx: Context, names: Sequence[str], before: Mapping[str, Binding], ends: Sequence[Mapping[str, Binding]]
 ) -> dict[str, Kind]:
-    """Return the kinds of the names that an enclosure changes and all `ends` bind.
+    """Return the kinds of the names that an enclosure changes and that all `ends` bind.
 
     ends: the bindings on each path to the code after the enclosure.
     """

@@ -274,7 +274,7 @@ def reshape(ctx: Context, node: ast.AST, memory: Memory, given: ast.expr) -> Mem
 
 
 def shape_of(ctx: Context, given: ast.expr, size: int) -> tuple[int, ...]:
-    """Return the value of a shape; an extent of -1 is computed from `size`, the number of elements."""
+    """Return the shape that `given` denotes; an extent of -1 is computed from `size`, the number of elements."""
     value = ctx.evaluate(given)
     items = value.items if isinstance(value, Items) else (value,)
     extents = [ctx.integer(item, given, "an extent of a shape") for item in items]

@@ -127,7 +127,7 @@ _SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "
 
 
 def _degree(expr: Expr, degrees: Mapping[str, int]) -> int:
-    """Estimate the degree of a value in the loop-carried variable, up to 2.
+    """Estimate the degree of a value in the loop-carried variable, capped at 2.
 
     The degree of a sum or difference is the sum of its operands' degrees; of a `_SHRINKING` operation, their maximum;
     of any other operation, twice the maximum. Bools have degree 0.

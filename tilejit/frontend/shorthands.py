@@ -1,4 +1,4 @@
-"""`s.load`, `s.store`, `s.zeros`, `s.full`, `s.indices`: calls that create tiles, or store them to memory."""
+"""`load`, `store`, `zeros`, `full` and `indices` of a scope: calls that create tiles, or store them to memory."""
 
 from __future__ import annotations
 
