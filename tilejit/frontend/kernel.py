@@ -60,8 +60,8 @@ def build(
     for violation in verify.verify(kernel, "open"):
         raise KernelTypeError(
             violation.message, span=violation.span,
-            hint="only regions of global tensors may extend past the edge, only in copies, loads and stores, and not if "
-            "they are assumed in bounds",
+            hint="only regions of global tensors may extend past the edge, unless they are assumed in bounds, and only in "
+            "copies, loads and stores",
         )
     collectives.check(kernel)
     clusters.check_steps(kernel)

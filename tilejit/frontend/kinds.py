@@ -84,7 +84,7 @@ class Heads:
 
     @staticmethod
     def expected(entry: Mapping[str, Value], last: Heads | None) -> Heads:
-        """Return the first guess: the kinds on entry, or in `last` for names whose kinds on entry are the same as there."""
+        """Return the first guess: the kinds on entry, or those in `last` for names with the same kind on entry."""
         kinds = {name: kind_of(value) for name, value in entry.items()}
         if last is None:
             return Heads(kinds, kinds)
