@@ -1,8 +1,7 @@
 """The types of loop-carried names that start as literals.
 
-Such a name has one type in the whole loop: the promoted type of the typed values that the loop assigns to it, with
-float16 and bfloat16 widened to float32, and narrow integers to int32. A float literal turns an integer type into
-float32.
+Such a name has one type in the whole loop: the promoted type of the typed values assigned to it, with float16 and
+bfloat16 widened to float32, and narrow integers to int32. A float literal makes an integer type float32.
 """
 
 from __future__ import annotations

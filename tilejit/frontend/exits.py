@@ -125,8 +125,7 @@ def run_block(
 ) -> bool:
     """Translate a block that runs once: to straight-line code, or to a loop if it may be left early at run time.
 
-    step: see `Enclosure`. names: the names that the block assigns.
-    body: translates the block, and returns True if control reaches its end.
+    step: see `Enclosure`. names: the names that it assigns. body: translates it; returns True if its end is reached.
     returns: True if control can reach the statement after the block.
     """
     span = ctx.span(node)

@@ -1,7 +1,6 @@
 """Conversion of integers to a buffer's index type.
 
-Checked builds test that 64-bit data (see `is_data`) fits in 32 bits. All builds may clamp uint64 starts of slices to
-int64.
+Checked builds test that 64-bit data (see `is_data`) fits in 32 bits. All builds may clamp uint64 starts to int64.
 """
 
 from __future__ import annotations

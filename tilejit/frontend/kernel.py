@@ -60,7 +60,7 @@ def build(
     for violation in verify.verify(kernel, "open"):
         raise KernelTypeError(
             violation.message, span=violation.span,
-            hint="only regions of global tensors may extend past the edge, unless they are assumed in bounds, and only in "
+            hint="only regions of global tensors may extend past the edge, unless assumed in bounds, and only in "
             "copies, loads and stores",
         )
     collectives.check(kernel)

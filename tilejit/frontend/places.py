@@ -2,9 +2,8 @@
 
 Regions of one buffer differ only in their starts, which are kept in variables. Regions of several buffers of one memory
 space and dtype are represented by a *buffer phi*, a placeholder buffer that can only be read. A variable with the name
-of the phi holds the index of the actual buffer in `Context.alternatives`, and `selections` replaces each read by one
-branch per buffer. The buffers have one shape and layout, or are tensors with run-time strides, whose extents and
-strides are kept in variables.
+of the phi holds the index of the actual buffer in `Context.alternatives`; `selections` replaces a read by a branch per
+buffer. The buffers have one shape and layout, or are tensors whose extents and strides are kept in variables.
 """
 
 from __future__ import annotations
