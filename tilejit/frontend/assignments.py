@@ -128,7 +128,7 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
         raise ctx.syntax_error(target, "* can't be used in an assignment in a kernel", "name every item")
     if len(value.items) != len(target.elts):
         raise ctx.type_error(
-            target, f"{counted(len(target.elts), 'name')} for a tuple of {len(value.items)}",
+            target, f"{counted(len(target.elts), 'name')} for a tuple of {counted(len(value.items), 'item')}",
             "give each item a name, or _",
         )
     for inner, item in zip(target.elts, value.items, strict=True):

@@ -154,7 +154,7 @@ def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
     if isinstance(index, Const) and not 0 <= index.value < count:
         raise ctx.type_error(
             node, f"index {index.value} is outside {base.buffer.name}, which is {counted(count, 'barrier')}",
-            f"from 0 to {count - 1}",
+            f"write an index from 0 to {count - 1}",
         )
     return Barrier(base.buffer, as_index(ctx, node, index, base.buffer))
 

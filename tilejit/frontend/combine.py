@@ -94,7 +94,7 @@ def _results(
     values = result.items if isinstance(result, Items) else (result,)
     if result == Constant(None) or isinstance(result, Items) != is_tuple or len(values) != len(dtypes):
         returns = "nothing" if result == Constant(None) else describe(result)
-        wanted = f"a tuple of {len(dtypes)}, one value for each tile" if is_tuple else "one value"
+        wanted = f"a tuple of {counted(len(dtypes), 'value')}, one for each tile" if is_tuple else "one value"
         raise ctx.type_error(closure.node, f"{closure.node.name} returns {returns}; it must return {wanted}", _CALLED)
     results = []
     for value, dtype in zip(values, dtypes, strict=True):

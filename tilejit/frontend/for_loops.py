@@ -63,7 +63,7 @@ def how_to_loop(ctx: Context, node: ast.expr, value: Value) -> str:
 
 def _range_arguments(ctx: Context, node: ast.Call, what: str) -> list[Value]:
     if node.keywords or not 1 <= len(node.args) <= 3 or any(isinstance(a, ast.Starred) for a in node.args):
-        raise ctx.type_error(node, f"{what} takes stop, or start and stop, or start, stop and step", "as in Python")
+        raise ctx.type_error(node, f"{what} takes (stop), (start, stop) or (start, stop, step)", "call it as in Python")
     values = [as_scalar(ctx, argument, ctx.evaluate(argument)) for argument in node.args]
     if len(values) == 1:
         values.insert(0, Constant(0))

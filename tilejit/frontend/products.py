@@ -63,7 +63,7 @@ def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Me
     if not multiplied(a.dtype, b.dtype):
         raise ctx.type_error(
             node, f"no tensor core multiplies {a.dtype} by {b.dtype} here",
-            "convert them, x.astype(...), to float16, bfloat16, or 8-bit integers or floats",
+            "convert them with x.astype(...), to float16, bfloat16, or 8-bit integers or floats",
         )
     return a, b
 

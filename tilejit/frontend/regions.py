@@ -112,7 +112,7 @@ def _places(ctx: Context, node: ast.Subscript, what: str, length: int) -> int | 
         return slice(*ends)
     position = ctx.integer(ctx.evaluate(node.slice), node.slice, f"the index of {what}")
     if not -length <= position < length:
-        raise ctx.type_error(node, f"index {position} is outside {what} of {length}", f"from 0 to {length - 1}")
+        raise ctx.type_error(node, f"index {position} is outside {what} of length {length}", f"from 0 to {length - 1}")
     return position
 
 
@@ -346,7 +346,7 @@ def _check_index(
     if isinstance(extent, int) and position.value >= extent and not _may_pass_edge(memory, dim):
         raise ctx.type_error(
             part.node, f"index {position.value} is outside dimension {dim} of {_title(memory, dim)}, whose extent is "
-            f"{extent}", f"from 0 to {extent - 1}",
+            f"{extent}", f"write an index from 0 to {extent - 1}",
         )
 
 

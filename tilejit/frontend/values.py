@@ -372,7 +372,7 @@ def describe(value: Value) -> str:
     if isinstance(value, Scalar):
         return f"a scalar of {value.dtype}"
     if isinstance(value, Items):
-        return f"a tuple of {len(value.items)}"
+        return f"a tuple of {counted(len(value.items), 'item')}"
     if isinstance(value, Memory):
         kind = "tile" if value.is_local else "region"
         return f"a {value.buffer.space} {kind} of shape {_shown(value.extents)} and {value.dtype}"
