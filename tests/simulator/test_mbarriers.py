@@ -66,7 +66,7 @@ def test_the_lanes_of_an_instruction_arrive_one_by_one(count):
     report = launch(module(START.format(count=count) + body + END), out, block=32, on_finding="collect")
     assert out.tolist() == expected
     # a state is good for the phase of its arrival and the next one
-    late = [x.message.split(", by")[0].split("sm+1024 ")[1] for x in report.findings]
+    late = [x.message.split("\n")[0].split("sm+1024 ")[1] for x in report.findings]
     assert late == ([f"is in phase {phases} when its phase 0 is waited for"] if phases > 1 else [])
 
 

@@ -174,10 +174,7 @@ class BulkCopies:
                 self.map_at(_of(where, i), position, pc)
 
     def check_exit(self, positions: Index, alive: NDArray[np.bool_]) -> None:
-        """Report copies that may still access shared memory of exiting threads' CTAs.
-
-        alive: mask of the chunk's threads that have not exited.
-        """
+        """Report copies that may still access shared memory of exiting threads' CTAs. alive: mask of living threads."""
         self.check_stores_read(positions)
         cta_of = self.lanes.full["chunk_cta"]
         for cta in np.setdiff1d(cta_of[positions], cta_of[alive]).tolist():

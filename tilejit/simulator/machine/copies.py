@@ -143,7 +143,7 @@ class AsyncCopies:
         width = 1 << site.shift
         over = np.flatnonzero(kept > width)
         if over.size:
-            what = f"copies {int(kept[over[0]])} of {width} bytes: the source can't be larger than the copy"
+            what = f"copies {int(kept[over[0]])} bytes to a target of {width}: the source can't be larger than the copy"
             raise self.access.error(SimulationError, batch.positions[over], what, site.pc)
         whole = np.flatnonzero(kept == width)
         if whole.size:

@@ -432,9 +432,9 @@ class MBarriers:
         self, site: Site, barrier: MBarrier, threads: Index, what: str, *others: int, rule: str = "barrier",
         hint: str | None = None,
     ) -> None:
-        """Report that a barrier <what>, by executing threads. others[0], if any: an earlier instruction to name."""
+        """Report '<executing threads>: <barrier> <what>'. others[0], if any: an earlier instruction to name."""
         positions = self.lanes.positions()[threads]
-        text = f"{barrier.name} {what}, by {self.lanes.party(positions)}\n  {self.places.describe(site.pc)}"
+        text = f"{self.lanes.party(positions)}: {barrier.name} {what}\n  {self.places.describe(site.pc)}"
         text += "".join(f"\nafter\n  {self.places.describe(pc)}" for pc in others[:1])
         self.access.findings.add(
             rule, text, site.pc, others[0] if others else None, self.lanes.numbers(positions), positions.size, hint

@@ -3,10 +3,9 @@
 The payload of a NaN from a float32 or float64 sum, product or `fma` is unspecified, and may depend on whether operands
 are scalars.
 
-Many operations are computed in a wider format and then rounded. Where rounding twice could give a wrong result, the
-first rounding is to odd: it keeps a sticky bit, so that a second rounding to a format at least two bits narrower is
-correct (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd",
-2008).
+Many operations are computed in a wider format and then rounded. Where rounding twice could go wrong, the first rounding
+is to odd: it keeps a sticky bit, so that a second rounding to a format at least two bits narrower is correct (Boldo and
+Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
 """
 
 from __future__ import annotations
@@ -54,7 +53,6 @@ def f64_to_bf16(x: PerThread) -> PerThread:
 
 
 def f64_to_f32_odd(x: PerThread) -> PerThread:
-    """Convert float64 to float32, rounded to odd."""
     near = x.astype(F4)
     back = near.astype(F8)
     inexact = (back != x) & (x == x)
