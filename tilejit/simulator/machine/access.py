@@ -364,7 +364,7 @@ class Watched:
     def write(self, site: Site, bound: Bound, index: NDArray[Any], changed: bool) -> None:
         self.changes += changed
         marks = self.marks.get(id(bound.region))
-        # if the state recurs, an atomic in `loads` that changed nothing does so again; another access may not
+        # if the state recurs, an atomic in `loads` that changed nothing changes nothing again; another access may
         if marks is not None and (changed or site.index not in self.loads):
             self.events += bool(np.count_nonzero(marks[places(bound, index, site)]))
 
