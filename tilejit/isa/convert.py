@@ -18,7 +18,7 @@ BF16 = _cvt(
     operands=(register("result", B16, Direction.OUT, element=bfloat16), _VALUE),
 )
 
-#: needed because unconverted float32 bits are undefined as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
+#: needed because PTX doesn't define unconverted float32 bits as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
 TF32 = _cvt(
     name="cvt.rna.tf32.f32", text="cvt.rna.tf32.f32 $result, $value;", since=80, ptx=(7, 0),
     meaning="to the 10 bits of fraction of tf32, to nearest, ties away from zero",
@@ -61,7 +61,7 @@ def _narrow_pair(dtype: DType) -> Row:
     )
 
 
-#: conversions of two float32 to one register, by the resulting type
+#: conversions of two float32 values to a pair in one register, keyed by the resulting type
 NARROW_PAIR = Family.of("cvt to pairs", tuple(_HALVES), _narrow_pair)
 
 

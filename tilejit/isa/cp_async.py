@@ -22,7 +22,8 @@ _CACHES = {4: "ca", 8: "ca", 16: "cg"}
 class Copy:
     """A copy of `size` bytes.
 
-    edge: "zfill" copies a run-time number of bytes, then zeros; "ignore" writes only zeros if a predicate is true.
+    edge: "zfill" copies a run-time number of bytes and fills the rest with zeros; "ignore" writes zeros instead if a
+    predicate is true.
     """
 
     size: int
@@ -35,7 +36,7 @@ def _copy(form: Copy) -> Row:
         bytes_inside = (register("bytes", B32),)
         return _start(f"{name}.zfill", size, bytes_inside, f"$bytes bytes, and zeros up to {size},")
     if form.edge == "ignore":
-        # ptxas refuses the predicate before PTX 7.5
+        # ptxas rejects the predicate before PTX 7.5
         ignored = (predicate("ignored"),)
         return _start(f"{name}.ignore", size, ignored, f"{size} bytes, or zeros if $ignored,", (7, 5))
     return _start(name, size, (), f"{size} bytes")
