@@ -86,7 +86,7 @@ class Product:
 
     @property
     def flags(self) -> tuple[int, ...]:
-        """Immediates: the signs of A and B, then whether each 16-bit one in memory is MN-major; () for integer types."""
+        """Immediates: the signs of A and B, then whether each 16-bit one in memory is MN-major; () for integers."""
         if not self.a.is_float:
             return ()
         places = (self.a_place, self.b_place)

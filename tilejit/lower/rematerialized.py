@@ -4,8 +4,8 @@
     cta.less mask[…], at[…], n             ─▶ element i of mask: i < n
     cta.copy Y[…], y[…], None, mask[…]
 
-So tests of a vector's first and last element can decide for the whole vector, and masks that are read nowhere else
-need no registers.
+So a mask can be tested for a whole vector by its first and last element, and masks that are read nowhere else need no
+registers.
 """
 
 from __future__ import annotations
@@ -81,7 +81,10 @@ class Recomputed:
         return not any(isinstance(p, Load) or (isinstance(p, Var) and p.name in self._assigned) for p in parts)
 
     def element(self, region: Region, index: Sequence[Expr]) -> Expr | None:
-        """Return an element of a local tile, or None if it isn't recomputed. index: without dimensions of extent 1."""
+        """Return an element of a local tile as an expression, or None if it can't be recomputed.
+
+        index: the element's index in the region, without dimensions of extent 1.
+        """
         asked: dict[str, TileOp] = {}
         element = self._element(region, index, asked)
         if element is not None:
@@ -178,12 +181,12 @@ def _is_unmoved(buffer: Buffer) -> bool:
 
 
 def _is_part_of_dimension(region: Region) -> bool:
-    """True if the region is a single element along a longer dimension."""
+    """True if the region takes a single element of a longer dimension."""
     return any(e in _SINGLE and n != 1 for e, n in zip(region.extents, region.buffer.shape, strict=True))
 
 
 def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:
-    """Return an element of `op` for input elements `values`, computed in the operation's type, then cast to `dtype`."""
+    """Return the result of `op` for input elements `values`, computed in the operation's type, then cast to `dtype`."""
     if op.name not in ELEMENTWISE:
         return build.cast(values[0], dtype, op.attr("saturate") is not False)
     rule = result_type(op.name, tuple([v.dtype for v in values]))
