@@ -41,7 +41,8 @@ def all_moves(verdict: Verdict[Any]) -> list[list[dict[tuple[int, ...], str]]]:
     """What each issue of the first warp moves, in each table."""
     (line,) = (line for line in " ".join(lines(verdict.draw().svg)).split(", ") if line.startswith("issue 0 of "))
     issues = int(line.split()[-1])
-    with pytest.raises(DispatchError, match=f"issue {issues} doesn't exist: the number of issues of {verdict.variant} is {issues}"):
+    message = f"issue {issues} doesn't exist: the number of issues of {verdict.variant} is {issues}"
+    with pytest.raises(DispatchError, match=message):
         verdict.draw(issues)
     return [[moved(panel) for panel in panels(verdict.draw(issue).svg)] for issue in range(issues)]
 

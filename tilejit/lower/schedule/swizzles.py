@@ -1,6 +1,6 @@
 """Swizzled addresses, and the derivation of one from another.
 
-A swizzle of 3 bits permutes the 8 chunks of a row by the row's number. With `base` 3 and `shift` 3, in elements:
+A swizzle of 3 bits permutes the 8 chunks of a row by the row's index. With `base` 3 and `shift` 3, in elements:
 
     address   ... r r r c c c e e e      r: row, c: chunk of 8 elements, e: element in the chunk
     becomes   ... r r r x x x e e e      x = c xor r
@@ -18,7 +18,7 @@ from ...remember import remembered
 
 
 def swizzled(address: Expr, swizzle: Swizzle | None) -> Expr:
-    """Return a swizzled address; terms that are multiples of the swizzle's period are added afterwards."""
+    """Return a swizzled address; terms that are multiples of the swizzle's period are added after the XOR."""
     if swizzle is None:
         return address
     far, near = build.apart(address, swizzle.period)
@@ -52,7 +52,7 @@ def advanced(swizzle: Swizzle | None, base: Expr, plain: Expr, moved: Expr) -> E
 
 @remembered
 def possible_bits(expr: Expr) -> int:
-    """Return a mask of the bits that may be set; negative if `expr` may be negative or has no known upper bound."""
+    """Return a mask of the bits that may be set: negative if `expr` may be negative or has no known upper bound."""
     if isinstance(expr, Const):
         return int(expr.value) if expr.value >= 0 else -1
     bits = _from_facts(expr)
