@@ -295,7 +295,8 @@ def test_a_sum_split_over_warps_is_refused() -> None:
     a = TileLayout.from_iters([*A_16X16[:2], (2, 1, "warpid"), *A_16X16[2:]])
     b = TileLayout.from_iters([(2, 1, "warpid"), *B_16X8])
     acc = TileLayout.from_iters(C_16X8, [(2, 1, "warpid")])
-    with pytest.raises(DispatchError, match=r"k is spread over 2:1@warpid in a: each warp has only a part of each dot product"):
+    message = "k is spread over 2:1@warpid in a: each warp has only a part of each dot product"
+    with pytest.raises(DispatchError, match=message):
         dispatch(
             "gemm", "cta", operand("local", (16, 8), float32, acc), operand("local", (16, 32), float16, a),
             operand("local", (32, 8), float16, b), threads=64,

@@ -77,7 +77,10 @@ class ExchangeMemory:
 
 
 def cheapest(ways: Iterable[tuple[TileLayout, Sequence[RoundCosts]]]) -> ExchangeMemory:
-    """Return the cheapest layout of `ways`, swizzled or not; ties go to the first layout and fewest swizzle bits."""
+    """Return the cheapest of some layouts, swizzled or not; ties go to the first layout and the fewest swizzle bits.
+
+    ways: each layout, and the costs of both sides of the copy with it.
+    """
     best: ExchangeMemory | None = None
     for layout, sides in ways:
         least = sum(side.least for side in sides) + 2 * BARRIER

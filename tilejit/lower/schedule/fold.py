@@ -212,7 +212,7 @@ class FoldOrder:
         return at
 
     def _counts(self, at: Mapping[int, int], done: int, thread: Expr) -> Expr:
-        """Return the condition that `at`, plus the thread's part after `done` steps, isn't padding to be skipped."""
+        """Return the condition that `at` plus the thread's part after `done` steps isn't padding of a reduced axis."""
         cond: Expr = TRUE
         for dim in self.tiles.space.padded:
             if not self.weights[dim]:
