@@ -1,4 +1,4 @@
-"""The table of instructions that LLVM doesn't generate by itself, one module per topic.
+"""The table of instructions that are emitted as inline assembly, one module per topic.
 
 LLVM generates most scalar code (arithmetic, addresses, special registers), plain loads and stores, and control flow.
 Each other instruction has a row here: its assembly, its operands, the oldest target and PTX version, the threads that

@@ -201,7 +201,7 @@ class OwnedVectors:
         return condition.of_vector(first, run.dim, run.weight, self.width, b)
 
     def is_computed(self, condition: IndexCondition | None) -> bool:
-        """True if vectors have several elements and can be masked by testing `condition` at their ends; False for None."""
+        """True if vectors of several elements can be masked by testing `condition` (False for None) at their ends."""
         digits = (*self.threads_share.digits, *self.elements.digits)
         if condition is None or self.width == 1 or any(digit.dim is None for digit in digits):
             return False
