@@ -88,7 +88,7 @@ def _row(form: AtomicForm, *, returns: bool) -> Row:
     name = f"{'atom' if returns else 'red'}.{form.modifiers}"
     listed = ", ".join(["[$place]", *(f"${name}" for name in operation.operands)])
     previous = "; $before is the previous one" if returns else ""
-    # by the PTX ISA, the "current implementation" of float32 `add` flushes subnormals in global memory to zero
+    # PTX ISA: the "current implementation" of float32 `add` on global memory flushes subnormals to zero
     return Row(
         name=name,
         text=f"{name} {'$before, ' if returns else ''}{listed};",
@@ -146,7 +146,7 @@ def _vector_row(form: VectorForm) -> Row:
     )
 
 
-#: additions to several elements, without the old values as results; for each type, the widest comes first
+#: additions to several elements, whose old values aren't returned; for each type, the widest comes first
 RED_VECTOR = Family.of(
     "red of vectors",
     (

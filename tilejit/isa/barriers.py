@@ -46,8 +46,8 @@ BAR_SYNC_NUMBERED = _sync(
 )
 BAR_ARRIVE_NUMBERED = _sync(
     name="bar.arrive.n", text="bar.arrive $barrier, $threads;", scope=WARP, called="named_barrier(...).arrive",
-    meaning="arrives at $barrier as one of $threads threads without waiting; its accesses come before those of threads "
-    "after their wait",
+    meaning="arrives at $barrier as one of $threads threads without waiting; accesses before it are ordered before "
+    "those of waiting threads after their wait",
     operands=_NUMBERED, elides_sync=True,
 )
 

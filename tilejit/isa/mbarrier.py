@@ -1,7 +1,7 @@
 """mbarrier: barriers in shared memory, with arrivals, expected bytes of copies, and waits for a phase.
 
-A barrier starts in phase 0. A phase is complete when the expected number of threads has arrived and the expected number
-of bytes has been copied. Waits take only the parity of a phase's number.
+A barrier starts in phase 0. A phase is complete after the expected number of arrivals, once the expected number of
+bytes has been copied. Waits take only the parity of a phase's number.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FENCE = _row(
 ARRIVE = _row(
     name="mbarrier.arrive", since=80, ptx=(7, 8),
     text="mbarrier.arrive.shared::cta.b64 _, [$barrier];",
-    meaning="arrives at the barrier; this thread's earlier accesses come before those of threads after a wait for the "
+    meaning="arrives at the barrier; accesses before it are ordered before those of other threads after a wait for the "
     "phase",
     operands=(_BARRIER,),
 )

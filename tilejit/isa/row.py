@@ -330,7 +330,7 @@ class OpenFamily(Generic[Form]):
 
 @dataclass(frozen=True, eq=False)
 class Family(Generic[Form]):
-    """The forms of some instructions. made: form -> row, in the order in which `on` yields the forms."""
+    """Instructions with a fixed list of forms. made: form -> row, in the order in which `on` yields the forms."""
 
     name: str
     made: Mapping[Form, Row]

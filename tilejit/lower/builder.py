@@ -46,13 +46,13 @@ _UNROLLED = 32
 #: maximum number of exchange buffers that differ only in name; further operations reuse these after a barrier
 _OWN_BUFFERS = 8
 
-#: Once there are `_OWN_BUFFERS` kinds of exchange buffers, and all take this many bytes, further kinds may share pools:
+#: Once there are `_OWN_BUFFERS` kinds of exchange buffers, with this many bytes in all, further kinds may share pools:
 #: otherwise each `tj.cat` of a growing tile would add a buffer. Sizes of pools up to this many bytes are powers of two.
 _OWN_BYTES = 16 * 1024
 
 
 def instances_of(scope: str, threads: int) -> tuple[int, Expr]:
-    """Return how many instances of `scope` a CTA of `threads` threads has, and the index of the current thread's."""
+    """Return the number of instances of `scope` in a CTA of `threads` threads, and the index of the current one."""
     number = SCOPES[scope].number_id
     count = 1 if number is None else -(-threads // SCOPES[scope].threads(threads))
     return count, build.const(0, int32) if number is None or count == 1 else Special(number.name)
@@ -120,7 +120,7 @@ class Builder:
     def tensor_map(self, spec: TensorMapSpec, *, written: bool, share: BoxShare | None = None) -> Var:
         """Return the address of a tensor map. Copies with equal `spec` share one parameter.
 
-        written: True if this copy writes global memory. share: set if several CTAs of a cluster share this copy.
+        written: True if this copy writes global memory. share: the boxes of the CTAs that share this copy, or None.
         """
         made = self._maps.get(spec)
         var = Var(self.name(f"{spec.of}.map"), int64) if made is None else made.var
@@ -140,7 +140,7 @@ class Builder:
     def move(
         self, dst: Vector, src: Vector, cond: Expr = TRUE, otherwise: Expr | None = None, order: str = ""
     ) -> None:
-        """Move `src` to `dst` if `cond` holds. If not, store `otherwise` to `dst`, which None leaves unchanged."""
+        """Move `src` to `dst` if `cond` holds; if not, store `otherwise` to `dst`, unless it is None."""
         if not isinstance(cond, Const):
             self._open[-1].append(Move(dst, src, cond, otherwise, order, span=self.span))
         elif cond.value:
@@ -217,8 +217,8 @@ class Builder:
     def exchange_buffer(self, scope: str, buffer: Buffer, *, is_idle: bool = False) -> Buffer:
         """Allocate a shared buffer through which the threads of a scope exchange values, or reuse an earlier one.
 
-        Emit a barrier if other threads may still have to read the previous contents: in an earlier iteration of a loop,
-        or in the operation whose buffer is reused.
+        Emit a barrier if other threads may not have finished reading the previous contents: in an earlier iteration of
+        a loop, or in the operation whose buffer is reused.
         is_idle: True if a barrier already precedes the use in each iteration of a loop.
         """
         earlier = self._exchange_buffers.setdefault((scope, replace(buffer, name="")), [])
@@ -320,7 +320,7 @@ class Builder:
 
     @contextmanager
     def when(self, cond: Expr) -> Iterator[None]:
-        """Emit the context's statements in an `If`; if `cond` is a constant, emit them unconditionally or not at all."""
+        """Emit the context's statements in an `If` on `cond`, or unconditionally or not at all if it is a constant."""
         if isinstance(cond, Const) and cond.value:
             yield
             return

@@ -176,7 +176,7 @@ class Moves:
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """The registers of a warp's tensor instructions, one row per instruction of m x n by k."""
+    """The registers of a warp's tensor core instructions, one row per instruction of m x n x k."""
 
     m: int
     n: int
@@ -186,7 +186,7 @@ class Products:
     #: number of threads in the scope
     threads: int
     #: register of each element of a thread's fragments, of shape (instructions, elements) in the instruction's order.
-    #: It is the same for all threads, and -1 for an element of `acc` that is in no register of the accumulator.
+    #: It is the same for all threads, and -1 for an element of `acc` that has no register.
     acc: Array
     a: Array
     b: Array
@@ -208,7 +208,7 @@ class SharedFactor:
 
 @dataclass(frozen=True, slots=True)
 class WarpgroupProducts:
-    """The registers and memory of a warpgroup's tensor instructions, one row per instruction of 64 x n by k.
+    """The registers and memory of a warpgroup's tensor core instructions, one row per instruction of 64 x n x k.
 
     acc, a: the register of each element of a thread's fragments, of shape (instructions, elements) in the instruction's
     order. It is the same for all threads.

@@ -40,9 +40,9 @@ _SINGLE = (1, None)
 class Recomputed:
     """The tiles whose elements can be recomputed at the statement that is being lowered.
 
-    Such a tile has integers or bool_ and is written once, as a whole, by a cheap operation on other such tiles and on
-    scalars that read no memory and are never reassigned. The operation precedes the statement, in its
-    block or an enclosing one.
+    Such a tile holds integers or bool_ and is written once, as a whole, by a cheap operation on other such tiles and on
+    scalars that read no memory and are never reassigned. The operation precedes the statement, in its block or an
+    enclosing one.
     """
 
     def __init__(self, kernel: Kernel) -> None:

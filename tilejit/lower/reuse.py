@@ -22,10 +22,10 @@ from .engine import Verdict
 
 
 def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
-    """Return a key that is equal only for operations with the same lane IR up to renaming; None if it isn't reused.
+    """Return a key that is equal only for operations with the same lane IR up to renaming, or None if there is none.
 
-    It is reused if the operands are local tiles at constant offsets, scalars that are variables or constants, and,
-    without optional operands, regions of shared memory that start at such scalars.
+    Operations have a key if their operands are local tiles at constant offsets, scalars that are variables or
+    constants, and, without optional operands, regions of shared memory that start at such scalars.
     """
     roots: dict[str, int] = {}
     operands: list[Hashable] = []

@@ -255,7 +255,7 @@ def on_warpgroup(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def lead_of(src: Region) -> str:
-    """Return the side whose order a copy follows: a global source for coalescing, otherwise the destination."""
+    """Return the operand whose order a copy follows: a global source, for coalescing, otherwise the destination."""
     return "src" if src.buffer.space == "global" else "dst"
 
 

@@ -62,7 +62,7 @@ class _Issue:
 
 @dataclass(frozen=True, slots=True)
 class _Shares:
-    """The split of a multicast copy among the CTAs of a cluster axis. step: from the boxes of one CTA to the next's."""
+    """The split of a multicast copy among the CTAs of a cluster axis. step: distance between boxes of adjacent CTAs."""
 
     cluster: Cluster
     axis: int
@@ -270,7 +270,7 @@ def box_copy(
 
 
 def _axes(tensor: Region) -> list[int | None]:
-    """Return the dimension of the kernel argument for each of a region, None for an added one, or raise LayoutError."""
+    """Return a region's dimensions as those of the kernel argument, None for an added one, or raise LayoutError."""
     buffer, root = tensor.buffer, tensor.buffer.root
     strides, of_root = global_strides(buffer), global_strides(root)
     axes: list[int | None] = []

@@ -34,7 +34,7 @@ class VectorMask(ABC):
 
 @dataclass(frozen=True, slots=True)
 class ReadMask(VectorMask):
-    """A mask in bool registers, from `first` on and `apart` registers apart; 0 if all elements share one register."""
+    """A mask in bool registers, `apart` registers apart from `first` on. apart: 0 if all elements share a register."""
 
     buffer: Buffer
     first: Expr
@@ -92,7 +92,7 @@ class IndexCondition:
         return None if cond is None else IndexCondition(cond, index)
 
     def is_tested_by_ends(self, dim: int, width: int) -> bool:
-        """True if a mask with the first and the last of `width` adjacent elements along `dim` includes all of them."""
+        """True if a mask includes `width` adjacent elements along `dim` whenever it includes the first and the last."""
         return runs.by_ends(self.cond, self.index[dim], width) is not None
 
     def of_vector(self, first: Sequence[Expr], dim: int, step: int, width: int, b: Builder) -> ComputedMask:

@@ -48,8 +48,9 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
-    """Return the target's vector forms, widest first; () if the old values are read, the value is a scalar, or the
-    order isn't relaxed.gpu.
+    """Return the target's vector forms for an update, widest first.
+
+    There are none if the old values are read, the value is a scalar, or the order isn't relaxed.gpu.
     """
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options

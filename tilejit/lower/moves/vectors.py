@@ -263,7 +263,7 @@ class RegisterVectors:
 
 @lean(frozen=True, slots=True)
 class VectorRegisters:
-    """The registers of one vector: from `first` on, `step` apart; 0 if all elements share one register."""
+    """The registers of one vector: from `first` on, `step` apart. step: 0 if all elements share one register."""
 
     buffer: Buffer
     first: Expr

@@ -21,7 +21,7 @@ _NONE, _ZERO = -1, -2
 
 
 def prove_products(products: Products, op: TileOp) -> None:
-    """Raise AssertionError unless each warp adds each product for its accumulator elements to them exactly once.
+    """Raise AssertionError unless each warp adds each product to the right accumulator element exactly once.
 
     Padding along k counts as 0 in both A and B. Other padding contributes to no accumulator element.
     """

@@ -25,7 +25,7 @@ _FIELD = 0x3FFF
 
 
 def prove_warpgroup_products(products: WarpgroupProducts, op: TileOp) -> None:
-    """Raise AssertionError unless each product is added to its accumulator element exactly once."""
+    """Raise AssertionError unless each product is added to the right accumulator element exactly once."""
     acc, a, b = op.region("acc"), op.region("a"), op.region("b")
     (rows, columns), depth = acc.shape, a.shape[1]
     sums = _held(acc, products.acc, _sums(products.n))

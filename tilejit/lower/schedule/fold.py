@@ -204,7 +204,7 @@ class FoldOrder:
         return level[0][0]
 
     def _at(self, key: Key, done: int) -> dict[int, int]:
-        """Return a value's first element in each dimension, without the thread's part. key: after `done` steps."""
+        """Return the index of a value's first element, without the thread's part. key: its `Key` after `done` steps."""
         at = dict.fromkeys(range(len(self.weights)), 0)
         for digit, value in zip(self._registers(done), key, strict=False):
             assert digit.dim is not None

@@ -39,7 +39,7 @@ _LANES = {"acc": (_G, _T), "a": (_G, _T), "b": (_T, _G)}
 class Depth:
     """The indices along k of the elements in an instruction's registers."""
 
-    #: the extent of k; larger indices are padding
+    #: the extent of k; indices that aren't less are padding
     count: int
     #: the digits over the instructions along k, slowest first
     tiles: tuple[Digit, ...]

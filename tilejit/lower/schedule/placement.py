@@ -95,7 +95,7 @@ class Placement:
         return total_along(self.terms, self.buffer.index_dtype)
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
-        """Return the condition that a thread moves its elements: all owners load a value, the lowest stores it."""
+        """Return the condition that a thread moves its elements: all owners load a value, only the lowest stores it."""
         cond: Expr = TRUE
         for step in () if loads else self.replicas:
             cond = build.logical_and(cond, build.equal(step.of_thread(thread), 0))

@@ -87,7 +87,7 @@ class Atoms:
         return self.rows <= ATOM_ROWS or self.group_stride == ATOM_ROWS * self.row_elements
 
     def at(self, row: int, column: int) -> int:
-        """Return the distance of an element from the start, before swizzling."""
+        """Return the distance of an element from the start, in elements, before swizzling."""
         block, within = divmod(column, self.row_elements)
         group, row = divmod(row, ATOM_ROWS)
         return group * self.group_stride + row * self.row_elements + block * self.block_stride + within

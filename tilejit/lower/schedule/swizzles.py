@@ -5,7 +5,7 @@ A swizzle of 3 bits permutes the 8 chunks of a row by the row's index. With `bas
     address   ... r r r c c c e e e      r: row, c: chunk of 8 elements, e: element in the chunk
     becomes   ... r r r x x x e e e      x = c xor r
 
-A swizzle is linear over bits: if a and b share no bits, the address of a + b is the address of a xor that of b. So a
+A swizzle is linear over bits: if a and b share no bits, the swizzled a + b is the xor of the swizzled a and b. So a
 loop that adds b to an address needs one xor, or none if b has no bits among r and c.
 """
 

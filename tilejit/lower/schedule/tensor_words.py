@@ -146,7 +146,7 @@ def _need_packed(region: Region, places: Array, packed: int) -> None:
     if (groups != first + np.arange(packed)).any() or (first % packed).any():
         what = "register" if region.buffer.space == "local" else "column"
         raise LayoutError(
-            f"a 32-bit {what} of {region.buffer.name} doesn't hold {packed} consecutive elements from its start on",
+            f"the elements of {region.buffer.name} don't fill whole 32-bit {what}s with {packed} consecutive ones each",
             hint=f"start at multiples of {packed}, and keep {packed} {region.dtype} of a row together",
         )
 

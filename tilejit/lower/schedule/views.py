@@ -127,7 +127,7 @@ class View:
         return self.swizzled(self.located(index))
 
     def adds_up(self, step: int, count: int) -> bool:
-        """True only if steps(a + b) = steps(a) + steps(b) if a + b < `count`, b < `step`, and `step` divides a."""
+        """True only if steps(a + b) = steps(a) + steps(b) whenever a + b < `count`, b < `step` and `step` divides a."""
         extents, strides = _chained(self)
         below = [prod(extents[k:]) for k in range(1, len(extents))]
         folded = any(isinstance(stride, Folded) for stride in strides)

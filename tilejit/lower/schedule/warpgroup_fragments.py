@@ -75,5 +75,5 @@ def runs(registers: Array, pack: int, name: str) -> tuple[FragmentRun, ...]:
     breaks = np.flatnonzero(np.diff(registers) != 1) + 1
     found = [FragmentRun(int(part[0]), len(part)) for part in np.split(registers, breaks)]
     if any(run.first % pack or run.width % pack for run in found):
-        raise LayoutError(f"a 32-bit register of {name} doesn't hold {pack} consecutive elements from its start on")
+        raise LayoutError(f"the elements of {name} don't fill whole 32-bit registers with {pack} consecutive ones each")
     return tuple(found)

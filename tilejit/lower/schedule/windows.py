@@ -158,7 +158,7 @@ class Mask:
     whole: bool
 
     def inside(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
-        """Return the condition that element `step` (first if None) of the vector at `coordinate` passes all tests."""
+        """Return the condition that element `step` (first if None) of the vector at `coordinate` passes the tests."""
         cond: Expr = TRUE
         further = step if step is None or self.run_step == 1 else build.mul(step, self.run_step)
         for window in self.windows:
@@ -167,7 +167,7 @@ class Mask:
         return cond
 
     def throughout(self, coordinate: Coordinate, first: Expr, last: Expr) -> Expr:
-        """Return the condition that elements `first` to `last` of a vector all pass all tests."""
+        """Return the condition that all elements of a vector from `first` to `last` pass the tests."""
         cond: Expr = TRUE
         for window in self.windows:
             ends: tuple[Expr | None, ...] = (None,)
