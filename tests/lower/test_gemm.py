@@ -225,7 +225,7 @@ NEAR_MISSES: dict[str, tuple[Callable[[], list[OperandSpec]], str]] = {
     ),
     "halves of a pair of float16 sums apart": (
         lambda: with_layout(0, (2, 1, "m"), (8, 4, "laneid"), (4, 1, "laneid"), (2, 2, "m"), form=SHORT),
-        "are 2 elements apart in its registers; must be 1 apart",
+        "are 2 elements apart; must be 1 apart",
     ),
     "rows in no two registers": (
         lambda: with_layout(1, (16, 4, "laneid"), (2, 4, "m"), (4, 1, "laneid"), (2, 1, "m")),

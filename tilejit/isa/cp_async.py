@@ -22,8 +22,7 @@ _CACHES = {4: "ca", 8: "ca", 16: "cg"}
 class Copy:
     """A copy of `size` bytes.
 
-    edge: "zfill" copies a run-time number of bytes and fills the rest with zeros; "ignore" writes zeros instead if a
-    predicate is true.
+    edge: "zfill" copies a run-time number of bytes, then zeros; "ignore" writes only zeros if a predicate is true.
     """
 
     size: int

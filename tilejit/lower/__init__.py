@@ -20,6 +20,6 @@ __all__ = [
 def lower(kernel: Kernel, target: Target) -> Lowered:
     """Lower `kernel` to lane level, and record the variant chosen for each tile operation.
 
-    raises: DispatchError if it can't be lowered; KernelTypeError in the case that `store_groups.check` describes.
+    raises: DispatchError if it can't be lowered; KernelTypeError in the case of `store_groups.check`.
     """
     return _lower(kernel, target, VARIANTS)

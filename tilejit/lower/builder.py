@@ -74,7 +74,6 @@ _ZERO, _ONE = (build.const(number, int32) for number in (0, 1))
 
 @lru_cache(LIMIT)
 def _linear(count: int) -> TileLayout:
-    """Return the contiguous layout of `count` elements. Cached, since few sizes of buffers occur."""
     return TileLayout.row_major((count,))
 
 

@@ -116,10 +116,7 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
 
 
 def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Variant[Any]]:
-    """Return the variant that the call names, or else all that have a priority.
-
-    raises: DispatchError if the name is unknown.
-    """
+    """Return the variant that the call names, or all that have a priority; raise DispatchError for an unknown name."""
     name = op.attr("variant")
     if name is None:
         return _by_priority(variants).get(op.name, ())

@@ -17,10 +17,7 @@ from .builder import Builder
 
 
 def leads(b: Builder, scope: str, threads: int) -> Expr:
-    """Return a condition that is true only in the leader of an instance; all of its threads must evaluate it.
-
-    threads: of the CTA.
-    """
+    """Return a condition true only in an instance's leader; all its threads must compute it. threads: of the CTA."""
     if SCOPES[scope] is THREAD or threads == 1:
         return TRUE
     if threads % WARP_THREADS:

@@ -20,8 +20,7 @@ from .proof.places import Contents, each_element
 from .schedule.iterations import launch_values
 
 _MOST_ROWS, _MOST_COLUMNS = 32, 24
-#: maximum width of a table in pixels, so that two fit on a screen, and maximum number of columns of a table that would
-#: be wider
+#: maximum width of a table in pixels, so that two fit on a screen; maximum number of columns of a wider table
 _WIDE, _FEWER_COLUMNS = 620, 16
 #: number of rows or columns without moved elements that a table also shows, and its minimum number of rows or columns
 _CONTEXT, _LEAST = 2, 8
@@ -41,10 +40,7 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
     moved = MovedElements.of(step, inner, variant)
     if not 0 <= number < max(moved.issues, 1):
         count = _issues(plan, moved)
-        raise DispatchError(
-            f"issue {issue} doesn't exist: the number of issues of {variant} is {count}",
-            hint=f"give an index from 0 to {count - 1}",
-        )
+        raise DispatchError(f"{variant} has issues 0 to {count - 1}, not {issue}", hint="give one of these")
     (dst, *inputs), here = moved.sides, (moved.issue == number) & (moved.threads[:, 0] // WARP == warp)
     leader = min(moved.threads[here, 0].tolist(), default=-1)
     values = launch_values(tuple(step.tiles.values()))

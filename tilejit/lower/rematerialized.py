@@ -81,10 +81,7 @@ class Recomputed:
         return not any(isinstance(p, Load) or (isinstance(p, Var) and p.name in self._assigned) for p in parts)
 
     def element(self, region: Region, index: Sequence[Expr]) -> Expr | None:
-        """Return an element of a local tile as an expression, or None if it can't be recomputed.
-
-        index: the element's index in the region, without dimensions of extent 1.
-        """
+        """Return an element of a local tile, or None if it can't be recomputed. index: without unit dimensions."""
         asked: dict[str, TileOp] = {}
         element = self._element(region, index, asked)
         if element is not None:

@@ -69,9 +69,8 @@ class Variant(Generic[P]):
         return _hold(self.when, op, context, tested)
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
-        """Return why conditions of `operands` fail, and which optional operands aren't supported.
+        """Return why conditions of `operands` fail and options aren't supported, or else why those of `when` fail.
 
-        If there are no such reasons, return why conditions of `when` fail.
         tested: results of conditions, shared between variants so that each condition is tested once.
         """
         failed = _failed(self.operands, op, context, tested)
@@ -159,7 +158,6 @@ class Decline:
 
 
 def _too_narrow(plan: Plan, op: TileOp) -> Decline | None:
-    """Return a decline if a plan moves fewer bits at a time than `require_bits`, else None."""
     required = op.attr("require_bits")
     if not isinstance(required, int):
         return None

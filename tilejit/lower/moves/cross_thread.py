@@ -164,7 +164,6 @@ class Column:
 
 
 def _words(b: Builder, buffer: Buffer) -> Buffer:
-    """Return a view of registers as 32-bit words, one or more per element."""
     count = buffer.dtype.bits // _WORD_BITS
     if count == 1:
         return buffer
@@ -188,8 +187,7 @@ class SharedPartials:
     member: Expr
     #: True if the calling thread writes its partial result
     is_leader: Expr
-    #: the calling thread's lane if all lanes of a warp have the same results, so that each can read one partial; else
-    #: None
+    #: the calling thread's lane if all lanes of a warp have the same results, so each can read one partial; else None
     lane: Expr | None
 
     @property

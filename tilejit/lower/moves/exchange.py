@@ -77,10 +77,7 @@ class ExchangeMemory:
 
 
 def cheapest(ways: Iterable[tuple[TileLayout, Sequence[RoundCosts]]]) -> ExchangeMemory:
-    """Return the cheapest of several layouts, swizzled or not; ties go to the first layout and fewest swizzle bits.
-
-    ways: each layout, and the costs of both sides of the copy with it.
-    """
+    """Return the cheapest of several layouts, swizzled or not; ties go to the first layout and fewest swizzle bits."""
     best: ExchangeMemory | None = None
     for layout, sides in ways:
         least = sum(side.least for side in sides) + 2 * BARRIER

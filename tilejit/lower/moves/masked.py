@@ -82,8 +82,7 @@ class MaskedVector:
     def _moves(self, b: Builder, registers: Vector, *, apart: bool = False) -> Iterator[tuple[Vector, Vector, Expr]]:
         """Yield (registers, memory, condition) for one access of all elements, or for each element of a partial vector.
 
-        apart: True to move single elements through separate registers, since loads into one 32-bit register are
-        serialized.
+        apart: True to move single elements via separate registers, since loads into one 32-bit register are serialized.
         """
         whole = Vector(registers.buffer, _advanced(registers.offset, self.start), self.width)
         start = build.const(self.start, int32)

@@ -48,10 +48,7 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
-    """Return the target's vector forms for an update, widest first.
-
-    There are none if the old values are read, the value is a scalar, or the order isn't relaxed.gpu.
-    """
+    """Return the vector forms, widest first; () if old values are read, for scalars, and for orders but relaxed.gpu."""
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options
     if is_read or not isinstance(op.operand("value"), Region) or op.attr("order") != "relaxed.gpu":

@@ -112,7 +112,6 @@ def _each_once(moves: Moves, sides: list[Contents], index: Region | Expr | None)
 
 
 def _without_padding(thread: Array, places: Array, sides: list[Contents]) -> tuple[Array, Array]:
-    """Drop moves of padding, whose contents have no meaning."""
     kept = np.ones(len(thread), bool)
     for k, side in enumerate(sides):
         if side.region.buffer.slots:

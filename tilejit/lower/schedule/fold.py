@@ -1,8 +1,7 @@
 """The order in which a function that needn't be commutative combines elements.
 
-The digits of the elements' row-major index are combined one at a time, fastest first. So each value is combined from
-consecutive elements, and the elements of the lower of two values precede those of the higher. A row of 1024 over 128
-threads with 2 times 4 elements each:
+The digits of the elements' row-major index are combined one at a time, fastest first, so that the elements of the lower
+of two values directly precede those of the higher. A row of 1024 over 128 threads with 2 times 4 elements each:
 
     digit     half 2         warp 4       lane 32         element 4
     weight    512            128          4               1
@@ -189,7 +188,6 @@ class FoldOrder:
     ) -> T:
         """Combine all values of one digit in a balanced tree.
 
-        done: index of the step over the digit.
         at: index of the first value's first element in each dimension, without the thread's contribution.
         end: index of the first step that adds to the thread's contribution; by default `done` + 1.
         """

@@ -208,13 +208,11 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
 
 
 def _is_threads(name: str, p: Stride, q: Stride) -> bool:
-    """True if both operands spread a digit over threads as the instruction needs it.
-
-    The threads are the same, except that lanes along n are 8 times as far apart in B. Along k they are lanes of a warp.
-    """
+    """True if a digit is over the same threads in both operands; along n, lanes of B are 8 times as far apart."""
     if not isinstance(p, Thread) or not isinstance(q, Thread):
         return False
     if name == "k":
+        # warps can't share k, since their results aren't added up
         return p == q and p.stride < WARP
     return q.stride == (8 if name == "n" and p.stride < WARP else 1) * p.stride
 
@@ -234,8 +232,7 @@ def _without_pair(digits: list[Digit], product: DigitSchedule, form: Mma) -> tup
     if form.acc_pack == 2 and step != 1:
         name = product["acc"].buffer.name
         raise LayoutError(
-            f"a lane's columns 2t and 2t + 1 of {name} are {step} elements apart in its registers; "
-            "must be 1 apart, in one 32-bit register"
+            f"a lane's columns 2t and 2t + 1 of {name} are {step} elements apart; must be 1 apart, in a 32-bit register"
         )
     return pair, [d for d in digits if d is not pair]
 
@@ -296,10 +293,7 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
 
 
 def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
-    """Return the number of warps along m and n, or None if no numbers fit.
-
-    They are those of the accumulator if possible, else those whose parts are closest to squares.
-    """
+    """Return the warps along m and n: the accumulator's if possible, else for the squarest parts; None if none fit."""
     rows, columns = acc.shape
     possible = [
         (wm, warps // wm)

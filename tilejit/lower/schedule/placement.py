@@ -320,10 +320,7 @@ def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
 
 
 def _reach(buffer: Buffer, d: int, start: Expr, extent: int) -> int:
-    """Return the number of a region's slots in dimension `d`, with padding if it is known to reach the buffer's end.
-
-    raises: LayoutError if one element has several slots.
-    """
+    """Return how many slots a region has in dimension `d`, with padding if it is known to reach the buffer's end."""
     size = buffer.shape[d]
     if not buffer.slots or not isinstance(size, int) or not isinstance(start, Const) or start.value + extent != size:
         return extent

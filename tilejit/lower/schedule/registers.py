@@ -49,10 +49,7 @@ class Choice:
 
 
 def each_start(b: Builder, *runs: RegisterRun) -> Iterator[tuple[Expr, ...]]:
-    """Yield each combination of registers at which the runs may start.
-
-    Code that the caller emits at a yield is executed only if the runs start at these registers.
-    """
+    """Yield each combination of registers at which the runs may start; code emitted then runs only if they do."""
     firsts = tuple([run.first for run in runs])
     if {Const}.issuperset(map(type, firsts)):
         yield firsts

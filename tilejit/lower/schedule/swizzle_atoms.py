@@ -97,9 +97,8 @@ def atoms_of(region: Region, k: int | None = None) -> Atoms:
     """Return a region of shared memory as atoms, or raise LayoutError.
 
     accepts: the layouts of `swizzled_atom_layout` and their views: whole blocks of columns or a part of one block,
-        starting at a multiple of 8 rows; without a swizzle, rows of contiguous elements, of which at least groups of 8
-        are contiguous. If columns run along dimension `k`, a part of a block may start at any multiple of an
-        instruction's k.
+        starting at a multiple of 8 rows; without a swizzle, rows of contiguous elements, contiguous at least in groups
+        of 8. If columns run along dimension `k`, a part of a block may start at a multiple of an instruction's k.
     """
     buffer = region.buffer
     placement = place(region, CTA.name)

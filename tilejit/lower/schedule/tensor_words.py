@@ -168,8 +168,7 @@ def _moved(placement: Placement, packed: int) -> Expr:
             raise LayoutError(
                 f"{name} starts at an element that isn't known to be a multiple of {packed}: "
                 f"{packed} {dtype} share 32 bits",
-                hint=f"start at an index that the compiler knows to be a multiple of {packed}: use "
-                f"tj.sym(..., multiple_of={packed}) or i * {packed}",
+                hint=f"start at a known multiple of {packed}: tj.sym(..., multiple_of={packed}) or i * {packed}",
             )
         moved = build.mul(build.cast(offset.index, int32), offset.stride)
         total = build.add(total, build.floordiv(moved, packed))

@@ -179,8 +179,7 @@ class DigitSchedule:
         A dimension for which the operands have no common digits becomes one digit with `Folded` strides.
         extents: the space's extents. operands: for each name, the placement, and for each dimension of the space the
         placement's dimension along it, or None if the operand is broadcast.
-        raises: LayoutError if a dimension without common digits is over threads, or a local tile has fewer slots than
-        another operand.
+        raises: LayoutError if a dimension without common digits is over threads, or a local tile lacks slots.
         """
         digits: list[Digit] = []
         counted: list[int] = []

@@ -33,10 +33,7 @@ class FragmentRun:
 
 
 def registers_of_sums(region: Region) -> Array:
-    """Return the index in a thread's tile of each accumulator element, in wgmma's order, or raise LayoutError.
-
-    The result has shape (blocks of 64 rows, elements of a thread in a block).
-    """
+    """Return the index in a thread's tile of each accumulator element, in wgmma's order, one row per 64 rows."""
     return _registers(region, "acc", 2, f"tj.wgmma.layout_c({region.shape})")
 
 
@@ -46,7 +43,7 @@ def registers_of_a(region: Region) -> Array:
 
 
 def _registers(region: Region, name: str, pack: int, layout: str) -> Array:
-    """Implement `registers_of_sums`. pack: number of adjacent elements of a row that one thread holds."""
+    """Implement `registers_of_sums`, or raise LayoutError. pack: adjacent elements of a row that one thread holds."""
     hint, what = f"what fits: layout={layout}", region.buffer.name
     what = what if what == name else f"{name} ({what})"
     placement = place(region, WARPGROUP.name)

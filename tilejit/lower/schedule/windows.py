@@ -88,7 +88,6 @@ class Edges:
 
 
 def _moves_whole(view: View, dims: Sequence[int], padded: Sequence[int], width: int) -> bool:
-    """True if it is known that no vector straddles an edge."""
     run = view.digits[-1]
     if width == 1 or run.dim is None:
         return True
