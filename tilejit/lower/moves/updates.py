@@ -48,7 +48,7 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
-    """Return the vector forms, widest first; () if old values are read, for scalars, and for orders but relaxed.gpu."""
+    """Return the vector forms, widest first; () for reads of old values, scalars, and orders other than relaxed.gpu."""
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options
     if is_read or not isinstance(op.operand("value"), Region) or op.attr("order") != "relaxed.gpu":

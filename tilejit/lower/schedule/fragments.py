@@ -51,7 +51,7 @@ class Depth:
 
     @staticmethod
     def of_one(form: Mma) -> Depth:
-        """Return the depth of products with k of extent 1, as if an instruction's elements were in the order of k."""
+        """Return the `Depth` of products with k of extent 1, as if an instruction's elements were in the order of k."""
         digit = partial(Digit, dim=_K, strides=tuple((name, 0) for name in _LANES))
         lanes = replace(digit(_T[1], weight=form.pack), strides=tuple((name, Thread(_T[0])) for name in _LANES))
         return Depth(1, (), digit(form.halves, weight=4 * form.pack), (lanes,), (digit(form.pack, weight=1),))

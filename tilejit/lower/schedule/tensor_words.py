@@ -125,7 +125,7 @@ def _uneven(local: Region, counts: Array) -> LayoutError:
             f"{'1 thread owns' if owners == 1 else f'{owners} threads own'} the region of {local.buffer.name}; "
             f"tcgen05.ld and .st need all {WARPGROUP} "
             "of the warpgroup",
-            hint="take a region that all threads share",
+            hint="take a region of which every thread owns a part",
         )
     return LayoutError(
         f"threads own between {counts.min()} and {counts.max()} elements of {local.buffer.name}; "
