@@ -283,7 +283,7 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
     (rows, columns), (_, depth) = regions["acc"].shape, regions["a"].shape
     warps = _grid(regions["acc"], scope, threads // WARP)
     if warps is None:
-        return f"{counted(threads // WARP, 'warp')} can't divide {rows} rows and {columns} columns into tiles of 16 by 8"
+        return f"{counted(threads // WARP, 'warp')} can't divide {rows} rows and {columns} columns into 16 x 8 tiles"
     shapes = {"acc": (rows, columns), "a": (rows, depth), "b": (depth, columns)}
     among = "" if warps == (1, 1) else f", warps={warps}"
     among += ', scope="warpgroup"' if among and scope == WARPGROUP.name else ""
