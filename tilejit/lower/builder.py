@@ -119,7 +119,7 @@ class Builder:
     def tensor_map(self, spec: TensorMapSpec, *, written: bool, share: BoxShare | None = None) -> Var:
         """Return the address of a tensor map. Copies with equal `spec` share one parameter.
 
-        written: True if this copy writes global memory. share: the boxes of the CTAs that share this copy, or None.
+        written: True if this copy writes global memory. share: set if CTAs of a cluster share this copy.
         """
         made = self._maps.get(spec)
         var = Var(self.name(f"{spec.of}.map"), int64) if made is None else made.var
@@ -258,7 +258,7 @@ class Builder:
             self.append(Sync(scope, span=self.span))
 
     def passage(self, stem: str, dtype: DType, count: int, via: Buffer) -> Buffer:
-        """Return a buffer of each thread for elements that a loop of `count` iterations then stores to `via`.
+        """Return a per-thread buffer for `count` elements that a loop then stores to `via`.
 
         If that loop is unrolled, the buffer is in registers. Otherwise it is in local memory, and operations share it,
         so its contents don't outlive an operation.

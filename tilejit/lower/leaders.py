@@ -17,7 +17,7 @@ from .builder import Builder
 
 
 def leads(b: Builder, scope: str, threads: int) -> Expr:
-    """Return a condition true only in an instance's leader; all its threads must compute it. threads: of the CTA."""
+    """Return the condition that a thread is its instance's leader; all threads must compute it. threads: of the CTA."""
     if SCOPES[scope] is THREAD or threads == 1:
         return TRUE
     if threads % WARP_THREADS:

@@ -72,7 +72,7 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
     If an operation needs a local buffer in local memory, the whole kernel is lowered again, since earlier operations
     accessed it as registers. The buffer stays there for the whole kernel, like an array in C: moving it there and
     back at each access would copy all of it in each iteration of a loop.
-    raises: DispatchError if the kernel can't be lowered; KernelTypeError in the case of `store_groups.check`.
+    raises: DispatchError if the kernel can't be lowered; KernelTypeError if `store_groups.check` rejects a wait.
     """
     recomputed = Recomputed(kernel)
     context, taken = DispatchContext(target, kernel.threads, recomputed, kernel.cluster), defined_names(kernel.body)

@@ -124,7 +124,7 @@ class LaneReduction:
         return LaneReduction(b, tuple(Column.of(b, dtype, count) for dtype in dtypes))
 
     def values(self, partials: Sequence[Partial], distance: int) -> list[Partial]:
-        """Exchange `partials` with the lane `distance` away, and return that lane's."""
+        """Exchange `partials` with the lane `distance` away, and return the other lane's."""
         others = [
             column.from_lane(self.b, [partial[k] for partial in partials], distance)
             for k, column in enumerate(self.columns)

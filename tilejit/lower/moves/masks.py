@@ -34,7 +34,7 @@ class VectorMask(ABC):
 
 @dataclass(frozen=True, slots=True)
 class ReadMask(VectorMask):
-    """A mask in bool registers, `apart` registers apart from `first` on. apart: 0 if all elements share a register."""
+    """A mask in bool registers: from `first` on, `apart` registers apart. apart: 0 if all elements share a register."""
 
     buffer: Buffer
     first: Expr

@@ -132,7 +132,7 @@ class PartitionCopy(Partition):
 
 
 def _ordered(schedule: DigitSchedule, lead: str) -> DigitSchedule:
-    """Sort digits by descending stride in `lead`; with run-time strides, just move stride 1 last; not if folded."""
+    """Sort digits by descending stride in `lead`, or with run-time strides only move stride 1 last; not if folded."""
     if schedule.is_folded:
         return schedule
     if any(isinstance(digit[lead], Scaled) for digit in schedule.digits):

@@ -33,7 +33,7 @@ def prove_reductions(reductions: Reductions, op: TileOp) -> None:
 
 
 def prove_folds(folds: Folds, op: TileOp) -> None:
-    """Raise AssertionError unless each result is in all of its places and combines its elements once, in row order."""
+    """Raise AssertionError unless results are in all their places and combine each element once, in row-major order."""
     result_of, threads = _results(op), len(folds.order)
     slots = folds.src.shape[2]
     pairs = [(to, of) for to, of in PAIRS if to in op.tiles]

@@ -23,7 +23,7 @@ class Digit:
     """One mixed-radix digit of an index into a `views.Space`."""
 
     extent: int
-    #: the dimension of the space to which the digit belongs; None if it merges digits that aren't consecutive in one
+    #: the digit's dimension of the space; None if it merges digits that aren't consecutive in one dimension
     dim: int | None
     #: the increment of the index in that dimension per step of the digit
     weight: int

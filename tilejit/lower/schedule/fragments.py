@@ -39,7 +39,7 @@ _LANES = {"acc": (_G, _T), "a": (_G, _T), "b": (_T, _G)}
 class Depth:
     """The indices along k of the elements in an instruction's registers."""
 
-    #: the extent of k; indices that aren't less are padding
+    #: the extent of k; indices from this one on are padding
     count: int
     #: the digits over the instructions along k, slowest first
     tiles: tuple[Digit, ...]
@@ -293,7 +293,7 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
 
 
 def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
-    """Return the warps along m and n: the accumulator's if possible, else for the squarest parts; None if none fit."""
+    """Return (warps along m, along n): those of the accumulator if possible, else for the squarest parts, or None."""
     rows, columns = acc.shape
     possible = [
         (wm, warps // wm)

@@ -49,7 +49,7 @@ class Choice:
 
 
 def each_start(b: Builder, *runs: RegisterRun) -> Iterator[tuple[Expr, ...]]:
-    """Yield each combination of registers at which the runs may start; code emitted then runs only if they do."""
+    """Yield each combination of starts that the runs may have, in a branch that is executed only for these starts."""
     firsts = tuple([run.first for run in runs])
     if {Const}.issuperset(map(type, firsts)):
         yield firsts

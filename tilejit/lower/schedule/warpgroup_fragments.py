@@ -33,7 +33,7 @@ class FragmentRun:
 
 
 def registers_of_sums(region: Region) -> Array:
-    """Return the index in a thread's tile of each accumulator element, in wgmma's order, one row per 64 rows."""
+    """Return the indices in a thread's tile of accumulator elements in wgmma's order, one row per block of 64 rows."""
     return _registers(region, "acc", 2, f"tj.wgmma.layout_c({region.shape})")
 
 
