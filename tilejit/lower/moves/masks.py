@@ -81,8 +81,8 @@ class IndexCondition:
 
     @staticmethod
     def of(op: TileOp, recomputed: Recomputed | None) -> IndexCondition | None:
-        """Return the condition of a copy's mask; None if it has no mask or the mask must be read from registers."""
-        if recomputed is None or "mask" not in op.options:
+        """Return the condition of a copy's mask; None if the mask must be read from registers."""
+        if recomputed is None:
             return None
         mask = op.region("mask")
         shape = op.region("dst").shape

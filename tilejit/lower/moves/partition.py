@@ -23,8 +23,7 @@ from ..schedule.views import DigitSchedule
 from ..schedule.width import widest_vector
 from ..schedule.windows import Edges, Mask
 from .masked import MaskedVector, at_edges
-from .register_copy import fill_value
-from .vectors import pieces
+from .vectors import fill_value, pieces
 
 P = TypeVar("P", bound="Partition")
 
@@ -50,9 +49,9 @@ class Partition(VectorPlan):
         vectorized: False for single elements. broadcasts: True if an element of an input may be broadcast to a vector.
         """
         elements = _ordered(schedule, lead).joined()
-        inputs = elements.names[1:] if broadcasts and elements.digits else ()
-        single = tuple(name for name in inputs if elements.digits[-1][name] == 0)
-        provable = widest_vector(elements.among([n for n in elements.names if n not in single]), ragged=True)
+        inputs = tuple(elements.operands)[1:] if broadcasts and elements.digits else ()
+        single = tuple(name for name in inputs if elements.digits[-1].strides[name] == 0)
+        provable = widest_vector(elements, [name for name in elements.operands if name not in single], ragged=True)
         width, limit = provable.elements, provable.limit
         if not vectorized:
             width, limit = 1, "goes element by element"
@@ -66,7 +65,7 @@ class Partition(VectorPlan):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self.elements.names
+        return tuple(self.elements.operands)
 
     @property
     def tail(self) -> int:
@@ -133,10 +132,10 @@ class PartitionCopy(Partition):
 
 def _ordered(schedule: DigitSchedule, lead: str) -> DigitSchedule:
     """Sort digits by descending stride in `lead`, or with run-time strides only move stride 1 last; not if folded."""
-    if schedule.is_folded:
+    if schedule.folded:
         return schedule
-    if any(isinstance(digit[lead], Scaled) for digit in schedule.digits):
-        return schedule.ordered(lambda digit: digit[lead] != 1)
+    if any(isinstance(digit.strides[lead], Scaled) for digit in schedule.digits):
+        return schedule.ordered(lambda digit: digit.strides[lead] != 1)
     # a broadcast digit must not be the fastest
     return schedule.ordered(lambda digit: abs(digit.elements(lead)) or float("inf"))
 

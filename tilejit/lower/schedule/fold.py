@@ -30,11 +30,10 @@ from ...ir.arithmetic import build, facts
 from ...ir.nodes import FALSE, TRUE, Expr, TileOp
 from ...scopes import WARP
 from ...target import WARP as LANES
-from .digits import Digit
 from .placement import DigitStep
 from .shares import at_warp, is_binary, numbered, reduced_tiles
 from .strides import Thread
-from .views import DigitSchedule
+from .views import Digit, DigitSchedule
 
 T = TypeVar("T")
 
@@ -212,10 +211,10 @@ class FoldOrder:
     def _counts(self, at: Mapping[int, int], done: int, thread: Expr) -> Expr:
         """Return the condition that `at` plus the thread's part after `done` steps isn't padding of a reduced axis."""
         cond: Expr = TRUE
-        for dim in self.tiles.space.padded:
+        for dim in self.tiles.padded:
             if not self.weights[dim]:
                 continue
-            left = self.tiles.space.dims[dim] - at[dim]
+            left = self.tiles.extents[dim] - at[dim]
             if left <= 0:
                 return FALSE
             along = _joined([step for step in self.steps[done:] if step.dim == dim])
@@ -229,7 +228,7 @@ class FoldOrder:
         first, end = span
         members = _threads(reversed(self.steps[first:end]))
         kept = [d for d in self.tiles.digits if not _is_reduced(d, self.weights) and d.is_spread("src")]
-        groups = [DigitStep(d.extent, d["src"]) for d in kept] + _threads(self.steps[end:])
+        groups = [DigitStep(d.extent, d.strides["src"]) for d in kept] + _threads(self.steps[end:])
         is_leader = self.tiles["src"].placement.is_mover(thread, loads=False)
         for done, _ in _joined(self.steps[:first]):
             is_leader = build.logical_and(is_leader, build.equal(done.of_thread(thread), 0))
@@ -252,7 +251,7 @@ def _steps(digit: Digit, threads: int) -> Iterator[FoldStep]:
     if not digit.is_spread("src"):
         yield FoldStep(digit.extent, digit.dim, digit.weight, digit=digit)
         return
-    step = DigitStep(digit.extent, digit["src"])
+    step = DigitStep(digit.extent, digit.strides["src"])
     inner, outer = (step, None) if WARP.left_over(threads) else at_warp(step)
     reaches = not WARP.left_over(threads) and is_binary(inner.extent) and is_binary(inner.threads)
     if reaches and inner.threads < LANES:

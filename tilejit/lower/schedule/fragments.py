@@ -22,11 +22,9 @@ from ...isa.mma import MMA_M, MMA_N, Mma
 from ...scopes import WARPGROUP
 from ...target import WARP
 from ...wording import counted
-from .digits import Digit
-from .owners import need_all_threads
-from .placement import DigitStep, Placement, need_slice, place
+from .placement import DigitStep, Placement, need_all_threads, need_slice, place
 from .strides import Stride, Thread
-from .views import DigitSchedule
+from .views import Digit, DigitSchedule, View
 
 _M, _N, _K = range(3)
 
@@ -52,8 +50,8 @@ class Depth:
     @staticmethod
     def of_one(form: Mma) -> Depth:
         """Return the `Depth` of products with k of extent 1, as if an instruction's elements were in the order of k."""
-        digit = partial(Digit, dim=_K, strides=tuple((name, 0) for name in _LANES))
-        lanes = replace(digit(_T[1], weight=form.pack), strides=tuple((name, Thread(_T[0])) for name in _LANES))
+        digit = partial(Digit, dim=_K, strides=dict.fromkeys(_LANES, 0))
+        lanes = replace(digit(_T[1], weight=form.pack), strides=dict.fromkeys(_LANES, Thread(_T[0])))
         return Depth(1, (), digit(form.halves, weight=4 * form.pack), (lanes,), (digit(form.pack, weight=1),))
 
     def elements(self, tile: int, half: int) -> Iterator[tuple[int, int]]:
@@ -70,7 +68,7 @@ class Depth:
         return gcd(*(digit.weight for digit in self.lanes))
 
     def of_lane(self, thread: Expr) -> Expr:
-        values = (DigitStep(digit.extent, digit["a"]).of_thread(thread) for digit in self.lanes)
+        values = (DigitStep(digit.extent, digit.strides["a"]).of_thread(thread) for digit in self.lanes)
         return build.weighted_sum([(value, d.weight) for value, d in zip(values, self.lanes, strict=True)], int32)
 
 
@@ -175,7 +173,7 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
         pair, columns = _without_pair(columns, product, form)
     # an accumulator with an extent of 1, and A and B if k is 1, are copied to scratch registers
     words = ("acc",) * (m > 1 and n > 1) + ("a", "b") * (k > 1)
-    _need_words(product.among(words), (*rows, *columns, *depth), form)
+    _need_words(product, words, (*rows, *columns, *depth), form)
     if m > 1:
         row, rows = _halved(rows, "a second group of 8 rows in registers")
     if k > 1 and form.halves == 2:
@@ -195,14 +193,14 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
     name, x, y = "mnk"[dim], product[first], product[second]
     digits: list[Digit] = []
     for digit in (d for d in product.digits if d.dim == dim):
-        if digit.is_folded:
+        if dim in product.folded:
             raise LayoutError(f"{x.buffer.name} and {y.buffer.name} split {name} into tiles that don't match")
-        if _is_threads(name, digit[first], digit[second]):
+        if _is_threads(name, digit.strides[first], digit.strides[second]):
             continue
         # columns 2t and 2t + 1 are in lanes 8t and 8t + 4 of B
-        is_pair = dim == _N and digit.extent == 2 and digit["b"] == Thread(4)
+        is_pair = dim == _N and digit.extent == 2 and digit.strides["b"] == Thread(4)
         if digit.is_spread(first) or (digit.is_spread(second) and not is_pair):
-            raise LayoutError(_disagree(name, x.placement, y.placement, (digit.extent, digit[first], digit[second])))
+            raise LayoutError(_disagree(name, x, y, digit))
         digits.append(digit)
     return digits
 
@@ -217,9 +215,9 @@ def _is_threads(name: str, p: Stride, q: Stride) -> bool:
     return q.stride == (8 if name == "n" and p.stride < WARP else 1) * p.stride
 
 
-def _disagree(name: str, x: Placement, y: Placement, digit: tuple[int, Stride, Stride]) -> str:
-    extent, first, second = digit
-    p, q = (_shown(DigitStep(extent, stride)) for stride in (first, second))
+def _disagree(name: str, x: View, y: View, digit: Digit) -> str:
+    first = digit.strides[x.name]
+    p, q = (_shown(DigitStep(digit.extent, digit.strides[view.name])) for view in (x, y))
     if name == "k" and isinstance(first, Thread) and first.stride >= WARP:
         return f"k is spread over {p} in {x.buffer.name}: each warp has only a part of each dot product"
     return f"{x.buffer.name} and {y.buffer.name} distribute {name} differently: over {p} in one, over {q} in the other"
@@ -241,7 +239,7 @@ def _without_packs(digits: list[Digit], product: DigitSchedule, form: Mma) -> tu
     """Return the digits of k over 32-bit registers and those over a register's elements, or raise LayoutError."""
     unpacked, packed, pack = list(digits), 1, list[Digit]()
     while packed < form.pack:
-        at = next((i for i, d in enumerate(unpacked) if d["a"] == packed == d["b"]), None)
+        at = next((i for i, d in enumerate(unpacked) if d.strides["a"] == packed == d.strides["b"]), None)
         taken = 0 if at is None else min(unpacked[at].extent, form.pack // packed)
         if at is None or unpacked[at].extent % taken or form.pack % (packed * taken):
             names = " and ".join(product[name].buffer.name for name in ("a", "b"))
@@ -255,11 +253,11 @@ def _without_packs(digits: list[Digit], product: DigitSchedule, form: Mma) -> tu
     return unpacked, tuple(pack)
 
 
-def _need_words(product: DigitSchedule, digits: Iterable[Digit], form: Mma) -> None:
+def _need_words(product: DigitSchedule, names: Sequence[str], digits: Iterable[Digit], form: Mma) -> None:
     packs = {"acc": form.acc_pack, "a": form.pack, "b": form.pack}
     for digit in digits:
-        for name in product.names:
-            stride = digit[name]
+        for name in names:
+            stride = digit.strides[name]
             if isinstance(stride, int) and stride % packs[name]:
                 raise LayoutError(
                     f"tiles of {product[name].buffer.name} start every {stride} elements of a lane "

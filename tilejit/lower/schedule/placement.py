@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
-from ...dataclass import field, lean, replace
+from ...dataclass import lean, replace
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build, facts
@@ -78,10 +78,10 @@ class Placement:
     edges: tuple[int, ...] = ()
     #: the first of the scope's threads that own elements
     first_thread: int = 0
-    buffer: Buffer = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "buffer", self.region.buffer)
+    @property
+    def buffer(self) -> Buffer:
+        return self.region.buffer
 
     @property
     def terms(self) -> list[Term]:
@@ -110,13 +110,7 @@ class Placement:
         """The steps over threads, replicas included, fastest first."""
         return _threads(self.dims, self.replicas)
 
-    @property
-    def owners(self) -> int | None:
-        """The number of owning threads, replicas included; None if they have gaps or overlap."""
-        return _owners(self.dims, self.replicas)
 
-
-@remembered_pair
 def _threads(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, ...]) -> tuple[DigitStep, ...]:
     spread = [s for steps in (*dims, replicas) for s in steps if isinstance(s.stride, Thread)]
     return tuple(sorted(spread, key=lambda s: s.threads))
@@ -124,6 +118,9 @@ def _threads(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep,
 
 @remembered_pair
 def _owners(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, ...]) -> int | None:
+    """Return the number of owning threads, replicas included; None if they have gaps or overlap, or own copies."""
+    if any(not isinstance(step.stride, Thread) for step in replicas):
+        return None
     reached = 1
     for step in _threads(dims, replicas):
         if step.threads != reached:
@@ -145,7 +142,20 @@ def place(region: Region, scope: str) -> Placement:
                 f"{buffer.name} starts at {axis} {value}, so not all threads of the scope own a part",
                 hint="use a layout without an offset on a thread axis",
             )
-    return _tiled(region, layout, scope)
+    is_whole = region.counts == buffer.shape and all(map(_is_zero, region.starts))
+    if buffer.space == "global" or layout.offset or not is_whole:
+        return _window_of(region, layout, scope)
+    wholes, key = _wholes(layout), (scope, buffer.space, buffer.shape, buffer.slots)
+    whole = wholes.get(key)
+    if whole is None:
+        whole = wholes[key] = _window_of(region, layout, scope)
+    return Placement(region, whole.shape, whole.places, whole.dims, (), whole.replicas, whole.swizzle)
+
+
+@lasting
+def _wholes(layout: TileLayout) -> dict[tuple[object, ...], Placement]:
+    """Return the cache of placements of whole tiles of a layout, by scope, space, shape and slots."""
+    return {}
 
 
 def owned(buffer: Buffer, scope: str) -> Placement:
@@ -154,7 +164,7 @@ def owned(buffer: Buffer, scope: str) -> Placement:
     whole = Region(buffer, (_int(0),) * len(extents), extents)
     steps = SCOPES[scope].steps
     first = sum(value * steps.get(axis.name, 1) for axis, value in layout.offset if axis.is_thread)
-    return replace(_tiled(whole, layout, scope), first_thread=first)
+    return replace(_window_of(whole, layout, scope), first_thread=first)
 
 
 def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
@@ -200,6 +210,46 @@ def gathered_offsets(region: Region, number: Expr) -> tuple[Offset, ...]:
 def extent_of(buffer: Buffer, d: int) -> Expr:
     size = buffer.shape[d]
     return build.const(size, int64) if isinstance(size, int) else size
+
+
+def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
+    """Raise LayoutError unless exactly the scope's threads own a tile, replicas included, in one register per value."""
+    if _owners(placement.dims, placement.replicas) == threads:
+        return
+    need_own_registers(placement)
+    if not any(axis.is_thread for axis in placement.buffer.tile_layout.axes()):
+        need_thread_axes(placement, scope, threads)
+    name, reached = placement.buffer.name, 1
+    for step in placement.threads:
+        if step.threads != reached:
+            chain = ", ".join(f"{s.extent}:{s.threads}" for s in placement.threads)
+            raise LayoutError(
+                f"the threads that own {name} leave a gap or overlap: {step.extent} of them are "
+                f"{step.threads} apart where {reached} was needed ({chain})",
+                hint=f"use a layout whose thread axes cover threads 0 to {threads - 1} without gaps or overlaps",
+            )
+        reached *= step.extent
+    raise LayoutError(
+        f"{'1 thread owns' if reached == 1 else f'{reached} threads own'} the region of {name}; "
+        f"the {scope} has {threads}",
+        hint="take a region of which every thread owns a part, or call the operation on the scope that owns it",
+    )
+
+
+def need_own_registers(placement: Placement) -> None:
+    """Raise LayoutError if a thread holds a value in several registers."""
+    for step in placement.replicas:
+        if not isinstance(step.stride, Thread):
+            raise LayoutError(f"{placement.buffer.name} holds each value in several registers of one thread")
+
+
+def need_thread_axes(placement: Placement, scope: str, threads: int) -> None:
+    """Raise LayoutError if a tile without thread axes is used by a scope of several threads."""
+    if threads > 1 and not placement.threads:
+        raise LayoutError(
+            f"{placement.buffer.name} has no thread axes: each thread has its own; a {scope} has {threads} threads",
+            hint="call the operation on tj.thread, or give the tile a layout with thread axes",
+        )
 
 
 def need_slice(placement: Placement) -> None:
@@ -259,24 +309,6 @@ def _strided(region: Region, all_strides: tuple[int | Var, ...]) -> Placement:
         tuple(offsets),
         edges=edges(region),
     )
-
-
-def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
-    buffer = region.buffer
-    is_whole = region.counts == buffer.shape and all(map(_is_zero, region.starts))
-    if buffer.space == "global" or layout.offset or not is_whole:
-        return _window_of(region, layout, scope)
-    wholes, key = _wholes(layout), (scope, buffer.space, buffer.shape, buffer.slots)
-    whole = wholes.get(key)
-    if whole is None:
-        whole = wholes[key] = _window_of(region, layout, scope)
-    return Placement(region, whole.shape, whole.places, whole.dims, (), whole.replicas, whole.swizzle)
-
-
-@lasting
-def _wholes(layout: TileLayout) -> dict[tuple[object, ...], Placement]:
-    """Return the cache of placements of whole tiles of a layout, by scope, space, shape and slots."""
-    return {}
 
 
 def _window_of(region: Region, layout: TileLayout, scope: str) -> Placement:

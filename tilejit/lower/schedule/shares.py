@@ -29,11 +29,9 @@ from ...ops.reduce import axes_of
 from ...remember import remembered
 from ...scopes import WARP
 from ...target import WARP as LANES
-from .digits import Digit
-from .owners import need_all_threads, need_same_threads
-from .placement import DigitStep, Placement, place
+from .placement import DigitStep, need_all_threads, place
 from .strides import Thread
-from .views import DigitSchedule
+from .views import Digit, DigitSchedule, Operand, need_same_threads
 
 Array = np.ndarray
 
@@ -118,10 +116,10 @@ class ResultShares:
     def counts(self, thread: Expr) -> list[Expr]:
         """Return for each slot the condition that it isn't padding along a reduced axis in `thread`."""
         counts: list[Expr] = [TRUE] * len(self.slots)
-        for dim in self.tiles.space.padded:
+        for dim in self.tiles.padded:
             if not self.weights[dim]:
                 continue
-            index, extent = self._of_thread(thread, dim), self.tiles.space.dims[dim]
+            index, extent = self._of_thread(thread, dim), self.tiles.extents[dim]
             # a limit rounded up to a multiple of the index's divisor gives the same result, and slots often share it
             step = facts.multiple_of(index) or 1
             limits = [-(-(extent - slot.at[dim]) // step) * step for slot in self.slots]
@@ -172,7 +170,7 @@ def _values(shares: ResultShares) -> DigitSchedule:
 
 @remembered
 def _slots(shares: ResultShares) -> tuple[Slot, ...]:
-    counted, extents, weights = shares.values, shares.tiles.space.dims, shares.weights
+    counted, extents, weights = shares.values, shares.tiles.extents, shares.weights
     steps = [(_dim(digit), digit.weight) for digit in counted.digits]
     slots: list[Slot] = []
     for values, register in zip(_counted(counted), _registers(counted, "src"), strict=True):
@@ -194,7 +192,7 @@ def _weight(digit: Digit, weights: Sequence[int]) -> int:
 
 
 def _step(digit: Digit) -> DigitStep:
-    return DigitStep(digit.extent, digit["src"])
+    return DigitStep(digit.extent, digit.strides["src"])
 
 
 def _counted(digits: DigitSchedule) -> Iterator[tuple[int, ...]]:
@@ -231,7 +229,7 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
     weights = tuple([prod(shape[e] for e in reduced if e > d) if d in reduced else 0 for d in dims])
     kept = iter(range(len(dims)))
     along = [None if weight else next(kept) for weight in weights]
-    views: dict[str, tuple[Placement, Sequence[int | None]]] = {}
+    views: dict[str, Operand] = {}
     for to, of in pairs:
         if regions[of].shape != shape:
             first, other = regions[pairs[0][1]].buffer.name, regions[of].buffer.name
@@ -269,12 +267,12 @@ def _need_projected(tiles: DigitSchedule, weights: tuple[int, ...], to: str, of:
     """Raise LayoutError if a dimension has no common digits, or the tiles spread kept axes over different threads."""
     src, dst = tiles[of], tiles[to]
     for digit in tiles.digits:
-        if digit.is_folded:
+        if digit.dim in tiles.folded:
             raise LayoutError(
                 f"the layouts of {src.buffer.name} and {dst.buffer.name} split a dimension over registers in "
                 "incompatible ways: their extents have no common refinement"
             )
-        if _weight(digit, weights) or digit[of] == digit[to]:
+        if _weight(digit, weights) or digit.strides[of] == digit.strides[to]:
             continue
         if digit.is_spread(of) or digit.is_spread(to):
             raise LayoutError(

@@ -23,8 +23,7 @@ from ...target import Target
 from ..builder import Builder
 from ..moves.gathered import Index
 from ..moves.masked import MaskedVector
-from ..moves.updates import update_forms, update_schedule
-from ..moves.vectors import OwnedVectors, VectorRegisters
+from ..moves.vectors import OwnedVectors, VectorRegisters, update_forms, update_schedule
 from ..plans import VectorPlan
 from ..schedule.placement import Placement
 from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant
@@ -90,8 +89,8 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     operation, returns = str(op.attr("operation")), bool(op.attr("returns")) and "before" in tiles
     row = RED_VECTOR.row(form) if form is not None else _row(op, context.target, returns=returns)
     return Plan(
-        width, owned.rounds, context.count(op.scope), limit, owned, owner, form, tuple(tiles), operation, row.mnemonic,
-        returns, context.threads,
+        width, owned.vectors.count, context.count(op.scope), limit, owned, owner, form, tuple(tiles), operation,
+        row.mnemonic, returns, context.threads,
     )
 
 
