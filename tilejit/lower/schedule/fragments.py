@@ -1,10 +1,17 @@
-"""Register fragments of warp-level products: the digits that acc, a and b share along m, n and k.
+"""Register fragments of products: the digits that acc, a and b share along m, n and k, and the registers of wgmma.
 
-Lane 4g + t holds the t-th register along k of row g of A and of column g of B, and columns 2t and 2t + 1 of row g of
-the accumulator. Rows, columns and steps of k may be in any order, provided that the operands that share a dimension
-agree on it.
+In a product of a warp, lane 4g + t holds the t-th register along k of row g of A and of column g of B, and columns 2t
+and 2t + 1 of row g of the accumulator. Rows, columns and steps of k may be in any order, provided that the operands
+that share a dimension agree on it. A dimension of extent 1 has no digits: all lanes along it hold the same element.
 
-A dimension of extent 1 has no digits: all lanes along it hold the same element.
+In wgmma, thread 32w + 4g + t of the warpgroup holds these elements, where pack is the number of elements of A in 32
+bits:
+
+    accumulator  row 16w + g + 8i     column 8h + 2t + e                   index 4h + 2i + e in its fragment
+    A            row 16w + g + 8i     column 4 * pack * h + pack * t + e   index pack * (2h + i) + e
+
+Both follow the second rule; for the accumulator, pack is 2.
+source: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16" and those for other k.
 """
 
 from __future__ import annotations
@@ -13,18 +20,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import gcd, prod
 
+import numpy as np
+
 from ...dataclass import dataclass, replace
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr, Region
 from ...isa.mma import MMA_M, MMA_N, Mma
+from ...isa.wgmma import WGMMA_M
 from ...scopes import WARPGROUP
 from ...target import WARP
 from ...wording import counted
 from .placement import DigitStep, Placement, need_all_threads, need_slice, place
 from .strides import Stride, Thread
+from .tensor_words import Elements, first_place
 from .views import Digit, DigitSchedule, View
+
+Array = np.ndarray
 
 _M, _N, _K = range(3)
 
@@ -306,3 +319,51 @@ def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
     if counts in possible:
         return counts
     return min(possible, key=lambda g: abs(rows // g[0] - columns // g[1]), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentRun:
+    """Consecutive elements of a thread's tile: `first` to `first` + `width` - 1."""
+
+    first: int
+    width: int
+
+
+def warpgroup_registers(region: Region, name: str) -> Array:
+    """Return the indices in a thread's tile of the elements of "acc" or "a" in wgmma's order, per block of 64 rows.
+
+    raises: LayoutError if the region isn't a fragment.
+    """
+    pack, layout = 2, f"tj.wgmma.layout_c({region.shape})"
+    if name == "a":
+        pack, layout = 32 // region.dtype.bits, f"tj.wgmma.layout_a({region.shape}, tj.{region.dtype})"
+    hint, what = f"what fits: layout={layout}", region.buffer.name
+    what = what if what == name else f"{name} ({what})"
+    placement = place(region, WARPGROUP.name)
+    need_slice(placement)
+    rows, columns = Elements.along(placement)
+    row, column = np.arange(len(rows.threads)), np.arange(len(columns.threads))
+    of_row, of_column = row % WGMMA_M // 16 * 32 + row % 8 * 4, column // pack % 4
+    wrong = [(0, int(c)) for c in np.flatnonzero(columns.threads != of_column)]
+    wrong += [(int(r), 0) for r in np.flatnonzero(rows.threads != of_row)]
+    if wrong or placement.replicas:
+        (r, c) = wrong[0] if wrong else (0, 0)
+        thread, wanted = rows.threads[r] + columns.threads[c], of_row[r] + of_column[c]
+        owner = f" (its element {r}, {c} is in thread {thread}; wgmma needs it in thread {wanted})" if wrong else ""
+        raise LayoutError(f"{what} is not a wgmma fragment; needs {layout}{owner}", hint=hint)
+    by_row, by_column = rows.places.reshape(-1, 4, 2, 8), columns.places.reshape(-1, 4, pack)
+    # offsets of the first of each 8 rows of warp 0, and of the columns of a row's first lane; the rest must match
+    i, e = by_row[:, :1, :, :1], by_column[:, :1]
+    if (by_row != i).any() or (by_column != e).any():
+        raise LayoutError(f"threads hold {what} in different registers; needs {layout}", hint=hint)
+    held = first_place(placement) + i.reshape(-1, 1, 2, 1) + e.reshape(1, -1, 1, pack)
+    return np.asarray(held.reshape(len(by_row), -1))
+
+
+def runs(registers: Array, pack: int, name: str) -> tuple[FragmentRun, ...]:
+    """Split elements into runs of whole 32-bit registers, of `pack` elements each, or raise LayoutError."""
+    breaks = np.flatnonzero(np.diff(registers) != 1) + 1
+    found = [FragmentRun(int(part[0]), len(part)) for part in np.split(registers, breaks)]
+    if any(run.first % pack or run.width % pack for run in found):
+        raise LayoutError(f"the elements of {name} don't fill whole 32-bit registers with {pack} consecutive ones each")
+    return tuple(found)
