@@ -1,4 +1,4 @@
-"""Masks of vectors: read from registers, or computed from the indices of the elements."""
+"""Masks of vectors, and those that are computed from the indices of the elements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ...dataclass import dataclass
 from ...dtypes import int32
 from ...ir.arithmetic import build, runs
-from ...ir.nodes import TRUE, Buffer, Expr, Load, TileOp, Var, Vector
+from ...ir.nodes import Expr, TileOp, Var
 from ..builder import Builder
 from ..rematerialized import Recomputed, along
 
@@ -30,28 +30,6 @@ class VectorMask(ABC):
     @abstractmethod
     def throughout(self, width: int) -> Expr:
         """Return the condition that the mask includes all of the first `width` elements."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadMask(VectorMask):
-    """A mask in bool registers: from `first` on, `apart` registers apart. apart: 0 if all elements share a register."""
-
-    buffer: Buffer
-    first: Expr
-    apart: int
-
-    @property
-    def varies(self) -> bool:
-        return self.apart != 0
-
-    def at(self, step: Expr) -> Expr:
-        return Load(Vector(self.buffer, build.add(self.first, build.mul(step, self.apart))))
-
-    def throughout(self, width: int) -> Expr:
-        every: Expr = TRUE
-        for k in range(width if self.varies else 1):
-            every = build.logical_and(every, self.at(build.const(k, int32)))
-        return every
 
 
 @dataclass(frozen=True, slots=True)

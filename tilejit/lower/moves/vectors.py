@@ -20,7 +20,7 @@ from ...dataclass import lean, replace
 from ...dtypes import int32, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, Expr, Region, TileOp, Vector
+from ...ir.nodes import TRUE, Buffer, Expr, Load, Region, TileOp, Vector
 from ...isa.atomics import RED_VECTOR, VectorForm, vectors_of
 from ...ops.copies import INDEX
 from ...target import Target
@@ -33,7 +33,7 @@ from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask, each_inside
 from .gathered import Index
 from .masked import MaskedVector, Selection, at_edges
-from .masks import IndexCondition, ReadMask, VectorMask
+from .masks import IndexCondition, VectorMask
 
 
 def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
@@ -153,14 +153,14 @@ class OwnedVectors:
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
         return self.vectors["registers"].placement.is_mover(thread, loads)
 
-    def starts(self, b: Builder) -> Iterator[Mapping[str, RegisterVectors]]:
+    def starts(self, b: Builder) -> Iterator[Mapping[str, VectorRegisters]]:
         """Yield the operands in registers, by name, for each possible start; the caller emits its code per yield."""
         local = [view for view in self.vectors.views if view.buffer.space == "local"]
         # a vector with a stride spans the gaps between its registers, too
         lengths = [1 + (self.width - 1) * self.step_of(view.name) for view in local]
         for firsts in each_start(b, *[view.touched(n) for view, n in zip(local, lengths, strict=True)]):
             yield {
-                view.name: RegisterVectors(view, first, self.width, self.step_of(view.name))
+                view.name: VectorRegisters(view, first, self.width, self.step_of(view.name))
                 for view, first in zip(local, firsts, strict=True)
             }
 
@@ -201,7 +201,7 @@ class OwnedVectors:
         own: Sequence[Expr],
         first: Expr,
         base: Expr,
-        starts: Mapping[str, RegisterVectors],
+        starts: Mapping[str, VectorRegisters],
         index: Index | None,
         condition: IndexCondition | None,
         loads: bool,
@@ -213,18 +213,18 @@ class OwnedVectors:
         # the index of the box, if it is the same for all vectors of a thread
         common: Expr | None = None
         if index is not None and (numbers is None or numbers.view.reach == 0):
-            common = index.number(b, None if numbers is None else numbers.first_of(build.const(0, int32)))
+            common = index.number(b, None if numbers is None else numbers[_FIRST])
 
         def vector(iteration: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
             """Return the vector of an iteration, and the index of its box (0 if memory isn't gathered)."""
             values = _lazy(lambda: [*own, *self.vectors.digits_of(iteration)])
-            allowed: VectorMask | None = None if tile is None else tile.mask(iteration)
+            allowed: VectorMask | None = None if tile is None else ReadMask(tile.after(iteration))
             if condition is not None:
                 allowed = self._computed(b, condition, every, values())
             distance: Expr = memory.steps(iteration)
             number: Expr = build.const(0, int64)
             if index is not None:
-                number = common or index.number(b, None if numbers is None else numbers.first_of(iteration))
+                number = common or index.number(b, None if numbers is None else numbers.after(iteration)[_FIRST])
                 distance = build.add(distance, index.distance(number))
             order = "" if index is None else _MAY_COLLIDE
             address = memory.advanced(base, first, distance)
@@ -233,7 +233,7 @@ class OwnedVectors:
         # if a mask may cut any vector anyway, an edge is only one more test
         for masks in at_edges(b, [elements], self.width, self.vectors.count, twice=tile is None):
             if index is not None and b.has_checks:
-                with index.checks(b) as examine, b.rounds(self.vectors.count, registers.view.buffer) as iteration:
+                with index.checks(b) as examine, b.rounds(self.vectors.count, registers.buffer) as iteration:
                     masked, number = vector(iteration, masks["memory"])
                     examine(number, masked.is_accessed)
             may_cut = self.width > 1 and (not masks["memory"].whole or self._mask_cuts)
@@ -241,11 +241,11 @@ class OwnedVectors:
             is_split = loads and self.vectors.count > 1 and are_runs and may_cut
             selections: tuple[Selection, ...] = ("whole", "cut") if is_split else ("each",)
             for selection in selections:
-                for iteration in b.each_round(self.vectors.count, registers.view.buffer):
+                for iteration in b.each_round(self.vectors.count, registers.buffer):
                     masked, _ = vector(iteration, masks["memory"])
                     if selection != masked.selection:
                         masked = replace(masked, selection=selection)
-                    yield {name: start.of(iteration) for name, start in starts.items()}, masked
+                    yield {name: start.after(iteration) for name, start in starts.items()}, masked
 
     @property
     def _mask_cuts(self) -> bool:
@@ -301,6 +301,8 @@ def _lazy(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
     return values
 
 
+_FIRST = build.const(0, int32)
+
 #: Threads may store to the same element of a gathered region. One of the values remains; weak stores would race.
 _MAY_COLLIDE = "volatile"
 
@@ -311,38 +313,21 @@ def _distance(stride: Stride) -> int:
 
 
 @lean(frozen=True, slots=True)
-class RegisterVectors:
-    """An operand's vectors of `width` registers that are `step` apart; the first vector starts at register `first`."""
+class VectorRegisters:
+    """The registers of a vector, from `first` on, `step` apart. step: 0 if all elements share one register."""
 
     view: View
     first: Expr
     width: int
     step: int
 
-    def of(self, iteration: Expr) -> VectorRegisters:
-        first = build.add(self.first, self.view.steps(iteration))
-        return VectorRegisters(self.view.buffer, first, self.width, self.step)
+    @property
+    def buffer(self) -> Buffer:
+        return self.view.buffer
 
-    def at(self, iteration: Expr) -> Vector:
-        """Return the registers of an iteration, which must be consecutive."""
-        return self.of(iteration).run
-
-    def first_of(self, iteration: Expr) -> Vector:
-        return self.of(iteration)[build.const(0, int32)]
-
-    def mask(self, iteration: Expr) -> VectorMask:
-        registers = self.of(iteration)
-        return ReadMask(registers.buffer, registers.first, registers.step)
-
-
-@lean(frozen=True, slots=True)
-class VectorRegisters:
-    """The registers of one vector: from `first` on, `step` apart. step: 0 if all elements share one register."""
-
-    buffer: Buffer
-    first: Expr
-    width: int
-    step: int
+    def after(self, iterations: Expr) -> VectorRegisters:
+        """Return the registers of the vector that many iterations later."""
+        return VectorRegisters(self.view, build.add(self.first, self.view.steps(iterations)), self.width, self.step)
 
     @property
     def run(self) -> Vector:
@@ -380,6 +365,26 @@ class VectorRegisters:
         if run.buffer != self.buffer:
             for k in range(self.width):
                 yield Vector(run.buffer, build.const(k, int32)), self[build.const(k, int32)]
+
+
+@lean(frozen=True, slots=True)
+class ReadMask(VectorMask):
+    """A mask in bool registers."""
+
+    registers: VectorRegisters
+
+    @property
+    def varies(self) -> bool:
+        return self.registers.step != 0
+
+    def at(self, step: Expr) -> Expr:
+        return Load(self.registers[step])
+
+    def throughout(self, width: int) -> Expr:
+        every: Expr = TRUE
+        for k in range(width if self.varies else 1):
+            every = build.logical_and(every, self.at(build.const(k, int32)))
+        return every
 
 
 def pieces(count: int) -> list[tuple[int, int]]:

@@ -37,7 +37,7 @@ from ...target import Target
 from .. import variant
 from ..builder import Builder
 from ..moves.partition import Partition, each_vector
-from ..moves.vectors import OwnedVectors, RegisterVectors
+from ..moves.vectors import OwnedVectors, VectorRegisters
 from ..plans import VectorPlan
 from ..rematerialized import value_of
 from ..schedule.placement import need_all_threads, place
@@ -157,19 +157,20 @@ def _packed_arithmetic(plan: ElementwisePlan, op: TileOp, target: Target) -> str
 
 
 def _emit_rounds(
-    plan: ElementwisePlan, op: TileOp, b: Builder, inputs: Sequence[str | Expr], starts: Mapping[str, RegisterVectors]
+    plan: ElementwisePlan, op: TileOp, b: Builder, inputs: Sequence[str | Expr], starts: Mapping[str, VectorRegisters]
 ) -> None:
     dst, width = plan.owned.vectors["dst"].buffer, plan.vector_width
     staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
     paired = _in_pairs(inputs, plan.tiles[0].buffer.dtype, b) if plan.packed is not None else inputs
     touched = [tile.buffer for tile in plan.tiles] + [each.buffer for each in paired if isinstance(each, Vector)]
     with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as iteration:
-        values = [starts[each].at(iteration) if isinstance(each, str) else each for each in paired]
-        to = starts["dst"].at(iteration) if staged is None else Vector(staged, build.mul(iteration, width), width)
+        values = [starts[each].after(iteration).run if isinstance(each, str) else each for each in paired]
+        own = starts["dst"].after(iteration).run
+        to = own if staged is None else Vector(staged, build.mul(iteration, width), width)
         _emit_step(plan, op, b, to, values)
     if staged is not None:
         with b.rounds(plan.rounds, dst, staged) as iteration:
-            b.move(starts["dst"].at(iteration), Vector(staged, build.mul(iteration, width), width))
+            b.move(starts["dst"].after(iteration).run, Vector(staged, build.mul(iteration, width), width))
 
 
 def _in_pairs(inputs: Sequence[str | Expr], dtype: DType, b: Builder) -> list[str | Vector]:
@@ -264,7 +265,7 @@ class Indices(VectorPlan):
         for starts in self.owned.starts(b):
             with b.rounds(self.rounds, dst) as iteration:
                 index = build.cast(self._index(thread, iteration), dst.dtype)
-                b.append(Store(starts["dst"].at(iteration), index, span=b.span))
+                b.append(Store(starts["dst"].after(iteration).run, index, span=b.span))
 
     def _index(self, thread: Expr, iteration: Expr) -> Expr:
         if self.dim is None:
