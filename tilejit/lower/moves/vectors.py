@@ -32,8 +32,7 @@ from ..schedule.views import DigitSchedule, Operand, View, broadcast_along, need
 from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask, each_inside
 from .gathered import Index
-from .masked import MaskedVector, Selection, at_edges
-from .masks import IndexCondition, VectorMask
+from .masked import IndexCondition, MaskedVector, Selection, VectorMask, at_edges
 
 
 def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:

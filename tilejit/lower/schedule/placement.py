@@ -102,10 +102,6 @@ class Placement:
         return cond
 
     @property
-    def steps(self) -> tuple[DigitStep, ...]:
-        return tuple([s for dim in self.dims for s in dim])
-
-    @property
     def threads(self) -> tuple[DigitStep, ...]:
         """The steps over threads, replicas included, fastest first."""
         return _threads(self.dims, self.replicas)
@@ -169,9 +165,9 @@ def owned(buffer: Buffer, scope: str) -> Placement:
 
 def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
     """Return an element's swizzled offset or register; raise LayoutError, e.g. if its buffer is spread over threads."""
-    layout, dtype = buffer.layout, buffer.index_dtype
+    dtype = buffer.index_dtype
     starts = [build.cast(index, dtype) for index in indices]
-    one_each = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
+    one_each = global_strides(buffer)
     if one_each is not None:
         strides = (s if isinstance(s, int) else Scaled(s) for s in one_each)
         return total_along(zip(strides, starts, strict=True), dtype)
@@ -199,8 +195,7 @@ def gathered_offsets(region: Region, number: Expr) -> tuple[Offset, ...]:
         return ()
     buffer, dim = region.buffer, region.gathered.dim
     what = f"the offset of the selected row of {buffer.name}"
-    layout = buffer.layout
-    strides = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
+    strides = global_strides(buffer)
     if strides is None:
         return tuple(_window(_groups(buffer)[dim], number, 1, what, THREAD.name)[1])
     stride = strides[dim]
@@ -257,30 +252,23 @@ def need_slice(placement: Placement) -> None:
     for dim, steps in zip(placement.places, placement.dims, strict=True):
         for step in steps:
             if isinstance(step.stride, Folded):
+                parts, start = "·".join(str(extent) for _, extent, _ in step.stride.parts), step.stride.start
+                begin = str(start.value) if isinstance(start, Const) else "a start known only at run time"
                 raise LayoutError(
-                    f"dimension {dim} of {placement.buffer.name} is split into parts, {_parts(step.stride)}; "
-                    f"{step.extent} elements from {_begin(step.stride)} on aren't whole parts",
+                    f"dimension {dim} of {placement.buffer.name} is split into parts, {parts}; "
+                    f"{step.extent} elements from {begin} on aren't whole parts",
                     hint="take whole parts; write a run-time start as i * extent, or use tj.sym(..., multiple_of=)",
                 )
 
 
-def _parts(folded: Folded) -> str:
-    return "·".join(str(extent) for _, extent, _ in folded.parts)
-
-
-def _begin(folded: Folded) -> str:
-    return str(folded.start.value) if isinstance(folded.start, Const) else "a start known only at run time"
-
-
 def global_strides(buffer: Buffer) -> tuple[int | Var, ...] | None:
     """Return a global tensor's strides, in elements; None unless its layout has one plain stride per dimension."""
-    layout = buffer.layout
-    return layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
-
-
-def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None:
-    """Return a global tensor's strides if its shape is fixed and each dimension has one plain stride, else None."""
-    if buffer.space != "global" or layout.swizzle is not None or layout.replica or layout.offset:
+    if buffer.space != "global":
+        return None
+    if isinstance(buffer.layout, Strided):
+        return buffer.layout.strides
+    layout = buffer.tile_layout
+    if layout.swizzle is not None or layout.replica or layout.offset:
         return None
     shape = tuple(n for n in buffer.shape if isinstance(n, int))
     if len(shape) != len(buffer.shape) or prod(shape) != layout.size():

@@ -14,7 +14,7 @@ from ...dataclass import dataclass, replace
 from ...ir.nodes import Expr, Region, TileOp
 from ..builder import Builder
 from ..moves.gathered import Index
-from ..moves.masks import IndexCondition
+from ..moves.masked import IndexCondition
 from ..moves.vectors import OwnedVectors, fill_value, register_copy
 from ..plans import Facts, VectorPlan
 from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
@@ -66,6 +66,7 @@ class Plan(VectorPlan):
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
+    """Plan vectors along a thread's registers or along memory, whichever are wider; raise LayoutError if none exist."""
     threads = context.count(op.scope)
     schedule, loads = register_copy(op, threads)
     single = OwnedVectors.of(schedule, "registers")
