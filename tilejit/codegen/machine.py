@@ -15,7 +15,7 @@ from . import memory
 from .casts import cast
 from .emission import TYPES, Emission, LLVMValue
 from .expressions import evaluate, offset_of
-from .types import pointer_type, register_type
+from .types import register_type
 
 #: mask of a shared address within a CTA; the bits above it select a CTA of the cluster
 _WITHIN_CTA = 0x3FFFF
@@ -167,8 +167,7 @@ def view(emission: Emission, stmt: BufferView) -> None:
     if buffer.name in emission.view_uses.taken:
         emission.numbers[buffer.name] = _add_offset(emission, buffer, emission.number(base), offset)
     if buffer.space != "shared" or buffer.name in emission.view_uses.accessed:
-        pointer = pointer_type(buffer.space)
-        emission.bases[buffer.name] = memory.element_address(emission, buffer, pointer, emission.base(base), offset)
+        emission.bases[buffer.name] = memory.element_address(emission, buffer, emission.base(base), offset)
 
 
 def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:

@@ -22,16 +22,16 @@ from ..ir.params import (
 from ..ir.placements import TMEM, within
 from ..source import Span
 from ..target import Target
-from . import barriers, functions, memory, storage
+from . import barriers, memory, storage
 from .debug import LineTable
 from .emission import Emission, LLVMValue
+from .operations import definition
 from .ptxas_faults import without_faults
 from .registers import Registers
 from .statements import block
 from .target_machine import TRIPLE, FrontPasses, compile_text
-from .tensor_memory import release, reserve
+from .tensor_memory import ADDRESS_WORD, release, reserve
 from .types import memory_type, register_type
-from .view_uses import uses_of_views
 from .writer import Writer
 
 
@@ -62,7 +62,7 @@ def generate(kernel: Kernel, target: Target) -> Generated:
     buffers = tuple(storage.allocations(kernel.body))
     entry = storage.legal(kernel.name)
     table = LineTable(entry, kernel.span)
-    emission = Emission(kernel, target, Writer(table), view_uses=uses_of_views(kernel))
+    emission = Emission(kernel, target, Writer(table), storage.uses_of_views(kernel.body))
     text = _module(emission, buffers, entry)
     written = time.perf_counter()
     ptx, timings = compile_text(text, target, version(emission), _passes(emission))
@@ -118,7 +118,7 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], entry: str) -> str:
         *(registers.declaration for registers in emission.registers.values() if registers.prefix),
         *emission.writer.lines(),
         "}",
-        *(functions.definition(*key) for key in reversed(emission.functions)),
+        *(definition(*key) for key in reversed(emission.functions)),
         f"attributes #0 = {{ {_attributes(kernel)} }}",
         *table.metadata(),
         "",
@@ -133,15 +133,14 @@ def _passes(emission: Emission) -> FrontPasses:
 def _body(emission: Emission) -> list[str]:
     """Emit the kernel's body and return the definitions of shared variables that it needs for tensor memory."""
     barriers.set_up(emission)
-    if not within(emission.kernel.memory, TMEM):
-        block(emission, emission.kernel.body, is_last=True)
-        emission.writer.leave()
-        return []
-    definition, address = reserve(emission)
+    has_tensor_memory = bool(within(emission.kernel.memory, TMEM))
+    address = reserve(emission) if has_tensor_memory else ""
     block(emission, emission.kernel.body, is_last=True)
     emission.writer.leave()
+    if not has_tensor_memory:
+        return []
     release(emission, address)
-    return [definition]
+    return [ADDRESS_WORD]
 
 
 def _attributes(kernel: Kernel) -> str:

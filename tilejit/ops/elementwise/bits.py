@@ -37,7 +37,7 @@ BITWISE_XOR = Elementwise(
 
 def _left_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """Return x·2^y modulo 2^bits, or 0 if y is negative or not less than the width, as in NumPy."""
-    return b.select(b.below(y, y.bits), x << _masked(y), 0)
+    return b.select(b.compare("u<", y, y.bits), x << _masked(y), 0)
 
 
 def _masked(y: Number) -> Number:
@@ -61,8 +61,8 @@ LEFT_SHIFT = Elementwise(
 def _right_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """Return floor(x/2^y), or 0 or -1 by x's sign if y is negative or not less than the width, as in NumPy."""
     if not x.is_signed:
-        return b.select(b.below(y, y.bits), x >> _masked(y), 0)
-    return b.select(b.below(y, y.bits), x >> _masked(y), x >> (x.bits - 1))
+        return b.select(b.compare("u<", y, y.bits), x >> _masked(y), 0)
+    return b.select(b.compare("u<", y, y.bits), x >> _masked(y), x >> (x.bits - 1))
 
 
 RIGHT_SHIFT = Elementwise(

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 
 from ..fitted import Polynomial, RealConstant
-from ..scalar import BlockBuilder, Number, ScalarBlock, ScalarBuilder, called
+from ..scalar import BlockBuilder, Number, ScalarBuilder, called
 from .exponential import EXP2_LIMIT, EXP_LIMIT, LN2, clamp, exp2_parts, exp_parts, scale, scale_factors
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
@@ -182,7 +182,7 @@ def _power(b: ScalarBuilder, x: Number, y: Number) -> Number:
     is_negative = b.bits(x) < 0
     result = b.select(is_negative & is_odd, -result, result)
     is_complex = is_negative & ~(is_extreme | is_integer)
-    is_nan = b.unordered(x, y)
+    is_nan = b.compare("unordered", x, y)
     result = b.select(is_complex | is_nan, NAN, result)
     return b.select(x.equals(1.0) | y.equals(0.0), 1.0, result)
 
@@ -198,7 +198,7 @@ def _integer_power(b: BlockBuilder, x: Number, y: Number) -> Number:
     A negative exponent gives the exact value truncated toward zero: ±1 for x = ±1, else 0. NumPy raises an exception,
     which a kernel can't do.
     """
-    before, loop, done = b.block, ScalarBlock("loop"), ScalarBlock("done")
+    before, loop, done = b.block, "loop", "done"
     one = b.constant(x.type, 1)
     base = x
     if x.is_signed:
