@@ -14,8 +14,6 @@ from .broadcast import broadcasts
 from .copies import INDEX, MASK, VARIANT_NAME, mask_fault
 from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
-Array = np.ndarray
-
 OPERATION = Attribute("operation", str, "the operation that updates each element", "add", tuple(OPERATIONS))
 ORDER = Attribute("order", str, "the memory order and its scope", "relaxed.gpu")
 RETURNS = Attribute("returns", bool, "whether the old values are used", True)
@@ -51,13 +49,13 @@ def _types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> 
     return None
 
 
-_MEANINGS: dict[str, Callable[[Array, Array], Array]] = {
+_MEANINGS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "add": np.add, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor, "exch": lambda place, value: value,
 }
 
 
-def _updated(place: Array, value: Array, operation: str = "add") -> Array:
+def _updated(place: np.ndarray, value: np.ndarray, operation: str = "add") -> np.ndarray:
     """Return `place` with each element updated once by `value`, which broadcasts; not defined for compare-and-swap."""
     return np.array(_MEANINGS[operation](place, np.broadcast_to(value, place.shape)), place.dtype)
 

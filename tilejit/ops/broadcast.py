@@ -1,10 +1,15 @@
-"""Broadcasting of shapes, as in NumPy."""
+"""Comparison of shapes: broadcasting, as in NumPy, and dimensions of 1."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from .record import AttributeValue, Fault, Shape
+
+
+def without_units(shape: Shape) -> tuple[int, ...]:
+    """Return the extents other than 1; none of a scalar."""
+    return tuple([n for n in shape or () if n != 1])
 
 
 def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:

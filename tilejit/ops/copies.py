@@ -9,11 +9,9 @@ import numpy as np
 
 from ..dtypes import DType, bool_, from_numpy
 from . import axes
-from .broadcast import broadcast_fault, broadcasts
+from .broadcast import broadcast_fault, broadcasts, without_units
 from .cast import convert
 from .record import BARRIER, SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
-
-Array = np.ndarray
 
 DST = TileOperand("dst", "the destination", read=False, written=True)
 _SRC = TileOperand("src", "the source")
@@ -38,13 +36,9 @@ MULTICAST = Attribute(
 _SATURATE = Attribute("saturate", bool, "for fp8: saturate like the hardware rather than overflow like ml_dtypes", True)
 
 
-def _without_units(shape: Shape) -> tuple[int, ...]:
-    return tuple([n for n in shape or () if n != 1])
-
-
 def _copy_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     dst, src = shapes["dst"], shapes["src"]
-    if dst == src or _without_units(dst) == _without_units(src):
+    if dst == src or without_units(dst) == without_units(src):
         return None
     hint = "slice the larger one; dimensions of 1 don't count"
     if dst is not None and src is not None and math.prod(dst) == math.prod(src):
@@ -83,14 +77,14 @@ def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]
     return None
 
 
-def into(dst: Array, values: Array, saturate: bool = True) -> Array:
+def into(dst: np.ndarray, values: np.ndarray, saturate: bool = True) -> np.ndarray:
     """Return `values` converted and broadcast to the type and shape of the destination."""
     dtype = from_numpy(dst.dtype)
     assert dtype is not None
     return np.array(np.broadcast_to(convert(np.asarray(values), dtype, saturate), dst.shape))
 
 
-def _moved(dst: Array, src: Array) -> Array:
+def _moved(dst: np.ndarray, src: np.ndarray) -> np.ndarray:
     return np.array(src.reshape(dst.shape))
 
 
@@ -178,7 +172,7 @@ def _index_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue
     )
 
 
-def _indices(dst: Array, axis: int = 0) -> Array:
+def _indices(dst: np.ndarray, axis: int = 0) -> np.ndarray:
     along = np.arange(dst.shape[axis]).reshape(-1, *(1,) * (dst.ndim - axis - 1))
     return np.array(np.broadcast_to(along, dst.shape), dst.dtype)
 

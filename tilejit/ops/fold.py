@@ -9,12 +9,10 @@ import numpy as np
 from ..dtypes import DType
 from ..wording import counted
 from . import axes
-from .combine import CombineFunction
 from .copies import DST, VARIANT_NAME
-from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
+from .record import Attribute, AttributeValue, CombineFunction, Fault, Shape, TileOperand, TileOperation
 from .reduce import AXIS, axes_fault, axes_of, flattened
 
-Array = np.ndarray
 Attrs = Mapping[str, AttributeValue]
 
 COMBINE = Attribute("combine", CombineFunction, "the function that combines two values")
@@ -82,7 +80,7 @@ def _type_fault(dtypes: Mapping[str, DType], attrs: Attrs) -> Fault | None:
     return None
 
 
-def folded(sources: Sequence[Array], axes: tuple[int, ...], combine: CombineFunction) -> tuple[Array, ...]:
+def folded(sources: Sequence[np.ndarray], axes: tuple[int, ...], combine: CombineFunction) -> tuple[np.ndarray, ...]:
     """Combine the elements of arrays of one shape from first to last, in row-major order over `axes`."""
     columns = [flattened(x, axes) for x in sources]
     made = tuple(column[..., 0] for column in columns)
@@ -91,7 +89,7 @@ def folded(sources: Sequence[Array], axes: tuple[int, ...], combine: CombineFunc
     return made
 
 
-def _reference(dst: Array, src: Array, combine: CombineFunction, axis: tuple[int, ...] | None = None) -> Array:
+def _reference(dst: np.ndarray, src: np.ndarray, combine: CombineFunction, axis: AttributeValue = None) -> np.ndarray:
     (made,) = folded([src], axes_of({AXIS.name: axis}, src.ndim), combine)
     return np.asarray(made, dst.dtype).reshape(dst.shape)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -13,11 +14,36 @@ from ..forks import cached_property
 from ..scopes import SCOPES, Scope
 from ..wording import counted
 from .axes import Relation
-from .combine import CombineFunction
 from .elementwise import Elementwise
-from .reduction import Reduction
 
-Array = np.ndarray
+if TYPE_CHECKING:
+    from .reduce import Reduction
+
+
+class CombineFunction(ABC):
+    """A pure, associative function from two tuples of values, the lower and the higher ones, to a tuple.
+
+    It need not be commutative: the elements combined in the lower values precede those combined in the higher ones.
+    The IR implements it.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def takes(self) -> tuple[DType, ...]:
+        """The types of the lower values, which are also those of the higher ones."""
+
+    @property
+    @abstractmethod
+    def gives(self) -> tuple[DType, ...]:
+        """The types of the results."""
+
+    @abstractmethod
+    def __call__(self, lower: Sequence[np.ndarray], higher: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Evaluate the function in NumPy, on arrays of one shape."""
+
+
 AttributeValue = str | int | bool | tuple[int, ...] | CombineFunction | None
 
 #: the shape of a region, None for a scalar
@@ -132,7 +158,7 @@ class TileOperation:
     example: str
     #: reference semantics in NumPy: (*operands, **attributes) -> new contents of the destination; the operands are the
     #: required ones, starting with the old contents of the destination
-    reference: Callable[..., Array]
+    reference: Callable[..., np.ndarray]
     relation: Relation
     #: functions of an operation's shapes or types, and of its attributes, that return why these are invalid, or None;
     #: the first mapping contains the tiles and scalars by name, in order

@@ -8,8 +8,7 @@ from .atomic import ATOMIC
 from .copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from .each_element import EACH_ELEMENT
 from .fold import REDUCE
-from .gemm import GEMM
-from .gemm_async import GEMM_ASYNC
+from .gemm import GEMM, GEMM_ASYNC
 from .record import Attribute, Fault, TileOperand, TileOperation
 from .reduce import REDUCTION_OPERATIONS
 

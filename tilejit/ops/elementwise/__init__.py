@@ -35,7 +35,6 @@ __all__ = [
     "result_type", "value_type",
 ]
 
-Array = np.ndarray
 
 #: the modules that define records, in documentation order
 FAMILIES = (
@@ -65,7 +64,7 @@ def value_type(name: str, compute: DType) -> DType:
     return ELEMENTWISE[name].value_type(compute)
 
 
-def reference(name: str, *arrays: Array) -> Array:
+def reference(name: str, *arrays: np.ndarray) -> np.ndarray:
     """Evaluate the operation in NumPy on `arrays`, which broadcast. raises: TypeError if it can't take their types."""
     op = ELEMENTWISE[name]
     values = [np.asarray(a) for a in arrays]
@@ -79,7 +78,7 @@ def reference(name: str, *arrays: Array) -> Array:
     return convert(value, result)
 
 
-def _dtype(values: Array) -> DType:
+def _dtype(values: np.ndarray) -> DType:
     dtype = from_numpy(values.dtype)
     if dtype is None:
         raise TypeError(f"no element type for NumPy's {values.dtype}")

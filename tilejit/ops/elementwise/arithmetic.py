@@ -10,8 +10,6 @@ import numpy as np
 from ..scalar import Number, ScalarBuilder, inline
 from .record import Elementwise
 
-Array = np.ndarray
-
 _ADD = inline(lambda b, x, y: x + y)
 _SUB = inline(lambda b, x, y: x - y)
 _MUL = inline(lambda b, x, y: x * y)
@@ -32,7 +30,7 @@ MUL = Elementwise(
 )
 
 
-def _fma_formula(x: Array, y: Array, z: Array) -> Array:
+def _fma_formula(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     if x.dtype == np.float32:
         return _fma_single(x, y, z)
     if x.dtype == np.float64:
@@ -40,7 +38,7 @@ def _fma_formula(x: Array, y: Array, z: Array) -> Array:
     return np.asarray(x * y + z)
 
 
-def _fma_single(x: Array, y: Array, z: Array) -> Array:
+def _fma_single(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Return x·y + z rounded once: the product is exact in float64, and the sum is rounded to odd before float32."""
     product, addend = np.broadcast_arrays(x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64))
     total = product + addend

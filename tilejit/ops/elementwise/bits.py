@@ -7,8 +7,6 @@ import numpy as np
 from ..scalar import Number, ScalarBuilder, called, inline
 from .record import Elementwise
 
-Array = np.ndarray
-
 _NOT = inline(lambda b, x: ~x)
 _AND = inline(lambda b, x, y: x & y)
 _OR = inline(lambda b, x, y: x | y)
@@ -72,21 +70,21 @@ RIGHT_SHIFT = Elementwise(
 )
 
 
-def _bits(x: Array) -> Array:
+def _bits(x: np.ndarray) -> np.ndarray:
     """Return the bits of each element along a new last axis, highest first."""
     return np.unpackbits(x[..., None].view(np.uint8), axis=-1, bitorder="little")[..., ::-1]
 
 
-def _popcount(x: Array) -> Array:
+def _popcount(x: np.ndarray) -> np.ndarray:
     return np.asarray(_bits(x).sum(axis=-1).astype(x.dtype))
 
 
-def _clz(x: Array) -> Array:
+def _clz(x: np.ndarray) -> np.ndarray:
     bits = _bits(x)
     return np.asarray(np.where(bits.any(axis=-1), bits.argmax(axis=-1), bits.shape[-1]).astype(x.dtype))
 
 
-def _brev(x: Array) -> Array:
+def _brev(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.packbits(_bits(x), axis=-1, bitorder="little").view(x.dtype)[..., 0])
 
 

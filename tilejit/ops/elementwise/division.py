@@ -11,8 +11,6 @@ import numpy as np
 from ..scalar import BlockBuilder, Number, ScalarBuilder, called, inline
 from .record import INF, NAN, Elementwise
 
-Array = np.ndarray
-
 DIV = Elementwise(
     name="div", operands=("x", "y"), kind="function", meaning="x / y, correctly rounded; integers divide in float32",
     formula=np.divide, floats=inline(lambda b, x, y: x / y),

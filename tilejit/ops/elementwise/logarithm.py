@@ -11,8 +11,6 @@ from ..scalar import BlockBuilder, Number, ScalarBuilder, called
 from .exponential import EXP2_LIMIT, EXP_LIMIT, LN2, clamp, exp2_parts, exp_parts, scale, scale_factors
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
-Array = np.ndarray
-
 SQRT_HALF = RealConstant("mp.sqrt(mp.mpf('0.5'))", "0x1.6a09e6p-1", "0x1.6a09e667f3bcdp-1")
 
 LOG_FIT = Polynomial(
@@ -223,7 +221,7 @@ def _integer_power(b: BlockBuilder, x: Number, y: Number) -> Number:
     return b.phi((one, before), (next_result, loop))
 
 
-def _power_formula(x: Array, y: Array) -> Array:
+def _power_formula(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return x to the power y; for integers modulo 2**bits, and truncated toward zero for negative y."""
     if x.dtype.kind == "f":
         return in_double(np.power)(x, y)
