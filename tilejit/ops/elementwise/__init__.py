@@ -32,7 +32,7 @@ from .record import RULES, Accuracy, Approximation, Elementwise
 
 __all__ = [
     "ELEMENTWISE", "FAMILIES", "RULES", "Accuracy", "Approximation", "Elementwise", "common_type", "reference",
-    "result_type", "value_type",
+    "result_type",
 ]
 
 
@@ -56,12 +56,6 @@ def result_type(name: str, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | s
 def common_type(name: str, dtypes: tuple[DType, ...]) -> DType:
     """Return the common type of operands that aren't conditions. raises: KernelTypeError if none exists."""
     return ELEMENTWISE[name].common_type(dtypes)
-
-
-@cache
-def value_type(name: str, compute: DType) -> DType:
-    """Return the type of a value computed in type `compute`: bool_ for comparisons and logic, else the same."""
-    return ELEMENTWISE[name].value_type(compute)
 
 
 def reference(name: str, *arrays: np.ndarray) -> np.ndarray:

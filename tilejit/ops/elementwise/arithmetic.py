@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
 from ..scalar import Number, ScalarBuilder, inline
-from .record import Elementwise
+from .record import Elementwise, Formula
 
-_ADD = inline(lambda b, x, y: x + y)
-_SUB = inline(lambda b, x, y: x - y)
-_MUL = inline(lambda b, x, y: x * y)
 
-ADD = Elementwise(
-    name="add", operands=("x", "y"), kind="arithmetic", meaning="x + y; integers wrap", formula=np.add,
-    floats=_ADD, integers=_ADD,
-)
+def _sum_or_product(name: str, symbol: str, formula: Formula, write: Callable[..., Number]) -> Elementwise:
+    code = inline(write)
+    return Elementwise(
+        name=name, operands=("x", "y"), kind="arithmetic", meaning=f"x {symbol} y; integers wrap", formula=formula,
+        floats=code, integers=code,
+    )
 
-SUB = Elementwise(
-    name="sub", operands=("x", "y"), kind="arithmetic", meaning="x - y; integers wrap", formula=np.subtract,
-    floats=_SUB, integers=_SUB,
-)
 
-MUL = Elementwise(
-    name="mul", operands=("x", "y"), kind="arithmetic", meaning="x * y; integers wrap", formula=np.multiply,
-    floats=_MUL, integers=_MUL,
-)
+ADD = _sum_or_product("add", "+", np.add, lambda b, x, y: x + y)
+SUB = _sum_or_product("sub", "-", np.subtract, lambda b, x, y: x - y)
+MUL = _sum_or_product("mul", "*", np.multiply, lambda b, x, y: x * y)
 
 
 def _fma_formula(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..scalar import Number, ScalarBuilder, called, inline
-from .record import Elementwise
+from .record import Elementwise, Formula
 
-_NOT = inline(lambda b, x: ~x)
-_AND = inline(lambda b, x, y: x & y)
-_OR = inline(lambda b, x, y: x | y)
-_XOR = inline(lambda b, x, y: x ^ y)
 
-BITWISE_NOT = Elementwise(
-    name="bitwise_not", operands=("x",), kind="bits", meaning="~x; logical negation for bool_", formula=np.invert,
-    integers=_NOT, bools=_NOT,
-)
+def _bitwise(
+    name: str, meaning: str, formula: Formula, write: Callable[..., Number], operands: tuple[str, ...] = ("x", "y")
+) -> Elementwise:
+    code = inline(write)
+    return Elementwise(
+        name=name, operands=operands, kind="bits", meaning=meaning, formula=formula, integers=code, bools=code
+    )
 
-BITWISE_AND = Elementwise(
-    name="bitwise_and", operands=("x", "y"), kind="bits", meaning="x & y", formula=np.bitwise_and, integers=_AND,
-    bools=_AND,
-)
 
-BITWISE_OR = Elementwise(
-    name="bitwise_or", operands=("x", "y"), kind="bits", meaning="x | y", formula=np.bitwise_or, integers=_OR,
-    bools=_OR,
-)
-
-BITWISE_XOR = Elementwise(
-    name="bitwise_xor", operands=("x", "y"), kind="bits", meaning="x ^ y", formula=np.bitwise_xor, integers=_XOR,
-    bools=_XOR,
-)
+BITWISE_NOT = _bitwise("bitwise_not", "~x; logical negation for bool_", np.invert, lambda b, x: ~x, ("x",))
+BITWISE_AND = _bitwise("bitwise_and", "x & y", np.bitwise_and, lambda b, x, y: x & y)
+BITWISE_OR = _bitwise("bitwise_or", "x | y", np.bitwise_or, lambda b, x, y: x | y)
+BITWISE_XOR = _bitwise("bitwise_xor", "x ^ y", np.bitwise_xor, lambda b, x, y: x ^ y)
 
 
 def _left_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
@@ -88,17 +80,13 @@ def _brev(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.packbits(_bits(x), axis=-1, bitorder="little").view(x.dtype)[..., 0])
 
 
-POPCOUNT = Elementwise(
-    name="popcount", operands=("x",), kind="count", meaning="the number of bits of x that are 1", formula=_popcount,
-    integers=inline(lambda b, x: b.intrinsic("ctpop", x)),
-)
+def _count(name: str, meaning: str, formula: Formula, intrinsic: str) -> Elementwise:
+    return Elementwise(
+        name=name, operands=("x",), kind="count", meaning=meaning, formula=formula,
+        integers=inline(lambda b, x: b.intrinsic(intrinsic, x)),
+    )
 
-CLZ = Elementwise(
-    name="clz", operands=("x",), kind="count", meaning="the number of leading zeros of x; the width of x for 0",
-    formula=_clz, integers=inline(lambda b, x: b.intrinsic("ctlz", x)),
-)
 
-BREV = Elementwise(
-    name="brev", operands=("x",), kind="count", meaning="the bits of x in reverse order", formula=_brev,
-    integers=inline(lambda b, x: b.intrinsic("bitreverse", x)),
-)
+POPCOUNT = _count("popcount", "the number of bits of x that are 1", _popcount, "ctpop")
+CLZ = _count("clz", "the number of leading zeros of x; the width of x for 0", _clz, "ctlz")
+BREV = _count("brev", "the bits of x in reverse order", _brev, "bitreverse")

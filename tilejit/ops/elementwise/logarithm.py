@@ -65,10 +65,10 @@ def _split(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
     return mantissa, b.convert("sitofp", k, f.type)
 
 
-def _with_special_values(b: ScalarBuilder, x: Number, result: Number) -> Number:
-    """Return `result` for positive finite x, else infinity, minus infinity (for 0) or NaN, as a logarithm does."""
-    special = b.select(x > 0.0, x, b.select(x.equals(0.0), b.constant(x.type, -INF), NAN))
-    return b.select((x > 0.0) & (x < INF), result, special)
+def _with_special_values(b: ScalarBuilder, x: Number, result: Number, pole: float = 0.0) -> Number:
+    """Return `result` for finite x > pole, else infinity, minus infinity (at the pole) or NaN, as a logarithm does."""
+    special = b.select(x > pole, x, b.select(x.equals(pole), b.constant(x.type, -INF), NAN))
+    return b.select((x > pole) & (x < INF), result, special)
 
 
 def _log(b: ScalarBuilder, x: Number) -> Number:
@@ -287,8 +287,7 @@ def _log1p(b: ScalarBuilder, x: Number) -> Number:
     tail = b.fma(square, series, b.fma(k, ln2_low, c / u))
     large = b.fma(k, ln2_high, f + tail)
     value = b.select(is_small, b.fma(square, series, f), large)
-    special = b.select(x > -1.0, x, b.select(x.equals(-1.0), b.constant(x.type, -INF), NAN))
-    return b.select((x > -1.0) & (x < INF), value, special)
+    return _with_special_values(b, x, value, pole=-1.0)
 
 
 LOG1P = Elementwise(
