@@ -14,7 +14,7 @@ from tests.support.pictures import cells, lines, read
 from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import LayoutError
 from tilejit.layout import Axis, R, S, Swizzle, TCol, TileLayout, TLane, datapath, laneid, tx, warpid
-from tilejit.layout.abridged import around, kept, parts
+from tilejit.layout.draw import around, kept, parts
 from tilejit.svg import colour_of
 from tilejit.testing import layouts
 
