@@ -30,10 +30,9 @@ def cast(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool = True) 
         return x
     if dtype == bool_:
         return _to_bool(emission, x)
-    if source.kind == "bool":
-        return _from_bool(emission, x, dtype)
-    if source.is_integer:
-        return _from_integer(emission, x, dtype, saturate)
+    if source.is_integer or source == bool_:
+        # 0 and 1 don't overflow
+        return _from_integer(emission, x, dtype, saturate or source == bool_)
     if dtype.is_integer:
         return LLVMValue(_float_to_integer(emission, x, dtype), dtype)
     return _between_floats(emission, x, dtype, saturate)
@@ -46,28 +45,22 @@ def _to_bool(emission: Emission, x: LLVMValue) -> LLVMValue:
     return LLVMValue(emission.writer.value(f"fcmp une {register_type(wide.dtype)} {wide.text}, 0.0"), bool_)
 
 
-def _from_bool(emission: Emission, x: LLVMValue, dtype: DType) -> LLVMValue:
-    if dtype.is_integer:
-        return LLVMValue(emission.writer.value(f"zext i1 {x.text} to i{dtype.bits}"), dtype)
-    if dtype == float64:
-        return LLVMValue(emission.writer.value(f"uitofp i1 {x.text} to double"), dtype)
-    return cast(emission, LLVMValue(emission.writer.value(f"uitofp i1 {x.text} to float"), float32), dtype)
-
-
 def _from_integer(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool) -> LLVMValue:
-    w, bits = emission.writer, x.dtype.bits
+    """Return an integer or a bool, which counts as an unsigned integer of one bit, converted to `dtype`."""
+    w, kind = emission.writer, register_type(x.dtype)
+    bits = int(kind[1:])
     if dtype.is_integer:
         if bits == dtype.bits:
             return LLVMValue(x.text, dtype)
-        kind, to = f"i{bits}", f"i{dtype.bits}"
+        to = f"i{dtype.bits}"
         if bits > dtype.bits:
             return LLVMValue(w.value(f"trunc {kind} {x.text} to {to}"), dtype)
         return LLVMValue(w.extended("sext" if x.dtype.kind == "int" else "zext", kind, x.text, to), dtype)
     opcode = "sitofp" if x.dtype.kind == "int" else "uitofp"
     if dtype == float64:
-        return LLVMValue(w.value(f"{opcode} i{bits} {x.text} to double"), dtype)
+        return LLVMValue(w.value(f"{opcode} {kind} {x.text} to double"), dtype)
     # float16 and fp8 are rounded only once: integers that float32 can't represent exactly exceed their ranges
-    single = LLVMValue(w.value(f"{opcode} i{bits} {x.text} to float"), float32)
+    single = LLVMValue(w.value(f"{opcode} {kind} {x.text} to float"), float32)
     return cast(emission, single, dtype, saturate)
 
 
@@ -116,13 +109,13 @@ def _between_floats(emission: Emission, x: LLVMValue, dtype: DType, saturate: bo
     if dtype in (float16, float32):
         kinds = register_type(wide.dtype), register_type(dtype)
         return LLVMValue(w.value(f"fptrunc {kinds[0]} {wide.text} to {kinds[1]}"), dtype)
-    single = round_to_odd(emission, wide.text) if wide.dtype == float64 else wide.text
+    single = _round_to_odd(emission, wide.text) if wide.dtype == float64 else wide.text
     if dtype.is_fp8:
         return LLVMValue(_to_fp8(emission, single, dtype, saturate), dtype)
     return LLVMValue(_to_bfloat16(emission, single), dtype)
 
 
-def round_to_odd(emission: Emission, x: str) -> str:
+def _round_to_odd(emission: Emission, x: str) -> str:
     """Convert a float64 to float32 such that rounding the result to a narrower type is correct.
 
     A value that float32 can't represent becomes the adjacent float32 whose last bit is 1.

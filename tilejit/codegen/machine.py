@@ -33,7 +33,8 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
     arguments = row.arguments_without_sums if named else row.arguments
     for number, item in enumerate(inputs):
         if carries is not None and isinstance(item, Vector) and number < len(outputs):
-            kind = _carried(carries, item)
+            # a float32 vector has float registers
+            kind = _as_floats(carries) if item.buffer.dtype == float32 else carries
             values = _vector_operands(emission, item, kind)
             operands += values
             carried += [kind] * len(values)
@@ -80,11 +81,6 @@ def _values(
         return inputs, outputs, []
     carried = tuple([v for v in outputs if not emission.registers[v.buffer.root.name].prefix])
     return (*carried, *inputs[len(outputs) :]), carried, []
-
-
-def _carried(operand: Operand, vector: Vector) -> Operand:
-    """Return the description of a carried vector's registers: `operand`, with float registers for a float32 vector."""
-    return _as_floats(operand) if vector.buffer.dtype == float32 else operand
 
 
 @cache

@@ -7,8 +7,9 @@ import time
 from ..dataclass import dataclass
 from ..errors import assert_never
 from ..executable import SharedPlace
+from ..ir import walk
 from ..ir.analyses.register_pool import sets_registers
-from ..ir.nodes import Assert, Buffer, Kernel
+from ..ir.nodes import Assert, Buffer, Instruction, Kernel
 from ..ir.params import (
     AddressParam,
     AssertionsParam,
@@ -20,6 +21,7 @@ from ..ir.params import (
     TensorMapParam,
 )
 from ..ir.placements import TMEM, within
+from ..isa import ROWS
 from ..source import Span
 from ..target import Target
 from . import barriers, memory, storage
@@ -224,9 +226,11 @@ def _name_sums(emission: Emission) -> None:
     A buffer stays unnamed if some word of it isn't a whole register, or if an asynchronous instruction also fills it
     without accumulating: a move before the wait would read a stale register.
     """
-    sums = storage.sums(emission.kernel.body)
+    rows = [(stmt, ROWS[stmt.name]) for stmt in walk.each(emission.kernel.body, Instruction)]
+    sums = [vector for stmt, row in rows if row.accumulates for vector in stmt.outputs]
     others = {vector.buffer.root.name for vector in sums if memory.run_of(emission, vector) is None}
-    others |= storage.filled_later(emission.kernel.body) if sums else set()
+    filling = [s for s, row in rows if row.starts is not None and row.starts.fills and not row.accumulates]
+    others |= {vector.buffer.root.name for stmt in filling for vector in stmt.outputs}
     for name in dict.fromkeys([vector.buffer.root.name for vector in sums]):
         if name not in others:
             emission.registers[name].give_names(f"%{storage.legal(name)}_".replace("$", "$$"))

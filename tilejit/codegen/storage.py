@@ -27,7 +27,6 @@ from ..ir.nodes import (
 )
 from ..ir.placements import DYNAMIC, SHARED, MemoryPlacement, within
 from ..ir.walk import Block
-from ..isa import ROWS
 
 #: the symbol of the dynamic shared memory
 BLOCK = "@dynamic_shared"
@@ -41,19 +40,6 @@ def allocations(body: Block) -> list[Buffer]:
 def local_memory(body: Block) -> tuple[Buffer, ...]:
     """Return the local buffers that live in local memory, in order."""
     return tuple(s.buffer for s in walk.each(body, Alloc) if s.addressed)
-
-
-def sums(body: Block) -> list[Vector]:
-    """Return the register vectors that instructions accumulate into."""
-    added = [stmt for stmt in walk.each(body, Instruction) if ROWS[stmt.name].accumulates]
-    return [vector for stmt in added for vector in stmt.outputs]
-
-
-def filled_later(body: Block) -> set[str]:
-    """Return the names of the local buffers that asynchronous instructions fill without accumulating."""
-    rows = [(stmt, ROWS[stmt.name]) for stmt in walk.each(body, Instruction)]
-    filling = [s for s, row in rows if row.starts is not None and row.starts.fills and not row.accumulates]
-    return {vector.buffer.root.name for stmt in filling for vector in stmt.outputs}
 
 
 def moved_on(body: Block) -> set[str]:

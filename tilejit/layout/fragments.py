@@ -22,7 +22,7 @@ from ..scopes import SCOPES
 from ..target import WARP, WARPGROUP
 from ..wording import shown
 from .axes import Axis, axis_between, laneid, m
-from .grid import Projection, projected
+from .grid import Projection
 from .iters import Iter
 from .tile_layout import TileLayout
 
@@ -140,10 +140,8 @@ def fragment_layout(
     if copies > 1:
         made = TileLayout(made.shard, (*made.replica, Iter(copies, warps[0] * warps[1], axis)))
     dims = [None if n == 1 else d for d, n in enumerate(shape)]
-    if None in dims:
-        made = projected(made, whole, dims)
-    slots = tuple(1 if n == 1 else padded for n, padded in zip(shape, whole, strict=True))
-    return Projection(made, slots).concise(shape)
+    padded = Projection(made, whole)
+    return (padded.along(shape, dims) if None in dims else padded).concise(shape)
 
 
 def _layout(shard: Sequence[Iter], replica: Iter) -> TileLayout:
