@@ -67,8 +67,8 @@ def test_every_operation_is_a_line_with_its_numbers():
 
 def test_tiles_in_local_memory_follow_with_the_line_that_makes_them():
     shown = Explanation("sqrt_tile", "sm_90a", Decisions(local=(LocalTile("r", 4096, "kernel.py:7"),)))
-    assert str(shown).splitlines()[-1].startswith("kernel.py:7: r goes through local memory: 4,096 bytes per thread")
-    assert "r goes through local memory" in shown._repr_html_()
+    assert str(shown).splitlines()[-1].startswith("kernel.py:7: r is in local memory, 4,096 bytes per thread")
+    assert "r is in local memory" in shown._repr_html_()
 
 
 def test_columns_are_under_their_headings():

@@ -138,7 +138,8 @@ def _add_signature(command: argparse.ArgumentParser) -> None:
         "--spec", action="append", default=[], metavar="NAME=VALUE",
         help="the type or value of an argument: A=float32[1024, 64] for an array, A=float32[64, 1024]:(1, 64) for one "
         "with strides in elements, n=int32 for a scalar, n=7 for a scalar that selects a tuned configuration, N=64 "
-        "for a compile-time or tuned value; parameters that their annotation or default determines may be omitted",
+        "for a compile-time or tuned value; parameters whose type or value follows from their annotation or default "
+        "may be omitted",
     )
     command.add_argument("--target", help="target architecture, such as sm_100a")
     command.add_argument("--threads", type=int, help="threads per CTA")
@@ -198,7 +199,7 @@ def operations() -> Iterator[str]:
 
 
 def simulator() -> Iterator[str]:
-    """Return the lines of the simulator's table of instructions, including any that only the compiler knows."""
+    """Return the lines of the simulator's instruction table, including instructions that only the compiler knows."""
     from .isa import ROWS
     from .simulator.instructions import instruction_table
 
@@ -280,7 +281,7 @@ def compile_ahead(
 
 
 def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
-    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; LaunchError if it does not exist."""
+    """Return the kernel `wanted`, or the only kernel if `wanted` is empty; raise LaunchError if it doesn't exist."""
     if not wanted and len(kernels) == 1:
         (wanted,) = kernels
     if wanted not in kernels:
@@ -291,7 +292,7 @@ def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
 
 
 def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, threads: int | None) -> Remarked:
-    """Compile a kernel for arguments written as `NAME=VALUE`; LaunchError if one is invalid.
+    """Compile a kernel for arguments written as `NAME=VALUE`; raise LaunchError if one is invalid.
 
     A tuned kernel uses the configuration that the arguments select, else the fastest known one, else the first.
     """
@@ -314,7 +315,7 @@ _ARRAY = re.compile(r"(\w+)\s*\[([\d\s,]*)\]\s*(?::\s*\(([-\d\s,]*)\))?")
 
 
 def _argument(name: str, kind: ParameterKind, text: str) -> Any:
-    """Return the spec, dtype or value that an argument's text describes; LaunchError if it describes none."""
+    """Return the spec, dtype or value that an argument's VALUE describes; raise LaunchError if it describes none."""
     array = _ARRAY.fullmatch(text)
     if array is not None and kind in (ParameterKind.ARRAY, ParameterKind.ANY):
         try:
@@ -357,7 +358,7 @@ def explain(
     place: str, target: Target | None, text: str | None, *, run: bool = False, specs: Sequence[str] = (),
     threads: int | None = None, shows_all: bool = False,
 ) -> Iterator[str]:
-    """Yield the explanation of each kernel of a file, or another text about it.
+    """Yield the explanation of each kernel of a file, or another text, such as its PTX.
 
     A kernel is compiled for the arguments in `specs`, else for its defaults if each parameter has one, such as
     a `tj.spec`, else for the arguments that the file compiled it for, for example by launching it.
@@ -397,7 +398,7 @@ def _shown(remarked: Remarked, text: str | None, shows_all: bool) -> str:
 
 
 def _kernels(file: str, run: bool) -> dict[str, Kernel]:
-    """Run a file and return its kernels by name; LaunchError if it is missing or raises an error of another kind."""
+    """Run a file and return its kernels by name; raise LaunchError if it is missing or raises a non-tilejit error."""
     path = Path(file)
     if not os.path.isfile(file):
         raise LaunchError(f"no such file: {file}", hint="write FILE or FILE::KERNEL")
@@ -426,7 +427,7 @@ _TOP = "<module>"
 
 
 def _names(file: str, name: str) -> dict[str, Any]:
-    """Run a file as the module `name` and return its globals, also if it calls `sys.exit`; other errors propagate."""
+    """Run a file as the module `name` and return its globals, even if it calls `sys.exit`; other errors propagate."""
     try:
         return runpy.run_path(file, run_name=name)
     except SystemExit as ended:
@@ -444,7 +445,7 @@ def _printing_to_stderr() -> Iterator[None]:
     try:
         number = sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):
-        # not a file of the operating system
+        # sys.stdout isn't an open file of the operating system
         with redirect_stdout(sys.stderr):
             yield
         return

@@ -29,7 +29,7 @@ _NOTHING_CAPTURED = CapturedValues(0, (), (), True)
 
 @entry_point
 def load_compiled(path: str | Path) -> CompiledKernel:
-    """Load a kernel that `Compiled.save` wrote; `k[grid](*args)` launches it without running tilejit's compiler.
+    """Load a kernel that `Compiled.save` wrote. A launch of it, `k[grid](*args)`, doesn't run tilejit's compiler.
 
     PTX is code: load only files that you trust.
 
@@ -84,7 +84,7 @@ class CompiledKernel(Launchable):
         super().__init__(e.name, parameters, options)
         self.compiled = Compiled(e, {}, self._underived, assemble=devices.machine_code)
         self._written = frozenset(e.written.values())
-        # by device; by (device, threads, key of the arguments), for arguments that have been checked
+        # the kernel by device; and by (device, threads, argument key), once the arguments have been checked
         self._loaded: dict[Device, LoadedKernel] = {}
         self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
 
@@ -100,7 +100,7 @@ class CompiledKernel(Launchable):
         return _NOTHING_CAPTURED
 
     def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
-        """Return the resolved launch; LaunchError if the kernel was compiled for other threads or arguments."""
+        """Return the resolved launch; raise LaunchError if the kernel was compiled for other threads or arguments."""
         call = Call(self.parameters, values)
         device = devices.of(call)
         quick = (device, threads, call.key)
@@ -120,7 +120,7 @@ class CompiledKernel(Launchable):
         if threads != self.options.threads:
             raise LaunchError(
                 f"{self.name} was compiled for {counted(self.options.threads, 'thread')} per CTA; got {threads}",
-                hint="launch it with that number, or compile and save the kernel for this number",
+                hint="launch it with that number, or compile and save the kernel for the new number",
             )
         pairs = [pair for pair in call.overlaps if not self._written.isdisjoint(pair)]
         aliased = frozenset(position for pair in pairs for position in pair)

@@ -11,7 +11,7 @@ from types import FrameType
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
-#: the call site to report in this context, None for the one on the stack
+#: the call site to report in this context; None to take it from the stack
 _caller: ContextVar[str | None] = ContextVar("tilejit_caller", default=None)
 
 
@@ -40,7 +40,7 @@ def called_from(site: str) -> Iterator[None]:
 
 
 def stack_level() -> int:
-    """Return the `stacklevel` with which a warning of the calling function points outside the package."""
+    """Return the `stacklevel` with which a warning issued by the calling function points outside the package."""
     _, depth = _outside(sys._getframe(1))
     return depth
 

@@ -27,7 +27,7 @@ class Derivation:
     lane: Kernel
     llvm_ir: str
     verdicts: tuple[Verdict[Any], ...]
-    #: name of a buffer in local memory -> the location of the access at run-time indices that requires it
+    #: name of a buffer in local memory -> location of the access with run-time indices that requires it to be there
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
     layouts: tuple[LayoutChoice, ...] = ()
     #: register pressure of the local tiles; None if they would fit in registers even if all were live at once

@@ -90,7 +90,7 @@ class Compiled:
 
     @property
     def derivation(self) -> Derivation:
-        """The record of the compilation. A kernel from the cache is recompiled; one from a file raises TilejitError."""
+        """The record of the compilation; cached kernels are recompiled. raises: TilejitError for one from a file."""
         if not isinstance(self.origin, Derivation):
             self.origin = self.origin()
         return self.origin
@@ -153,7 +153,7 @@ class Compiled:
 
     @property
     def occupancy(self) -> float:
-        """The fraction of a multiprocessor's warps that can be resident, given registers, shared memory and threads."""
+        """Resident warps per multiprocessor, relative to the maximum, given registers, shared memory and threads."""
         return self.target.multiprocessor.occupancy(self.threads, self.registers, self.shared_bytes)
 
     @property
@@ -182,7 +182,7 @@ class Compiled:
 
     @property
     def decisions(self) -> Decisions:
-        """The compiler's decisions, from the cache if it has them, else from the record; then they are cached."""
+        """The compiler's decisions, from the cache if it has them, else from the record and then cached."""
         if self.decided is None:
             self.decided = None if self.shelf is None else self.shelf.decisions()
         if self.decided is None:
@@ -211,8 +211,8 @@ class Compiled:
         """Write the kernel to one or several files, and return their paths.
 
         path: `k.ptx` or `k.cubin` for a file that `tj.load_compiled` reads, `k.h` for a C header with the kernel's
-        parameters; any other name, such as `k`, writes the texts `k.tile`, `k.lane`, `k.ll` and `k.ptx`.
-        raises: TilejitError if a file can't be written; DeviceError for a cubin if no GPU in use can compile it.
+        parameters; any other name, such as `k`, writes the IR and PTX to `k.tile`, `k.lane`, `k.ll` and `k.ptx`.
+        raises: TilejitError if a file can't be written; DeviceError for a cubin unless the device in use can run it.
         """
         from .executable.files import SUFFIXES, saved
         from .executable.header import c_header

@@ -96,9 +96,9 @@ def _by_name(name: str) -> DType:
 
 
 def as_dtype(value: object) -> DType | None:
-    """Return the type that a DType, a NumPy dtype or scalar type, or the name of a type denotes, or None if none.
+    """Return the type that a DType, a NumPy dtype or scalar type, or a type's name denotes; None for other values.
 
-    Python's `float` and `int` name no type: they mean 64 bits to NumPy, but 32 in kernels.
+    Python's `float` and `int` denote none, because they mean 64 bits in NumPy but 32 in kernels.
     """
     if isinstance(value, DType):
         return value
@@ -124,7 +124,7 @@ def promote(*types: DType) -> DType:
     """Return the type in which an operation on values of these types is computed.
 
     It is the widest type of the highest kind among them (bool < int < float), except that different floats of that
-    width give float32, and signed with unsigned integers the narrowest signed type that holds both.
+    width give float32, and a mix of signed and unsigned integers gives the narrowest signed type that holds both.
 
     raises: KernelTypeError for uint64 with a signed type and no float, as no integer type holds both.
     """

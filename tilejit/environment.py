@@ -1,4 +1,4 @@
-"""The environment variables that configure tilejit, as `python -m tilejit --help` and the reference list them."""
+"""The environment variables that configure tilejit, listed by `python -m tilejit --help` and in the reference."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentVariable:
-    """An environment variable. unset: the behavior, or the value used, if it isn't set."""
+    """An environment variable. unset: the behavior or the value if it isn't set."""
 
     name: str
     values: str
@@ -22,13 +22,13 @@ VARIABLES = (
     ),
     EnvironmentVariable(
         "TILEJIT_SIM_CHECKS", "0, 1, strict", "checks of the simulator: none, the default ones, or strict ones, under "
-        "which shuffles, votes and matches do not order memory", "1",
+        "which shuffles, votes and matches do not order memory accesses", "1",
     ),
     EnvironmentVariable(
         "TILEJIT_SIM_LIMIT", "a number", "maximum number of thread instructions of a simulated launch", "1e11",
     ),
     EnvironmentVariable(
-        "TILEJIT_SCHEDULES", "a number", "thread orders under which tilejit.testing.check runs each kernel", "1"
+        "TILEJIT_SCHEDULES", "a number", "number of thread orders in which tilejit.testing.check runs each kernel", "1"
     ),
     EnvironmentVariable("TILEJIT_CACHE", "0, 1", "whether compiled kernels are cached on disk", "1"),
     EnvironmentVariable("TILEJIT_CACHE_DIR", "a folder", "location of the kernel cache", "the user's cache folder"),

@@ -116,7 +116,7 @@ class DispatchError(TilejitError):
 
 
 class ResourceError(TilejitError):
-    """A kernel or array exceeds a limit, such as on memory, or the target lacks a resource, such as clusters.
+    """A kernel or array exceeds a limit, such as that on memory, or the target lacks a feature, such as clusters.
 
     Example:
         @tj.kernel(threads=32)
@@ -141,7 +141,7 @@ class LaunchError(TilejitError):
 
 
 class DeviceError(TilejitError):
-    """A device or target does not exist, they don't match, a driver or LLVM can't be used, or the driver rejected PTX.
+    """A device or target doesn't exist, the two don't match, the driver or LLVM is unusable, or the driver rejects PTX.
 
     Example:
         with tj.use_device("gpu"):
@@ -155,8 +155,8 @@ class SimulationError(TilejitError):
     The message names the threads, CTAs and source lines involved, if they are known.
 
     instructions: indices in the kernel's PTX of the instructions involved; () if unknown.
-    threads: indices in the grid, from 0, of threads that are at fault or wait; of two accesses that conflict, those
-    of the first one. () if unknown.
+    threads: zero-based indices in the grid of the threads that are at fault or waiting; for two conflicting accesses,
+    of those that made the first one. () if unknown.
     column: the column in the `.loc` directive of the first instruction, 0 if it has none.
 
     Example:
@@ -199,7 +199,7 @@ class MisalignedError(SimulationError):
 
 
 class UninitializedReadError(SimulationError):
-    """A value is used that was read from memory or a register that was never written.
+    """A kernel uses a value read from a memory location or register that was never written.
 
     Example:
         @tj.kernel(threads=32)
@@ -212,7 +212,7 @@ class UninitializedReadError(SimulationError):
 
 
 class RaceError(SimulationError):
-    """Accesses to a location, one of them a write, are unordered, or ordered in a scope that is too narrow.
+    """Two accesses to a location, at least one of them a write, are unordered, or ordered in too narrow a scope.
 
     Example:
         @tj.kernel(threads=32)
@@ -305,9 +305,9 @@ class PrecisionWarning(UserWarning):
 
 
 class OutsideWarning(UserWarning):
-    """Every region of some tensor that a simulated launch accessed lies entirely outside the tensor.
+    """A simulated launch accessed only regions of a tensor that lie entirely outside it.
 
-    A tensor without elements is exempt. If only some regions lie outside, `Report.outside` lists them instead.
+    Tensors without elements are exempt. If only some regions lie outside, `Report.outside` lists them instead.
 
     Example:
         @tj.kernel(threads=32)
@@ -337,7 +337,7 @@ class CacheWarning(UserWarning):
 
 
 def shown_file(file: str) -> str:
-    """Return the name of a source file in messages: `Cell In[3]` for a cell of a notebook or IPython session."""
+    """Return a source file's name for messages: `Cell In[3]` for a cell of a notebook or IPython session."""
     named = getattr(getattr(running_shell(), "compile", None), "format_code_name", None)
     return " ".join((named and named(file)) or (file,))
 
@@ -368,7 +368,7 @@ def assert_never(node: NoReturn) -> NoReturn:
 
 
 def without(**instead: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator that refuses options of other libraries with a LaunchError. instead: option -> its hint."""
+    """Return a decorator that rejects options of other libraries with a LaunchError. instead: option -> hint."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @functools.wraps(function)
@@ -384,7 +384,7 @@ def without(**instead: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 #: options of Triton's launches -> their replacements
 TRITON_OPTIONS = {
-    "num_warps": "write threads=: 32 for each warp",
+    "num_warps": "pass threads=, 32 per warp",
     "num_stages": "leave it out: the kernel itself implements the stages of a loop, with copy_async and a ring",
     "num_ctas": "pass cluster= to @tj.kernel",
 }
@@ -392,7 +392,7 @@ without_triton_options = without(**TRITON_OPTIONS)
 
 
 def entry_point(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function that users call: tilejit errors and interrupts lose their inner frames, see `for_users`."""
+    """Decorate a function that users call: tilejit errors and interrupts lose their inner frames (see `for_users`)."""
 
     @functools.wraps(function)
     def entry(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""Collect the compiler's decisions about a kernel for `Explanation`."""
+"""Collection of the compiler's decisions about a kernel, for `Explanation`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def decisions(made: Derivation) -> Decisions:
 
 
 def _is_renaming(verdict: Verdict[Any]) -> bool:
-    """True if the operation is a cast that only renames registers, for example where values of a variable join."""
+    """True if the operation is a cast that only renames registers, for example where control flow joins."""
     op = verdict.op
     if op.name != CAST.name:
         return False
@@ -54,7 +54,7 @@ def _is_renaming(verdict: Verdict[Any]) -> bool:
 
 
 def row(verdict: Verdict[Any]) -> VerdictRow:
-    """Return a row of the explanation's table for a verdict."""
+    """Return the row of the explanation's table that shows a verdict."""
     span, facts = verdict.span, verdict.plan.facts()
     return VerdictRow(
         line=_line(span), source=span.text.strip() if span is not None else "",
@@ -66,7 +66,7 @@ def row(verdict: Verdict[Any]) -> VerdictRow:
 
 
 def _sectors(plan: Plan) -> str | None:
-    """Describe the sectors of global memory that a warp's first access touches.
+    """Describe the sectors of global memory that the first access of the first warp touches.
 
     None if at most one is unnecessary, or if the plan doesn't transfer vectors to or from global memory.
     """
@@ -97,7 +97,7 @@ def _sectors(plan: Plan) -> str | None:
 
 
 def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
-    """Return the accesses to single elements of buffers that aren't local, in program order. kernel: at tile level."""
+    """Return the accesses to single elements of buffers that aren't local, in program order. kernel: in tile IR."""
     times: dict[ElementAccess, int] = {}
     for stmt in walk.statements(kernel.body):
         if isinstance(stmt, Let) and isinstance(stmt.value, Load):
@@ -170,7 +170,7 @@ def _reached(stmt: Instruction, lane: Kernel) -> str:
     assert isinstance(place, Vector)
     name = place.buffer.root.name
     axis = next(alloc.along for alloc in walk.each(lane.body, Alloc) if alloc.buffer.name == name)
-    return f"a release reaches {name} of all {ctas_along(lane.cluster, axis)} CTAs along axis {axis} of the cluster"
+    return f"a release arrives at {name} in all {ctas_along(lane.cluster, axis)} CTAs along axis {axis} of the cluster"
 
 
 def _line_or_none(span: Span | None) -> str | None:

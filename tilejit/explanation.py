@@ -28,7 +28,7 @@ class VerdictRow:
     operation: str
     variant: str
     width: str
-    #: transfers or issues per thread
+    #: iterations of the loop over vectors, or instructions of a warp; "-" if there are none
     rounds: str
     #: (mnemonic, number of times that a thread executes it)
     instructions: tuple[tuple[str, int], ...]
@@ -36,11 +36,11 @@ class VerdictRow:
     limit: str | None
     #: variant -> the reasons for which it declined; variants of higher priority first
     declines: tuple[tuple[str, tuple[str, ...]], ...]
-    #: the vectors that are transferred element by element
+    #: a description of the vectors that are transferred element by element
     cuts: str | None = None
     #: the variants in `declines` that are for operands in other memory spaces
     elsewhere: tuple[str, ...] = ()
-    #: the memory sectors that a warp's access touches, None if at most one is unnecessary
+    #: a description of the memory sectors that a warp's access touches, None if at most one is unnecessary
     sectors: str | None = None
 
     @property
@@ -51,7 +51,7 @@ class VerdictRow:
 
 @dataclass(frozen=True, slots=True)
 class LocalTile:
-    """A local buffer in local memory. line: the access at run-time indices that puts it there."""
+    """A local buffer in local memory. line: `file.py:7` of the access with run-time indices that requires this."""
 
     name: str
     size_bytes: int
@@ -60,7 +60,7 @@ class LocalTile:
     def __str__(self) -> str:
         where = f"{self.line}: " if self.line is not None else ""
         return (
-            f"{where}{self.name} goes through local memory: {self.size_bytes:,} bytes per thread; "
+            f"{where}{self.name} is in local memory, {self.size_bytes:,} bytes per thread, because "
             "its indices are known only at run time"
         )
 
@@ -71,7 +71,7 @@ class ElementAccess:
 
     kind: `load`, `store`, or `atomic` with the operation.
     place: the buffer, its memory space and its element type.
-    times: occurrences in the line; a loop body counts once.
+    times: occurrences on the line; a loop body counts once.
     """
 
     line: str
@@ -87,7 +87,7 @@ class ElementAccess:
 
 @dataclass(frozen=True, slots=True)
 class InsertedInstruction:
-    """An instruction that the compiler inserted for a copy or a barrier. times: occurrences in the line."""
+    """An instruction that the compiler inserted for a copy or a barrier. times: occurrences on the line."""
 
     line: str
     instruction: str
@@ -105,7 +105,7 @@ class MapLine:
 
     of: the argument.
     dimensions: the argument's dimensions in the order of the tensor map, fastest first.
-    box: number of elements along each of these dimensions.
+    box: number of elements that a copy transfers along each of these dimensions.
     """
 
     of: str
@@ -127,7 +127,7 @@ def map_lines(params: Sequence[Param]) -> tuple[MapLine, ...]:
 
 
 #: machine instructions per byte of global memory above which a copy slows down on an H100: it ran at full speed with 24
-#: arithmetic instructions per float16 or 56 per float32, and lost 4 to 6 % with 32 and 64
+#: arithmetic instructions per float16 or 56 per float32, and was 4 to 6 % slower with 32 or 64
 KNEE = 7
 
 
@@ -285,7 +285,7 @@ class Explanation:
         return [(name, reasons) for name, reasons in r.declines if self.shows_all or name not in r.elsewhere]
 
     def _reasons(self, r: VerdictRow) -> list[str]:
-        """Return the lines on the limits of the chosen variant and on the variants that declined, [] if none."""
+        """Return the lines about the limits of the chosen variant and the variants that declined, [] if none."""
         shown = [f"  by elements: {r.cuts}"] if r.cuts else []
         shown += [f"  not wider: {r.limit}"] if r.limit else []
         shown += [f"  uncoalesced: {r.sectors}"] if r.sectors else []

@@ -1,4 +1,4 @@
-"""A substitute for `np.unique`, whose first call imports `numpy.ma`: 30 ms."""
+"""A substitute for `np.unique`, whose first call takes 30 ms to import `numpy.ma`."""
 
 from __future__ import annotations
 

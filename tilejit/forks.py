@@ -13,7 +13,7 @@ __all__ = ["await_at_fork", "cached_property", "importing", "renewed_at_fork"]
 
 L = TypeVar("L")
 
-#: seconds that a fork waits for a lock; afterwards the child gets a free lock, possibly with inconsistent data
+#: seconds that a fork waits for a lock; afterwards the child gets a free lock, which may guard inconsistent data
 _PATIENCE = 30.0
 
 _awaited: list[Any] = []
@@ -22,13 +22,13 @@ _renewed: WeakSet[Any] = WeakSet()
 
 
 def renewed_at_fork(lock: L) -> L:
-    """Register a lock to be released in forked children, and return it. Its data must be consistent at all times."""
+    """Register a lock to be released in forked children, and return it. The guarded data must always be consistent."""
     _renewed.add(lock)
     return lock
 
 
 def await_at_fork(lock: Any) -> None:
-    """Make forks wait, up to `_PATIENCE`, until no thread holds the lock: its data are then consistent in the child."""
+    """Make forks wait, up to `_PATIENCE`, until no thread holds the lock, so that the child gets consistent data."""
     if lock not in _awaited:
         _awaited.append(lock)
 
@@ -65,7 +65,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):
-        """A cached property without the lock of Python before 3.12, which another thread may hold at a fork."""
+        """A cached property without the lock that Python takes before 3.12, which another thread may hold at a fork."""
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:

@@ -27,7 +27,7 @@ def stop(token: object, last: Callable[[], object] | None) -> None:
 def gc_paused_until(last: Callable[[], object] | None) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator for functions that run with the collector disabled in all threads.
 
-    last: called at the end if no other call with the same `last` is in progress, before the collector is enabled.
+    last: called at the end, before the collector is re-enabled, if no other call with the same `last` is in progress.
 
     An interrupt may arrive when the interpreter enters a Python function or after a call returns. A context manager
     is not safe: an interrupt at the first instruction of its `__exit__` would leave the collector disabled.
@@ -62,7 +62,7 @@ gc_paused = gc_paused_until(None)
 
 
 def _enable_in_child() -> None:
-    """In a forked process, enable the collector if calls in progress disabled it: their threads may be missing."""
+    """In a forked process, enable the collector if calls in progress disabled it: their threads may not exist in it."""
     if any(was_on for was_on, _ in _inside.values()):
         gc.enable()
     _inside.clear()

@@ -12,7 +12,7 @@ _LEFT = "style='text-align:left'"
 
 def escaped(content: object) -> str:
     """Return `content` as text, escaped for HTML elements and quoted attributes."""
-    # takes 2 ms to import, and most programs show no HTML
+    # imported here, because it takes 2 ms and most programs show no HTML
     import html
 
     return html.escape(str(content))
@@ -24,7 +24,7 @@ def text_box(content: str) -> str:
 
 
 def box(title: str, *parts: str) -> str:
-    """Return the HTML of a scrollable box with a title above other parts, all of which are HTML already."""
+    """Return a scrollable box with a title above other parts, all of which are HTML already."""
     return f"<div style='{_BOX}'>{title}{''.join(parts)}</div>"
 
 

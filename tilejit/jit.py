@@ -41,8 +41,8 @@ _SHOWN_VARIANTS = 8
 def no_recompile() -> Iterator[None]:
     """Within the context, a launch that would compile a kernel raises a LaunchError.
 
-    The message lists what differs from a compiled variant, if there is one. If a variant is compiled as a plain or as
-    a checked build, its other build may still be compiled, such as for a launch on the simulator after `k.compile`.
+    The message lists the differences from a compiled variant, if there is one. If one build of a variant, plain or
+    checked, exists, the other may still be compiled, for example for a launch on the simulator after `k.compile`.
 
     Example:
         @tj.kernel(threads=32)
@@ -80,7 +80,7 @@ class Kernel(Launchable):
         # the parameters for which a launch may pass arguments: all, unless the kernel is tuned
         self.open_parameters = self.parameters
         self.captured = Captured(self.source)
-        # not a bound method: the cycle would keep a dropped kernel and its variants alive until a garbage collection
+        # not a bound method: a reference cycle would keep dropped kernels and their variants until a garbage collection
         build = functools.partial(_tile_ir, self.source, options)
         builder = VariantBuilder(self.source, self.captured, build, options.build_key)
         self.variants = VariantCache(self.name, self.parameters, self.captured, builder)
@@ -102,7 +102,7 @@ class Kernel(Launchable):
         return box(f"<b>{self.name}</b>({parameters})", *parts)
 
     def __reduce__(self) -> str:
-        """Pickle the kernel by reference, like a function; LaunchError if its name in its module isn't this kernel."""
+        """Pickle the kernel by reference, like a function; raise LaunchError if its name doesn't refer to it."""
         name: str = self.__wrapped__.__qualname__
         holder: Any = sys.modules.get(self.__module__)
         for part in name.split("."):
@@ -127,8 +127,8 @@ class Kernel(Launchable):
 
         The result is the build that a GPU runs: a checked build with `debug=True`, else a plain one.
 
-        args, constexprs: as for a launch; a `tj.spec` can replace an array, and a dtype a scalar. Parameters that
-        have a default, such as a `tj.spec`, may be omitted.
+        args, constexprs: like those of a launch, but a `tj.spec` can replace an array, and a dtype a scalar. Parameters
+        that have a default, such as a `tj.spec`, may be omitted.
         target: an architecture such as "sm_90a"; by default the kernel's own, else that of the device in use.
         threads: threads per CTA, by default the kernel's own.
         """
@@ -137,7 +137,7 @@ class Kernel(Launchable):
     def compile_named(
         self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
     ) -> tuple[Compiled, tuple[str, ...]]:
-        """Compile for arguments by name, and return the result and remarks, () unless the kernel is tuned."""
+        """Compile for named arguments; return the result, and remarks on the configuration if the kernel is tuned."""
         return self.compile(target=target, threads=threads, **arguments), ()
 
     @entry_point
@@ -146,10 +146,10 @@ class Kernel(Launchable):
     ) -> tuple[Compiled, ...]:
         """Compile several variants in parallel, like `tj.compile_many`, so that launches find them compiled.
 
-        specs: for each variant, a tuple of arguments as `compile` takes them, the last of which may be a mapping of
-        arguments by name; or only that mapping.
+        specs: for each variant, a tuple of arguments of `compile`, with named ones in a mapping at the end, or only
+        such a mapping.
         target: architecture of the variants whose mapping has no "target".
-        workers: number of processes; see `tj.compile_many`.
+        workers: maximum number of processes; see `tj.compile_many`.
         returns: the compiled variants, in the order of `specs`.
         """
         # multiprocessing takes 10 ms to import
@@ -174,13 +174,13 @@ class Kernel(Launchable):
         return self.compile(*args, target=target, threads=threads, **constexprs).explain()
 
     def compile_signature(self, typed: Signature, target: Target, threads: int) -> Compiled:
-        """Compile for a signature, such as that of another target's variant, without caching the result."""
+        """Compile for a signature, such as that of a variant for another target, without adding a variant."""
         return self.variants.compile_signature(typed, target, threads, self.options.debug)
 
     def launched(
         self, grid: Any, threads: int | None, args: tuple[Any, ...], named: Mapping[str, Any], target: Target
     ) -> tuple[Launcher, list[Any]]:
-        """Return the launcher and the full list of arguments for a launch on the simulator of `target`."""
+        """Return the launcher and the full list of arguments for a simulated launch on `target`."""
         return Launcher(self, grid, threads, None), bind(self.name, self.parameters, args, named)
 
     def resolve(self, threads: int, values: Sequence[Any], compiler: Compiler | None = None) -> ResolvedLaunch:
@@ -218,13 +218,13 @@ class Kernel(Launchable):
 def specified(
     name: str, declared: Sequence[Parameter], args: tuple[Any, ...], named: Mapping[str, Any]
 ) -> list[Any]:
-    """Return the full list of arguments, which may be specs and dtypes, with the defaults for omitted ones."""
+    """Return the full list of arguments, some of which may be specs or dtypes, with defaults for omitted ones."""
     pinned = {p.name: p.spec for p in declared[len(args) :] if p.spec is not None}
     return bind(name, declared, args, {**pinned, **named})
 
 
 def hypothetical_arguments(declared: Sequence[Parameter], values: Sequence[Any]) -> list[Any]:
-    """Return arguments like those of a launch, with hypothetical arrays for specs and numbers for dtypes."""
+    """Return arguments like those of a launch: hypothetical arrays replace specs, and numbers replace dtypes."""
     return [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(declared, values, strict=True))]
 
 
@@ -274,10 +274,10 @@ def kernel(
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Turn a function into a GPU kernel, which is compiled at its first launch.
 
-    A parameter annotated `tj.Tensor` is an array, `tj.constexpr` a compile-time value, and `tj.int32` or another
-    element type a scalar of that type, to which the argument is converted. `int` means int32 (int64 for a value that
-    needs it), `float` float32, and `bool` bool_; Python numbers passed for parameters without annotation have these
-    types, too.
+    The annotation of a parameter is `tj.Tensor` for an array, `tj.constexpr` for a compile-time value, or an element
+    type, such as `tj.int32`, for a scalar, which is converted to that type. `int` means int32 (int64 for a value that
+    needs it), `float` means float32, and `bool` means bool_. Python numbers that are passed for parameters without
+    annotation have these types, too.
 
     threads: threads per CTA.
     target: the architecture to compile for, instead of the device's own.
@@ -285,7 +285,7 @@ def kernel(
     cluster: number of CTAs per cluster in each dimension.
     nonportable_cluster: allow clusters of more than 8 CTAs, which only some GPUs support.
     cooperative: run all CTAs of a launch concurrently, as `tj.grid_sync()` requires.
-    debug: run the checked build on GPUs, as on the simulator.
+    debug: run the checked build on GPUs, too, as on the simulator.
 
     In a checked build on a GPU, a thread that fails an assertion or a check exits, and the next synchronization reports
     the failure. Barriers of a CTA, a warp or a cluster no longer wait for that thread. Threads that wait for it at a
@@ -339,14 +339,14 @@ def simulate(
 
     target: the architecture; by default the kernel's own, else sm_90a.
     threads: threads per CTA, by default the kernel's own.
-    checks: True to run the checked build and detect errors; "strict" to treat shuffles, votes and matches as unordered
-    with memory accesses, as the PTX ISA does; False to run the plain build, and not to detect races, uses of unwritten
-    values, or hazards of asynchronous copies.
+    checks: True to run the checked build and detect errors; "strict" to assume also, as the PTX ISA does, that
+    shuffles, votes and matches don't order memory accesses; False to run the plain build without detecting races, uses
+    of unwritten values, or hazards of asynchronous copies.
     profile: run the plain build instead, and count wavefronts and sectors per source line.
     on_finding: "raise" the first error, or "collect" errors in `report.findings` and continue.
     schedule: selects a legal order of the threads, on which no result may depend.
-    delivery: completion of TMA copies and other asynchronous operations: "late" for as late as possible, "early" for
-    immediately, "random:7" for random times with seed 7; no result may depend on it.
+    delivery: when TMA copies and other asynchronous operations complete: "late" for as late as possible, "early" for
+    immediately, "random:7" for random times with seed 7. No result may depend on it.
     raises: LaunchError for invalid arguments; SimulationError for an error in the kernel, unless it is collected.
 
     With "collect", accesses that are out of bounds or misaligned are skipped, and loads among them return zeros. A
@@ -354,17 +354,17 @@ def simulate(
     that it misses, which are findings of their own. Only the first failed check of a run is reported, after all other
     findings. Any other divergence, or a deadlock, ends the run.
 
-    A loop is endless, and a DeadlockError, if the values that determine its branches and the addresses of its stores
-    equal those of an earlier iteration, no thread has written the memory that they were loaded from since then, and
-    every other thread waits or has exited. Values that the loop merely counts are ignored. A loop without an exit path
-    is always endless. Any other loop in which a branch or a store address depends on a counter is assumed to end: in a
-    checked build, `while True: A[i % n] = 1; i += 1` exits by a failed check. TILEJIT_SIM_LIMIT bounds the number of
+    A loop counts as endless, which raises DeadlockError, if the values that determine its branches and the addresses of
+    its stores equal those of an earlier iteration, no thread has since written the memory that they were loaded from,
+    and every other thread waits or has exited. Values that the loop merely counts are ignored. A loop without an exit
+    path is always endless. Any other loop in which a branch or a store address depends on a counter is assumed to end:
+    in a checked build, a failed check ends `while True: A[i % n] = 1; i += 1`. TILEJIT_SIM_LIMIT bounds the number of
     thread instructions of a launch.
 
-    Races can be missed in two cases. Of the threads that read a location since the CTA's last barrier, the first and
-    the last are recorded, and in kernels with named barriers, fences or releases the last of each of eight groups of
-    warps; a write that is ordered after all of these, but not after another reader, passes. If threads stored equal
-    values to a location, an access to it compares at most 16 million pairs of a storing and an accessing thread.
+    Races can be missed in two cases. Of the threads that read a location since the CTA's last barrier, only the first
+    and the last are recorded and, in kernels with named barriers, fences or releases, the last of each of eight groups
+    of warps. A write that is ordered after these, but not after another reader, is not reported. If threads stored
+    equal values to a location, an access to it examines at most 16 million pairs of a storing and an accessing thread.
 
     Example:
         @tj.kernel(threads=32)

@@ -113,7 +113,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def missed(self, number: int, values: tuple[Any, ...], key: tuple[Any, ...] | None) -> None:
-        """Launch after a cache miss of a generated function, and cache the result if possible."""
+        """Launch through the slow path after a generated function's lookup missed, and add an entry if possible."""
         resolved = self.run(values, None)
         generated = self.kernel.generated.again(number, resolved.captured)
         if generated is not None:
@@ -121,7 +121,7 @@ class LaunchBase(ABC):
 
     @entry_point
     def failed(self, number: int, values: tuple[Any, ...], grid: tuple[int, int, int]) -> None:
-        """Launch after the driver refused a generated launch, such as in a thread with another current context."""
+        """Launch again after the driver rejected a generated launch, for example because another context is current."""
         resolved = self.run(values, grid)
         direct = resolved.function.direct
         if direct is not None and not direct.is_current():
@@ -139,7 +139,7 @@ class LaunchBase(ABC):
 
 
 class Launcher(LaunchBase):
-    """A kernel with a grid, `k[grid, threads, stream]`; a call launches the kernel. threads: None for the kernel's."""
+    """A kernel with a grid, `k[grid, threads, stream]`, which a call launches. threads: None for the kernel's own."""
 
     __slots__ = ("grid",)
 
@@ -163,7 +163,7 @@ class Launcher(LaunchBase):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the kernel, grid and threads; LaunchError for a stream, or a grid function that can't be pickled."""
+        """Pickle the kernel, grid and threads; raise LaunchError if it has a stream or an unpicklable grid function."""
         if self.stream is not None:
             raise LaunchError(
                 f"{self!r} can't be pickled: its stream is in this process", hint="leave the stream out of k[...]"
@@ -296,7 +296,7 @@ class PreparedLaunch(LaunchBase):
             self._hold = captured.watch()
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """Launch with other arguments; LaunchError if they need another compiled kernel than the bound ones."""
+        """Launch with other arguments; raise LaunchError if they need a different compiled kernel."""
         self._follow()
         with without_compiling("by a bound launch"):
             resolved = self.kernel.resolve(self.threads, values)
@@ -322,7 +322,7 @@ class PreparedLaunch(LaunchBase):
         self._generated = generated
 
     def _rebind(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the full list of arguments; LaunchError unless `args` has all, or all that aren't compile-time."""
+        """Return all arguments; raise LaunchError unless `args` are all, or all except the compile-time ones."""
         parameters = self.kernel.parameters
         if len(args) == len(parameters):
             return args
@@ -410,7 +410,7 @@ class Launchable(ABC):
 
 
 def _is_kept(configuration: Any) -> bool:
-    """True for a grid of plain integers, the keys of the launchers' cache. `True` and `1.0` would be equal to `1`."""
+    """True for a grid of plain ints, the only keys under which launchers are cached: `True` and `1.0` equal `1`."""
     return type(configuration) is int or (
         type(configuration) is tuple and tuple(map(type, configuration)) in _TYPES_OF_GRIDS
     )

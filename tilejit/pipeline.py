@@ -1,4 +1,4 @@
-"""The pass pipeline, from a kernel at tile level to PTX.
+"""The pass pipeline, from open IR, which is tile IR in which tiles may lack layouts, to PTX.
 
 ```
 open IR ─ limits, layouts ─▶
@@ -164,7 +164,7 @@ def _place(kernel: Kernel, results: PassResults) -> Kernel:
     placed = storage.placed(kernel)
     buffers = tuple(allocations(placed.body))
     _check_memory(placed, results, buffers, placed.memory)
-    # the verifier accepts a kernel without any places, as before this pass
+    # the verifier would accept a kernel without placements, because there are none before this pass
     _refuse_broken("storage", placed, "lane", tuple(placement_faults(placed, buffers)))
     return placed
 
@@ -179,7 +179,7 @@ def _check_memory(
 
 
 def _bind_assertions(kernel: Kernel) -> Kernel:
-    """Add the parameter that points to the assertion record, if a debug kernel has assertions."""
+    """Add a parameter that points to the assertion record to a kernel with `debug=True` and assertions."""
     if kernel.debug and Assert in walk.inventory(kernel.body).kinds:
         return replace(kernel, params=(*kernel.params, AssertionsParam()))
     return kernel
@@ -312,7 +312,7 @@ PASSES: tuple[Pass, ...] = (
             ("polls", "LLVM assumes that other threads don't change a value that a plain load reads"),
             ("prune", "the parameters of the PTX are those that the launch passes"),
             ("unroll", "registers are indexed by constants"),
-            ("pending", "LLVM moves uses of registers above a wait that doesn't carry them"),
+            ("pending", "LLVM moves uses of registers above a wait that doesn't have them as operands"),
             ("storage", "LLVM needs addresses, and accepts more memory than a launch can have"),
         ),
     ),
@@ -340,9 +340,9 @@ CHECKPOINTS = ("limits", "checks", "packed")
 def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool = False) -> Compiled:
     """Compile a kernel at open level for one target.
 
-    sound: `kernel` has been verified already, such as the result of `frontend.kernel.build`.
-    raises: any TilejitError of a pass, such as DispatchError or ResourceError; AssertionError that names the pass that
-    broke the kernel.
+    sound: True if `kernel` has been verified already, like the result of `frontend.kernel.build`.
+    raises: any TilejitError of a pass, such as DispatchError or ResourceError; AssertionError, with the pass's name, if
+    a pass breaks the kernel.
     """
     results, given = PassResults(target), kernel
     verified: Kernel | None = kernel if sound else None
@@ -377,7 +377,7 @@ VERIFY_EACH = False
 def verify(kernels: Sequence[tuple[Pass, Kernel]]) -> Examined | None:
     """Verify the last of the kernels that consecutive passes produced, and return the result, None if there are none.
 
-    raises: AssertionError that names the first pass with a broken kernel, if the last kernel is broken.
+    raises: AssertionError, with the name of the first pass that produced a broken kernel, if the last kernel is broken.
     """
     if not kernels:
         return None

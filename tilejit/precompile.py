@@ -22,7 +22,7 @@ Job = tuple[Any, ...]
 
 
 def jobs_of(kernel: Kernel, specs: Iterable[Any], target: str | Target | None) -> list[Job]:
-    """Return a job for each of the specs, which `Kernel.precompile` describes; LaunchError if they are malformed."""
+    """Return a job for each of the specs described in `Kernel.precompile`; raise LaunchError if they are malformed."""
     if isinstance(specs, (str, Mapping)) or not isinstance(specs, Iterable):
         raise LaunchError(
             f"{kernel.name}.precompile takes a list of specs; got {type(specs).__name__}",
@@ -34,7 +34,7 @@ def jobs_of(kernel: Kernel, specs: Iterable[Any], target: str | Target | None) -
 
 
 def _parts(kernel: Kernel, spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the positional and the named arguments in `spec`; LaunchError if it isn't a tuple or a list."""
+    """Return the positional and the named arguments in `spec`; raise LaunchError if it isn't a tuple or a list."""
     if not isinstance(spec, (tuple, list)):
         raise LaunchError(
             f"{kernel.name} can't be compiled for {with_article(type(spec).__name__)}",
@@ -78,8 +78,8 @@ def compile_many(jobs: Iterable[Job], workers: int | None = None) -> tuple[Compi
     workers: maximum number of processes; 0 to compile in this process, None for one per processor, up to 8, if that
     saves time.
     returns: the compiled variants, in the order of the jobs.
-    raises: LaunchError for a malformed job, before any is done; the error of the first job in `jobs` that fails, after
-    all others are done.
+    raises: LaunchError for a malformed job, before any is started; the error of the first job in `jobs` that fails,
+    after all others are done.
 
     Example:
         @tj.kernel(threads=32)

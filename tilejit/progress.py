@@ -1,6 +1,6 @@
-"""A progress line for long work, on a terminal or in a notebook.
+"""A progress line for long-running tasks, on a terminal or in a notebook.
 
-Only the outermost of nested work shows a line. On a terminal, tqdm draws a bar if it is installed and the total
+Only the outermost of nested tasks shows a line. On a terminal, tqdm draws a bar if it is installed and the total
 number of steps is known and greater than one.
 """
 
@@ -17,23 +17,23 @@ from typing import Any, TextIO
 from .errors import running_shell
 from .forks import renewed_at_fork
 
-#: seconds before the line appears, and between updates
+#: seconds before the line appears, and seconds between its updates
 _DELAY = 2.0
 _PAUSE = 0.1
 
 _CLEAR = "\r\x1b[2K"
 
-#: the innermost work in this context
+#: the innermost task in this context
 _innermost: ContextVar[Progress | None] = ContextVar("tilejit_progress", default=None)
 
-#: held by the work whose line is shown
+#: held by the task whose line is shown
 _line = renewed_at_fork(threading.Lock())
 
 
 class Progress:
-    """A context manager that shows the progress of long work in a line, which disappears at the end; see `advance`.
+    """A context manager that shows the progress of a task on one line, which is erased at the end; see `advance`.
 
-    what: a description of the work.
+    what: a description of the task.
     total: number of steps, 0 if unknown.
     stream: a terminal, by default standard error; in a notebook, the line is below the cell instead.
     """
@@ -54,7 +54,7 @@ class Progress:
         self._token = _innermost.set(self)
         self._began = time.monotonic()
         if is_outermost and _is_watched(self._stream):
-            # a thread, because a step may take long; with this context, so that the line appears in this cell
+            # in a thread, because a step may take long; in this context, so that a notebook shows the line in this cell
             thread = threading.Thread(
                 target=copy_context().run, args=(self._show,), name="tilejit-progress", daemon=True
             )
@@ -85,10 +85,10 @@ class Progress:
         return f"{self.what}{count}, {self.seconds:.0f} s" + (f": {self.name}" if self.name else "")
 
     def _show(self) -> None:
-        """Show the line after a delay, until the work ends."""
+        """Show the line after a delay, until the task ends."""
         if self._ended.wait(_DELAY):
             return
-        # the line may belong to another thread's work
+        # a task of another thread may be showing its line
         while not _line.acquire(blocking=False):
             if self._ended.wait(_PAUSE):
                 return
@@ -101,33 +101,33 @@ class Progress:
             finally:
                 line.erase()
         except Exception:
-            # sys.stderr may be replaced, closed, or unable to encode a name, which must not end the work
+            # sys.stderr may be replaced, closed, or unable to encode a name, which must not end the task
             return
         finally:
             _line.release()
 
 
 def report_step(name: str) -> None:
-    """Advance the innermost work of this context, if any, to the step `name`."""
+    """Advance the innermost task of this context, if there is one, by a step; `name` is the next step."""
     work = _innermost.get()
     if work is not None:
         work.advance(name)
 
 
 def _is_watched(stream: TextIO | None) -> bool:
-    """True in a notebook, or if the stream is a terminal that isn't dumb; False if it is None or TILEJIT_PROGRESS=0."""
+    """True in a notebook or on a terminal that isn't dumb; False without a stream, or with TILEJIT_PROGRESS=0."""
     if stream is None or os.environ.get("TILEJIT_PROGRESS") == "0":
         return False
     return _is_notebook() or bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
 
 
 def _is_notebook() -> bool:
-    """True if cells are run for a notebook rather than a terminal."""
+    """True in a notebook, but not in a terminal session of IPython."""
     return getattr(running_shell(), "kernel", None) is not None
 
 
 def _line_of(work: Progress, stream: TextIO) -> _Cell | _Tqdm | _Plain:
-    """Return a line, or on a terminal a bar if tqdm is installed and the work is known to have several steps."""
+    """Return a line or, on a terminal, a bar if tqdm is installed and the task is known to have several steps."""
     if _is_notebook():
         return _Cell()
     if work.total > 1:

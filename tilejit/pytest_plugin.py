@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--tilejit-schedules", metavar="N", type=_count,
-        help="thread orders under which tilejit.testing.check runs each kernel on the simulator",
+        help="number of thread orders in which tilejit.testing.check runs each kernel on the simulator",
     )
 
 
@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Open the device of --tilejit-device; skip tests marked `gpu` without a GPU, reporting one case per function."""
+    """Open the device of --tilejit-device; without a GPU, skip tests marked `gpu`, reporting one case per function."""
     name = config.getoption("--tilejit-device")
     if name is not None:
         _open(name)
@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _open(name: str) -> None:
-    """Open a device; UsageError if it isn't available."""
+    """Open a device; raise UsageError if it isn't available."""
     from .errors import DeviceError
     from .runtime import devices
 
@@ -79,7 +79,7 @@ def _open(name: str) -> None:
 
 
 def _why_not(name: str | None) -> str | None:
-    """Return why tests can't run on a GPU, or None if they can. name: the device requested by option."""
+    """Return the reason why tests can't run on a GPU, or None if they can. name: the value of --tilejit-device."""
     from .runtime import devices
 
     if name is not None and devices.is_simulator(name):

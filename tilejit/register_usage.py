@@ -17,7 +17,7 @@ def notes_in(output: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """32-bit registers and bytes of spills per thread. is_estimate: no driver has compiled the kernel yet."""
+    """32-bit registers and bytes of spills per thread. is_estimate: True if no driver has compiled the kernel yet."""
 
     registers: int
     spill_bytes: int

@@ -1,7 +1,7 @@
 """Memoization by the identity of arguments, for the duration of a compilation.
 
-Memoized results keep a kernel's expressions alive, which Python's cyclic garbage collector then traverses: 8 % of the
-time to compile the examples in sequence, but 3 % if the tables are cleared after each.
+Memoized results keep a kernel's expressions alive, which Python's cyclic garbage collector then traverses. This took
+8 % of the time to compile the examples in sequence, but 3 % if the tables were cleared after each.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def remembered(function: Callable[[A], R], limit: int = LIMIT) -> Remembered[A, 
 
 
 def lasting(function: Callable[[A], R]) -> Remembered[A, R]:
-    """Memoize like `remembered`, but without `forget`: for objects that outlive compilations, such as layouts."""
+    """Memoize like `remembered`, but unaffected by `forget`: for objects that outlive compilations, such as layouts."""
     return _remembering(function, LIMIT, {})
 
 
 def _remembering(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A, R]]) -> Remembered[A, R]:
-    """Return the memoized function. kept: (key, result) by `id(key)`, which is unique while the key is alive."""
+    """Return the memoized function. kept: `id(key)`, which is unique while `key` is alive -> (key, result)."""
 
     def keep(key: A, result: R) -> R:
         if len(kept) >= limit:

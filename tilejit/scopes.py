@@ -19,7 +19,7 @@ from .target import WARPGROUP as WARPGROUP_THREADS
 
 @dataclass(frozen=True, slots=True)
 class ThreadId:
-    """An id of threads: the index in the CTA, divided by `divisor`, modulo `modulus` unless that is None."""
+    """An id of threads: the thread's index in its CTA, divided by `divisor`, modulo `modulus` unless that is None."""
 
     name: str
     divisor: int = 1
@@ -55,7 +55,7 @@ class Scope:
     thread_id: ThreadId | None = None
     #: id of an instance in its CTA, None if a CTA has a single instance or is part of one
     number_id: ThreadId | None = None
-    #: tile operations can be called on it
+    #: True if tile operations can be called on it
     operates: bool = True
 
     def __str__(self) -> str:
@@ -71,12 +71,12 @@ class Scope:
 
     @cached_property
     def steps(self) -> dict[str, int]:
-        """Thread axis -> threads per step along it, for this scope, which is within a CTA, and for narrower ones."""
+        """Thread axis of this or a narrower scope -> threads per step along it. Undefined for scopes above the CTA."""
         steps: dict[str, int] = {}
         for scope in tuple(LEVELS.values())[: self.level + 1]:
             for axis, unit in scope.axes.items():
                 threads = LEVELS[unit].size
-                assert threads is not None, f"{axis} counts {unit}s, whose size the launch decides"
+                assert threads is not None, f"{axis} counts {unit}s, whose size the launch determines"
                 steps[axis] = threads
         return steps
 
@@ -86,11 +86,11 @@ class Scope:
         return next((axis for axis, unit in self.axes.items() if unit == "thread"), None)
 
     def threads(self, cta: int) -> int:
-        """Return the number of threads of an instance, for a scope within a CTA, in a CTA of `cta` threads."""
+        """Return the number of threads of an instance in a CTA of `cta` threads. Undefined for scopes above the CTA."""
         return cta if self.size is None else self.size
 
     def left_over(self, cta: int) -> int:
-        """Return the number of threads in the partial last instance in a CTA of `cta` threads, 0 if it is whole."""
+        """Return the number of threads in the last instance in a CTA of `cta` threads if it is partial, else 0."""
         return cta % self.threads(cta)
 
 

@@ -15,7 +15,7 @@ class Span:
     line: 1-based.
     column, end_column: 0-based, in characters.
     text: the source line, so that rendering needs no file.
-    caller: the call site of the helper that contains this location, None in the kernel itself.
+    caller: the call site of the helper function that contains this location, None in the kernel itself.
     """
 
     file: str

@@ -57,7 +57,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line of text. y: of the baseline. anchor: the part of the text at `x`, "start", "middle" or "end"."""
+    """A line of text. y: position of the baseline. anchor: the part of the text at `x`, "start", "middle" or "end"."""
 
     x: float
     y: float
@@ -140,7 +140,7 @@ class Cell:
 class CellTable:
     """A table of cells that may omit rows and columns, with "…" in their place."""
 
-    #: the numbers of the rows and columns shown
+    #: the indices of the rows and columns shown
     rows: Sequence[int]
     columns: Sequence[int]
     #: the total number of rows and columns
@@ -230,7 +230,7 @@ def _width(letters: int) -> float:
 
 
 def _places(numbers: Sequence[int], size: float) -> list[float]:
-    """Return the positions of rows or columns of size `size`, with gaps for omitted numbers."""
+    """Return the positions of rows or columns of size `size`, with gaps for omitted indices."""
     places: list[float] = []
     at: float = 0
     for k, number in enumerate(numbers):
@@ -247,7 +247,7 @@ def _gaps(numbers: Sequence[int], places: Sequence[float]) -> list[float]:
 
 
 def _wrapped(text: str, letters: int) -> list[str]:
-    """Break a text at spaces into lines of at most `letters` characters, except for longer words."""
+    """Break text at spaces into lines of at most `letters` characters, except for longer words."""
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + 1 + len(word) > letters:

@@ -18,7 +18,7 @@ SECTOR_BYTES, LINE_BYTES = 32, 128
 #: source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_GRID = (2**31 - 1, 65535, 65535)
 
-#: maximum number of CTAs of a cluster: on every GPU with clusters, and on some GPUs if a kernel opts in
+#: maximum number of CTAs of a cluster: on every GPU that has clusters, and on some of them if a kernel opts in
 #: source: CUDA C++ Programming Guide, "Thread Block Clusters"; Hopper Tuning Guide, "Thread Block Clusters"
 PORTABLE_CLUSTER = 8
 MAX_CLUSTER = 16
@@ -26,7 +26,7 @@ MAX_CLUSTER = 16
 #: shared memory per CTA that needs no opt-in at launch
 STATIC_SHARED_BYTES = 48 * 1024
 
-#: 32-bit columns of a CTA's tensor memory
+#: number of 32-bit columns of tensor memory
 TMEM_COLUMNS = 512
 
 #: address step from one lane of tensor memory to the next; columns are in the low bits
@@ -35,14 +35,14 @@ TMEM_LANE = 1 << 16
 #: source: PTX ISA, "TensorCore 5th Generation Instructions"
 TENSOR_MEMORY_TARGETS = ("sm_100a", "sm_103a", "sm_110a")
 
-#: 32-bit registers of a multiprocessor, and the maximum per thread
+#: number of 32-bit registers of a multiprocessor, and the maximum per thread
 REGISTERS = 64 * 1024
 MAX_REGISTERS = 255
 
 #: granularity of registers per thread
 THREAD_UNIT = 8
 
-#: schedulers of a multiprocessor, among which warps and registers are divided, and granularity of a warp's registers
+#: number of schedulers of a multiprocessor, which share its warps and registers, and granularity of a warp's registers
 _SCHEDULERS = 4
 _REGISTER_UNIT = 256
 
@@ -53,7 +53,7 @@ def most_registers(threads: int, limit: int | None) -> int:
 
 
 def entry_registers(threads: int, limit: int | None) -> int:
-    """Return the registers per thread at entry to a kernel with `tj.set_registers`: the maximum, a multiple of 8."""
+    """Return a thread's registers at entry to a kernel with `tj.set_registers`: the largest allowed multiple of 8."""
     return most_registers(threads, limit) // THREAD_UNIT * THREAD_UNIT
 
 
@@ -70,7 +70,7 @@ class Multiprocessor:
     reserved_bytes: int
 
     def resident(self, threads: int, registers: int, shared_bytes: int) -> int:
-        """Return the number of CTAs that are resident at once. registers: per thread. shared_bytes: per CTA."""
+        """Return the maximum number of resident CTAs. registers: per thread. shared_bytes: per CTA."""
         warps = -(-threads // WARP)
         of_warp = -(-max(registers, 1) * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
         with_registers = REGISTERS // _SCHEDULERS // of_warp * _SCHEDULERS
@@ -79,7 +79,7 @@ class Multiprocessor:
         return min(self.ctas, self.warps // warps, by_registers, by_shared)
 
     def occupancy(self, threads: int, registers: int, shared_bytes: int) -> float:
-        """Return the fraction of the multiprocessor's warps that can be resident."""
+        """Return the fraction of the multiprocessor's warp slots that can be occupied."""
         return self.resident(threads, registers, shared_bytes) * -(-threads // WARP) / self.warps
 
 
@@ -182,7 +182,7 @@ TARGETS: dict[str, Target] = {
 
 
 def target(name: str | Target) -> Target:
-    """Return the target named `name`, or `name` if it is a Target; DeviceError that lists the names if unknown."""
+    """Return the target named `name`, or `name` if it is a Target; raise DeviceError if the name is unknown."""
     if isinstance(name, Target):
         return name
     if name not in TARGETS:
@@ -191,7 +191,7 @@ def target(name: str | Target) -> Target:
 
 
 def for_capability(major: int, minor: int) -> Target:
-    """Return the most specific target that runs on a device; DeviceError if its compute capability is too old."""
+    """Return the most specific target that runs on a device; raise DeviceError if its compute capability is too old."""
     for name in (f"sm_{major}{minor}a", f"sm_{major}{minor}"):
         if name in TARGETS:
             return TARGETS[name]

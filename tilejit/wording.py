@@ -34,7 +34,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def guessed(name: str, names: Iterable[str], otherwise: str) -> str:
-    """Return a hint for an unknown name: the most similar of `names`, else the text `otherwise`."""
+    """Return a hint for an unknown name: the most similar of `names` if one is similar, else `otherwise`."""
     # takes 2 ms to import, and only errors need it
     import difflib
 
@@ -44,7 +44,7 @@ def guessed(name: str, names: Iterable[str], otherwise: str) -> str:
 
 def is_array(value: Any) -> bool:
     """True for an array with dimensions, of any library; False for NumPy scalars."""
-    # tests the class: on the object, an attribute may be a property that computes, and may raise
+    # look up the class: on the object, an attribute may be a property that computes and may raise
     has_protocol = any(hasattr(type(value), protocol) for protocol in _PROTOCOLS)
     return has_protocol and getattr(value, "shape", None) != ()
 

@@ -154,7 +154,7 @@ ARGUMENTS = [
     (lambda: typed[1](B, 1, 1.0, -1), LAUNCH, "u is uint16, which holds 0 to 65535; got -1", "signed type"),
     (lambda: typed[1](B, 1, 1.0, 1, [1]), LAUNCH, "K is a constexpr; a list can't be one", "tuples of these"),
     (lambda: add[1].bind(A), LAUNCH, "add is missing B", "pass every parameter that has no default"),
-    (lambda: add[1](np.zeros(17, np.uint8)[1:].view(np.float32), B), LAUNCH, "A starts at an address", "copy"),
+    (lambda: add[1](np.zeros(17, np.uint8)[1:].view(np.float32), B), LAUNCH, "the address of A", "copy"),
     (lambda: add[1].bind(A, B, 1)(A), LAUNCH, "add takes 3 arguments that aren't constexprs; got 1", "pass all"),
     (lambda: add[1].bind(A, B, 1)(A, "x", 1), LAUNCH, "B: str is not an array", "a NumPy array"),
 ]
@@ -172,7 +172,7 @@ ARGUMENTS += [(launch, LAUNCH, words, "pass a matching array") for launch, words
 GRIDS = [
     (lambda: add[1, 128, 1, 0](A, B), LAUNCH, "(1, 128, 1, 0) is not a grid", "k[(4,), 128, stream]"),
     (lambda: add[(1,), (128,)](A, B), LAUNCH, "(128,) is not a number of threads", "write 128"),
-    (lambda: add[1](A, B, num_warps=4), LAUNCH, "add has no parameter 'num_warps'", "threads=: 32 for each warp"),
+    (lambda: add[1](A, B, num_warps=4), LAUNCH, "add has no parameter 'num_warps'", "pass threads=, 32 per warp"),
     (lambda: add[-1](A, B), LAUNCH, "grid (-1,) has -1 CTAs along axis 0", "0 to launch nothing"),
     (lambda: add[0, -1](A, B), LAUNCH, "grid (0, -1) has -1 CTAs along axis 1", "0 to launch nothing"),
     (lambda: add[lambda A: -1](A, B), LAUNCH, "grid (-1,) has -1 CTAs along axis 0", "0 to launch nothing"),
@@ -584,7 +584,7 @@ def counts(A: tj.Tensor):
 
 SAME_WORK = [
     (lambda: add[4, 8](A, B), r"^add\[4, 8\] starts 4 x 8 CTAs, and add never reads tj\.cta_id\(1\): the same work "
-     r"is done 8 times\nhelp: for 8 threads write add\[\(4,\), 8\]; else leave that axis of the grid out$"),
+     r"is done 8 times\nhelp: for 8 threads, write add\[\(4,\), 8\]; otherwise leave that axis of the grid out$"),
     (lambda: add[4, 1, 2](A, B), r"4 x 1 x 2 CTAs.*cta_id\(2\): the same work is done 2 times\nhelp: leave that axis"),
     (lambda: add[lambda m: (1, 2)](A, B), r"add\[1, 2\]"),
     (lambda: add[4, 8].bind(A, B), r"add\[4, 8\]"),

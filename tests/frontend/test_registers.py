@@ -154,7 +154,7 @@ def test_what_run_time_decides_counts_as_it_takes_the_most(lines: tuple[str, ...
     with pytest.raises(ResourceError) as error:
         kernel(*lines)
     assert error.value.message.endswith(refusal)
-    assert error.value.hint is not None and "branch only on tj.warpgroup_id()" in error.value.hint
+    assert error.value.hint is not None and "in a branch on tj.warpgroup_id() alone" in error.value.hint
 
 
 def test_of_two_branches_the_one_that_asks_for_more_counts() -> None:

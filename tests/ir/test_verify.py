@@ -159,7 +159,7 @@ def test_a_broken_invariant_of_tile_ir_is_reported(lines: list[str], message: st
     ("lines", "message"),
     [
         (["warp.sqrt r[0 +: 32, 0 +: 8], r[0 +: 32, 0 +: 8]"], "tile operation sqrt at lane level"),
-        (["let x: float32 = s[0, 0]"], "an element of s at lane level"),
+        (["let x: float32 = s[0, 0]"], "an element of s is valid only above lane level"),
         (["store r[0 +: 1] <- s[0 +: 1] + 1.0"], "must be the whole value of a `Let`"),
         (["store s[0 +: 2] <- 1.0"], "a store writes one element"),
         (["let x: float32 = s[0 +: 2]"], "a load reads one element"),
@@ -184,7 +184,7 @@ def test_a_broken_invariant_of_tile_ir_is_reported(lines: list[str], message: st
           "instruction tcgen05.ld.32x32b.x8 q[0 +: 8] <- t[0 +: 1]"], "uses registers until its wait; q is addressed"),
         (["move r[0 +: 1] <- s[0 +: 1] otherwise 1.0"], "needs a predicate and a destination in registers"),
         (["move r[0 +: 1] <- s[0 +: 1] when n"], "a predicate must be bool_"),
-        (["unrolled for i: int32 in 0 .. n step 1", "  pass"], "the bounds of unrolled i aren't all constant"),
+        (["unrolled for i: int32 in 0 .. n step 1", "  pass"], "the unrolled loop over i needs a constant start"),
         (["unrolled for i: int32 in 0 .. 2 step 1", "  break"], "break in an unrolled loop"),
         (["instruction ldmatrix s[0 +: 4] <- r[0 +: 4]"], "ldmatrix writes registers; s is shared"),
         (["view v = r + n align 4"], "v is at an offset from r, which is in registers"),

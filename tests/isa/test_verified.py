@@ -174,7 +174,7 @@ def test_what_is_wrong_is_said_with_need_and_fact() -> None:
         "ldmatrix.x1: row must be a place of 16 bytes in shared memory; got 3 x int32 of other_local (local)"
     ]
     assert one("cp.async.wait", Special("lane_id")) == [
-        "cp.async.wait: groups must be a constant of 32 bits; got scalar of int32"
+        "cp.async.wait: groups must be a constant of 32 bits; got a scalar of int32"
     ]
     assert one("cp.async.wait") == ["cp.async.wait: groups must be a constant of 32 bits; 1 operand value missing"]
 

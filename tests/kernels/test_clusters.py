@@ -542,4 +542,4 @@ def test_explain_lists_shares_and_the_ctas_that_a_release_reaches() -> None:
     assert widths == ["box 128 x 64, 128B", "box 64 x 64, 128B, to 2 CTAs, each copying a share"]
     (reached,) = [each for each in explained.inserted if "release" in each.reason]
     assert reached.instruction == "mbarrier.arrive.shared::cluster.b64" and reached.times == 1
-    assert reached.reason == "a release reaches ring.empty of all 2 CTAs along axis 0 of the cluster"
+    assert reached.reason == "a release arrives at ring.empty in all 2 CTAs along axis 0 of the cluster"

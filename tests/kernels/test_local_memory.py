@@ -272,7 +272,7 @@ def test_explain_names_the_line_and_the_bytes():
     index = tj.spec((32, 40), tj.int32)
     compiled = shuffled.compile(spec, index, index, spec, N=40, target="sm_90a")
     assert compiled.local_bytes == 160
-    assert "r goes through local memory: 160 bytes per thread" in str(compiled.explain())
+    assert "r is in local memory, 160 bytes per thread" in str(compiled.explain())
     few = shuffled.compile(spec, index, index, spec, N=8, target="sm_90a")
     assert few.local_bytes == 0 and ".local" not in few.ptx and "local memory" not in str(few.explain())
 

@@ -327,9 +327,9 @@ def made_of(A: tj.Tensor, B: tj.Tensor, SHAPE: tj.constexpr, DTYPE: tj.constexpr
 @pytest.mark.parametrize(
     ("shape", "dtype", "layout", "error", "words"),
     [
-        ((64, 32), tj.float32, None, tj.KernelTypeError, r"and 128 rows; its shape is \(64, 32\)"),
+        ((64, 32), tj.float32, None, tj.KernelTypeError, r"and 128 rows; got \(64, 32\)"),
         ((128, 32), tj.float64, None, tj.KernelTypeError, "8, 16 and 32 bits; float64 has 64"),
-        ((128, 32), tj.float32, S[(128, 32) : (32, 1)], tj.LayoutError, "has axis m; tensor memory has TLane and TCol"),
+        ((128, 32), tj.float32, S[(128, 32) : (32, 1)], tj.LayoutError, "has axis m; a layout of tensor memory"),
         ((64, 32), tj.float32, tj.tmem.datapath("F", 64, 32, half=1), None, ""),
         ((256, 32), tj.float32, S[(256, 32) : (1 @ tj.TLane, 1 @ tj.TCol)], tj.LayoutError, "reaches lane 255"),
         ((128, 32), tj.float32, S[(128, 32) : (1 @ tj.TLane, 0 @ tj.TCol)], tj.LayoutError, "several elements"),

@@ -31,7 +31,7 @@ class Census:
 
     @property
     def copies(self) -> int:
-        """The number of asynchronous copies from and to global memory. Their mnemonics don't contain the sizes."""
+        """The number of asynchronous copies from or to global memory, whose mnemonics don't contain sizes."""
         return sum([count for mnemonic, count in self.mnemonics.items() if _COPY.match(mnemonic)])
 
 

@@ -108,7 +108,7 @@ def moved_ptx(ptx: str, old: Sequence[str], new: Sequence[str]) -> str:
 
 
 class _SpanTable:
-    """Assigns numbers to spans; files, lines of text and callers are stored by number."""
+    """Assigns indices to spans. Files, lines of text and callers are stored as indices, too."""
 
     def __init__(self) -> None:
         self.files: dict[str, int] = {}

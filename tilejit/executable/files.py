@@ -26,7 +26,7 @@ SUFFIXES = (".ptx", ".cubin")
 
 _MARK = b"tilejit "
 _COMMENT = b"\n// " + _MARK
-#: Exceptions that a forged record can cause. A valid digest doesn't exclude forgery, because anyone can compute it.
+#: exceptions that a forged record can cause; it may have a valid digest, which anyone can compute
 _FORGERY_ERRORS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError, TilejitError,
 )

@@ -33,7 +33,7 @@ C_TYPES = {
     "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t",
 }
 
-#: keywords of C23 and C++26 and alternative tokens of C++ that aren't Python keywords
+#: keywords of C23 and C++26, and alternative tokens of C++, that aren't Python keywords
 _KEYWORDS = frozenset((
     "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char", "char16_t",
     "char32_t", "char8_t", "co_await", "co_return", "co_yield", "compl", "concept", "const", "const_cast",

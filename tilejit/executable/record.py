@@ -31,7 +31,7 @@ from ..target import Target
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """An assertion in a kernel. rule: one of `ir.nodes.RULES`. message: a format string for the numbers `{0}`, ..."""
+    """An assertion in a kernel. rule: one of `ir.nodes.RULES`. message: a format string with fields `{0}`, ..."""
 
     rule: str
     message: str
@@ -42,7 +42,7 @@ class Assertion:
 class SharedPlace:
     """The location of a buffer in a CTA's shared memory: byte `first` of `variable`, a symbol of the PTX.
 
-    span: where the kernel allocates it.
+    span: the allocation in the kernel's source.
     """
 
     name: str
@@ -54,7 +54,7 @@ class SharedPlace:
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """A cubin that the driver compiled from PTX. capability: compute capability of its GPU times 10, 90 for 9.0."""
+    """A cubin that the driver compiled from PTX. capability: 10 times its GPU's compute capability, such as 90."""
 
     image: bytes = field(repr=False)
     capability: int
@@ -126,7 +126,7 @@ _CODES = {
 
 
 class Field(NamedTuple):
-    """A parameter in the block: its `struct` code and alignment."""
+    """A parameter in the block of `Packing`: its `struct` code and alignment."""
 
     code: str
     align_bytes: int
@@ -139,7 +139,7 @@ class Packing:
     parameter   pointer A   scalar n: int8        extent A 0   tensor map
     bytes       0 ... 7     8        (9 ... 15)   16 ... 23    (24 ... 63) 64 ... 191
     ```
-    offsets: the parameters' offsets in bytes. pack_into: writes all values.
+    offsets: the parameters' offsets in bytes. pack_into: writes all values into a buffer.
     """
 
     def __init__(self, fields: Sequence[Field]) -> None:

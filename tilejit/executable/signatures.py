@@ -1,4 +1,4 @@
-"""Convert signatures to JSON values and back, and check names."""
+"""Conversion of signatures to JSON values and back, and a check of names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLAIN = (bool, int, str, type(None))
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise LaunchError unless all names are distinct, and assignable in Python without normalization."""
+    """Raise LaunchError unless all names are distinct, assignable in Python and unchanged by its normalization."""
     for name in names:
         # Python refuses to assign to `__debug__`, although it is not a keyword
         is_plain = isinstance(name, str) and name.isidentifier() and not iskeyword(name) and name != "__debug__"
@@ -75,7 +75,7 @@ def _read(kind: str, parts: list[Any]) -> ArgumentType:
 
 
 def saved(value: Any) -> Any:
-    """Return `value` with enum members, also those in tuples, replaced by Opaque text: class, name and value."""
+    """Return `value` with enum members, also those in tuples, replaced by `Opaque` of class, name and value."""
     if isinstance(value, Enum):
         kind = type(value)
         return Opaque(f"{kind.__module__}.{kind.__qualname__}.{value._name_} = {value._value_!r}")
@@ -115,7 +115,7 @@ def _read_value(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A compile-time value that can't be loaded from a file, such as a function. Two are equal if their texts are."""
+    """A compile-time value that can't be loaded from a file, such as a function. Two are equal if their `text` is."""
 
     text: str
 

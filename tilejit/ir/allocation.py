@@ -24,7 +24,7 @@ def check_extents(shape: tuple[int, ...]) -> None:
 
 
 def check_tile_extents(shape: tuple[int, ...]) -> None:
-    """Raise KernelTypeError if an extent is negative; a tile that is a value may be empty."""
+    """Raise KernelTypeError if an extent is negative. Unlike memory, a tile that is a value may be empty."""
     if any(extent < 0 for extent in shape):
         raise KernelTypeError(f"extents can't be negative; got {shape}", hint="make each at least 0")
 
@@ -88,12 +88,13 @@ def _check_tensor_memory(layout: TileLayout) -> None:
     strange = [axis.name for axis in layout.axes() if axis.name not in ("TLane", "TCol")]
     if strange or layout.swizzle is not None:
         raise LayoutError(
-            f"{layout!r} has {'axis ' + strange[0] if strange else 'a swizzle'}; tensor memory has TLane and TCol",
+            f"{layout!r} has {'axis ' + strange[0] if strange else 'a swizzle'}; "
+            "a layout of tensor memory has only the axes TLane and TCol, and no swizzle",
             hint="use tj.tmem.datapath(path, rows, columns)",
         )
     if layout.span("TLane") > TMEM_LANES:
         raise LayoutError(
-            f"{layout!r} reaches lane {layout.span('TLane') - 1}; tensor memory has {TMEM_LANES}",
+            f"{layout!r} reaches lane {layout.span('TLane') - 1}; tensor memory has {TMEM_LANES} lanes",
             hint="put the remaining rows into more columns (TCol)",
         )
 
@@ -104,8 +105,8 @@ def default_layout(space: str, shape: tuple[int, ...]) -> TileLayout:
         return TileLayout.row_major(shape)
     if len(shape) != 2 or shape[0] != TMEM_LANES:
         raise KernelTypeError(
-            f"without a layout, a tensor memory tile has 2 dimensions and {TMEM_LANES} rows; its shape is {shape}",
-            hint='give a layout: tj.tmem.datapath("F" or "B", rows, columns) has 64 rows',
+            f"without a layout, a tensor memory tile must have 2 dimensions and {TMEM_LANES} rows; got {shape}",
+            hint='give a layout: for 64 rows, tj.tmem.datapath("F" or "B", 64, columns)',
         )
     return datapath("D", *shape)
 

@@ -17,7 +17,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Combine(CombineFunction):
-    """A function from two tuples of values to a third, as expressions over its parameters `lower` and `higher`.
+    """A function of two tuples of values that returns a tuple, as expressions of its parameters `lower` and `higher`.
 
     steps: intermediate values; each may use the preceding ones.
     """
@@ -47,7 +47,7 @@ class Combine(CombineFunction):
     def applied(
         self, lower: Sequence[Expr], higher: Sequence[Expr], named: Callable[[str, Expr], Expr]
     ) -> tuple[Expr, ...]:
-        """Return the combination of two tuples of expressions. named: binds a value to a new name with a given stem."""
+        """Return the combination of two tuples of expressions. named: binds a value to a name, like `Builder.let`."""
         values = {var.name: value for var, value in zip((*self.lower, *self.higher), (*lower, *higher), strict=True)}
         for step in self.steps:
             values[step.var.name] = named(step.var.name, _with(step.value, values))

@@ -9,8 +9,8 @@ tiles without an explicit layout are `Open`.
 through `Vector`s, contiguous elements of a buffer's storage. Local buffers are in registers, or in local memory if
 `Alloc.addressed` is set.
 
-Nodes are frozen and compare structurally, without spans and words for messages. Blocks are tuples of statements. A
-`Var` carries facts about its value.
+Nodes are frozen and compare structurally, ignoring spans and fields used only in messages. Blocks are tuples of
+statements. A `Var` carries facts about its value.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ class Alloc:
     addressed: bool = False
     #: for a buffer of barriers, which are initialized at kernel entry: the number of arrivals that complete a phase
     arrivals: int = 0
-    #: for a ring's barriers, the name of the call that arrives there: "commit" or "release"
+    #: for a ring's barriers, the name of the method that arrives at them: "commit" or "release"
     call: str = ""
-    #: for a ring's barriers, the cluster axis of multicast copies, which fill a stage in all CTAs along it, or None. A
-    #: stage is free only when all these CTAs have released it: each "release" arrives in all of them, and `arrivals` is
-    #: the number of arrivals from one CTA
+    #: for a ring's barriers, the cluster axis of its multicast copies, or None. Such a copy fills a stage in all CTAs
+    #: along the axis, and the stage is free only when all of them have released it: each "release" arrives in all of
+    #: them, and `arrivals` counts the arrivals from one CTA
     along: int | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
@@ -115,7 +115,7 @@ class BufferView:
 
 @lean(frozen=True, slots=True)
 class Store:
-    """Writes one element: an `Element` at tile level, a `Vector` of width 1 at lane level.
+    """Writes one element: a `Vector` of width 1 at lane level, else an `Element`.
 
     order: one of `ORDERS["store"]`.
     """
@@ -130,7 +130,7 @@ class Store:
 class Atomic:
     """Updates one element of global or shared memory atomically.
 
-    op: one of `tilejit.isa.atomics.OPERATIONS`. place: an `Element` at tile level, a `Vector` of width 1 at lane level.
+    op: one of `tilejit.isa.atomics.OPERATIONS`. place: a `Vector` of width 1 at lane level, else an `Element`.
     operands: of the element's type; `exch` of a float exchanges its bits.
     order: one of `ORDERS["atomic"]`. var: defined as the old value; None if it isn't used.
     """
@@ -153,10 +153,10 @@ class If:
 
 @lean(frozen=True, slots=True)
 class For:
-    """Iterates `var` from start to stop (exclusive) by step, as Python's range; a step of 0 gives no iterations.
+    """Iterates `var` from start to stop (exclusive) by step, like Python's range; a step of 0 gives no iterations.
 
-    Variable, start, stop and step have one type, but the step of an unsigned variable may have the signed type of its
-    width.
+    Variable, start, stop and step have the same type, but the step of an unsigned variable may have the signed type of
+    the same width.
     unrolled: a pass unrolls the loop completely, with a constant for `var` in each copy of the body. Start, stop and
     step are then constants (lane level only).
     """
@@ -197,7 +197,7 @@ class Return:
 
 @lean(frozen=True, slots=True)
 class Sync:
-    """A barrier for the threads of the named scope."""
+    """Synchronizes the threads of each instance of the named scope."""
 
     scope: str
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -209,7 +209,7 @@ class Arrive:
 
     The instance's leader executes the arrival. Everything that the instance's threads did before is ordered before what
     threads do after waiting for the phase.
-    place: an `Element` at tile level, a `Vector` of width 1 at lane level.
+    place: a `Vector` of width 1 at lane level, else an `Element`.
     bytes: additional bytes of asynchronous copies that the phase waits for, an int32; or None.
     word: the operation's name in messages.
     """
@@ -223,7 +223,7 @@ class Arrive:
 
 @lean(frozen=True, slots=True)
 class WaitPhase:
-    """Waits, in each thread, until a phase of a barrier is complete. A negative phase is complete.
+    """Waits, in each thread, until a phase of a barrier is complete. A negative phase counts as complete.
 
     place: as in `Arrive`. phase: its number, an int32; the barrier is in this phase or the next one.
     var: if not None, the statement doesn't wait, and defines this bool_: true if the phase is complete.
@@ -237,9 +237,10 @@ class WaitPhase:
 
 @lean(frozen=True, slots=True)
 class Expect:
-    """Each instance of a scope adds to the bytes of asynchronous copies that a barrier's current phase waits for.
+    """Each instance of a scope adds to the number of bytes of asynchronous copies that a barrier's phase waits for.
 
-    place: as in `Arrive`. bytes: an int32. scope: the leader of each instance executes the statement.
+    The phase is the current one. The leader of each instance executes the statement.
+    place: as in `Arrive`. bytes: an int32.
     """
 
     place: Element | Vector
@@ -248,17 +249,17 @@ class Expect:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-#: the kinds of assertions: "assert" for conditions of the author and of `range`, the others for the compiler's checks
+#: kinds of assertions: "assert" for `assert` statements and arguments of `range`, the others for the compiler's checks
 RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "division")
 
 
 @lean(frozen=True, slots=True)
 class Assert:
-    """Ends the thread if the condition is false, and records a launch's first failure.
+    """Ends the thread if the condition is false; the first failure of a launch is recorded.
 
     It has no effect unless the kernel has an `AssertionsParam`.
     rule: one of `RULES`.
-    values: int64 numbers for the record, at most `AssertionsParam.VALUES`. Unless the rule is "assert", the message
+    values: int64 expressions for the record, at most `AssertionsParam.VALUES`. Unless the rule is "assert", the message
     refers to them as `{0}`, `{1}`, …
     """
 
@@ -285,7 +286,7 @@ class TileOp:
     name: str
     #: name of a record in `tilejit.scopes`
     scope: str
-    #: in the record's order, the destination first; None if an optional operand is omitted before a given operand
+    #: in the record's order, the destination first; None for an omitted operand that precedes one that is present
     operands: tuple[Region | Expr | None, ...]
     #: (name, value) pairs in the record's order
     attrs: tuple[tuple[str, AttributeValue], ...] = ()
@@ -428,7 +429,7 @@ class Move:
 
 @lean(frozen=True, slots=True)
 class Descriptor:
-    """The 64-bit descriptor of a tile in shared memory for tensor cores (lane level).
+    """The 64-bit descriptor by which tensor cores access a tile in shared memory (lane level).
 
     Its value is `constant`, which contains all other fields, plus bits 4 to 17 of the address of `place`. In a cluster,
     the higher address bits hold the CTA's rank and would corrupt other fields.
@@ -446,9 +447,9 @@ Input = Expr | Vector | Descriptor
 class Instruction:
     """One instruction from the instruction table (`tilejit.isa`), by name.
 
-    At tile level, instructions (such as `cp.async.wait` and `vote.any`) have only scalar inputs and no `outputs`.
-    outputs: local vectors. inputs: scalars, descriptors, or vectors, whose address (shared, global, tmem) or registers
-    (local) it takes. Registers that are both read and written come first in outputs and in inputs.
+    Above lane level, instructions (such as `cp.async.wait` and `vote.any`) have only scalar inputs and no `outputs`.
+    outputs: local vectors. inputs: scalars, descriptors, and vectors, of which it takes the address (shared, global,
+    tmem) or the registers (local). Registers that are both read and written come first in outputs and in inputs.
     var: defined as the scalar result, or None.
     """
 
@@ -502,6 +503,6 @@ class Kernel:
     span: Span | None = field(default=None, compare=False, repr=False)
     #: all CTAs of a launch run at the same time, so that they may wait for each other
     cooperative: bool = False
-    #: placement of shared and tmem buffers and of numbered barriers; empty until it is decided
+    #: placement of shared and tmem buffers and of numbered barriers; empty until they are placed
     memory: tuple[MemoryPlacement, ...] = ()
 

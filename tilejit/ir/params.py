@@ -83,8 +83,8 @@ class AddressParam(_NumberParam):
 class AssertionsParam:
     """The address of a record that the first thread to fail an assertion fills in.
 
-    WORDS: names of the record's first 32-bit words. code: 0, or 1 + the number of the failed assertion in the kernel.
-    padding: aligns the int64 `VALUES` that follow.
+    WORDS: names of the record's first 32-bit words. code: 0, or 1 + the index of the failed assertion in the kernel.
+    padding: aligns the values that follow, `VALUES` int64s.
     """
 
     WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z", "padding")
@@ -100,7 +100,7 @@ class AssertionsParam:
 
 @dataclass(frozen=True, slots=True)
 class BarrierParam:
-    """The address of a word through which the CTAs of a cooperative launch synchronize.
+    """The address of a 32-bit word through which the CTAs of a cooperative launch synchronize.
 
     Its highest bit flips when all CTAs have arrived; the other bits are 0 before and after. Concurrent launches use
     different words.
@@ -165,7 +165,7 @@ class TensorMapParam:
     """The 128-byte tensor map through which TMA accesses an array; a launch encodes it.
 
     var: the map's address. written: the kernel may write the array through it.
-    shares: the distinct shares of multicast copies through this map; only the simulator needs them.
+    shares: the distinct `BoxShare`s of multicast copies through this map; only the simulator needs them.
     """
 
     var: Var

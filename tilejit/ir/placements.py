@@ -24,7 +24,7 @@ class MemoryPlacement:
     """The placement of a buffer, or of a scope's barriers.
 
     where: one of `PLACES`, which determines the unit of `first` and `count`.
-    align: divisor of the address, at least the buffer's alignment (shared memory).
+    align: divisor of the address, a multiple of the buffer's alignment (shared memory).
     """
 
     name: str

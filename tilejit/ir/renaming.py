@@ -1,4 +1,4 @@
-"""Cloning of statements with new names for their definitions and other buffers."""
+"""Cloning of statements with new names for the variables that they define, and with other buffers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .rewriting import Rewriting
 class Renaming(Rewriting):
     """Clones statements with fresh variables, other buffers and other spans.
 
-    buffers: replacements, by the name of the replaced buffer. fresh: returns a new name for a defined variable.
+    buffers, span: as in `Rewriting`. fresh: maps the name of a defined variable to a new one.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ class Rewriting(ABC):
         """Return the replacement of a variable at its definition."""
 
     def block(self, body: Block) -> Block:
-        """Clone a block, visiting definitions before uses."""
+        """Clone a block, visiting its statements in program order."""
         return tuple([self.stmt(stmt) for stmt in body])
 
     def stmt(self, stmt: ir.Stmt) -> ir.Stmt:

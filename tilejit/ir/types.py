@@ -1,4 +1,4 @@
-"""Types of a kernel's arguments: all that the compiler knows about them."""
+"""Types of a kernel's arguments: all that the compiler knows about the arguments."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ScalarType:
 def compile_time(value: Any) -> Any:
     """Return the value that a kernel sees for a constexpr argument.
 
-    NumPy scalars become equal Python numbers, and NumPy's types become tilejit's, also within tuples. Every NaN becomes
+    NumPy scalars become equal Python numbers, and NumPy dtypes become tilejit's, also within tuples. Every NaN becomes
     the same object, so that constants that contain NaN compare equal.
     """
     if isinstance(value, np.generic):
@@ -62,7 +62,7 @@ def compile_time(value: Any) -> Any:
 
 
 def comparison_key(value: Any) -> Hashable:
-    """Return the key that compares for a compile-time value: the value itself unless it is or contains an enum member.
+    """Return the key by which compile-time values compare: the value itself unless it is or contains an enum member.
 
     An enum member's key is its class and name, or its class and value if it is unnamed.
     """
@@ -73,7 +73,7 @@ def comparison_key(value: Any) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class ConstexprType:
-    """The type of a compile-time argument: its class's name and its value. `1` and `1.0` differ, but not in a tuple."""
+    """The type of a compile-time argument: its class's name and its value. `1` and `1.0` differ, except in tuples."""
 
     type_name: str
     value: Any = field(compare=False)

@@ -65,7 +65,7 @@ class Const:
             object.__setattr__(self, "value", math.nan)
 
     def __eq__(self, other: object) -> bool:
-        """True for constants of one type and value. Unlike in IEEE 754, 0.0 and -0.0 differ, and NaNs are equal."""
+        """True for constants of equal type and value. Unlike in IEEE 754, 0.0 and -0.0 differ, and NaNs are equal."""
         if self is other or other.__class__ is not Const:
             return self is other
         assert isinstance(other, Const)
@@ -87,12 +87,12 @@ class Var:
     span: Span | None = field(default=None, compare=False, repr=False)
     #: name of the scope over which the user declared the value uniform, or ""
     uniform: str = ""
-    #: the variable may hold any value of an integer type, so that int64 arithmetic on it may overflow. Ids, extents,
-    #: strides and ranges over them are not data. See `facts.is_data`
+    #: the variable may hold any value of an integer type, so int64 arithmetic on it may overflow. False for ids,
+    #: extents, strides, and loop variables that range over them. See `facts.is_data`
     data: bool = False
 
     def __hash__(self) -> int:
-        # fast, because sums look up their terms by hash; distinct variables rarely have the same name
+        # fast, because affine sums look up their terms by hash; distinct variables rarely have the same name
         return hash(self.name)
 
 
@@ -267,7 +267,7 @@ class Buffer:
 
 @lean(frozen=True, slots=True)
 class Gathered:
-    """A gathered dimension: each number in the operation's operand `index` is the start of a box in `dim`.
+    """A gathered dimension: each element of the operation's operand `index` is the start of a box in `dim`.
 
     shape: the shape of `index`; () for a scalar.
     """
@@ -278,7 +278,7 @@ class Gathered:
 
 @lean(frozen=True, slots=True)
 class Region:
-    """A box of a buffer or, if gathered, one box per number of an index."""
+    """A box of a buffer or, if gathered, one box per element of an index."""
 
     buffer: Buffer
     starts: tuple[Expr, ...]
@@ -318,7 +318,7 @@ class Region:
 
 @lean(frozen=True, slots=True)
 class Element:
-    """One element of a buffer by its logical indices (tile level)."""
+    """One element of a buffer by its logical indices (open and tile level)."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -334,7 +334,7 @@ class Element:
 class Vector:
     """`width` contiguous elements of a buffer's flat storage from element `offset` (lane level).
 
-    The offset includes layout and swizzle. In a local buffer it is the number of a register.
+    The layout, with its swizzle, is already applied to the offset. In a local buffer, the offset is a register index.
     """
 
     buffer: Buffer

@@ -41,7 +41,7 @@ COMPOUND_KINDS: frozenset[type[ir.Stmt]] = frozenset(COMPOUND)
 JUMPS = (ir.Break, ir.Continue, ir.Return)
 #: the classes of statements that affect the flow of control
 CONTROL: frozenset[type[ir.Stmt]] = COMPOUND_KINDS.union(JUMPS)
-#: the classes of statements at which paths may end or repeat forever
+#: the classes of statements after which control may never reach the next statement
 UNBOUNDED: frozenset[type[ir.Stmt]] = frozenset((*JUMPS, ir.Loop))
 
 _WITHOUT_BLOCKS = (
@@ -195,8 +195,8 @@ def rebuffered(
 ) -> Block:
     """Return the block with buffers replaced at definitions and uses (open and tile level).
 
-    others: replacements, by the name of the replaced buffer. edits: replacements of statements, as for `edited`, whose
-    buffers are left alone.
+    others: replacements, by the name of the replaced buffer. edits: replacements of statements, as for `edited`, in
+    which buffers aren't replaced.
     """
 
     def buffer(old: ir.Buffer) -> ir.Buffer:
@@ -250,7 +250,7 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
             return stmt
 
 
-#: the classes of statements that may define a variable (`VARIABLES`), define a buffer, or define nothing
+#: the classes of statements that may define a variable, that define a buffer, and that define nothing
 VARIABLES = (ir.Let, ir.Declare, ir.For, ir.Atomic, ir.Instruction, ir.WaitPhase)
 BUFFERS = (ir.Alloc, ir.BufferView)
 NAMELESS = (
@@ -336,8 +336,8 @@ _WITHOUT_READS = (
 def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     """Return the places that a statement reads, without nested statements.
 
-    Of the places among an instruction's inputs, only registers count. Of memory, the input is the address; the
-    instruction table says whether the instruction reads there.
+    Of the places among an instruction's inputs, only registers count. For memory, the input is the address; the
+    instruction table says whether the instruction reads the memory.
     """
     places = [*_read_directly(stmt)]
     for expr in expressions(stmt):
@@ -385,7 +385,7 @@ def _writes(stmt: ir.Stmt) -> Sequence[Place]:
     return () if isinstance(stmt, _WITHOUT_WRITES) else assert_never(stmt)
 
 
-#: memoized, as `reads`
+#: memoized, like `reads`
 writes = remembered(_writes, limit=1 << 14)
 
 
@@ -426,7 +426,7 @@ ACCESSING = (ir.Let, ir.Store, ir.TileOp, ir.Move, ir.Atomic)
 
 
 def in_memory(stmt: ir.Stmt) -> Sequence[tuple[Place, bool]]:
-    """Return the places outside local buffers in `accesses`, each with True for a write and False for a read."""
+    """Return the places in `accesses` that aren't in local buffers, each with True for a write and False for a read."""
     read, written = accesses(stmt)
     touched: list[tuple[Place, bool]] = []
     for place in read:

@@ -8,11 +8,11 @@ from ..source import Span
 
 @dataclass(frozen=True, slots=True)
 class WatchedRegion:
-    """A region that an operation accesses and that is not proved to overlap its tensor.
+    """A region that an operation accesses and that can't be proved to overlap its tensor.
 
     text: the region's name in messages. threads: number of threads of one instance of the operation.
-    instances, inside: event numbers. `instances` counts the threads of all instances, `inside` those of instances whose
-    region overlaps the tensor.
+    instances, inside: event numbers, operands of `pmevent.mask`. `instances` counts the threads of all instances,
+    `inside` those of instances whose region overlaps the tensor.
     tensor: the name of its tensor argument if all regions of that argument are watched, else "".
     """
 

@@ -39,7 +39,7 @@ _INSTEAD = {
 
 
 class _Listing(type):
-    """Hides names whose access raises AttributeError from `dir` and `help`."""
+    """Omits from `dir` and `help` the names whose access raises AttributeError."""
 
     def __dir__(cls) -> Iterable[str]:
         return [name for name in super().__dir__() if hasattr(cls, name)]

@@ -26,7 +26,7 @@ from .array_protocols import ArrayProtocols
 #: the device number of arrays in the simulator's memory; CUDA devices are 0, 1, …; None is host memory
 SIMULATOR = -1
 
-#: a notebook shows the values of a device array up to `_SHOWN_BYTES`, and only the outermost above `_SHOWN_VALUES`
+#: a notebook shows the values of arrays of up to `_SHOWN_BYTES`, but only the outermost of more than `_SHOWN_VALUES`
 _SHOWN_BYTES = 1 << 20
 _SHOWN_VALUES = 64
 
@@ -55,7 +55,7 @@ class ArrayFacts:
     #: CUDA ordinal, `SIMULATOR`, or None for host memory
     device: int | None
     unit_dim: int | None
-    #: bytes, up to `MAX_ALIGN`; see `ArrayType`
+    #: in bytes, up to `MAX_ALIGN`; see `ArrayType`
     stride_align: int
     extent_align: int
     #: offsets from the first element to the lowest byte, and to the end of the highest byte
@@ -166,12 +166,12 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def is_array(value: object) -> bool:
-    """True if the value looks like an array, which `view_of` reads or refuses."""
+    """True if the value looks like an array, which `view_of` may still refuse."""
     if type(value) in readers or isinstance(value, (ArrayView, DeviceArray, np.ndarray)):
         return True
     if isinstance(value, (np.generic, int, float)):
         return False
-    # checked last, because reading the interface computes it
+    # checked last, because objects compute their interface when it is read
     return _has(value, "data_ptr") or _has(value, "__dlpack__") or _has(value, interface.NAME)
 
 
@@ -249,7 +249,7 @@ def numpy_facts(
         )
     if any(s % found.bytes for s in strides_bytes):
         raise LaunchError(
-            f"an array has strides of {strides_bytes} bytes, not multiples of its {found.bytes}-byte elements",
+            f"an array has strides of {strides_bytes} bytes, which aren't multiples of its element size, {found.bytes}",
             hint="pass a copy: np.ascontiguousarray(a)",
         )
     return facts_of(found, shape, tuple(s // found.bytes for s in strides_bytes), device)
@@ -368,7 +368,7 @@ def _view_of_dlpack(value: Any) -> ArrayView:
 def _view_of_memory(
     value: Any, pointer: int, facts: ArrayFacts, writable: bool, producer: int | None = None, owner: Any = None
 ) -> ArrayView:
-    """Return the view of another library's array; LaunchError if it has elements but no memory. owner: or `value`."""
+    """Return the view of another library's array; raise LaunchError if it has elements but no memory."""
     if not pointer and facts.high_bytes:
         raise unreadable(value, "it has no memory")
     owner, host = value if owner is None else owner, None
@@ -450,7 +450,7 @@ class DeviceArray(ArrayProtocols):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The distance between neighbors along each dimension, in elements."""
+        """The distance between adjacent elements along each dimension, as a number of elements."""
         return self._facts.strides
 
     @property
@@ -473,7 +473,7 @@ class DeviceArray(ArrayProtocols):
 
     @property
     def memory(self) -> DeviceMemory:
-        """The array's memory; raises LaunchError if it was freed."""
+        """The array's memory. raises: LaunchError if it was freed."""
         if self._memory is None:
             raise LaunchError(f"{self!r} was freed", hint="make another with tj.to_device or tj.empty")
         return self._memory
@@ -483,14 +483,14 @@ class DeviceArray(ArrayProtocols):
         _ = self.memory
 
     def view(self) -> ArrayView:
-        # try the slot first, because a property is too slow for each array of each launch
+        # try the slot first: the property is too slow for each array of each launch
         memory = self._memory or self.memory
         host = memory.host
         shaped = None if host is None else host.view(self.dtype.numpy).reshape(self.shape)
         return ArrayView(memory.pointer, self._facts, True, self, shaped)
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Return a copy in host memory, after waiting for the device; raises errors that the device reports."""
+        """Wait for the device and return a copy in host memory; raise errors that the device reports."""
         out = np.empty(self.shape, self.dtype.numpy)
         self.memory.copy_out(out)
         return out

@@ -1,7 +1,7 @@
-"""The record of a failed assertion in a kernel, and the error that it becomes.
+"""The record of a failed assertion in a kernel, and the error raised for it.
 
-The kernel gets the address of a record (`AssertionsParam`), which the first failing thread fills. Assertions come from
-`assert` statements and, in checked builds, from checks that the compiler inserts.
+The kernel gets the address of a record (`AssertionsParam`), which the first failing thread fills in. Assertions come
+from `assert` statements and, in checked builds, from checks that the compiler inserts.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _SIMULATED: dict[str, type[SimulationError]] = {
 }
 
 _HINTS: dict[str, str] = {
-    "bounds": "test the index before it is used; only regions of whole global tensors may pass the edge",
-    "front": "store only the part inside, or use tj.cta.copy, which masks it; on a GPU the kernel fails there",
+    "bounds": "test the index before it is used; only regions of whole global tensors may extend past the edges",
+    "front": "store only the part inside, or use tj.cta.copy, which masks the rest; on a GPU the kernel fails there",
     "overlap": "copy the source to a local tile first, so that everything is read before anything is written",
     "unwritten": "write it on every path, for example by a fill at the beginning",
     "division": "test the divisor first: q = m // n if n != 0 else 0; without checks the result is 0",

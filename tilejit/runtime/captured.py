@@ -1,4 +1,4 @@
-"""Detects changes of the global and closure values that a kernel reads.
+"""Detection of changes to the global and closure values that a kernel reads.
 
 Computing a key of the values (`frontend.captures`) is slow. Therefore every launch compares the objects by identity,
 and the key is recomputed only if an object was replaced, or can change in place.
@@ -35,7 +35,7 @@ class CapturedPlaces(NamedTuple):
 class CapturedValues(NamedTuple):
     """The captured values at one moment, with their places.
 
-    number: equal for equal values. is_fixed: True if the values are equal while each place holds the same object.
+    number: equal for equal values. is_fixed: True if no value can change while each place holds the same object.
     """
 
     number: int

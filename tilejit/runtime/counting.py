@@ -1,4 +1,4 @@
-"""A deterministic cost of a launch on the simulator, which replaces its time."""
+"""A deterministic cost of a launch on the simulator, used in place of its duration."""
 
 from __future__ import annotations
 

@@ -122,9 +122,9 @@ class CudaDevice:
         return f"{self.product} {self.capability} driver {cuda_driver.driver_version()}"
 
     def stream(self, stream: Any, call: Call | None) -> int:
-        """Return the handle of `stream`, or else of the current stream of the first device array's framework.
+        """Return the handle of `stream` or, if it is None, of the current stream of the first device array's framework.
 
-        Without a device array, return 0; without a call, use the framework in use.
+        Without a device array, return 0, the legacy stream; without a call, use the framework in use.
         """
         if stream is not None:
             return stream_handle(stream)
@@ -147,7 +147,7 @@ class CudaDevice:
             function.check_assertions()
 
     def is_current(self) -> bool:
-        """True if the calling thread's context is this device's, which becomes current if the thread has none."""
+        """True if this device's context is current in the calling thread; make it current if the thread has none."""
         error, context = driver.cuCtxGetCurrent()
         if error != cuda_driver.SUCCESS:
             raise cuda_driver.failure(error, "cuCtxGetCurrent")

@@ -1,4 +1,4 @@
-"""Timing on a CUDA device by events on the stream, with a cold L2 cache."""
+"""Timing on a CUDA device with events on the stream and a cold L2 cache."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .signature import Call
 if TYPE_CHECKING:
     from .cuda import CudaDevice
 
-#: bytes written before each timing to evict the L2 cache: five times that of an H100 (50 MB). Writing them takes 90 µs
-#: there, which also hides the time that Python takes to enqueue the launch.
+#: bytes written before each timing to flush the L2 cache: five times its size on an H100 (50 MB). Writing them takes
+#: 90 µs there, which also hides the time that Python takes to enqueue the launch.
 _FLUSH_BYTES = 256 << 20
 _LEAST_BYTES = 16 << 20
 
@@ -86,7 +86,7 @@ def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequenc
     """Yield a bench on a stream.
 
     launched: the call whose host arrays have copies on the device while the bench exists; None if there is no call.
-    kept: positions of its arrays to restore before each timing and at the end.
+    kept: positions of the call's arrays to restore before each timing and at the end.
     raises: LaunchError if the stream is being captured.
     """
     with current(device.context):
@@ -105,7 +105,7 @@ def timing(device: CudaDevice, launched: Call | None, stream: int, kept: Sequenc
 
 
 def _flush_memory(device: CudaDevice) -> tuple[CudaMemory, int]:
-    """Return memory that fills the L2 cache, or at least `_LEAST_BYTES` if memory is short, and its size in bytes."""
+    """Return memory larger than the L2 cache, or at least `_LEAST_BYTES` if memory is short, and its size in bytes."""
     size = _FLUSH_BYTES
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Calls of the CUDA driver, its errors, contexts and streams, and loading and compilation of kernels.
+"""Calls to the CUDA driver, its errors, contexts and streams, and loading and compilation of kernels.
 
 cuda.bindings is called directly, with parameters packed in advance, because a launch is the hot path.
 """
@@ -30,7 +30,7 @@ LOG_BYTES = 16384
 
 _PTX_VERSION = re.compile(r"^\.version (\S+)", re.MULTILINE)
 
-#: the size limit of caches of stream objects
+#: the maximum number of entries in a cache of stream objects or of launch configurations
 _STREAMS = 1024
 _INVALID_PTX = (
     driver.CUresult.CUDA_ERROR_INVALID_PTX,
@@ -55,7 +55,7 @@ def call(function: Callable[..., tuple[Any, ...]], *args: Any) -> Any:
 
 
 def failure(error: Any, doing: str) -> LaunchError:
-    """Return the error for a driver call's status. doing: the name of the call."""
+    """Return the exception for a driver call's error status. doing: the name of the call."""
     if error == NOT_INITIALIZED:
         return LaunchError(f"{name(error)} from {doing}: {FORKED}", hint=SPAWN)
     if error == driver.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS:
@@ -268,7 +268,7 @@ def is_capturing(stream: int) -> bool:
 
 
 def wait_for(stream: int, producer: int) -> None:
-    """Make later work of `stream` wait for the current work of `producer`."""
+    """Make later work on `stream` wait for the work that has been enqueued on `producer`."""
     event = call(driver.cuEventCreate, int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
     try:
         call(driver.cuEventRecord, event, producer)

@@ -35,8 +35,7 @@ _TYPE = driver.CUtensorMapDataType
 _SWIZZLE = driver.CUtensorMapSwizzle
 _LONG, _SHORT = driver.cuuint64_t, driver.cuuint32_t
 
-#: type of a tensor map's elements, by element type; other types are mapped by size, because copies don't interpret the
-#: elements
+#: element type -> data type of a tensor map. Other types are mapped by size, because copies don't interpret elements
 _TYPES = {
     "float16": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT16, "bfloat16": _TYPE.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
     "float32": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT32, "float64": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
@@ -55,8 +54,8 @@ _SWIZZLES = {
 _STATIC_SHARED_BYTES = 48 * 1024
 _RECORD_BYTES = AssertionsParam.RECORD_BYTES
 
-#: the number of grid-barrier words that launches of one kernel use in rotation, and their distance in bytes. A GPU runs
-#: fewer launches concurrently than there are words, and no two words share a sector
+#: the number of words for grid barriers that the launches of one kernel use in turn, and their distance in bytes. A GPU
+#: runs fewer launches concurrently than there are words, and no two words share a sector
 _BARRIERS, _BARRIER_BYTES = 256, 32
 
 
@@ -205,7 +204,7 @@ class CudaFunction:
             return encode_map(spec, address, array)
 
     def check_assertions(self) -> None:
-        """Raise the error of a failed assertion, if there is one; each failure is raised once."""
+        """Raise the error for a failed assertion, if there is one, and clear the record."""
         record = np.zeros(_RECORD_BYTES, np.uint8)
         self._record.copy_out(record)
         failed = assertions.failed(self.compiled.executable, record)
@@ -310,7 +309,7 @@ def _same_stream(stream: int) -> set[int]:
 
 
 def _streams_of(arguments: Sequence[arrays.Argument]) -> set[int]:
-    """Return the handles of the stream that all producers share, and that needs no wait; empty if they differ."""
+    """Return the handles of the stream that all producers share, on which no wait is needed; empty if they differ."""
     producers = _producers(arguments)
     same = _same_stream(min(producers))
     return same if producers <= same else set()

@@ -60,7 +60,7 @@ def _free(allocator: Any, pointer: int, context: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StagedRange:
-    """Host memory from `low` to `high` and its copy on the device. base: the allocation. at: the copy of byte `low`."""
+    """Host memory from `low` to `high` and its copy on the device, at address `at`. base: address of the allocation."""
 
     low: int
     high: int
@@ -70,7 +70,7 @@ class StagedRange:
 
 @contextmanager
 def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -> Iterator[list[Argument]]:
-    """Copy host arrays to the current device; at the end, copy the written ones back, if any, and wait for them.
+    """Copy host arrays to the current device; at the end, copy the written ones back, if any, and wait for the stream.
 
     Overlapping host arrays share one copy. Nothing is copied back after a failed launch.
     written: positions of arrays that the kernel writes.
@@ -92,7 +92,7 @@ def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -
 
 
 def merged(arguments: Sequence[Argument]) -> list[tuple[int, int]]:
-    """Return the disjoint ranges of host memory that the arrays span, in order."""
+    """Return the ranges of host memory that the arrays span, in order, with overlapping ones merged."""
     ranges = sorted(_range(a) for a in arguments if is_host(a) and type(a) is ArrayView and a.facts.high_bytes)
     found: list[tuple[int, int]] = []
     for low, high in ranges:
@@ -124,7 +124,7 @@ def _moved(argument: Argument, blocks: Sequence[StagedRange]) -> Argument:
 
 
 def _copy_back(original: Argument, moved: Argument, stream: int) -> None:
-    """Copy the elements of a written array back, but not the bytes between them."""
+    """Copy the elements of a written array back to host memory, but not the bytes between them."""
     if type(original) is not ArrayView or type(moved) is not ArrayView or original.facts.device is not None:
         return
     facts = original.facts

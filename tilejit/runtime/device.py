@@ -17,7 +17,7 @@ from .signature import Call
 if TYPE_CHECKING:
     from ..compiled import Compiled
 
-#: the reason if the driver's library can't be loaded
+#: the reason why no GPU can be used if the driver's library can't be loaded
 NO_DRIVER = "no CUDA driver was found"
 
 
@@ -34,7 +34,7 @@ class DirectLaunch(NamedTuple):
 
     launch: takes the handle, grid x, y, z, CTA x, y, z, dynamic_bytes, a stream, the address of the array of parameter
     addresses, and 0. Returns a tuple of one status, which is falsy on success. It uses the calling thread's context.
-    launch_in_context: the same in the device's context. is_current: True if the thread's context is the device's.
+    launch_in_context: the same in the device's context. is_current: returns True if that context is current.
     streams: stream objects by handle.
     """
 
@@ -75,7 +75,7 @@ class Bench(Protocol):
     is_exact: bool
 
     def staged(self, call: Call) -> Call:
-        """Return a call for repeated launches. Copies on the device replace host arrays, if the bench made any."""
+        """Return `call` for repeated launches, with host arrays replaced by the bench's device copies, if any."""
 
     def round(self, works: Sequence[Callable[[], object]]) -> list[float]:
         """Run each piece of work once, with a cold cache, and return their times."""
@@ -115,17 +115,17 @@ class Device(Protocol):
     def load(self, compiled: Compiled) -> LoadedKernel: ...
 
     def allocate(self, size: int) -> DeviceMemory:
-        """Allocate memory; size in bytes."""
+        """Allocate `size` bytes of memory."""
 
     @property
     def identity(self) -> str:
-        """A text that changes when earlier timings become invalid."""
+        """A string that identifies the device and its driver; earlier timings are invalid if it changes."""
 
     def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:
-        """Return a bench on a stream, None for the current one.
+        """Return a bench on a stream. stream: None for the current one.
 
         call: the launch whose host arrays the bench stages; None if there is none, and then `kept` is empty.
-        kept: positions of its arrays to restore before each timing and at the end.
+        kept: positions of the call's arrays to restore before each timing and at the end.
         """
 
     def synchronize(self) -> None: ...
@@ -147,7 +147,7 @@ _CHECKS: dict[str, bool | Literal["strict"]] = {"0": False, "1": True, "strict":
 
 
 def checks_wanted() -> bool | Literal["strict"]:
-    """Return the checks of `TILEJIT_SIM_CHECKS`, none while costs are counted; raise LaunchError if it is invalid."""
+    """Return the value of `TILEJIT_SIM_CHECKS`, False while costs are counted; raise LaunchError if it is invalid."""
     if counting.ledger.get() is not None:
         return False
     wanted = os.environ.get("TILEJIT_SIM_CHECKS") or "1"

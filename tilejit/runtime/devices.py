@@ -1,7 +1,7 @@
 """Selection of the device on which a launch runs.
 
-Arrays in device memory decide; otherwise `use_device`, then `TILEJIT_DEVICE`, then `cuda:0` if a driver and a GPU are
-found, then the simulator.
+It is the device of the arrays in device memory, if there are any; else the one set by `use_device`, else the one in
+`TILEJIT_DEVICE`, else `cuda:0` if a driver and a GPU are found, else the simulator.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _used: dict[int, Device] = {}
 
 _PACKAGE = __name__.partition(".")[0]
 
-#: modules of the compiler, each some 10 ms to import; a program that asks for a GPU usually launches a kernel next
+#: the compiler's modules, each of which takes some 10 ms to import; a program that uses a GPU usually needs them next
 _COMPILER = (
     "isa", "ops.tile", "ir.nodes", "ir.verify", "frontend.vocabulary", "frontend.values", "frontend.kernel",
     "lower.variant", "lower.variants", "lower", "codegen", "pipeline",
@@ -51,7 +51,7 @@ _SYNTAX = "write cuda, cuda:1, sim or sim:sm_100a"
 
 @contextmanager
 def use_device(name: str) -> Iterator[None]:
-    """Run launches inside the context on this device: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
+    """Run launches inside the context on the device `name`: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
 
     raises: DeviceError if the device does not exist.
 
@@ -150,7 +150,7 @@ def of(call: Call) -> Device:
 
 
 def check_environment(call: Call) -> None:
-    """Raise LaunchError like `of`, which usually reads `TILEJIT_DEVICE` only at a GPU's first launch, to save time."""
+    """Raise LaunchError under the conditions of `of`, but read `TILEJIT_DEVICE` even after a GPU's first launch."""
     number = None if call.first is None else call.first.facts.device
     if number is not None and number != SIMULATOR:
         _refuse_simulator(number, _chosen.get())
@@ -175,7 +175,7 @@ chosen = _chosen.get
 
 @cache
 def named(name: str) -> Device:
-    """Return the device with this name; raises DeviceError if it does not exist."""
+    """Return the device with this name; raise DeviceError if it does not exist."""
     if not isinstance(name, str):
         raise DeviceError(f"unknown device {shown(name)}", hint=_SYNTAX)
     kind, colon, rest = name.partition(":")
@@ -188,7 +188,7 @@ def named(name: str) -> Device:
 
 @gc_paused
 def _simulated(target: Target | None) -> Device:
-    # the simulator takes 40 ms to import, so programs on a GPU don't import it
+    # the simulator takes 40 ms to import, so programs that run on a GPU don't import it
     with importing:
         from .simulated import SimulatedDevice
     return SimulatedDevice(target)
@@ -238,7 +238,7 @@ def _cuda(ordinal: int) -> Device:
 
 @entry_point
 def to_device(array: Any, device: str | None = None) -> DeviceArray:
-    """Return a row-major copy of an array in a device's memory, by default the current device's.
+    """Copy an array to a device's memory, by default the current device's, and return the row-major copy.
 
     Example:
         with tj.use_device("sim"):
@@ -295,7 +295,7 @@ def machine_code(executable: Executable) -> MachineCode:
 
 
 def synchronize() -> None:
-    """Wait until all GPUs in use are idle, and raise errors that assertions and the driver report.
+    """Wait until all GPUs in use are idle, and raise errors from failed assertions and from the driver.
 
     Example:
         @tj.kernel(threads=32)

@@ -1,8 +1,8 @@
 """The on-disk kernel cache.
 
 ```
-program:     kernel text, captured values, signature, target, options, compiler ─▶ PTX and its record
-decisions:   the same, and the names of its files ─▶ the decisions that `explain` shows
+program:     kernel source, captured values, signature, target, options, compiler ─▶ PTX and its record
+decisions:   the same, and the names of the source files ─▶ the decisions that `explain` shows
 written:     the same, with all overlaps marked ─▶ names of the arguments that the kernel writes
 tuning:      the same, with all configurations, and the device ─▶ the time of each configuration
 source:      sizes and times of the compiler's files ─▶ the digest of their contents
@@ -46,7 +46,7 @@ class _NoKey(Exception):
 
 
 class KernelCache:
-    """The cache of one kernel. options: further arguments of its decorator."""
+    """The on-disk cache of one kernel. options: further arguments of its decorator that affect compilation."""
 
     def __init__(self, source: KernelSource, options: Hashable) -> None:
         self._source = source

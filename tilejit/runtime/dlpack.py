@@ -76,7 +76,7 @@ class DLPackTensor(NamedTuple):
 
 
 def read(value: Any) -> DLPackTensor:
-    """Return the tensor that `value` exports, ordered on the legacy stream; raise LaunchError if it isn't supported."""
+    """Return the tensor that `value` exports, synchronized with the legacy stream; raise LaunchError if unsupported."""
     device_type = value.__dlpack_device__()[0]
     if device_type not in (_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED):
         raise LaunchError(
@@ -115,7 +115,7 @@ def _dtype(found: _DataType) -> DType:
     known = DTYPES.get(name) or DTYPES.get(f"{name}{found.bits}")
     if known is None or known.bits != found.bits or found.lanes != 1:
         raise LaunchError(
-            f"DLPack type code {found.code} with {found.bits} bits and {found.lanes} lanes can't be passed",
+            f"an array of DLPack type (code {found.code}, bits {found.bits}, lanes {found.lanes}) can't be passed",
             hint=f"convert it to one of {', '.join(DTYPES)}",
         )
     return known

@@ -1,4 +1,4 @@
-"""The fingerprint of the compiler: this package's source and the libraries that it depends on."""
+"""A fingerprint of the compiler: of this package's source and of the libraries that it depends on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COMPILED = (".so", ".pyd", ".dll", ".dylib")
 
 @lru_cache(maxsize=8)
 def fingerprint(store: DiskStore) -> str | None:
-    """Return a text that identifies the compiler: with equal texts, equal kernels compile to equal PTX.
+    """Return a string that identifies the compiler: if two strings are equal, equal kernels compile to equal PTX.
 
     store: caches the digest of the sources.
     returns: None if files have changed since they were imported, or can't be read, as in a zip file.
@@ -50,7 +50,7 @@ def fingerprint(store: DiskStore) -> str | None:
 
 
 def still_holds(store: DiskStore) -> bool:
-    """True if the compiler's files are unchanged, else warn. They are checked only after further imports."""
+    """True if the compiler's files are unchanged; else warn. They are rechecked only after further imports."""
     global _parts
     parts = len([name for name in tuple(sys.modules) if name.startswith(_PREFIX)])
     if parts == _parts:
@@ -71,11 +71,11 @@ def _warn_of_change(store: DiskStore) -> None:
 
 
 def is_as_imported(imported: float) -> bool:
-    """True if no file of the package changed after `imported`, in seconds since the epoch, or it is in a zip file."""
+    """True if no file of the package changed after `imported` (seconds since the epoch), or if it is in a zip file."""
     try:
         _, latest = _state(_PACKAGE)
     except NotADirectoryError:
-        # changes of a zip file can't be detected
+        # changes to a zip file can't be detected
         return True
     except OSError:
         # the package is being replaced
@@ -98,7 +98,7 @@ def source_digest(package: Path) -> str:
 
 
 def _kept_digest(package: Path, store: DiskStore) -> str | None:
-    """Return `source_digest`, cached by the files' sizes and times, which takes a quarter of the time.
+    """Return `source_digest`, cached under the files' sizes and times: a lookup takes a quarter of the time.
 
     One of the times is the inode's change time, which users can't set; Windows lacks it, so nothing is cached there.
     None if files have changed since they were imported.

@@ -21,10 +21,10 @@ _THREADS = "threads and a stream follow a tuple: k[(4,), 128, stream]"
 
 
 def split(configuration: Any) -> tuple[Any, Any, Any]:
-    """Split the brackets of `k[...]` into the grid, threads or None, and stream or None.
+    """Split the contents of the brackets in `k[...]` into the grid, threads or None, and stream or None.
 
-    Python passes `k[4, 4]` and `k[(4, 4)]` the same value, so a tuple of integers alone is a grid. With threads, a
-    grid of integers is a nested tuple, `k[(4,), 64]`.
+    Python passes the same value for `k[4, 4]` and `k[(4, 4)]`, so a tuple that contains only integers is a grid. With
+    threads, a grid of integers is a nested tuple, `k[(4,), 64]`.
     raises: LaunchError for more than three values, unless all are integers.
     """
     if type(configuration) is not tuple or all(_is_integer(n) for n in configuration):
@@ -69,7 +69,7 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
 
 
 class GridArguments(dict[str, Any]):
-    """A launch's arguments by name, also accessible as attributes, as `prune` and some grid functions take them."""
+    """A launch's arguments by name, also accessible as attributes; passed to `prune` and to some grid functions."""
 
     def __missing__(self, name: str) -> NoReturn:
         raise LaunchError(f"the launch has no argument {name!r}", hint=f"its arguments: {', '.join(self)}")
@@ -83,8 +83,8 @@ class GridArguments(dict[str, Any]):
 class GridFunction:
     """A function that returns a grid.
 
-    names: (name, is required) for each parameter, which is an argument of the launch; None if the function takes a
-    mapping of all arguments: it has parameters of which at most one lacks a default, or its signature is unknown.
+    names: (name, is required) for each parameter, which is named like an argument of the launch; None if the function
+    takes a mapping of all arguments: it has parameters of which at most one is required, or its signature is unknown.
     """
 
     __slots__ = ("function", "names")
@@ -171,8 +171,8 @@ def check_clustered(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -
 def warn_of_unused_axes(name: str, grid: tuple[int, int, int], axes: Sequence[int]) -> None:
     """Warn if a grid has several CTAs, or none, along an axis whose index the kernel never reads.
 
-    Likely mistakes are Numba's `k[4, 256]`, and CUDA's `k[4, 256, 0]` with a stream of 0. In an empty grid, only the
-    axes without CTAs are reported.
+    Likely mistakes are `k[4, 256]`, as in Numba, and `k[4, 256, 0]`, with stream 0 as in CUDA. In an empty grid, only
+    the axes without CTAs are reported.
     axes: the axes whose indices the kernel reads. Without axis 0, all CTAs are meant to do the same, so don't warn.
     """
     if grid[1:] == (1, 1) or 0 not in axes:
@@ -180,12 +180,12 @@ def warn_of_unused_axes(name: str, grid: tuple[int, int, int], axes: Sequence[in
     is_empty = 0 in grid
     for axis in (n for n, size in enumerate(grid) if n not in axes and (size == 0 if is_empty else size > 1)):
         sizes = grid if grid[2] != 1 else grid[:2]
-        threads = f"for {grid[1]} threads write {name}[({grid[0]},), {grid[1]}]; else " if len(sizes) == 2 else ""
+        threads = f"for {grid[1]} threads, write {name}[({grid[0]},), {grid[1]}]; otherwise " if len(sizes) == 2 else ""
         work = "nothing is launched" if is_empty else f"the same work is done {grid[axis]} times"
         warnings.warn(
             f"{name}{list(sizes)} starts {' x '.join(map(str, sizes))} CTAs, and {name} never reads "
             f"tj.cta_id({axis}): {work}\n"
-            f"help: {f'{_THREADS}; else ' if is_empty else threads}leave that axis of the grid out",
+            f"help: {f'{_THREADS}; otherwise ' if is_empty else threads}leave that axis of the grid out",
             GridWarning, stacklevel=stack_level(),
         )
 

@@ -30,11 +30,11 @@ def of(value: Any) -> Any:
 
 
 def read(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[int, ...], Any]:
-    """Return (address, is read-only, type, shape, strides in bytes or None); raise LaunchError for an invalid entry."""
+    """Return (address, is read-only, dtype, shape, byte strides or None); raise LaunchError if an entry is invalid."""
     def refused(name: str, wanted: str) -> LaunchError:
         entry = f"{name} is {interface[name]!r}" if name in interface else f"{name} is missing"
         return LaunchError(
-            f"{NAME} of {with_article(type(value).__name__)} is broken: {entry}", hint=f"{name} is {wanted}"
+            f"{NAME} of {with_article(type(value).__name__)} is broken: {entry}", hint=f"{name} must be {wanted}"
         )
 
     if not isinstance(interface, Mapping):
@@ -59,7 +59,7 @@ def read(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[in
             raise TypeError
         dtype = np.dtype(interface["typestr"])
     except (TypeError, ValueError):
-        raise refused("typestr", "text such as '<f4'") from None
+        raise refused("typestr", "a string such as '<f4'") from None
     return pointer, bool(data[1]), dtype, tuple(shape), strides
 
 

@@ -29,19 +29,19 @@ _AS_BITS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 def argument_of(param: Param) -> str | None:
-    """Return the argument whose address or value determines the parameter, or None if it is packed once."""
+    """Return the argument whose address or value determines a parameter; None if the parameter is packed only once."""
     match param:
         case PointerParam() | AddressParam() | ScalarParam() | TensorMapParam():
             return param.of
         case ExtentParam() | StrideParam() | AssertionsParam() | BarrierParam():
-            # barriers change at each launch, but kernels that use them are never launched directly
+            # the barrier word differs between launches, but kernels with a grid barrier are never launched directly
             return None
         case _:
             return assert_never(param)
 
 
 class Workspace(NamedTuple):
-    """Values of a kernel's parameters that aren't arguments.
+    """Sources of parameter values other than a launch's arguments.
 
     record: address of the assertion record. barrier: returns the address of the next launch's barrier word.
     maps: returns the tensor maps of a parameter.
@@ -83,7 +83,7 @@ def _scalar_getter(index: int, dtype: DType) -> Getter:
 
 
 def encoder(dtype: DType) -> Callable[[float], int] | None:
-    """Return a function that encodes a number as bits if `struct` has no code for its type, else None."""
+    """Return a function that encodes a number as bits if `struct` has no code for the type, else None."""
     if dtype.name not in _AS_BITS:
         return None
     kind = dtype.numpy

@@ -1,4 +1,4 @@
-"""Background work started before it is needed."""
+"""Background work that is started before its result is needed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Preparation:
         return self._thread.is_alive()
 
     def wait(self) -> None:
-        """Wait until the work is done or can't be done."""
+        """Wait until the work has ended; return at once if its thread couldn't be started."""
         if self._thread.ident is not None:
             self._thread.join()
 

@@ -28,7 +28,7 @@ def is_rounded(value: Any) -> bool:
 
 
 def warn_of_rounding(executable: Executable, values: Sequence[Any], warned: set[str]) -> None:
-    """Warn about arguments rounded to float32 and widened by the kernel, unless in `warned`, and add their names."""
+    """Warn about arguments rounded to float32 but used as float64, unless in `warned`, and add their names to it."""
     for name in executable.widened:
         _warn(executable.name, name, values[executable.positions[name]], warned)
 
@@ -36,7 +36,7 @@ def warn_of_rounding(executable: Executable, values: Sequence[Any], warned: set[
 def checked_packer(
     pack: Callable[..., None], executable: Executable, of_arguments: dict[int, int], warned: set[str]
 ) -> Callable[..., None]:
-    """Return a packer that also warns as `warn_of_rounding` does. of_arguments: argument -> index of its value."""
+    """Return a packer that also warns like `warn_of_rounding`. of_arguments: argument's position -> value's index."""
     watched = [(name, of_arguments[executable.positions[name]]) for name in executable.widened]
 
     def packed(memory: Any, at: int, *values: Any) -> None:

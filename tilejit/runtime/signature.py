@@ -1,6 +1,6 @@
 """Signatures of launches, and the keys under which compiled kernels are found.
 
-The *quick key*, a tuple of properties of arrays, types and compile-time values, is computed at every launch that no
+The *quick key*, a tuple of array properties, scalar types and compile-time values, is computed at every launch that no
 generated function handles. The `Signature`, which contains exactly what the compiler may know, is made only if the
 quick key isn't cached. Several quick keys may have the same signature.
 """
@@ -30,7 +30,7 @@ _ANY, _ARRAY, _CONSTEXPR, _SCALAR = (
     ParameterKind.ANY, ParameterKind.ARRAY, ParameterKind.CONSTEXPR, ParameterKind.SCALAR
 )
 
-#: codes of NumPy scalars that aren't real numbers but equal a Python value: bytes, text, complex64 and complex128
+#: codes of NumPy scalars that aren't real numbers but equal a Python value: bytes, str, complex64 and complex128
 _TEXT_AND_COMPLEX = "SUFD"
 
 #: the largest finite values; `struct` may raise an error above them
@@ -75,7 +75,7 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
 
 
 def kind_with(parameter: Parameter, value: Any) -> ParameterKind:
-    """Return how a parameter's argument is passed: as an array, as a scalar, or as a compile-time value."""
+    """Return how `value` is passed for a parameter: as an array, as a scalar, or as a compile-time value."""
     kind = parameter.kind
     if kind is not _ANY:
         return kind
@@ -218,7 +218,7 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
 
 
 def scalar_dtype(parameter: Parameter, value: Any) -> DType:
-    """Return the type of a scalar whose parameter has no type or is an `int`; raise LaunchError if it has none."""
+    """Return the type in which `value` is passed for an unannotated or `int` parameter, or raise LaunchError."""
     if parameter.kind is _SCALAR:
         number = value.item() if isinstance(value, np.generic) else value
         return int32 if not isinstance(number, int) or -(2**31) <= number < 2**31 else int64
@@ -279,7 +279,7 @@ def _is_number(dtype: np.dtype[Any]) -> bool:
 
 
 def _rounded(number: float, dtype: DType) -> float:
-    """Return the number; if it is finite, but too large for a `dtype` of float16 or float32, round it as NumPy does."""
+    """Return the number, or what NumPy rounds it to if it is finite but exceeds the range of float16 or float32."""
     if not _LARGEST.get(dtype.name, math.inf) < abs(number) < math.inf:
         return number
     with np.errstate(over="ignore"):
@@ -303,7 +303,7 @@ def signature(
 ) -> Signature:
     """Return the signature, which contains what the compiler may know about the arguments.
 
-    values: as the user passed them. arguments: of the `Call`; None for a compile-time value.
+    values: as the user passed them. arguments: those of the `Call`; None for a compile-time value.
     aliased: positions of the arrays to mark as overlapping.
     raises: LaunchError for an array that doesn't match its parameter's spec, or isn't aligned to its element size.
     """
@@ -323,7 +323,7 @@ def _array_type(parameter: Parameter, view: ArrayView, target: Target, aliased: 
     facts = view.facts
     if view.align < facts.dtype.bytes:
         raise LaunchError(
-            f"{parameter.name} starts at an address that is not a multiple of its {facts.dtype.bytes}-byte elements",
+            f"the address of {parameter.name} is not a multiple of its element size, {facts.dtype.bytes} bytes",
             hint="pass a copy, such as a.copy()",
         )
     spec = parameter.spec

@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 _DEFAULT_TARGET = "sm_90a"
 _POISON = 0xFF
 
-#: an empty workspace, because the simulator creates its parameters itself
+#: an empty workspace, because the simulator creates the assertion record, barrier words and tensor maps itself
 _NO_WORKSPACE = Workspace(0, lambda: 0, dict[TensorMapParam, tensor_maps.ParameterMaps]().__getitem__)
 
 
 class SimulatedMemory:
     """Host memory that represents device memory. It initially contains 0xFF bytes, which are NaN as floats.
 
-    initialized: True once data is copied in or a kernel that writes it has run. Until then, checks report reads.
+    initialized: True once data is copied in or a kernel that writes it has run. Until then, checks report any read.
     """
 
     __slots__ = ("host", "initialized")
@@ -77,7 +77,7 @@ class SimulatedDevice:
     """The simulator. chosen: the architecture that the user selected; None for any that a kernel needs."""
 
     number = SIMULATOR
-    #: few, so that small kernels that loop over tiles still run several iterations
+    #: few, so that CTAs that loop over tiles run several iterations even in small launches
     multiprocessors = 4
 
     def __init__(self, chosen: Target | None) -> None:
@@ -174,7 +174,7 @@ class SimulatedFunction:
                 shared_map=[(p.name, p.variable, p.first, p.bytes) for p in executable.shared_map],
             )
         except SimulationError as error:
-            # the error may be a consequence: other threads may wait for a thread that ended at an assertion
+            # the error may be a consequence: other threads may wait for a thread that exited at a failed assertion
             failed = assertions.failed(executable, record)
             if failed is not None:
                 raise failed.simulated(launch) from None
@@ -191,7 +191,7 @@ class SimulatedFunction:
         return report
 
     def _warn_of_outside(self, report: Report, arguments: Sequence[Argument]) -> None:
-        """Warn about each non-empty tensor if all regions of it that the kernel used lie entirely outside it."""
+        """Warn about each non-empty tensor of which the kernel accessed only regions entirely outside it."""
         executable = self.compiled.executable
         by_tensor: dict[str, list[tuple[WatchedRegion, RegionCount]]] = {}
         for watched, counted in zip(executable.watched, report.regions, strict=True):
@@ -202,9 +202,9 @@ class SimulatedFunction:
             if isinstance(view, ArrayView) and 0 not in view.facts.shape and not any(c.inside for _, c in regions):
                 lines = dict.fromkeys(f"  {w.span.called if w.span else '-'}: {w.text}" for w, _ in regions)
                 warnings.warn(
-                    f"every region of {name} that {executable.name} used was entirely outside it, in all instances of "
-                    f"the launch; its shape is {view.facts.shape}\n{chr(10).join(lines)}\n"
-                    "help: check where these regions start; elements outside read as fill and are not written",
+                    f"in this launch, every region of {name} that {executable.name} accessed was entirely outside "
+                    f"{name}, whose shape is {view.facts.shape}\n{chr(10).join(lines)}\n"
+                    "help: check where these regions start; elements outside are read as fill values and never written",
                     OutsideWarning, stacklevel=stack_level(),
                 )
 
@@ -225,7 +225,7 @@ class SourceLines:
         self._located: dict[str, Span] = {}
 
     def locate(self, file: int, line: int, column: int) -> str:
-        """Return the line as text, with the calls through which it was inlined."""
+        """Describe the Python line of a `.loc` directive, with the calls through which it was inlined."""
         if not 0 < column <= len(self._spans):
             return f"line {line}"
         # where LLVM merges instructions of several lines, the line is 0, and the column is the previous instruction's
@@ -246,7 +246,7 @@ class SourceLines:
         return Location(1, span.line, column, self.locate(1, span.line, column) if column else str(span))
 
     def first_in(self, error: SimulationError) -> Span | None:
-        """Return the span that the message names first, or None; prefer the error's own span on the same line."""
+        """Return the span of the first line named in the message, or None; prefer the error's own span on that line."""
         named = [text for text in self._located if text in error.message]
         if not named:
             return None
@@ -300,7 +300,7 @@ def _tensor_map(view: Argument, param: TensorMapParam, profile: bool) -> TensorM
 
 
 def _pointer(view: Argument, of: str, written: bool, profile: bool) -> Pointer:
-    """Return a pointer to the array's memory. It points at the first element, which isn't always the lowest byte."""
+    """Return a pointer to the array's first element, which isn't always at the lowest address."""
     assert isinstance(view, ArrayView)
     if view.host is None:
         raise LaunchError(

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from ..callers import stack_level
 from ..errors import CacheWarning
 
-#: the size limit without `TILEJIT_CACHE_MAXSIZE`: some 10,000 kernels
+#: the size limit without `TILEJIT_CACHE_MAXSIZE`, enough for some 10,000 kernels
 DEFAULT_LIMIT = 512 * 2**20
 
 _MARK = b"tilejit entry 1\n"
@@ -42,14 +42,14 @@ _SURROGATES = "surrogatepass"
 #: seconds after which a temporary file is abandoned, and by which a file system's clock may differ from this machine's
 _ABANDONED, _SKEW = 3600, 24 * 3600
 
-#: the precision of an entry's time of use in seconds, so that most reads don't update it
+#: seconds by which an entry's recorded time of use may be late, so that most reads don't update it
 _RECENT = 60
 
 #: at least one of this many writes, on average, examines all entries, which takes 30 us per entry
 _SWEEP_EVERY = 64
 
 _BINARY = getattr(os, "O_BINARY", 0)
-#: don't follow links, which may lead to other users' files, and don't block on opening a pipe
+#: don't follow symbolic links, which may lead to other users' files, and don't block when a pipe is opened
 _READING = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
 
@@ -60,14 +60,14 @@ class EntryKind(Enum):
     """A kind of cache entry. Its value describes the contents."""
 
     PROGRAM = "a compiled kernel: its PTX, and everything else that a launch needs"
-    DECISIONS = "the decisions of the compiler that explain shows"
+    DECISIONS = "the compiler's decisions, which explain shows"
     WRITTEN = "the arguments that a kernel writes, for launches with overlapping arrays"
     TUNING = "the time that a kernel takes in each configuration"
     SOURCE = "a digest of this package's own files, by their sizes and times"
 
     @property
     def label(self) -> str:
-        """The prefix of keys and the suffix of entries' names."""
+        """The prefix of keys and the suffix of file names."""
         return self.name.lower()
 
     def key(self, of: str) -> str:
@@ -100,7 +100,7 @@ class _Foreign(Exception):
 
 
 class DiskStore:
-    """Payloads by key, `kind:anything`, in a folder. Sweeps remove the least recently used ones above `limit_bytes`."""
+    """Payloads in a folder, by key (`kind:anything`). Sweeps evict the least recently used ones above `limit_bytes`."""
 
     def __init__(self, folder: Path, limit_bytes: int = DEFAULT_LIMIT) -> None:
         self.folder = folder
@@ -167,7 +167,7 @@ class DiskStore:
         return sum(entry.path.suffix != _TEMPORARY for entry in removed)
 
     def verify(self) -> list[Unsound]:
-        """Return the entries that can't be used, and remove this user's."""
+        """Return the unusable entries, and remove those that belong to this user."""
         found = []
         for entry in self.entries():
             try:
@@ -265,7 +265,7 @@ class DiskStore:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o700, exist_ok=True)
         except FileExistsError:
-            # not a folder, which the caller reports
+            # the path is not a folder, which the caller reports
             return
         except FileNotFoundError as error:
             # raised by /proc, for example, in which no folder can be created
@@ -289,7 +289,7 @@ class DiskStore:
 
 
 class Asked(NamedTuple):
-    """The store that the environment selects. problem: why there is no store, or which setting is invalid."""
+    """The store that the environment selects. problem: the reason for having no store, or the invalid setting."""
 
     store: DiskStore | None
     problem: str | None = None
@@ -351,7 +351,7 @@ def _warn(message: str) -> None:
 
 
 def _read(path: Path) -> tuple[bytes, float]:
-    """Return a file's contents and time of use; raise _Foreign if it isn't a file or others may have written it."""
+    """Return a file's contents and time of use; raise _Foreign if it isn't a regular file or others may write it."""
     opened = os.open(path, _READING)
     try:
         facts = os.fstat(opened)
@@ -365,7 +365,7 @@ def _read(path: Path) -> tuple[bytes, float]:
 
 
 def _check(facts: os.stat_result, path: Path, is_right_kind: Callable[[int], bool]) -> None:
-    """Raise _Foreign if the file is of another kind, or if other users may have written it."""
+    """Raise _Foreign if the file or folder is of another kind, or if other users may write it."""
     if not is_right_kind(facts.st_mode):
         raise _Foreign(path, f"is not a {'folder' if is_right_kind is stat.S_ISDIR else 'file'}")
     if not hasattr(os, "geteuid"):

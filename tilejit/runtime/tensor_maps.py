@@ -21,7 +21,7 @@ _MOST = 256
 
 
 class MappedArray(NamedTuple):
-    """An array in the hardware's order, the dimension with stride 1 first. strides: of other dimensions, in bytes."""
+    """An array in the hardware's order, the dimension with stride 1 first. strides: those of the others, in bytes."""
 
     dims: tuple[int, ...]
     strides: tuple[int, ...]
@@ -32,7 +32,7 @@ Encode = Callable[[TensorMapSpec, int, MappedArray], bytes]
 
 
 def mapped(spec: TensorMapSpec, facts: ArrayFacts) -> MappedArray | None:
-    """Return the description of an array for its map, None if it is empty; raise LaunchError if it can't have a map."""
+    """Return the array as a map describes it, None if it is empty; raise LaunchError if no map can describe it."""
     if 0 in facts.shape:
         return None
     dims: list[int] = []

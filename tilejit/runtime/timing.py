@@ -83,7 +83,7 @@ def do_bench(work: Sequence[Callable[[], object]], *, warmup: float = 25.0, rep:
 def do_bench(
     work: Callable[[], object] | Sequence[Callable[[], object]], *, warmup: float = 25.0, rep: float = 100.0
 ) -> float | list[float]:
-    """Return the median time of a function that launches kernels, in ms of the GPU's clock, with a cold L2 cache.
+    """Return the median time of a function that launches kernels, in ms, as measured on the GPU with a cold L2 cache.
 
     For several functions, return a list; they are timed in rotation, and clearly slower functions are timed less often.
     The functions should launch on the current stream. On the simulator each function runs once, and the result is its

@@ -40,7 +40,7 @@ Compiler = Callable[["TileKernel", Signature, Target], "Compiled"]
 
 
 class BuildRequest(NamedTuple):
-    """The inputs of a build. debug: build the checked variant."""
+    """The inputs of a build. debug: True for the checked build."""
 
     signature: Signature
     target: Target

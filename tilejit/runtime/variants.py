@@ -34,7 +34,7 @@ _frozen: ContextVar[str | None] = ContextVar("tilejit_frozen", default=None)
 
 @contextmanager
 def without_compiling(where: str) -> Iterator[None]:
-    """Within the context, make launches that would compile raise a LaunchError. where: description for its message."""
+    """Within the context, make launches that would compile raise LaunchError. where: a phrase for its message."""
     token = _frozen.set(where)
     try:
         yield
@@ -60,7 +60,7 @@ class Request(NamedTuple):
 
 
 class Key(NamedTuple):
-    """The cache key of a compiled variant. constexprs: frozen values. captured: `CapturedValues.number`."""
+    """The key of a compiled variant. constexprs: values after `freeze`. captured: `CapturedValues.number`."""
 
     build: BuildRequest
     constexprs: tuple[Hashable, ...]
@@ -125,7 +125,7 @@ class VariantCache:
         """Return the compiled variant for a request, compiled now if necessary.
 
         compiler: replaces `pipeline.compile`.
-        raises: LaunchError if it isn't compiled, and `without_compiling` refuses that.
+        raises: LaunchError if it would have to be compiled inside `without_compiling`.
         """
         while True:
             # repeat if another thread changed a captured value
@@ -206,7 +206,7 @@ class VariantCache:
         return Key(BuildRequest(typed, target, threads, debug), constexprs, captured)
 
     def _refuse_recompilation(self, key: Key) -> None:
-        """Raise LaunchError inside `without_compiling`, except for the checked or plain build of a compiled variant."""
+        """Raise LaunchError inside `without_compiling`, unless the variant's other build, plain or checked, exists."""
         where, name, keys = _frozen.get(), self._name, self._variants.keys
         if where is None or key.with_debug(not key.build.debug) in keys:
             return

@@ -4,7 +4,7 @@ Threads don't run in parallel: Python code holds the GIL, and llvmlite lets one 
 two threads took as long as in one. A worker receives tile IR and returns the compiled kernel. It imports no user
 modules, so that kernels of notebooks and of programs without `if __name__ == "__main__"` can be compiled. If LLVM
 crashes, only one kernel is lost. Kernels that can't be sent, or that fail in a worker, are compiled in this process,
-which reports their errors. If no worker starts, as in another program that embeds Python, this process compiles all.
+which reports their errors. If no worker starts, as in a program that embeds Python, this process compiles all.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from tilejit.runtime.workers import serve
 serve(sys.stdin.buffer, answers, float(sys.argv[1]))
 """
 
-#: the line that reports that the worker is ready; output of its startup, such as a `sitecustomize`, may precede it
+#: the line that reports that the worker is ready; output of startup code, such as `sitecustomize`, may precede it
 _READY = b"this is tilejit, which compiles\n"
 
 _READY_SECONDS = 30.0
@@ -75,7 +75,7 @@ _unable: set[str] = set()
 #: seconds that a worker takes to start; by default, workers start only if the remaining work takes over twice that
 START_SECONDS = 0.5
 
-#: size of the length that precedes a message
+#: size of the length field that precedes a message
 _HEAD_BYTES = 8
 
 #: the maximum number of workers by default: the frontend, a fifth of the work, runs serially in this process
@@ -86,7 +86,7 @@ _PATIENCE = 2.0
 
 
 class WorkerError(TilejitError):
-    """A worker process ended before it answered, or compilation was stopped."""
+    """A worker process ended before it had answered, or compilation was stopped."""
 
 
 def processors(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
@@ -271,7 +271,7 @@ class WorkerProcess:
         self._has_started.set()
 
     def is_ready(self) -> bool:
-        """Wait for the worker; True if it is ready, and the package hasn't changed since this process imported it."""
+        """Wait for the worker; True if it starts, and the package hasn't changed since this process imported it."""
         self._has_started.wait(_READY_SECONDS)
         return self._output.endswith(_READY)
 
@@ -325,7 +325,7 @@ def _question(kernel: TileKernel, target: Target) -> bytes | None:
     try:
         return pickle.dumps((kernel, target.name), pickle.HIGHEST_PROTOCOL)
     except Exception:
-        # nested deeper than pickle's recursion limit, for example, or an instance of a class without a global name
+        # the kernel may be nested deeper than the recursion limit, for example, or contain an instance of a local class
         return None
 
 
@@ -335,7 +335,7 @@ def serve(questions: IO[bytes], answers: IO[bytes], imported: float) -> None:
         return
     answers.write(_READY)
     answers.flush()
-    # the collector would repeatedly traverse memo tables: a sixth of the time of compiling the examples
+    # the collector would repeatedly traverse memo tables, which took a sixth of the time to compile the examples
     gc.disable()
     while (question := _received(questions)) is not None:
         answer = _answer(question)
@@ -345,7 +345,7 @@ def serve(questions: IO[bytes], answers: IO[bytes], imported: float) -> None:
             # the parent has closed the pipe; a normal exit would flush it again and report an error
             os._exit(1)
         forget()
-        # collect the kernel's cycles only; older objects were examined before
+        # collect only the young generation, which contains this kernel's cycles
         gc.collect(0)
 
 

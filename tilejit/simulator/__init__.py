@@ -1,4 +1,4 @@
-"""A simulator that executes PTX on NumPy and checks every memory access."""
+"""A simulator that executes PTX with NumPy and checks every memory access."""
 
 from .checks.findings import Finding, Location
 from .checks.report import RegionCount, Report

@@ -1,4 +1,4 @@
-"""A simulated GPU for PTX from any compiler. Its memory and its modules' variables outlive launches."""
+"""A simulated GPU for PTX from any compiler. Its memory and its modules' variables persist across launches."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class Device:
     module.variable("counter").view(np.int32)         # a __device__ or __constant__ variable, writable
     ```
 
-    By default, all checks of the simulator apply (addresses, races, barriers, uses of unwritten memory), and a failed
-    one raises SimulationError.
+    By default, launches are checked for invalid addresses, races, misused barriers and uses of unwritten memory; the
+    first error raises SimulationError.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Device:
         return self._place(np.array(values, order="C"), True)
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
-        """Return an uninitialized array. Using an element before it is written is an error of the kernel."""
+        """Return an uninitialized array. The first launch that accesses it must write elements before it uses them."""
         dtype = np.dtype(dtype)
         count = int(np.prod(shape))
         return self._place(np.full(count * dtype.itemsize, _POISON, np.uint8).view(dtype).reshape(shape), False)
@@ -134,13 +134,13 @@ class DeviceModule:
         profile: bool = False,
         write: Callable[[str], object] | None = None,
     ) -> Report:
-        """Run `kernel` to completion and return its report. The other options are those of `simulator.run`.
+        """Run `kernel` to completion and return its report. See `simulator.run` for the other parameters.
 
         args: one per parameter: a NumPy array, a DeviceArray, a NumPy scalar, an int, or the parameter's bytes.
         shared_bytes: size of dynamic shared memory.
-        write: called with the text that the kernel prints; None for standard output.
-        raises: SimulationError for errors of the kernel, unless they are collected; LaunchError for arguments that
-            don't fit; UnsupportedInstructionError for PTX that the simulator doesn't support.
+        write: called with each string that the kernel prints; None for standard output.
+        raises: SimulationError for errors in the kernel, unless they are collected; LaunchError for arguments that
+            don't match the parameters; UnsupportedInstructionError for PTX that the simulator doesn't support.
         """
         values = [_parameter_value(x, i) for i, x in enumerate(args)]
         resident = Resident(self._device.allocations(), self._variables)
@@ -159,7 +159,7 @@ def _parameter_value(value: Any, position: int) -> ParameterValue:
         return value
     if isinstance(value, float):
         raise LaunchError(f"argument {position} is a Python float: pass np.float32 or np.float64 to specify its width")
-    raise LaunchError(f"argument {position}, {value!r}, is neither an array, nor a NumPy scalar or int, nor bytes")
+    raise LaunchError(f"argument {position}, {value!r}, is not an array, a NumPy scalar, an int or bytes")
 
 
 def _pointer(array: NDArray[Any], name: str) -> Pointer:

@@ -12,10 +12,10 @@ from .decode.emitter import Entries, Fidelity
 from .opcodes import TOPICS, lookup
 
 HEADER = """\
-PTX instructions that the simulator knows. {x} may be left out, (a|b) is one of several, [us] one of several letters,
-{...} any modifiers. The modifiers of ld, ldu, st, atom, red and mbarrier may come in any order. An exact result has the
-bits that the PTX ISA prescribes, except that the payload of a NaN is open. The race check watches all accesses to
-memory unless the fidelity says otherwise. Instructions outside the table are refused before the kernel starts."""
+PTX instructions that the simulator knows. {x} is optional, (a|b) is one of several alternatives, [us] one of several
+letters, {...} any modifiers. The modifiers of ld, ldu, st, atom, red and mbarrier may come in any order. An exact
+result has the bits that the PTX ISA prescribes, except that the payload of a NaN is unspecified. The race check covers
+all accesses to memory unless the fidelity says otherwise. Other instructions are rejected before the kernel starts."""
 
 #: widths of the columns, in characters
 _INSTRUCTION, _FIDELITY = 68, 50
@@ -52,7 +52,7 @@ def instruction_rows() -> dict[str, list[InstructionRow]]:
 def instruction_table(emitted: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
     """Yield the lines of the table, after an introduction.
 
-    emitted: opcodes and modifiers that a compiler may emit; those unknown to the simulator are listed last.
+    emitted: (opcode, modifiers) pairs that a compiler may emit; those unknown to the simulator are listed last.
     """
     yield HEADER
     for title, rows in instruction_rows().items():
@@ -81,7 +81,7 @@ def _notation(pattern: str) -> str:
     """Convert a regular expression for modifiers to the notation of `HEADER`."""
     text = re.sub(r"\(\?P<(\w)>\\d\+\)", lambda m: m[1].upper(), pattern)
     text = re.sub(r"\(\?P<(?!part\d)\w+>", "(?:", text)
-    # In the parts of `any_order`, a look-ahead excludes duplicates; conditions at the end list the required parts.
+    # Patterns of `opcodes.memory.any_order` exclude duplicates by look-ahead, and name required parts at the end.
     needed = re.findall(r"\(\?\(part(\d+)\)\|\(\?!\)\)", text)
     text = re.sub(
         r"\(\?P<part(\d+)>(.+?)\)\(\?!\.\*\2\(\?!\[\\w:\]\)\)",

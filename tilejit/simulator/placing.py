@@ -26,15 +26,15 @@ class Pointer:
     offset_bytes: int = 0
     name: str = ""
     writable: bool = True
-    #: False for an output whose elements must be written before they are read
+    #: False for an output whose elements must be written before they are used
     initialized: bool = True
-    #: the address of `memory` that the profile assumes, modulo 256
+    #: the address of `memory` modulo 256 that the profile assumes
     counted_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A tensor map argument: 128 opaque bytes that describe a tensor and the box of it that a TMA instruction copies.
+    """A tensor map argument: 128 opaque bytes that describe a tensor, and the shape of the box that TMA copies.
 
     Dimensions are listed innermost first. Elements outside the tensor read as zero.
     """
@@ -52,10 +52,10 @@ class TensorMap:
     element_type: str
     #: the swizzle of the box in shared memory: "none", "32B", "64B" or "128B"
     swizzle: str = "none"
-    #: the array's dimensions in the map's order, for messages; empty if the orders are equal
+    #: the array's dimensions in the order of the map's, for messages; empty if the orders are equal
     axes: tuple[int, ...] = ()
-    #: How the CTAs of a cluster divide a multicast copy. If given, the boxes of consecutive CTAs must be `share` apart;
-    #: coordinates of -2^31, or from 2^31 - 16 on, aren't compared.
+    #: The distance between the boxes that consecutive CTAs of a cluster contribute to a multicast copy. If it is given,
+    #: it is checked, except for coordinates of -2^31 or at least 2^31 - 16.
     share: Share | None = None
 
 
@@ -71,10 +71,10 @@ class PlacedMemory:
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """Memory that outlives a launch."""
+    """Memory that persists across launches."""
 
     allocations: tuple[PlacedMemory, ...] = ()
-    #: global and constant variables by name; a launch initializes those that are missing
+    #: global and constant variables by name; a variable that is missing has its initial value at each launch
     variables: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
 
@@ -85,7 +85,7 @@ ParameterValue = Pointer | TensorMap | bytes | np.generic | int
 
 
 class Placing:
-    """The memory of a launch. params: bytes of the parameter space. arrays: arguments and resident allocations."""
+    """The memory of a launch. params: bytes of the parameter space. arrays: array arguments, resident allocations."""
 
     def __init__(self, program: Program, resident: Resident) -> None:
         self.program = program
@@ -97,7 +97,7 @@ class Placing:
     def place(self, args: Sequence[ParameterValue]) -> None:
         """Place the arguments, variables and resident memory, and fill the parameter space.
 
-        raises: LaunchError if `args` are invalid; SimulationError if the kernel loads a tensor map, or if an
+        raises: LaunchError if `args` are invalid; SimulationError if the kernel loads bytes of a tensor map, or if an
             initializer names an unknown symbol.
         """
         function = self.program.function
@@ -185,7 +185,7 @@ class Placing:
             if variable.external:
                 size = max(program.shared_bytes + SHARED_BASE - at, 0)
             start = at - base
-            # Copies of consecutive CTAs or lanes are `stride` bytes apart; the slice may shorten the last one.
+            # The copies for consecutive CTAs or lanes are `stride` bytes apart; the slice may shorten the last one.
             part = memory[start:]
             named = shared_map if variable.space == "shared" else ()
             parts = [MemoryPart(name, first, n, buffer=True) for name, of, first, n in named if of == variable.name]

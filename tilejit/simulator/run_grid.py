@@ -24,11 +24,11 @@ from .machine.operations import Delivery
 from .machine.printf import Printer
 from .placing import ParameterValue, PlacedMemory, Placing, Pointer, Resident, SharedName
 
-# With more than 24 K to 32 K threads, temporaries exceed an L2 cache of 1 to 2 MiB; with few threads, calls of NumPy
-# cost more than the arithmetic.
+# With more than 24 K to 32 K threads, temporaries exceed an L2 cache of 1 to 2 MiB; with few threads, the overhead of
+# NumPy calls exceeds the cost of the arithmetic.
 CHUNK_THREADS = 24576
 CHUNK_BYTES = 1 << 28
-# More than 8 CTAs are a non-portable cluster size, which not all GPUs support.
+# Cluster sizes above 8 are non-portable: not all GPUs support them.
 # source: CUDA C++ Programming Guide, "Thread Block Clusters"; Hopper Tuning Guide, "Thread Block Clusters"
 MOST_RANKS = 16
 
@@ -55,20 +55,20 @@ def run(
     resident: Resident | None = None,
     may_be_empty: bool = False,
 ) -> Report:
-    """Execute kernel `entry` of the module `ptx` on NumPy, and return its report.
+    """Execute kernel `entry` of the module `ptx` with NumPy, and return its report.
 
     args: one per parameter. The bytes of a NumPy scalar are used unchanged; an int wraps to the parameter's size.
-    checks: False turns off those of races, undefined values and asynchronous copies. With "strict", shuffles, votes
-        and matches don't order memory accesses, as in the PTX ISA.
-    on_finding: "raise" the first error, or "collect" all in the report.
-    schedule: seed of a legal order of the threads.
-    delivery: when asynchronous operations land: "late", "early", or "random:" and a seed. All of these are legal.
+    checks: False disables the checks for races, undefined values and asynchronous copies. With "strict", shuffles,
+        votes and matches don't order memory accesses, as in the PTX ISA.
+    on_finding: "raise" the first error, or "collect" all findings in the report.
+    schedule: seed of the thread order; each seed gives a legal order.
+    delivery: when asynchronous operations complete: "late", "early", or "random:" and a seed. All of these are legal.
     shared_map: buffers in shared memory, for messages: (name, PTX variable, first byte in it, size in bytes).
-    locate: converts the file, line and column of a `.loc` to text for messages.
-    write: called with the text that the kernel prints; None for standard output.
-    resident: memory that outlives the launch.
+    locate: converts the file index, line and column of a `.loc` to the string that messages show.
+    write: called with each string that the kernel prints; None for standard output.
+    resident: memory that persists across launches.
     may_be_empty: accept a grid without CTAs, which a driver would reject.
-    raises: SimulationError for errors of the kernel, unless they are collected; LaunchError for invalid arguments;
+    raises: SimulationError for errors in the kernel, unless they are collected; LaunchError for invalid arguments;
         UnsupportedInstructionError for PTX that the simulator doesn't support.
     """
     _keep_freed_memory()
@@ -97,9 +97,9 @@ def run(
 
 @lru_cache(maxsize=1)
 def _keep_freed_memory() -> None:
-    """Make the C library keep freed memory: memory that it returns to the system costs page faults when reused.
+    """Make the C library keep freed memory; if it is returned to the system, the next allocation causes page faults.
 
-    source: mallopt(3), M_MMAP_THRESHOLD: freeing a large block raises the threshold above which memory is returned.
+    source: mallopt(3), M_MMAP_THRESHOLD: freeing a large block raises the size from which blocks are mapped separately.
     """
     np.empty(31 << 20, np.uint8)
 
@@ -133,7 +133,7 @@ def _number_of(text: str) -> int:
         limit = 0
     if limit < 1:
         raise LaunchError(
-            f"TILEJIT_SIM_LIMIT={text!r} is not a finite number of thread instructions, at least 1",
+            f"TILEJIT_SIM_LIMIT={text!r} must be a finite number of thread instructions, at least 1",
             hint="write a number such as 1e11",
         )
     return limit
@@ -158,7 +158,7 @@ class _GridRun:
         self.shared_map = shared_map
         self.limit = _instruction_limit()
         self.delivery = Delivery(delivery)
-        # number of asynchronous operations issued by all chunks
+        # number of asynchronous operations issued by the chunks so far
         self.issued = 0
         self.placing = Placing(program, resident)
         self.memory = self.placing.memory

@@ -34,15 +34,15 @@ def arrays(
     finite: bool = False,
     range: tuple[float, float] | None = None,
 ) -> st.SearchStrategy[Array]:
-    """Return a strategy for arrays of zeros, ones, consecutive or random numbers, mixed with special values.
+    """Return a strategy for arrays of zeros, ones, consecutive or random numbers, with special values among them.
 
     Special values include infinities, NaNs, 0, 1 and the ends of the type or range, as far as the arguments and the
     type allow. A failing array shrinks to few elements, zeros and the special values that matter, and is shown as a
-    call of `array_of`.
+    call to `array_of`.
 
     shape, dtype: values or strategies for them; a shape may be a single extent.
     strided: strides may be permuted, padded, negative or 0; elements of a dimension with stride 0 share memory.
-    misaligned: the lowest element may be up to 16 elements after a multiple of 128 bytes, instead of at one.
+    misaligned: the element at the lowest address may be up to 16 elements after a multiple of 128 bytes.
     finite: exclude infinities and NaNs.
     range: (minimum, maximum) of the elements; implies `finite`.
 
@@ -115,7 +115,7 @@ def array_of(
     seed: seed of the random numbers.
     special: values to place at random positions, each at least once if there is room.
     strides: strides in elements, row-major by default.
-    shift: number of elements between a multiple of 128 bytes and the lowest element.
+    shift: number of elements between a multiple of 128 bytes and the element at the lowest address.
 
     Example:
         from tilejit.testing import array_of
@@ -191,7 +191,7 @@ def _row_major(shape: Sequence[int]) -> list[int]:
 
 def _values(random: np.random.Generator, count: int, dtype: DType, values: str, limits: Limits | None) -> Array:
     if values not in _VALUES:
-        raise ValueError(f"values={values!r} is none of {', '.join(dict.fromkeys(_VALUES))}")
+        raise ValueError(f"values={values!r} is not one of {', '.join(dict.fromkeys(_VALUES))}")
     if limits is not None:
         return _within(random, count, dtype, values, *limits)
     if values in ("zeros", "ones"):
@@ -205,14 +205,14 @@ def _values(random: np.random.Generator, count: int, dtype: DType, values: str, 
         return np.asarray(drawn / 4 if dtype.is_float else drawn, dtype.numpy)
     anything: Array = random.integers(0, 256, count * dtype.bytes, dtype=np.uint8).view(dtype.numpy)
     if dtype.is_float:
-        # special values are added separately
+        # infinities and NaNs are added later, as special values
         with np.errstate(invalid="ignore"):
             anything[~np.isfinite(anything)] = 1
     return anything
 
 
 def _within(random: np.random.Generator, count: int, dtype: DType, values: str, low: float, high: float) -> Array:
-    """Return contents from `low` to `high`; for "zeros" and "ones", the number there that is closest to 0 or 1."""
+    """Return contents from `low` to `high`; for "zeros" and "ones", the number in this range closest to 0 or 1."""
     if not dtype.is_float:
         first, last = math.ceil(low), math.floor(high)
         if values in ("zeros", "ones"):
@@ -256,7 +256,7 @@ def _ends(dtype: DType) -> tuple[float, float]:
 
 
 def _special(dtype: DType, finite: bool, limits: Limits | None) -> list[float]:
-    """Return the special values of `dtype` within `limits`; for floats, those on which tests fail most often first."""
+    """Return the special values of `dtype` within `limits`; for floats, those that fail tests most often come first."""
     low, high = _ends(dtype) if limits is None else limits
     if not dtype.is_float:
         whole = [low, high] if limits is None else [math.ceil(low), math.floor(high)]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # pytest omits these frames and shows the line of the test
 __tracebackhide__ = True
 
-#: expected contents of arrays: by parameter name, or of the last array arguments
+#: expected contents of arrays: by parameter name, for the last array arguments, or for the last one
 Expected = Mapping[str, Any] | Sequence[Any] | Array
 
 
@@ -34,7 +34,7 @@ class DrawnLaunch:
     """A launch of a kernel in a test, which `check` accepts in place of a grid.
 
     threads, target: None for the default.
-    schedule: number of the thread order on the simulator.
+    schedule: seed of the thread order on the simulator.
 
     Example:
         from tilejit.testing import DrawnLaunch, check
@@ -106,9 +106,9 @@ def check(
     schedules: int | None = None,
     **constexprs: Any,
 ) -> None:
-    """Run `kernel` on copies of the NumPy arrays in `args`, and compare their new contents with the expected ones.
+    """Run `kernel` on copies of the NumPy arrays in `args`, and compare their contents with the expected ones.
 
-    The copies have the strides and the alignment of the arrays. On the simulator, the checked build runs.
+    The copies have the strides and the alignment (up to 128 bytes) of the arrays. The simulator runs the checked build.
 
     grid: a grid as in `k[grid]`, or a value drawn from `launches()`.
     expected: the contents that the arrays must have: a mapping by parameter name, an array for the last array argument,
@@ -123,7 +123,7 @@ def check(
     threads: threads per CTA, by default the kernel's own.
     schedules: number of thread orders to simulate, by default that of `--tilejit-schedules` or TILEJIT_SCHEDULES, or 1.
     raises: AssertionError for the first element that differs, or for bytes changed between elements; SimulationError;
-    ValueError if `expected` is wrong or, unless `grid` was drawn, `target` is passed for a GPU.
+    ValueError if `expected` is invalid or, unless `grid` was drawn, `target` is passed for a GPU.
 
     Example:
         from tilejit.testing import check
@@ -168,14 +168,14 @@ def _name_schedule(error: AssertionError | SimulationError, schedule: int) -> No
 
 @dataclass(frozen=True, slots=True)
 class _Runner:
-    """Runs a kernel on a device. launch: takes (arguments, arguments by name, number of the schedule)."""
+    """Runs a kernel on a device. launch: takes (arguments, arguments by name, schedule)."""
 
     is_simulated: bool
     launch: Callable[[Sequence[Any], Mapping[str, Any], int], object]
 
 
 def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool) -> _Runner:
-    """Return a runner. On a GPU, raise ValueError if the plan has a target, unless the plan `is_drawn`."""
+    """Return a runner. For a GPU, raise ValueError if the plan has a target, unless it `is_drawn`."""
     # imported late, because tests of layouts need no device
     from ..jit import simulate
     from ..runtime import devices
@@ -219,7 +219,7 @@ def _in_double(dtype: DType | None, value: Any) -> Any:
 def _wanted(
     expected: Expected | Callable[..., Expected | None], args: Sequence[Any], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Map names to contents; raise ValueError if `expected` has a name that isn't an argument's, or too many arrays."""
+    """Map names to expected contents; raise ValueError if `expected` has an unknown name or too many arrays."""
     arguments = dict(zip(names, args, strict=True))
     if callable(expected):
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]

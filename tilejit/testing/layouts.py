@@ -65,7 +65,7 @@ def layouts(draw: st.DrawFn, *, swizzled: bool = True, replicated: bool = True, 
 
 @st.composite
 def dense_layouts(draw: st.DrawFn, *, thread_bits: int = 5, most_register_bits: int = 3) -> TileLayout:
-    """Draw a layout with one element per lane and register, whose digits of extent 2 are in any order."""
+    """Draw a layout with one element per lane and register, from iterators of extent 2 in any order."""
     register_bits = draw(st.integers(0, most_register_bits))
     places = [(1 << k, "laneid") for k in range(thread_bits)] + [(1 << k, "m") for k in range(register_bits)]
     return TileLayout.from_iters([(2, stride, axis) for stride, axis in draw(st.permutations(places))])
@@ -75,7 +75,7 @@ def dense_layouts(draw: st.DrawFn, *, thread_bits: int = 5, most_register_bits: 
 def memory_layouts(
     draw: st.DrawFn, *, rank: int = 2, max_extent: int = 16
 ) -> tuple[TileLayout, tuple[int, ...]]:
-    """Draw a dense memory layout, whose dimensions are split into digits in any order, and its shape."""
+    """Draw a dense memory layout, in which factors of all dimensions are nested in any order, and its shape."""
     digits: list[int] = []
     shape: list[int] = []
     for _ in range(rank):
@@ -92,7 +92,7 @@ def memory_layouts(
     return TileLayout(run), tuple(shape)
 
 
-#: scope -> chains of axes that number its threads, fastest axis first: (axis, extent); None: all remaining threads
+#: scope -> chains of axes that number its threads, fastest first: (axis, extent); extent None: all remaining threads
 _CHAINS: dict[str, tuple[tuple[tuple[str, int | None], ...], ...]] = {
     "thread": ((),),
     "warp": ((("laneid", 32),),),
@@ -117,7 +117,7 @@ def register_layouts(
     replicas: bool = True,
     gaps: bool = True,
 ) -> tuple[TileLayout, tuple[int, ...]]:
-    """Draw the layout of a local tile, distributed equally over exactly the threads of a scope, and its shape.
+    """Draw the layout of a local tile that is distributed evenly over all threads of a scope, and its shape.
 
     threads: threads per CTA, for scope "cta".
     replicas: several threads may hold the same elements.
@@ -127,7 +127,7 @@ def register_layouts(
     for axis, extent in draw(st.sampled_from(_chains(scope, threads))):
         among += [(e, s, axis) for e, s in _steps(draw(_factors(extent)), 1)]
     count = draw(st.sampled_from([n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32) if n <= max_registers]))
-    # With a stride above 1 of the fastest register digit, no two registers are adjacent.
+    # If the smallest register stride exceeds 1, no two registers are adjacent.
     spread = draw(st.sampled_from((1, 1, 1, 2, 3))) if gaps else 1
     registers = _steps(draw(st.permutations(draw(_factors(count)))), spread, draw(st.booleans()) if gaps else False)
     shared = set(draw(st.lists(st.integers(0, len(among) - 1), max_size=2))) if replicas and among else set()
@@ -159,7 +159,7 @@ def _factors(draw: st.DrawFn, number: int) -> list[int]:
 
 
 def _steps(extents: Sequence[int], first: int, widened: bool = False) -> list[tuple[int, int]]:
-    """Return (extent, stride) for digits, fastest first. widened: leave a gap after each digit."""
+    """Return nested (extent, stride) pairs, fastest first. widened: leave a gap after each."""
     digits, step = [], first
     for extent in extents:
         digits.append((extent, step))
@@ -177,7 +177,7 @@ def _joined(draw: st.DrawFn, extents: Sequence[int], rank: int) -> tuple[int, ..
 
 @st.composite
 def shapes_of(draw: st.DrawFn, layout: TileLayout) -> tuple[int, ...]:
-    """Draw a shape to which `layout` can be grouped, by splitting its extents and joining neighbors."""
+    """Draw a shape to which `layout` can be grouped, by splitting its extents and merging adjacent ones."""
     factors: list[int] = []
     for extent in layout.shape:
         by = draw(st.sampled_from([d for d in range(1, extent + 1) if extent % d == 0]))

@@ -33,12 +33,12 @@ class Choices:
 
     @property
     def functions(self) -> tuple[tuple[str, Any], ...]:
-        """(parameter name, value) for each configured value that is a function or a tuple with one."""
+        """(parameter name, value) for each configured value that is a function, or a tuple that contains one."""
         named = [(name, value) for config in self.configs for name, value in config.values.items()]
         return tuple((name, value) for name, value in named if _has_function(value))
 
     def matching(self, given: Mapping[str, Any], threads: int | None) -> tuple[Config, ...]:
-        """Return the configurations with the values in `given` that don't set threads, or set `threads` (None: any)."""
+        """Return the configurations with the values `given` whose threads, if set, are `threads` (None: any number)."""
         frozen = {name: freeze(value, name) for name, value in given.items()}
         return tuple(
             config
@@ -48,7 +48,7 @@ class Choices:
         )
 
     def worth_trying(self, kernel: str, values: Mapping[str, Any]) -> tuple[Config, ...]:
-        """Return the configurations that prune keeps, if set; raise LaunchError if it fails, keeps none or adds any."""
+        """Return the configurations that `prune` keeps, or all without it; raise LaunchError for an invalid result."""
         if self.prune is None:
             return self.configs
         kept = self._pruned(kernel, GridArguments(values))
@@ -94,7 +94,7 @@ def autotune_mode() -> str:
 
 
 def captured_of(functions: Sequence[tuple[str, Any]]) -> Hashable:
-    """Return a key of the values that `functions` capture now. functions: as `Choices.functions`."""
+    """Return a key of the values that `functions` capture now. functions: in the form of `Choices.functions`."""
     return tuple([freeze(value, name) for name, value in functions])
 
 
@@ -132,7 +132,7 @@ def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[
 
 
 def check_names(name: str, parameters: Sequence[Parameter], config: Config, what: str, names: Sequence[str]) -> None:
-    """Raise LaunchError unless `names` lists parameters that launches pass; for "reset", ones that may be arrays."""
+    """Raise LaunchError unless `names` lists parameters that launches pass (if `what` is "reset", possibly arrays)."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
         hint = f'write {what}=["A", "B"], or {what}=[] for none'
         raise LaunchError(f"{what}={shown(names)} of {name} is not a list of names", hint=hint)

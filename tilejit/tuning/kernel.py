@@ -69,7 +69,7 @@ class TunedLauncher(Launcher):
         return [ABSENT if p.name in names else next(values) for p in self._tuned.parameters]
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """Launch in the fastest configuration; tune the kernel if it is unknown. values: of all parameters."""
+        """Launch the fastest configuration; tune the kernel if it is unknown. values: one per parameter."""
         tuned = self._tuned
         names = tuned.choices.names
         given = [value for p, value in zip(tuned.parameters, values, strict=True) if p.name not in names]
@@ -187,9 +187,9 @@ class TunedKernel(Kernel):
         return [config.values[p.name] if p.name in config.values else next(remaining) for p in self.parameters]
 
     def choose(self, values: Sequence[Any], launcher: TunedLauncher) -> Config:
-        """Return the fastest configuration for the arguments `values`; tune the kernel if it isn't known.
+        """Return the fastest configuration for the arguments `values`; tune the kernel if it is unknown.
 
-        Return the first candidate untimed with TILEJIT_AUTOTUNE=off, if it is the only one, or if all grids are empty.
+        With TILEJIT_AUTOTUNE=off, a single candidate, or only empty grids, return the first candidate without timing.
         """
         call = Call(self.open_parameters, values)
         device = devices.of(call)
@@ -244,7 +244,7 @@ class TunedKernel(Kernel):
         self, device: Device, target: Target, threads: int, values: Sequence[Any],
         placeholders: Sequence[Any], call: Call, candidates: tuple[Config, ...],
     ) -> Question:
-        """Return the tuning question. placeholders: `values`, with arguments in place of specs; `call` binds them."""
+        """Return a launch's question. placeholders: `values` with arguments in place of specs; `call` binds them."""
         aliased = frozenset(position for pair in call.overlaps for position in pair)
         typed = signature(self.open_parameters, placeholders, call.arguments, target, aliased)
         captured = self.captured.number(), captured_of(self._functions_of_configs)
@@ -307,10 +307,10 @@ def autotune(
     configs: `[tj.Config({"BM": 128}, threads=256), ...]`. They set constexpr parameters, which launches leave out; a
     grid function receives their values (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
     key: names of parameters. The kernel is tuned once for each combination of their values; for an array, its shape
-    counts. Other signatures (types, alignment), devices and kernel sources are also tuned separately.
-    prune: takes the configurations and the arguments by name, returns those to try; launches keep the answer per key.
+    counts. Other signatures (types, alignment), devices and kernel sources are tuned separately, too.
+    prune: takes the configurations and the arguments by name, returns those to try; the result is cached per key.
     reset: names of arrays that a run changes and the next run reads, such as accumulators. They are restored before
-    each timing and at the end. Other arrays keep the results of the last run.
+    each timed run and at the end. Other arrays keep the results of the last run.
 
     The configurations are compiled in parallel, then timed in rotation on the arguments of the launch, as
     `tilejit.testing.do_bench` does; on the simulator, a modeled cost replaces the time. The table is kept on disk;

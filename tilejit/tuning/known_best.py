@@ -45,7 +45,7 @@ def pick(
 ) -> Pick:
     """Return the fastest known configuration for the arguments, which may be specs, else the first one.
 
-    given: values that the configuration must have. threads: the number that it must have if it sets one; None for any.
+    given: values that the configuration must have. threads: the count that it must have if it sets one; None for any.
     raises: LaunchError if no configuration has these, unless `given` has a value for each tuned parameter;
         DeviceError if the choice needs a device, none is available, and no target is given.
     """
@@ -98,7 +98,7 @@ def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | No
 
 
 def _unknown(kernel: TunedKernel, values: Sequence[Any]) -> list[str]:
-    """Return the scalars that `values` specifies only by type although the key or prune may depend on their values."""
+    """Return the scalars that `values` specify only by type, although the key or prune may depend on their values."""
     placeholders = hypothetical_arguments(kernel.open_parameters, values)
     open_ones = [
         p.name

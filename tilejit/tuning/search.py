@@ -1,4 +1,4 @@
-"""The search for the fastest configuration: compile all, time them in rotation, store results after each step."""
+"""The search for the fastest configuration: compile all, time them in rotation, store the results after each step."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from .table import Config, Trial, Tuning
 if TYPE_CHECKING:
     from .kernel import TunedKernel, TunedLauncher
 
-#: the maximum number of timings per configuration, and its total time in ms after which five timings suffice
+#: the maximum number of timings per configuration, and its total time in ms after which `timing.LEAST` suffice
 _MOST, _ENOUGH = 30, 100.0
 
 #: errors that a configuration causes: it can't be compiled by tilejit or the driver, or needs too many resources
 _UNFIT = (KernelSyntaxError, KernelTypeError, LayoutError, DispatchError, ResourceError, DeviceError)
 
-#: driver errors at a launch that needs more resources than the GPU has
+#: driver errors of a launch that needs more resources than the GPU has
 _TOO_MUCH = ("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "CUDA_ERROR_INVALID_CLUSTER_SIZE")
 
 
@@ -53,7 +53,7 @@ def is_unfit(error: TilejitError) -> bool:
 class Question:
     """The inputs of a search for the fastest of `candidates`.
 
-    values, call, signature: of the parameters that configurations don't set. key: the key's parameters, as text.
+    values, call, signature: of the parameters that configurations don't set. key: the key's names and values, as text.
     threads: per CTA, for configurations that don't set them. captured: a key of the captured values.
     """
 
@@ -81,7 +81,7 @@ class Question:
 
 
 class EmptyGrid(LaunchError):
-    """A configuration can't be timed, because this launch's grid has no CTAs in it."""
+    """A configuration can't be timed, because its grid for this launch has no CTAs."""
 
 
 def _empty_grid() -> EmptyGrid:
@@ -119,7 +119,7 @@ class Search:
             raise _empty_grid()
         names = [p.name for p in kernel.parameters]
         call = Call(kernel.parameters, kernel.complete(question.values, question.candidates[0]))
-        # `reset` may name an unannotated parameter, which may be a number in this launch.
+        # `reset` may name an unannotated parameter, whose argument may be a number in this launch.
         positions = [names.index(name) for name in kernel.choices.reset]
         kept = [position for position in positions if isinstance(call.arguments[position], ArrayView)]
         with question.device.bench(call, launcher.stream, kept) as bench:
@@ -135,7 +135,7 @@ class Search:
     def _running(
         self, bench: Bench, launcher: TunedLauncher, waiting: Sequence[Trial]
     ) -> list[tuple[Trial, Contender]]:
-        """Compile the trials in parallel, launch each once, record failures, and return the trials that can run."""
+        """Compile the trials in parallel, launch each once, record failures, and return those that can run."""
         running = []
         tasks = [functools.partial(self._work, bench, launcher, trial.config) for trial in waiting]
         with Progress(f"tuning {self._kernel.name}", len(tasks)) as progress, closing(run_all(tasks)) as done:

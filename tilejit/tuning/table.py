@@ -15,9 +15,9 @@ from ..runtime.signature import freeze
 
 
 class Config:
-    """One way to compile a tuned kernel: values of constexpr parameters by name, and the threads per CTA.
+    """A configuration of a tuned kernel: values of constexpr parameters by name, and the threads per CTA.
 
-    threads: None for those of the launch.
+    threads: None for the launch's.
 
     Example:
         config = tj.Config({"BM": 128}, threads=256)
@@ -58,7 +58,7 @@ class Trial:
     samples: the time of each timed run.
     is_out: timing stopped early, because the configuration was clearly slower than another one.
     reason: the error that keeps the configuration from running, else None.
-    is_lasting: False if another attempt at the configuration may succeed after the error.
+    is_lasting: False if the error may not recur in another attempt.
     """
 
     config: Config
@@ -81,7 +81,7 @@ class Tuning:
     """The table of a kernel's configurations for one key.
 
     key: the values of the key's parameters, as text.
-    untimed: the reason why the first configuration is used without timing; empty if times decide.
+    untimed: the reason why the first configuration is used without timing; empty if the fastest is used.
     unit: the unit of the times.
     is_done: each configuration has a time or a reason, and at least one has a time.
     """
@@ -158,7 +158,7 @@ class Tuning:
         return self.is_done and all(trial.is_lasting for trial in self.trials)
 
     def to_bytes(self) -> bytes:
-        """Encode the table for the disk. It omits reasons that aren't lasting, so a later run repeats these trials."""
+        """Encode the table for the disk. It omits errors that may not recur, so a later run repeats these trials."""
         trials = [
             {"samples": t.samples, "is_out": t.is_out, "reason": t.reason if t.is_lasting else None}
             for t in self.trials
@@ -181,7 +181,7 @@ class Tuning:
 
 
 class Tunings(Sequence[Tuning]):
-    """The tuning tables of a kernel; prints as tables."""
+    """The tuning tables of a kernel. Its `repr` shows the tables."""
 
     def __init__(self, tunings: Iterable[Tuning]) -> None:
         self._tunings = tuple(tunings)

@@ -86,7 +86,7 @@ TMEM_LAYOUT = TileLayout.from_iters([(128, 1, "TLane"), (40, 1, "TCol")])
 P, Q = (Buffer(name, "tmem", float32, (128, 40), TMEM_LAYOUT, 4) for name in "pq")
 A, B = shared("a", 1024, 1024), shared("b", 100, 16)
 SOUND = placed(kernel(A, B, P, Q, body=[Sync("warpgroup")]))
-ASKED = "b needs multiples of 16 bytes"
+ASKED = "b needs alignment to 16 bytes"
 BY_NAME = {p.name: p for p in SOUND.memory}
 
 
@@ -105,7 +105,7 @@ def broken(*changed: MemoryPlacement, without: str = "") -> list[str]:
         (at("b", STATIC, 1024, 100, 8), f"{ASKED}; its place is at byte 1024, aligned to 8"),
         (at("b", STATIC, 1024, 100, 0), f"{ASKED}; its place is at byte 1024, aligned to 0"),
         (at("b", STATIC, 1024, 99, 16), "b needs 100 bytes; its place has 99"),
-        (at("b", STATIC, -16, 16, 16), "a place starts before its memory"),
+        (at("b", STATIC, -16, 16, 16), "a place starts before the start of its memory"),
         (at("b", DYNAMIC, 1024, 100, 16), "shared memory must be all static or all dynamic"),
         (at("b", STATIC, 49152, 100, 16), "49,252 bytes of shared memory are static; at most 49,152 can be"),
         (at("b", DYNAMIC, 232448, 100, 16),

@@ -23,8 +23,8 @@ from ..walk import Block
 class Backwards(ABC):
     """A backward walk over statements.
 
-    around: the sets after each enclosing loop and at its head, innermost last.
-    heads: these sets for loops already walked, by the loop's id. is_final: the current set won't grow any more.
+    around: for each enclosing loop, innermost last, the set after it and the set at its head.
+    heads: these two sets for loops already walked, by the loop's id. is_final: the current set won't grow any more.
     courses: the visited statements of each block, last one first, by the block's id.
     kinds: the classes of the statements without blocks that may affect the sets.
     """

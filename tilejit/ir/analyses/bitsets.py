@@ -1,4 +1,4 @@
-"""Sets of small numbers as integers: bit b is set if b is a member."""
+"""Sets of small nonnegative integers, as integers: bit b is set if b is a member."""
 
 from __future__ import annotations
 

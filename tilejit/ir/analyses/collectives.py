@@ -82,7 +82,7 @@ class _Needs:
             case ir.Arrive(place, scope):
                 what = f"{scope}.{stmt.word}"
                 self.collective(what, scope, stmt.span, state)
-                self.barrier(place.buffer, walk.indices(place), f"{what} is an arrival at", stmt, state)
+                self.barrier(place.buffer, walk.indices(place), f"{what} arrives at", stmt, state)
             case ir.Instruction(name):
                 self.collective(ROWS[name].spelling, ROWS[name].scope.name, stmt.span, state)
                 self.common(stmt, ROWS[name], state)
@@ -161,7 +161,10 @@ class _Needs:
     def agree(
         self, expr: ir.Expr, scope: str, state: ThreadState, one: tuple[str, str], span: Span | None, remedy: str = ""
     ) -> None:
-        """Raise if threads of a scope may disagree on an expression. one: texts for the operation and its operand."""
+        """Raise if threads of a scope may disagree on the value of an expression.
+
+        one: for the message, a clause such as "warp.copy takes one region of A", and a phrase for `expr` ("its index").
+        """
         if not self.uniformity.agree(expr, scope, state):
             raise DispatchError(
                 f"{one[0]} for its whole {scope}, but {one[1]} may differ between threads", span=span,

@@ -18,7 +18,7 @@ def slots_of(buffer: Buffer) -> tuple[int, ...]:
 
 
 def offsets(buffer: Buffer, starts: Sequence[int], counts: Sequence[int]) -> NDArray[np.int64]:
-    """Return the swizzled offset of each element of a box, in elements; for a local buffer its register.
+    """Return the swizzled offset of each element of a box, in elements; for a local buffer, the index of its register.
 
     The result has the shape of the box, after a leading dimension for replicas, except those in other threads.
     """

@@ -35,7 +35,7 @@ class LoopStates(Generic[State]):
                     │        └──▶ breaks      │
                     └───────── again ◀────────┘
 
-    head: at the start of any iteration. again: at the start of any iteration but the first. breaks: all breaks joined.
+    head: at the start of any iteration. again: at the start of any but the first. breaks: joined over all breaks.
     """
 
     before: State
@@ -120,7 +120,7 @@ class _Visit:
 
 @lean(frozen=True, slots=True)
 class _Course:
-    """The visits in a block, and the skipped statements at its end, with indices `last` to `end`."""
+    """The visits in a block, and the skipped statements at its end, with indices from `last` to `end`, exclusive."""
 
     visits: tuple[_Visit, ...]
     last: int

@@ -41,14 +41,14 @@ def check(kernel: Kernel) -> None:
 
 @lean(frozen=True, slots=True)
 class Doubt:
-    """A place that a statement reads, and its registers that may be unwritten, as numbers in its root."""
+    """A place that a statement reads. numbers: its registers that may be unwritten, by index in its root buffer."""
 
     place: Region | Element
     numbers: tuple[int, ...]
 
 
 def doubts(kernel: Kernel) -> list[tuple[Doubt, ...]]:
-    """Return, for each of `walk.statements(kernel.body)`, the places that it always reads and that may be unwritten."""
+    """Return, for each of `walk.statements(kernel.body)`, the `Doubt`s about the places that it always reads."""
     registers = LocalRegisters(kernel.body)
     if not registers.first:
         return [()] * len(walk.statements(kernel.body))

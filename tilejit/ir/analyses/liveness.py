@@ -21,12 +21,12 @@ from .backwards import Backwards
 #: the classes of statements that access places
 _ACCESSING: frozenset[type[Stmt]] = frozenset(walk.ACCESSING)
 
-#: a place, and the number of its tile
+#: a place, and the index of its tile
 _Touch = tuple[Place, int]
 
 
 class _Touched(NamedTuple):
-    """A statement's tiles. whole: the set of tiles that it overwrites entirely. needed: the set that it reads."""
+    """A statement's accesses to tiles. whole: the set of tiles that it overwrites entirely. needed: those it reads."""
 
     read: list[_Touch]
     written: list[_Touch]
@@ -40,7 +40,7 @@ Touches = Mapping[int, _Touched]
 
 @dataclass(slots=True)
 class Interference:
-    """The interference graph of tiles, by their numbers.
+    """The interference graph of tiles, by their indices.
 
     apart: for each tile, the tiles that can't share its registers. unread: the moves whose result is never read.
     """
@@ -59,7 +59,7 @@ def is_move(stmt: Stmt) -> bool:
 
 
 def touches(body: Block, numbers: Mapping[str, int]) -> Touches:
-    """Return the accesses of statements to the tiles whose roots are in `numbers`."""
+    """Return the accesses of statements to tiles. numbers: the index of each tile, by the name of its root."""
     touched: dict[int, _Touched] = {}
     for stmt in walk.statements(body):
         if type(stmt) in _ACCESSING:
@@ -75,7 +75,7 @@ def touches(body: Block, numbers: Mapping[str, int]) -> Touches:
 
 
 def interference(body: Block, numbers: Mapping[str, int], touched: Touches) -> Interference:
-    """Return the interference of the tiles whose roots are in `numbers`. touched: their accesses, from `touches`."""
+    """Return the interference of tiles. touched: their accesses, from `touches` with the same `numbers`."""
     walker = _Interfering(numbers=numbers, made=Interference([0] * len(numbers)), touched=touched)
     walker.block(body, 0)
     return walker.made

@@ -68,7 +68,7 @@ class LocalRegisters:
         return self._whole[name]
 
     def among(self, registers: int) -> Iterator[tuple[ir.Buffer, int]]:
-        """Yield the buffers with any of these registers, in program order, each with its number of these registers."""
+        """Yield the buffers with any of these registers, in program order, each with the number that hold elements."""
         left = registers
         while left:
             number = bisect_right(self._firsts, (left & -left).bit_length() - 1) - 1
@@ -78,7 +78,7 @@ class LocalRegisters:
             left = left >> end << end
 
     def element(self, name: str, among: int) -> str:
-        """Return the first element of a buffer in one of these registers, as `[0, 4]`."""
+        """Return the indices of a buffer's first element in one of these registers, in the form `[0, 4]`."""
         buffer = self.buffers[name]
         wanted = set(members(among >> self.first[name]))
         shape = buffer.fixed_shape
@@ -95,7 +95,7 @@ class LocalRegisters:
         return RegisterAccesses(named.surely << first, named.possibly << first)
 
     def written_by(self, loop: ir.For) -> int:
-        """Return registers that a loop certainly writes, as far as its iterations can be enumerated."""
+        """Return the registers that a loop certainly writes, as far as its iterations can be enumerated."""
         written = 0
         for place, at in _writes_of(loop, {}, [_MOST_ITERATIONS]):
             if place.buffer.root.name not in self.first:
@@ -112,7 +112,7 @@ class LocalRegisters:
 
 @remembered
 def _named(place: Place) -> RegisterAccesses:
-    """Return the registers that a place of tile IR refers to, as registers of its root."""
+    """Return the registers that a place of tile IR refers to, numbered from the first register of its root."""
     assert isinstance(place, (ir.Region, ir.Element)), "vectors occur in lane IR only"
     root = place.buffer.root
     starts: list[int] = []
@@ -137,7 +137,7 @@ def _named_at(place: ir.Region | ir.Element, starts: Sequence[int]) -> RegisterA
 
 @remembered
 def span(buffer: ir.Buffer) -> int:
-    """Return the number of registers per thread for a buffer."""
+    """Return the number of registers that a buffer occupies in each thread."""
     return buffer.tile_layout.adapted(slots_of(buffer)).footprint()
 
 
@@ -154,7 +154,7 @@ def _of_box(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> 
 
 
 def _steps(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> tuple[list[Iter], int] | None:
-    """Return iterators over the registers of a box's elements, and its first register; None if it isn't strided."""
+    """Return `Iter`s over the registers of a box's elements, and its first register; None if it isn't strided."""
     slots = slots_of(buffer)
     layout = buffer.tile_layout.adapted(slots)
     if layout.swizzle is not None:
@@ -169,7 +169,7 @@ def _steps(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> t
 
 
 def _reached(steps: Iterable[Iter], first: int) -> int:
-    """Return the registers that iterators reach from register `first`."""
+    """Return the registers that `Iter`s reach from register `first`."""
     reached = 1
     for it in steps:
         registers = reached
@@ -182,7 +182,7 @@ def _reached(steps: Iterable[Iter], first: int) -> int:
 
 @lasting
 def _dense(layout: TileLayout) -> int | None:
-    """Return the registers of a layout that uses each of registers 0 to n - 1 once; None if it may be another."""
+    """Return the registers of a layout that uses each of registers 0 to n - 1 once; None if it may not."""
     held = layout.storage()
     if held.replica or held.offset or held.swizzle is not None:
         return None
@@ -219,7 +219,7 @@ def _writes_of(
     """Yield places that a loop's iterations certainly write, each with the values of the loop variables.
 
     Places at constant starts are yielded once per execution of their loop, with no values.
-    left: how many more iterations may be enumerated.
+    left: a list of one number, of iterations that may still be enumerated; it is updated.
     """
     ends = [_value(end, at) for end in (loop.start, loop.stop, loop.step)]
     start, stop, step = ends
@@ -253,7 +253,7 @@ def _before_a_jump(body: Block) -> tuple[Block, bool]:
 
 
 def _value(expr: ir.Expr, at: Mapping[str, int]) -> int | None:
-    """Return the value of an integer expression, or None if it isn't a linear function of the given variables."""
+    """Return the value of an integer expression; None if it isn't a linear function of the variables in `at`."""
     if isinstance(expr, ir.Const):
         return int(expr.value)
     form = affine(expr)

@@ -71,7 +71,7 @@ class Sum(NamedTuple):
 
 
 def summands(expr: Expr, sums: Mapping[str, Sum]) -> Sum:
-    """Return an expression as a sum, with terms from left to right. sums: the variables that are sums."""
+    """Return an expression as a sum, with terms from left to right. sums: replacements of variables, by name."""
     terms: list[Expr] = []
     constant = 0
     waiting = [expr]

@@ -67,7 +67,7 @@ def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
 
 
 def _steps(buffer: Buffer) -> list[object] | None:
-    """Return properties of the whole layout, then each dimension's extent and strides; None if it can't be split."""
+    """Return properties of the whole layout, then each dimension's extent and strides; None if inseparable."""
     layout = buffer.layout
     if isinstance(layout, Strided):
         return [None, *zip(buffer.shape, layout.strides, strict=True)]
@@ -79,7 +79,7 @@ def _steps(buffer: Buffer) -> list[object] | None:
 
 
 def _of_boxes(a: Region, b: Region, order: Sequence[int]) -> Expr:
-    """Return the condition for boxes of the same dimensions. order: the dimension of `b` for each of `a`."""
+    """Return the condition for boxes of buffers with equivalent dimensions. order: from `_same_dimensions`."""
     a_extents, b_extents = a.counts, b.counts
     apart = _apart(a, b, order)
     kept = [k for k, n in zip(order, a_extents, strict=True) if n != 1]
@@ -106,7 +106,7 @@ def _apart(a: Region | Element, b: Region | Element, order: Sequence[int]) -> Ex
 
 
 def _of_elements(a: Region, b: Region) -> Expr | None:
-    """Return the condition for fixed layouts, by comparing elements for all starts; None if too many, or not fixed."""
+    """Return the condition by comparing elements for all starts; None if they are too many or a layout is `Strided`."""
     if isinstance(a.buffer.layout, Strided) or isinstance(b.buffer.layout, Strided):
         return None
     possible = dict([*_possible_starts(a), *_possible_starts(b)])

@@ -14,9 +14,9 @@ from ...dataclass import replace
 from .. import walk
 from ..nodes import Assign, Buffer, Expr, For, If, Instruction, Kernel, Let, Load, Loop, Move, Stmt, Var
 
-#: memory space -> memory order of a load that decides when a loop ends
+#: memory space -> memory order of a load that determines when a loop ends
 _ORDERS = {"global": "relaxed.gpu", "shared": "relaxed.cta"}
-#: the order for vectors, which PTX treats as relaxed; LLVM has relaxed loads of single values only
+#: the order of a vector load. PTX treats volatile accesses as relaxed; LLVM has relaxed loads of single values only
 _VECTOR_ORDER = "volatile"
 
 
@@ -29,7 +29,7 @@ class _Step(NamedTuple):
 
 
 def relaxed(kernel: Kernel) -> Kernel:
-    """Return a kernel of lane level with relaxed loads where the exit of an enclosing loop depends on them."""
+    """Return a lane-level kernel in which the loads that the exit of an enclosing loop depends on are relaxed."""
     if walk.inventory(kernel.body).kinds.isdisjoint(walk.JUMPS):
         return kernel
     loading: tuple[Let | Move, ...] = (*walk.each(kernel.body, Let), *walk.each(kernel.body, Move))
@@ -53,7 +53,7 @@ def relaxed(kernel: Kernel) -> Kernel:
 
 
 def _polls(body: walk.Block) -> Iterator[int]:
-    """Yield the ids of the statements in a loop's body whose loads decide when it ends."""
+    """Yield the ids of the statements in a loop's body whose loads determine when the loop ends."""
     if walk.inventory(body).kinds.isdisjoint(walk.JUMPS) or not any(map(_is_plain, walk.statements(body))):
         return
     under = _under_conditions(body, ())
@@ -72,7 +72,7 @@ def _polls(body: walk.Block) -> Iterator[int]:
 
 
 def _is_plain(stmt: Stmt) -> bool:
-    """True for a move from memory that other threads may write, or a `let` that loads it without a memory order."""
+    """True for a `Move` from global or shared memory, and for a `Let` that loads from there without a memory order."""
     if isinstance(stmt, Move):
         return stmt.src.buffer.space in _ORDERS
     value = stmt.value if isinstance(stmt, Let) else None
@@ -80,7 +80,7 @@ def _is_plain(stmt: Stmt) -> bool:
 
 
 def _under_conditions(body: walk.Block, conds: tuple[Expr, ...]) -> list[tuple[Stmt, tuple[Expr, ...]]]:
-    """Return all statements with the conditions around them: of branches, and the bounds of inner loops."""
+    """Return all statements, each with the conditions of branches and the bounds of inner loops around it."""
     under: list[tuple[Stmt, tuple[Expr, ...]]] = []
     for stmt in body:
         under.append((stmt, conds))
@@ -118,5 +118,5 @@ def _names(exprs: Iterable[Expr]) -> Iterator[str]:
 
 
 def _buffer(buffer: Buffer) -> str:
-    """Return a key for a buffer that differs from names of variables, which contain no blanks."""
+    """Return a key for a buffer that differs from names of variables, which contain no spaces."""
     return f"buffer {buffer.root.name}"

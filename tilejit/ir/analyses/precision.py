@@ -15,7 +15,7 @@ _MOVES = (CAST.name, COPY.name, COPY_ASYNC.name, "fill", "reshape")
 
 
 def widened_scalars(kernel: ir.Kernel) -> tuple[str, ...]:
-    """Return the names of the float32 scalars that are converted to float64, alone or combined with other scalars.
+    """Return the names of the float32 arguments that are converted to float64, alone or combined with other scalars.
 
     A value computed from loaded floats doesn't count.
     """

@@ -86,8 +86,8 @@ def _generated(body: Block) -> set[str]:
 class _Readers:
     """The accesses to a buffer.
 
-    maker: the elementwise operation that alone writes it, or None. stretch: the number of the only stretch (see
-    `_number`) that accesses it, or None.
+    maker: the only operation that writes it, if that is elementwise, or None. stretch: the number of the only stretch
+    (see `_number`) that accesses it, or None.
     """
 
     maker: TileOp | None
@@ -96,7 +96,7 @@ class _Readers:
 
 
 def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
-    """Return the tiles that are computed element by element for their readers, with the places read instead."""
+    """Return, by name, tiles that are computed element by element, with the places that their readers read instead."""
     touched: dict[str, _Readers] = {}
     numbered: list[tuple[int, Stmt]] = []
     _number(body, 0, numbered)
@@ -150,7 +150,7 @@ def _is_elementwise(stmt: Stmt) -> bool:
 
 
 def _lets_pass(stmt: Stmt, touched: Mapping[str, _Readers], kept: Collection[str]) -> bool:
-    """True if a reader doesn't need a whole tile at once."""
+    """True if a reader doesn't need the tiles that it reads to be in registers."""
     if not isinstance(stmt, TileOp) or stmt.record.relation is REDUCTION:
         return True
     names = [place.buffer.root.name for place in stmt.written]
@@ -198,7 +198,7 @@ class _Begun:
 
 
 class _Touching(NamedTuple):
-    """The registers that a statement surely writes, may write (`begins`), and may read. passes: it needs none."""
+    """Registers that a statement surely writes, may write (`begins`), may read. passes: its result needs none."""
 
     written: int = 0
     begins: int = 0
@@ -210,7 +210,7 @@ class _Touching(NamedTuple):
 class _Pressing(Backwards):
     """The walk that finds the greatest pressure.
 
-    most: the greatest number of words so far. held, stmt: the registers that were live there, and the statement.
+    most: the greatest number of 32-bit registers so far. held, stmt: what was live at that point, and the statement.
     touched: the registers that statements access, by id, as statements in loops are visited repeatedly.
     """
 

@@ -94,7 +94,7 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
     where = f" if the branch of warpgroup{'s' * (len(absent) > 1)} {', '.join(absent)} isn't taken" if absent else ""
     hint = "request 24 in warpgroups that only copy, or fewer in others; without a request, the initial number is kept"
     if absent:
-        hint = "branch only on tj.warpgroup_id() where registers are released, and on run-time values inside it"
+        hint = "release registers in a branch on tj.warpgroup_id() alone, and branch on run-time values inside it"
     raise ResourceError(
         f"{' + '.join(map(str, counts))} registers are {sum(counts)}{where}; a CTA of {kernel.threads} threads starts "
         f"with {groups} \N{MULTIPLICATION SIGN} {entry} = {entry * groups}",
@@ -106,7 +106,7 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
 def _asked(kernel: Kernel, settings: Sequence[Setting], conditions: _Conditions) -> dict[int, list[Setting]]:
     """Return the settings that each warpgroup may reach, at most one per execution, by the warpgroup's number.
 
-    raises: KernelTypeError if it may reach two, or if which warpgroups reach one depends on run-time values.
+    raises: KernelTypeError if a warpgroup may reach two, or if run-time values decide which warpgroups reach one.
     """
     asked: dict[int, list[Setting]] = {}
     for setting in settings:
@@ -126,7 +126,8 @@ def _asked(kernel: Kernel, settings: Sequence[Setting], conditions: _Conditions)
     return asked
 
 
-#: (condition, its truth), with a branch's id in place of a condition that may change; (gate, None) after a branch
+#: (condition, value), or (id of the branch or loop, value) for a loop or a condition that may change; (gate, None) for
+#: a gate whose `truth` is None
 _Facts = frozenset[tuple["Expr | Gate | int", "bool | None"]]
 
 
@@ -141,7 +142,7 @@ class _Conditions:
         return frozenset((gate if gate.truth is None else self._condition(gate.branch), gate.truth) for gate in gates)
 
     def exclude(self, one: Setting, other: Setting) -> bool:
-        """True if at most one of two settings is executed: one branch, outside loops, selects between them."""
+        """True if at most one of two settings is executed: outside loops, they need opposite values of a condition."""
         if any(gate.truth is not None and gate.branch not in self.of_branches for gate in one.gates | other.gates):
             return False
         facts = dict(self.facts(one.gates))
@@ -158,7 +159,7 @@ class _Conditions:
 
 
 def _most_at_once(asked: Mapping[int, Sequence[Setting]], conditions: _Conditions, entry: int) -> dict[int, Setting]:
-    """Return the settings by warpgroup that together request the most registers, over all run-time decisions."""
+    """Return the settings, by warpgroup, that can be executed together and then request the most registers."""
     facts = {id(each): conditions.facts(each.gates) for settings in asked.values() for each in settings}
     most: dict[int, Setting] = {}
     for decided in _ways(list(dict.fromkeys(facts.values())), frozenset()):
@@ -170,7 +171,7 @@ def _most_at_once(asked: Mapping[int, Sequence[Setting]], conditions: _Condition
 
 
 def _ways(several: Sequence[_Facts], decided: _Facts) -> Iterator[_Facts]:
-    """Yield sets of decisions that together cover each combination of the given sets of facts being true or false."""
+    """Yield extensions of `decided` in which each of `several` holds or is contradicted, covering all combinations."""
     if not several:
         yield decided
         return

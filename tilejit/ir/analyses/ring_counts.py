@@ -2,7 +2,7 @@
 
 The numbers are known if branches depend only on thread ids and uniform values. A statement arrives too often if more
 instances of its scope reach it than complete a phase, all with the same step numbers. Arrivals are missing if fewer
-instances reach all statements together, each statement once per step.
+instances reach the statements in total, and each reaches a statement once per step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .. import nodes as ir
 from .. import walk
 from .thread_values import instances
 
-#: a call that arrives at a ring's barriers -> the parameter of `tj.alloc_ring` for the number of these calls per step
+#: a method that arrives at a ring's barriers -> the parameter of `tj.alloc_ring` for its number of calls per step
 _PARAMETERS = {"commit": "producers", "release": "consumers"}
 
 
@@ -58,10 +58,10 @@ def _check(kernel: ir.Kernel, ring: ir.Alloc, arrivals: Sequence[Visit], steps: 
     counts = [(_instances(kernel, visit), visit) for visit in arrivals]
     for count, visit in counts:
         if count > ring.arrivals and visit.is_exact and steps.are_common(visit):
-            raise _error(ring, visit.stmt, count, "the stage becomes free while others still use it")
+            raise _error(ring, visit.stmt, count, "the step completes while others still use its stage")
     total = sum(count for count, _ in counts)
     if total < ring.arrivals and all(steps.is_once(visit.stmt) for visit in arrivals):
-        raise _error(ring, arrivals[0].stmt, total, "threads that wait for it never proceed")
+        raise _error(ring, arrivals[0].stmt, total, "threads that wait for the step never proceed")
 
 
 def _instances(kernel: ir.Kernel, visit: Visit) -> int:
@@ -109,7 +109,7 @@ class _Steps:
         return loops
 
     def are_common(self, visit: Visit) -> bool:
-        """True if all threads that reach an arrival count the same steps there."""
+        """True if all threads that reach an arrival have the same step numbers there."""
         names: set[str] = set()
         return all(self._is_common(expr, visit.threads, names) for expr in walk.expressions(visit.stmt))
 

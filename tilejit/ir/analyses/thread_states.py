@@ -17,7 +17,7 @@ CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 class Active:
     """The level of the set of active threads, and the branch or loop that lowered it.
 
-    threads: threads that run-time values may make active or inactive, thread i as bit i. Ids decide for all others.
+    threads: those whose activity depends on run-time values, thread i as bit i; that of all others depends only on ids.
     """
 
     level: int = CTA
@@ -44,7 +44,7 @@ class ThreadState:
 
     #: the threads that enclosing branches and loops on run-time values admit
     entered: Active = ALL_ACTIVE
-    #: the threads that earlier jumps of each kind leave here; active threads are in all four sets
+    #: the threads that remain after earlier jumps of each kind; active threads are in all four sets
     returned: Active = ALL_ACTIVE
     broken: Active = ALL_ACTIVE
     continued: Active = ALL_ACTIVE
@@ -70,14 +70,14 @@ class ThreadState:
 
     @property
     def decided(self) -> Active:
-        """As `active`, but ignoring conditions on ids."""
+        """Like `active`, but ignoring conditions on ids."""
         if self.returned is self.broken is self.continued is ALL_ACTIVE:
             # the common case, without jumps
             return self.entered
         return self.entered.combine(self.returned).combine(self.broken).combine(self.continued)
 
     def among(self, possible: int, by_ids: Active) -> ThreadState:
-        """Return the state restricted to these threads."""
+        """Return the state restricted to the threads `possible`, whose set has the level of `by_ids`."""
         return replace(
             self, entered=self.entered.among(possible), returned=self.returned.among(possible),
             broken=self.broken.among(possible), continued=self.continued.among(possible), possible=possible,

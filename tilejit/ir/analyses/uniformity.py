@@ -44,7 +44,7 @@ _LANE_IDS = frozenset(name for name, thread in scopes.THREAD_IDS.items() if thre
 
 
 def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
-    """Return the atomic additions by which several threads add one value to one element, with the number of threads."""
+    """Return the atomic additions by which several threads add one value to one element, each with the thread count."""
     uniformity = Uniformity.of(kernel)
     states = solve(uniformity, kernel.body, uniformity.start())
     reaching = comers(kernel.body, uniformity.values)
@@ -74,7 +74,7 @@ class Uniformity(Analysis[ThreadState]):
         #: names of the buffers to which threads store single elements
         self.stored = stored
         self.values = ThreadValues(threads)
-        #: level of the narrowest scope that contains all threads
+        #: level of the narrowest scope of which one instance contains all threads
         self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
         #: sources of expressions, by id
         self.sources: dict[int, _Sources] = {}
@@ -352,7 +352,7 @@ class Uniformity(Analysis[ThreadState]):
         return isinstance(part, ir.Special) and part.name not in scopes.THREAD_IDS
 
     def sources_of_parts(self, expr: ir.Expr) -> _Sources:
-        """As `sources_of`, part by part, for values known per thread and loads from registers or tensor memory."""
+        """Like `sources_of`, part by part, for values known per thread and loads from registers or tensor memory."""
         level, names, variables = CTA, set[str](), list[ir.Var]()
         waiting = [expr]
         while waiting:
@@ -374,7 +374,7 @@ class Uniformity(Analysis[ThreadState]):
         return self.sources_from(level, names, variables)
 
     def level_of_copies(self, tile: ir.Buffer) -> int:
-        """Return the level of the scope whose threads each have a copy of a tile that none stores to; else `THREAD`."""
+        """Return the level of the scope whose threads each have a copy of a tile without `Store`s, or `THREAD`."""
         layout = tile.layout
         if not isinstance(layout, TileLayout) or tile.name in self.stored:
             return THREAD
@@ -402,7 +402,7 @@ class Uniformity(Analysis[ThreadState]):
 
 
 def _divides_warps(body: walk.Block) -> bool:
-    """True if lanes may take different branches by their ids, other than by `elect`."""
+    """True if lanes of a warp may take different branches depending on their ids, other than by `elect`."""
     conditions = [stmt.cond for stmt in walk.each(body, ir.If)]
     names = sources(body, conditions)
     conditions += [let.value for let in walk.each(body, ir.Let) if let.var.name in names]

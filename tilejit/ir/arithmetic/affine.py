@@ -52,7 +52,7 @@ class Affine:
         return _normalized(self.dtype, [(t, c * factor) for t, c in self.terms], self.constant * factor)
 
     def bounds(self) -> Bounds:
-        """Return bounds of the mathematical sum, before wrapping around; None if unknown."""
+        """Return bounds of the mathematical sum, before wrapping around, each None if unknown."""
         low: int | None = self.constant
         high: int | None = self.constant
         for term, coefficient in self.terms:
@@ -68,7 +68,7 @@ class Affine:
         if not other.terms:
             return Affine(self.dtype, self.terms, self.constant - other.constant).bounds()
         if len(self.terms) == len(other.terms) == 1 and type(self.terms[0][0]) is not type(other.terms[0][0]):
-            # most pairs have one term each, which differ; a dictionary would hash both, which is slow for large terms
+            # most pairs have one term each, and the terms differ; a dictionary would hash both, which may be slow
             ((term, factor),) = other.terms
             return Affine(self.dtype, (*self.terms, (term, -factor)), self.constant - other.constant).bounds()
         coefficients = dict(self.terms)
@@ -77,12 +77,12 @@ class Affine:
 
     @property
     def is_exact(self) -> bool:
-        """True if the sum provably doesn't wrap around, or is an int64 sum without data."""
+        """True if the sum provably doesn't wrap around, or is assumed not to."""
         return self.is_assumed or fits(self.bounds(), self.dtype)
 
     @property
     def is_assumed(self) -> bool:
-        """True for an int64 sum without data, which is assumed not to wrap around."""
+        """True for an int64 sum without large numbers or data (see `is_data`), which is assumed not to wrap around."""
         if self.dtype is not int64 or is_large(self.constant):
             return False
         for term, coefficient in self.terms:
@@ -125,7 +125,7 @@ class Affine:
 
 
 def affine_sum(parts: Iterable[tuple[Affine, int]], dtype: DType) -> Affine:
-    """Return the sum of factor * part over (part, factor)."""
+    """Return the sum of factor * part over the pairs (part, factor)."""
     constant = 0
     moving: list[tuple[Affine, int]] = []
     for part, factor in parts:

@@ -2,9 +2,9 @@
 
 All arithmetic on indices uses them. Integer arithmetic becomes a sum of products with the constant last (see `affine`).
 Comparisons, minima and maxima that facts decide are replaced by the result. A Python number becomes a constant of the
-other operand's type (an int with bool_, of int32); integers of two types are converted by `promote`. Constants wrap
-around as their type does. Simplifications that are valid only without overflow are applied if it is disproved, or
-assumed absent (see `facts`).
+other operand's type (of int32, if an int is combined with bool_); integers of two types are converted by `promote`.
+Constants wrap around as their type does. Simplifications that are valid only without overflow are applied if overflow
+is disproved or assumed absent (see `facts`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _rounded_whole = lru_cache(LIMIT)(_rounded)
 def difference(a: ExprLike, b: ExprLike) -> int | None:
     """Return the constant by which `a` exceeds `b`; None if it isn't provably constant, or not of an integer type.
 
-    The constant is modulo 2**bits: if an operand overflows, the mathematical difference may be another.
+    The constant is modulo 2**bits: if an operand overflows, the mathematical difference may be different.
     """
     x, y = _pair(a, b)
     if not x.dtype.is_integer:
@@ -96,7 +96,7 @@ def _plain(name: str, args: tuple[Expr, ...]) -> Op:
 
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
-    """Return the constant result of an operation; None if an argument isn't constant or devices may give other bits."""
+    """Return the constant result of an operation; None if an argument isn't constant or a device's bits may differ."""
     for a in args:
         if not isinstance(a, Const):
             return None
@@ -122,7 +122,7 @@ def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     if a.dtype is b.dtype:
         return a, b
     if a.dtype.is_float or b.dtype.is_float:
-        raise TypeError(f"the operands are of {a.dtype} and {b.dtype}; cast one")
+        raise TypeError(f"the operands have types {a.dtype} and {b.dtype}; cast one")
     common = promote(a.dtype, b.dtype)
     return cast(a, common), cast(b, common)
 
@@ -200,12 +200,12 @@ def sub(x: Expr, y: Expr) -> Expr:
 
 
 def total(terms: Iterable[Expr], dtype: DType) -> Expr:
-    """Return the sum of terms of one integer type; 0 without terms."""
+    """Return the sum of terms of integer type `dtype`; 0 without terms."""
     return weighted_sum(((term, 1) for term in terms), dtype)
 
 
 def weighted_sum(terms: Iterable[tuple[Expr, int]], dtype: DType) -> Expr:
-    """Return the sum of term * factor over (term, factor), with terms of one integer type; 0 without terms."""
+    """Return the sum of term * factor over the pairs (term, factor), with terms of type `dtype`; 0 without terms."""
     forms = [(affine(term), factor) for term, factor in terms]
     return affine_sum(forms, dtype).expr() if forms else integer(0, dtype)
 
@@ -457,7 +457,7 @@ def where(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     x, y = _pair(a, b)
     if isinstance(test, Const):
         return x if test.value else y
-    # as in other operations, float operands that are equal aren't simplified
+    # like other float operations, it isn't simplified if the operands are equal
     if x == y and not x.dtype.is_float:
         return x
     return _plain("where", (test, x, y))

@@ -90,9 +90,10 @@ def _is_wide(bounds: tuple[int, int] | None, dtype: DType) -> bool:
 
 
 def room(ends: Bounds, dtype: DType, assumed: bool) -> tuple[int, int]:
-    """Return the least and greatest number to add to a sum with these bounds without overflow; (1, 0) if unknown.
+    """Return the least and greatest number that can be added to a sum with these bounds without overflow.
 
-    assumed: the sum is of int64 and assumed not to overflow; its bounds are then ignored.
+    They are (1, 0) if a bound is unknown.
+    assumed: the sum is an int64 and assumed not to overflow; its bounds are ignored.
     """
     low, high = full_range(dtype)
     if assumed:

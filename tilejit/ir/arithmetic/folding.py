@@ -11,7 +11,7 @@ from .affine import affine
 from .facts import bounds, fits, full_range
 from .intern import integer, wrap
 
-#: returns a number that is congruent to the value of an integer expression, modulo 2**bits of its type
+#: returns an int that is congruent, modulo 2**bits, to the current value of an integer expression
 Fold = Callable[[], int]
 
 _FOLDS: dict[str, Callable[[int, int], int]] = {
@@ -28,13 +28,13 @@ class IntegerFolding:
         self.names: set[str] = set()
         #: the current values of these variables
         self.numbers: dict[str, int] = {}
-        #: all values that a variable will have, if known
+        #: all values that each variable will have, by name, if known
         self.ranges: dict[str, range] = {}
         self._folds: dict[int, tuple[Expr, Fold | None]] = {}
         self._tables: dict[int, tuple[Expr, tuple[str, list[int]] | None]] = {}
 
     def constant(self, expr: Expr) -> Callable[[], Expr] | None:
-        """Return a function for the current value of the expression as a constant, or None if it can't be folded."""
+        """Return a function that returns the expression's current value as a constant; None if it can't be folded."""
         for part in inputs(expr):
             if not isinstance(part, Var) or part.name not in self.names:
                 return None
@@ -51,7 +51,7 @@ class IntegerFolding:
         return None if fold is None else lambda: integer(fold(), dtype)
 
     def _table(self, expr: Expr) -> tuple[str, list[int]] | None:
-        """Return an expression's only variable and the expression's values over its range; None if not applicable."""
+        """Return an expression's only variable and the values over its range; None if it can't be tabulated."""
         entry = self._tables.get(id(expr))
         if entry is None:
             entry = self._tables[id(expr)] = (expr, self._tabled(expr))
@@ -81,7 +81,7 @@ class IntegerFolding:
         return name, [fold(a, b) for a, b in zip(values, other[1], strict=True)]
 
     def linear(self, expr: Expr) -> tuple[str, int, int] | None:
-        """Return (name, factor, constant) of name * factor + constant; None for any other expression."""
+        """Return (name, factor, constant) if the expression equals name * factor + constant, else None."""
         if isinstance(expr, Var):
             return (expr.name, 1, 0) if expr.name in self.names else None
         linear = self._terms(expr) if isinstance(expr, Op) and expr.dtype.is_integer else None
@@ -121,7 +121,7 @@ class IntegerFolding:
         return self._division(expr, fold) if expr.name in _DIVISIONS else self._arithmetic(expr, fold)
 
     def _linear(self, expr: Expr) -> Fold | None:
-        """As `fold`, for a sum of one or two variables, without nested calls; None for any other expression."""
+        """Like `fold`, but without nested calls, for a linear function of one or two variables; else None."""
         linear = self._terms(expr)
         if linear is None:
             return None
@@ -135,7 +135,7 @@ class IntegerFolding:
         return None
 
     def _terms(self, expr: Expr) -> tuple[list[tuple[str, int]], int] | None:
-        """Return a sum of variables times factors as (name, factor) pairs and a constant; None for any other."""
+        """Return the (name, factor) pairs and the constant of a linear function of variables; None for any other."""
         if isinstance(expr, (Const, Cast)):
             return None
         form = affine(expr)
@@ -164,7 +164,7 @@ class IntegerFolding:
         return lambda: fold(dividend(), number)
 
     def _value(self, expr: Expr) -> Fold | None:
-        """As `fold`, but in the range of the type."""
+        """Like `fold`, but the function's result is in the range of the type."""
         fold = self.fold(expr)
         if fold is None or _keeps(expr):
             return fold

@@ -36,6 +36,6 @@ def surely_iterates(loop: For, threads: int) -> bool:
 
 
 def ends(expr: Expr) -> tuple[int, int]:
-    """Return the least and greatest possible value; by default the range of the type."""
+    """Return bounds of an integer expression; an unknown bound is that of the type."""
     (low, high), (least, greatest) = facts.bounds(expr), facts.full_range(expr.dtype)
     return least if low is None else low, greatest if high is None else high

@@ -1,4 +1,4 @@
-"""Conditions that must hold for every value of a variable in a range, reduced to its ends if possible.
+"""Conditions that must hold for every value of a variable in a range, tested only at its ends if possible.
 
     0 <= at + k and at + k < n, for k = 0 .. 7        at >= 0 and at + 7 < n
     (at + k) % 3 != 0, for k = 0 .. 7                 at % 3 != 0 and (at + 1) % 3 != 0 and ...
@@ -32,7 +32,7 @@ def at(expr: Expr, var: Var, value: Expr) -> Expr:
 
 
 def throughout(cond: Expr, var: Var, count: int) -> Expr:
-    """Return the condition that `cond` holds for `var` = 0 .. count - 1; it may be false if a compared sum wraps."""
+    """Return the condition that `cond` holds for `var` = 0 .. count - 1; it may also be false if a sum wraps around."""
     ends = by_ends(cond, var, count)
     if ends is not None:
         return ends
@@ -59,7 +59,7 @@ def has(expr: Expr, var: Var) -> bool:
     return any(isinstance(part, Var) and part == var for part in subexpressions(expr))
 
 
-#: comparison -> the equivalent comparison of exchanged operands
+#: comparison -> the equivalent comparison with exchanged operands
 _FLIPPED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
 
 

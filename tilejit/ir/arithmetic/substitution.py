@@ -1,8 +1,8 @@
 """Repeated substitution of variables in expressions, with folding as in `build`.
 
-An expression is analyzed once and then instantiated for each iteration of a loop. Most changes affect a constant only:
+An expression is analyzed once and then instantiated for each iteration. Most instances differ only in a constant:
 
-    offset + i * 512, i = 3         offset + 1536: the sum without `i` is shared, with another constant
+    offset + i * 512, i = 3         offset + 1536: instances share the sum without `i`
     i // 2 * 16 + 8, i = 3          24: evaluated with Python integers
     offset + i * 512 < end, i = 3   the distance to `end` is bounded once; here 1536 is added to the bounds
 """
@@ -35,9 +35,9 @@ class _Sum(NamedTuple):
     counted: tuple[Expr, ...]
     #: evaluators of the `counted` terms, with their factors
     numbers: tuple[tuple[Fold, int], ...]
-    #: products of an integer and an invariant sum: (integer, factor, sum)
+    #: products of an integer and an invariant sum: (evaluator of the integer, factor, sum)
     products: tuple[tuple[Fold, int, Affine], ...]
-    #: all other terms, with their factors
+    #: makers of all other terms, with their factors
     terms: tuple[tuple[Make, int], ...]
 
     @property
@@ -57,7 +57,7 @@ class _Sum(NamedTuple):
 class Substitution:
     """A mapping from variables to expressions, and the instances of expressions under it.
 
-    Variables are registered by `index` and `changing` before any expression with them is used. Others are invariant.
+    Variables are registered by `index` and `changing` before expressions with them are used; others are invariant.
     numbers: current values of the indices, by name.
     """
 
@@ -194,7 +194,7 @@ class Substitution:
         return lambda: build.apply(name, tuple([make() for make in makes]))
 
     def _plain(self, op: Op, left: Make, right: Make) -> Make:
-        """Return the maker of an operation that simplifies only if an operand is constant, or both are equal."""
+        """Return the maker of an operation that can be simplified only if an operand is constant or both are equal."""
         name = op.name
 
         def joined() -> Expr:
@@ -215,7 +215,7 @@ class Substitution:
         return changed
 
     def _may_fold(self, op: Op) -> bool:
-        """True if the arguments of an operation on floats, or a selection's condition, may become constant."""
+        """True if the arguments of an operation on floats, or the condition of `where`, may become constant."""
         deciding = op.args[:1] if op.name == "where" else op.args
         return all(isinstance(arg, Const) or not isinstance(arg, Load) and self.changes(arg) for arg in deciding)
 
@@ -226,7 +226,7 @@ class Substitution:
         one, other = self.maker(left), self.maker(right)
         if x.products or y.products:
             return lambda: build.apply(name, (one(), other()))
-        # facts about the other changing terms hold in every iteration
+        # facts about the other terms hold in every iteration, even if the terms change
         first, second = x.bounded(affine(left)), y.bounded(affine(right))
         (low, high), (least, most) = first.gap(second), room(first.bounds(), left.dtype, first.is_assumed)
         other_least, other_most = room(second.bounds(), left.dtype, second.is_assumed)

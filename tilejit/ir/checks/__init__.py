@@ -1,7 +1,7 @@
 """Checked builds: tile IR with assertions for facts that PTX no longer contains.
 
-The extents of dimensions, the regions of operands and the initialization of registers are lost in PTX. Accesses are
-checked against them in tile IR, unless facts prove them valid. `tj.uniform` and division of integer scalars by zero,
+The extents of dimensions, the regions of operands and the initialization of registers are lost in PTX, so accesses are
+checked against them in tile IR, unless they are provably valid. `tj.uniform` and division of integer scalars by zero,
 which GPUs allow, are checked, too. Accesses to regions that may lie entirely outside their tensor are counted.
 
 Launches on the simulator run the checked build, as do GPU launches with `debug=True`. `TILEJIT_SIM_CHECKS=0`,

@@ -5,7 +5,7 @@ cell of shared memory per instance of its scope. On its n-th visit a thread puts
 maximum, and compares its value with the old contents if they are from the n-th visit, too. If another thread has
 already begun its next visit, the thread compares nothing.
 
-    cell of 64 bits:   | visit | value, its halves combined |
+    cell of 64 bits:   | visit | XOR of the value's halves  |
                        63      31                           0
 """
 

@@ -1,8 +1,8 @@
 """Checks for overlap between operands of one operation that are in different arrays.
 
-The caller may pass arrays that overlap. Their addresses are known only at launch, so checked builds receive them as
-numbers. If the byte ranges of both regions overlap and the regions aren't identical, every element of one is compared
-with the other.
+The caller may pass arrays that overlap. Their addresses are known only at launch, so checked builds have parameters for
+them. If the byte ranges of both regions overlap and the regions aren't identical, every element of one is compared with
+the other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Aliases:
         self.params = tuple(AddressParam(p.of, self._addresses[p.buffer.name]) for p in overlapping)
 
     def before(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """Yield checks that each region an operation writes equals its operands in other arrays or is disjoint."""
+        """Yield checks that each written region equals or is disjoint from each operand in another array."""
         if not isinstance(stmt, ir.TileOp) or not self._addresses:
             return
         for written, read in pairs(stmt):
@@ -56,7 +56,7 @@ class Aliases:
             yield ir.If(suspicious, self._loops(first, self._share(op, first), compared), span=op.span)
 
     def _box(self, region: ir.Region) -> _Box | None:
-        """Return a region's box, or None if its array overlaps no other, or if strides alone don't describe it."""
+        """Return a region's box, or None if its array overlaps no other, or if strides don't describe its layout."""
         address, strides = self._addresses.get(region.buffer.root.name), _strides(region.buffer)
         if address is None or strides is None:
             return None
@@ -74,7 +74,7 @@ class Aliases:
     def _loops(
         self, box: _Box, share: _Share | None, body: Callable[[ir.Expr], tuple[ir.Stmt, ...]]
     ) -> tuple[ir.Stmt, ...]:
-        """Return loops over the elements of a box, with `body` for the address of each."""
+        """Return loops over a thread's share of the elements of a box, with `body` for the address of each element."""
         indices = [self._index() for _ in box.counts]
         inner = body(box.at(indices))
         for d in reversed(range(len(indices))):
@@ -183,7 +183,7 @@ class _Box:
 
 
 def _strides(buffer: ir.Buffer) -> tuple[ir.Expr, ...] | None:
-    """Return the stride of each dimension in elements; None if strides alone don't describe the layout."""
+    """Return the stride of each dimension in elements; None if strides don't describe the layout."""
     layout = buffer.layout
     if isinstance(layout, ir.Strided):
         return tuple(build.const(s, int64) if isinstance(s, int) else s for s in layout.strides)

@@ -28,7 +28,7 @@ class Conditions:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """Return a context; at its end, the conditions added in it are discarded."""
+        """Return a context manager that discards the conditions and elements recorded in it."""
         self._conditions.append(set())
         self._filled.append([])
         yield
@@ -44,7 +44,7 @@ class Conditions:
             self._conditions[-1].add(_plain(cond))
 
     def add_value(self, stmt: Let) -> None:
-        """Record a variable's value, for loops that stop at the variable, unless the value may change or has a load."""
+        """Record a variable's value, for loops that stop at the variable, unless it may change or contains a load."""
         if self._stays(stmt.value) and not any(isinstance(e, Load) for e in subexpressions(stmt.value)):
             self._values[stmt.var.name] = stmt.value
 
@@ -55,7 +55,7 @@ class Conditions:
             self._limits[loop.var.name] = self._value(loop.stop)
 
     def add_filled(self, loop: For) -> None:
-        """Record the elements of local buffers that a loop without `break` and `continue` has written one by one."""
+        """Record the elements of local buffers that a loop without `break` or `continue` has written one by one."""
         is_left = any(isinstance(stmt, (Break, Continue)) for stmt in walk.statements(loop.body))
         if is_left or _number(loop.step) != 1 or not isinstance(loop.start, Const) or not self._stays(loop.stop):
             return
@@ -121,7 +121,7 @@ def _is_list(place: Element) -> bool:
     return place.buffer.space == "local" and place.buffer.base is None and len(place.indices) == 1
 
 
-#: comparison -> the equivalent comparison of exchanged operands
+#: comparison -> the equivalent comparison with exchanged operands
 _EXCHANGED = {"greater": "less", "greater_equal": "less_equal"}
 
 

@@ -1,4 +1,4 @@
-"""Counts of how often regions of global tensors overlap their tensor.
+"""Counts of operations' executions, and of those in which a region of a global tensor overlaps the tensor.
 
 An access entirely outside its tensor is valid and has no effect, so nothing is asserted. Each count is a performance
 event: it has no effect on a GPU, and the simulator counts the threads that execute it.
@@ -19,7 +19,7 @@ from ..watched import WatchedRegion
 from .conditions import Conditions
 from .in_place import shown
 
-#: limit of event numbers: the operand of `pmevent` has 16 bits, and is used as a number instead of a bit mask
+#: limit of event numbers: the operand of `pmevent.mask` has 16 bits, and is used as a number instead of a bit mask
 _MOST_EVENTS = (1 << 16) - 1
 
 
@@ -35,7 +35,7 @@ class WatchedRegions:
         return tuple([replace(w, tensor="") if w.tensor in self._others else w for w in self._watched])
 
     def before(self, stmt: ir.Stmt, conditions: Conditions) -> Iterator[ir.Stmt]:
-        """Yield counts of an operation's executions and of overlaps, for regions not proved to overlap their tensor."""
+        """Yield counts of executions and of overlaps for each region of `stmt` not proved to overlap its tensor."""
         if not isinstance(stmt, ir.TileOp):
             return
         for region in dict.fromkeys(stmt.tiles.values()):
@@ -62,7 +62,7 @@ def _counted(event: int, span: Span | None) -> ir.Stmt:
 
 
 def _overlaps_tensor(region: ir.Region, conditions: Conditions) -> ir.Expr:
-    """Return the condition that part of a region is inside its tensor; TRUE if known, or if it isn't global."""
+    """Return the condition that a region overlaps its tensor; TRUE if that is known or the region isn't global."""
     if region.buffer.space != "global" or region.in_bounds:
         return ir.TRUE
     cond: ir.Expr = ir.TRUE

@@ -1,4 +1,4 @@
-"""The assertions that one statement and the conditions known before it determine."""
+"""The assertions that a statement needs, given the conditions known before it."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from .indices import outside
 
 
 def failing(stmt: Stmt, conditions: Conditions) -> tuple[Assert, ...]:
-    """Return the assertions about divisors, indices and overlaps in one array to insert before a statement."""
+    """Return the assertions about divisors, indices and overlaps within one array to insert before a statement."""
     return (*by_zero(stmt, conditions), *outside(stmt, conditions), *overlapping(stmt, conditions))

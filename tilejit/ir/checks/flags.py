@@ -1,7 +1,7 @@
 """Flags of registers that a path may leave unwritten: writes set them, and uncertain reads assert them.
 
-Each register of a local buffer in doubt has a flag. Up to 64 flags are the bits of a variable; more are elements of
-another local buffer. Reads of elements that a loop has certainly written aren't checked.
+Each register of a local buffer in doubt has a flag. The flags of a buffer are the bits of a variable if there are at
+most 64, else the elements of another local buffer. Reads of elements that a loop has certainly written aren't checked.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ..analyses.local_registers import LocalRegisters, span
 from ..arithmetic import build
 from ..params import AssertionsParam
 
-#: returns the statements for one register, given its number
+#: returns the statements for one register, given its index
 _Body = Callable[[ir.Expr], Iterable[ir.Stmt]]
 
-#: element size in bits -> type of the flags in a buffer, by default int32. Narrow flags of wide elements would be slow:
-#: the simulator tracks local memory at the granularity of the narrowest access.
+#: element size of a buffer in bits -> type of its flags if these are in a buffer, too; int32 for other sizes. Narrow
+#: flags of wide elements would be slow: the simulator tracks local memory at the granularity of the narrowest access.
 _FLAG_TYPES = {8: int8, 16: int16}
 
 
@@ -71,7 +71,7 @@ class WrittenFlags:
     def before(self, doubt: Doubt, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
         """Yield assertions that a statement reads only registers that have been written.
 
-        Reads at run-time starts through a view of another element width aren't checked.
+        Reads through a view of another element width that start at a run-time index aren't checked.
         """
         place = doubt.place
         root = place.buffer.root
@@ -185,7 +185,7 @@ class _Cells:
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the runs of consecutive numbers in an ascending sequence, as (first, length)."""
+    """Yield the runs of consecutive integers in an ascending sequence, as (first, length)."""
     first = 0
     for k, number in enumerate(numbers):
         if k + 1 == len(numbers) or numbers[k + 1] != number + 1:
@@ -194,7 +194,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _register(buffer: ir.Buffer, indices: Sequence[ir.Expr]) -> ir.Expr:
-    """Return the number of the register that holds an element of a local buffer."""
+    """Return the index of the register that holds an element of a local buffer."""
     layout, shape = buffer.tile_layout, slots_of(buffer)
     one: ir.Expr = build.const(1, int32)
     terms = [(one, value) for axis, value in layout.offset if not axis.is_thread]

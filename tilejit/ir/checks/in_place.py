@@ -1,7 +1,7 @@
-"""Checks that a region that an operation writes in shared or global memory equals its other regions or is disjoint.
+"""Checks of operations that write shared or global memory: a written region must equal or be disjoint from the others.
 
-An operation may write elements that it would read later. Local tiles are values: operations on them read all operands
-before they write.
+If regions overlap in any other way, the operation may write elements that it reads later. Local tiles are values:
+operations on them read all operands before they write.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def pairs(op: TileOp) -> Iterator[tuple[Region, Region]]:
 
 
 def _in_doubt(stmt: Stmt) -> Iterator[tuple[TileOp, Region, Region, Expr | None]]:
-    """Yield an operation, a region that it writes, another of its buffer, and their `same_or_apart`, if not TRUE."""
+    """Yield (operation, written region, other region of the same buffer, `same_or_apart` of the two), unless TRUE."""
     if not isinstance(stmt, TileOp):
         return
     for written, other in pairs(stmt):
@@ -70,7 +70,7 @@ def _refuse(op: TileOp, written: Region, other: Region, cond: Expr | None) -> No
 
 
 def overlap_text(op: TileOp, written: str, read: str, doubt: str = "") -> str:
-    """Return the message for an operation on overlapping regions. doubt: words before the overlap."""
+    """Return the message for an operation on overlapping regions. doubt: a clause inserted before "they overlap"."""
     return f"{op.scope}.{op.name} writes {written} and reads {read}: {doubt}they overlap in part or in another order"
 
 

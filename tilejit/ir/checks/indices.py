@@ -1,7 +1,7 @@
 """Checks that indices and regions are inside their buffer, per dimension.
 
-Regions of global tensors may pass the edges, where accesses are masked, unless an atomic operation without a mask
-updates them; regions of TMA stores may pass only the end.
+Regions of global tensors may extend past the tensor's edges, where accesses are masked, unless an atomic operation
+without a mask updates them; regions of TMA stores may extend only past the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
     """Yield an assertion for each index, and for each dimension of a region, not proved to be inside its buffer.
 
     Regions of global tensors are exempt, except those that an atomic operation without a mask updates, and the
-    destinations of asynchronous stores, which may extend past the end only.
+    destinations of asynchronous stores, which may extend only past the end.
     """
     # an updated place is both read and written
     for place in {id(place): place for place in (*walk.reads(stmt), *walk.writes(stmt), *_barriers(stmt))}.values():
@@ -72,7 +72,7 @@ def _indices(place: Element, conditions: Conditions) -> Iterator[Assert]:
 
 
 def _is_updated_whole(stmt: Stmt, region: Region) -> bool:
-    """True if an atomic operation without a mask updates a region: accesses past the edges aren't masked."""
+    """True if `stmt` is an atomic tile operation without a mask: its accesses past the tensor's edges aren't masked."""
     return isinstance(stmt, TileOp) and stmt.name == ATOMIC.name and "mask" not in stmt.options
 
 
@@ -95,7 +95,7 @@ def _starts(region: Region, conditions: Conditions) -> Iterator[Assert]:
 
 
 def _within(index: Expr, limit: Expr, conditions: Conditions, *, may_be_negative: bool = False) -> Expr | None:
-    """Return the unproved part of 0 <= index < limit, or None if all is proved. may_be_negative: the limit may be."""
+    """Return the unproved part of 0 <= index < limit, or None if all is proved. may_be_negative: `limit` may be."""
     is_below = conditions.is_below(index, limit)
     low, _ = facts.bounds(index)
     if low is not None and low >= 0:
@@ -107,7 +107,7 @@ def _within(index: Expr, limit: Expr, conditions: Conditions, *, may_be_negative
     if may_be_negative:
         cond = build.logical_and(build.greater_equal(index, least), build.less(index, limit))
     else:
-        # as an unsigned number, a negative index exceeds any extent
+        # as an unsigned integer, a negative index exceeds any extent
         unsigned = uint64 if index.dtype.bits == 64 else uint32
         cond = build.less(build.cast(index, unsigned), build.cast(limit, unsigned))
     return None if conditions.holds(cond) else cond

@@ -18,7 +18,7 @@ from .flags import WrittenFlags
 
 
 class Insertion:
-    """Inserts the assertions of one kernel. unasked: local buffers whose flags aren't needed."""
+    """Inserts the assertions of one kernel. unasked: names of local buffers whose flags aren't needed."""
 
     def __init__(self, kernel: Kernel, unasked: frozenset[str] = frozenset()) -> None:
         self.conditions = Conditions(walk.assigned(kernel.body))
@@ -65,7 +65,7 @@ class Insertion:
                     self.conditions.add(stmt.cond)
 
     def branch(self, stmt: If) -> If:
-        """Return a branch with assertions. If one block ends in a jump, record the other's condition."""
+        """Return a branch with assertions inserted. If one block ends in a jump, record the condition of the other."""
         opposite = build.logical_not(stmt.cond)
         with self.conditions.block():
             self.conditions.add(stmt.cond)
@@ -81,7 +81,7 @@ class Insertion:
 
 
 def at_once(assertions: Sequence[Assert], stmt: Stmt) -> Iterator[Stmt]:
-    """Yield several assertions in one branch, which costs less than a branch for each; a single one as it is."""
+    """Yield a single assertion, or one branch around several, which costs less than a branch for each."""
     if len(assertions) < 2:
         yield from assertions
         return

@@ -11,7 +11,7 @@ _Parsed = int | tuple[object, ...] | slice | Axis | Term | Replica | TileLayout 
 
 
 def layout_from_text(text: str) -> TileLayout:
-    """Return the layout that `text` denotes, as a `repr` does. raises: KernelSyntaxError or LayoutError if none."""
+    """Parse the `repr` of a layout. raises: KernelSyntaxError, or LayoutError for an invalid layout."""
     value = _parsed(text)
     if not isinstance(value, TileLayout):
         raise _Unreadable(text)
@@ -19,7 +19,7 @@ def layout_from_text(text: str) -> TileLayout:
 
 
 def swizzle_from_text(text: str) -> Swizzle:
-    """Return the swizzle that `text` denotes, as a `repr` does. raises: KernelSyntaxError or LayoutError if none."""
+    """Parse the `repr` of a swizzle. raises: KernelSyntaxError, or LayoutError for an invalid swizzle."""
     value = _parsed(text)
     if not isinstance(value, Swizzle):
         raise _Unreadable(text)
@@ -35,7 +35,7 @@ def _parsed(text: str) -> _Parsed:
 
 class _Unreadable(KernelSyntaxError):
     def __init__(self, text: str) -> None:
-        hint = "write the `repr` of a layout, as S[extents : strides], or of a swizzle"
+        hint = "write the `repr` of a layout, such as S[extents : strides], or of a swizzle"
         super().__init__(f"not a layout, a swizzle or a part of one: {text}", hint=hint)
 
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def from_text(text: str) -> ir.Kernel:
-    """Parse a kernel that `to_text` wrote. raises: KernelSyntaxError at the first error."""
+    """Parse the text of a kernel. raises: KernelSyntaxError at the first error."""
     lines = lines_of(text)
     if not lines:
         return Line("", 1).fail("expected a kernel; got nothing")

@@ -11,7 +11,7 @@ Blocks are indented as in Python. Brackets [] enclose optional parts, except tho
       param BUFFER barrier                                       barrier of all CTAs of a cooperative launch
       param VAR tensormap of ARGUMENT DTYPE axes(AXIS, …) box(EXTENT, …) "SWIZZLE" [written] [share(N, …) BYTES] …
       place NAME MEMORY FIRST +: COUNT [align N]                 MEMORY is static or dynamic (bytes of shared memory),
-                                                                 tmem (columns) or barrier (numbers, for a scope)
+                                                                 tmem (columns) or barrier (ids; NAME is a scope)
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
       alloc BUFFER [addressed] [arrivals N [by CALL [along A]]]  N arrivals complete a phase of each barrier
       view BUFFER of NAME         store PLACE [@ ORDER] <- EXPR
@@ -30,10 +30,10 @@ Blocks are indented as in Python. Brackets [] enclose optional parts, except tho
 
     VAR      NAME: DTYPE [multiple_of N] [within LEAST..GREATEST] [uniform SCOPE] [data]
     BUFFER   NAME: SPACE DTYPE[EXTENT, …] [in [EXTENT, …]] LAYOUT align N       the second shape is `slots`
-    LAYOUT   as Python: S[(32, 8) : (8, 1)]; of a tensor with strides known only at launch:
+    LAYOUT   as in Python: S[(32, 8) : (8, 1)]; of a tensor with strides known only at launch:
              strides(STRIDE, …; align N; extent_align N);
              of a tile at open level: open SCOPE; of a view of one: open SCOPE (DIMENSION or None, …)
-    REGION   NAME[START +: EXTENT, …] [inside]      a dimension without +: is dropped; inside: within the edges;
+    REGION   NAME[START +: EXTENT, …] [inside]      a dimension without +: is dropped; inside: in bounds;
              a START of the form at (EXTENT, …) is the shape of the operation's `index`
     VECTOR   NAME[OFFSET +: WIDTH]                  ELEMENT  NAME[INDEX, …]      PLACE    ELEMENT or VECTOR
     INPUT    EXPR, VECTOR or descriptor VECTOR + BITS                            OPERAND  EXPR or REGION

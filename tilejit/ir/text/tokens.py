@@ -123,7 +123,7 @@ class Line:
         return str(json.loads(self.kind("string", "a string")))
 
     def separated(self, read: Callable[[], T], end: str) -> list[T]:
-        """Parse a comma-separated list and `end`, which follows it."""
+        """Parse a comma-separated list and the token `end` that follows it."""
         items: list[T] = []
         while not self.accept(end):
             if items:

@@ -12,7 +12,7 @@ from .. import nodes as ir
 
 Item = ir.Input
 
-#: keys of instructions without faults; a key contains everything that faults depend on, except those of `_unequal`
+#: keys of instructions without faults; a key contains everything that faults other than those of `_unequal` depend on
 _SOUND: set[tuple[Hashable, ...]] = set()
 
 
@@ -47,7 +47,7 @@ def cut_inputs(row: Row, stmt: ir.Instruction) -> frozenset[int]:
 
 
 def _positions(registers: Sequence[Operand], items: Sequence[Item]) -> Iterator[int]:
-    """Yield for each item the index of its first register. registers: the operand that each register belongs to."""
+    """Yield the index of the first register of each item. registers: the operand that each register belongs to."""
     position = 0
     for item in items:
         yield position
@@ -109,7 +109,7 @@ def _registers(operand: Operand, item: Item) -> int:
 
 
 def _item_faults(operand: Operand, item: Item) -> Iterator[str]:
-    """Yield the faults of one item. `kernel` checks for all instructions that results are registers."""
+    """Yield the faults of one item, except a result that isn't in registers, which `kernel` reports."""
     if operand.kind is Kind.DESCRIPTOR or isinstance(item, ir.Descriptor):
         is_fit = operand.kind is Kind.DESCRIPTOR and _is_descriptor(operand, item)
     elif operand.kind is Kind.ADDRESS:
@@ -147,7 +147,7 @@ def _is_registers(operand: Operand, vector: ir.Vector) -> bool:
     if vector.buffer.space != "local":
         return operand.is_result
     if operand.kind is Kind.PREDICATE:
-        # only results are unpacked to one byte each
+        # predicates are unpacked, to one byte each, only if they are results
         return operand.is_result and dtype == bool_
     return _is_element(operand, dtype) and vector.width * dtype.bits % operand.register.bits == 0
 
@@ -196,4 +196,4 @@ def _shown(item: Item) -> str:
         return f"a descriptor of {item.place.buffer.name} ({item.place.buffer.space})"
     if isinstance(item, ir.Vector):
         return f"{item.width} x {item.buffer.dtype} of {item.buffer.name} ({item.buffer.space})"
-    return f"{'constant' if isinstance(item, ir.Const) else 'scalar'} of {item.dtype}"
+    return f"a {'constant' if isinstance(item, ir.Const) else 'scalar'} of {item.dtype}"

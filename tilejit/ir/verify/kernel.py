@@ -52,7 +52,7 @@ def verify(kernel: ir.Kernel, level: str) -> list[Violation]:
 
 
 def examine(kernel: ir.Kernel, level: str) -> Examined:
-    """Return the violations, as `verify`, and the names that the kernel uses."""
+    """Return the violations, like `verify`, and the names that the kernel uses."""
     if level not in LEVELS:
         raise ValueError(f"level must be one of {', '.join(LEVELS)}; got {level!r}")
     violations = Violations()
@@ -185,7 +185,7 @@ class _Statements:
         if stmt.rule not in ir.RULES:
             self.fault(f"unknown assertion rule {stmt.rule!r}", stmt.span)
         if len(stmt.values) > ir_params.AssertionsParam.VALUES:
-            self.fault(f"{len(stmt.values)} values; a record holds {ir_params.AssertionsParam.VALUES}", stmt.span)
+            self.fault(f"{len(stmt.values)} values; an assertion holds {ir_params.AssertionsParam.VALUES}", stmt.span)
 
     def let(self, stmt: ir.Let) -> None:
         var, value = stmt.var, stmt.value
@@ -219,9 +219,9 @@ class _Statements:
         if stmt.call and not stmt.arrivals:
             self.fault(f"{buffer.name} awaits no arrivals, so it can't have arrivals by {stmt.call}", span)
         if stmt.along is not None and (not stmt.call or stmt.along not in range(3)):
-            self.fault(f"{buffer.name} along axis {stmt.along} of the cluster: only rings have an axis, 0 to 2", span)
+            self.fault(f"{buffer.name} along cluster axis {stmt.along}: only rings have an axis, from 0 to 2", span)
         if buffer.space == "global" or buffer.base is not None:
-            self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, and no view", span)
+            self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, but no views", span)
         if stmt.addressed:
             self.values.addressed.add(buffer.name)
             if self.is_tile or buffer.space != "local":
@@ -289,7 +289,7 @@ class _Statements:
         if stmt.unrolled and self.is_tile:
             self.fault("loops are unrolled at lane level only", stmt.span)
         if stmt.unrolled and [part for part in parts if not isinstance(part, ir.Const)]:
-            self.fault(f"the bounds of unrolled {stmt.var.name} aren't all constant", stmt.span)
+            self.fault(f"the unrolled loop over {stmt.var.name} needs a constant start, stop and step", stmt.span)
         values, outer, unrolled = self.values, self.loop, self.values.unrolled
         self.loop = "unrolled" if stmt.unrolled else "for"
         if stmt.unrolled:
@@ -368,7 +368,7 @@ class _Statements:
             self.values.define(stmt.var, stmt.span)
 
     def pending(self, stmt: ir.Instruction) -> None:
-        """Report an addressed operand, and thus one in memory, of an instruction that uses registers asynchronously."""
+        """Report a vector of an instruction that uses registers asynchronously if it is addressed, and so in memory."""
         for vector in (*stmt.outputs, *stmt.places):
             if vector.buffer.root.name in self.values.addressed:
                 self.fault(f"{stmt.name} uses registers until its wait; {vector.buffer.name} is addressed", stmt.span)

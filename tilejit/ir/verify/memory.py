@@ -33,7 +33,7 @@ def buffer_faults(buffer: ir.Buffer) -> list[str]:
 def _buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
     name = buffer.name
     if buffer.space not in SPACES:
-        yield f"{name} is in unknown memory {buffer.space!r}"
+        yield f"{name} is in unknown memory space {buffer.space!r}"
     if not _is_power_of_two(buffer.align):
         yield f"{name} is aligned to {buffer.align} bytes, which isn't a power of two"
     if buffer.base is not None and buffer.base.space != buffer.space:
@@ -135,7 +135,7 @@ def is_whole(region: ir.Region) -> bool:
 
 
 def region_faults(region: ir.Region, *, is_masked: bool = False) -> Iterator[str]:
-    """Yield the faults of a region: of its rank, starts and extents, or a box that provably exceeds the buffer.
+    """Yield the faults of a region: in its rank, starts or extents, or a box that provably exceeds the buffer.
 
     A box may exceed a global tensor, unless the region is `in_bounds` and not masked.
     is_masked: a mask selects the elements that are accessed.
@@ -170,7 +170,7 @@ def _gathered_faults(region: ir.Region, gathered: ir.Gathered) -> Iterator[str]:
 
 
 def element_faults(element: ir.Element) -> Iterator[str]:
-    """Yield the faults of an element: its rank, its indices' types, or a provable access out of bounds."""
+    """Yield the faults of an element: in its rank or its indices' types, or a provably out-of-bounds access."""
     buffer = element.buffer
     if len(element.indices) != len(buffer.shape):
         indices, dimensions = counted(len(element.indices), "index"), counted(len(buffer.shape), "dimension")
@@ -200,7 +200,7 @@ def _outside(
 def vector_faults(
     vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bool = False, is_dead: bool = False
 ) -> list[str]:
-    """Return the faults of a vector: its width, its offset, or a provable access out of bounds unless it `is_dead`.
+    """Return the faults of a vector: in its width or offset, or a provably out-of-bounds access unless `is_dead`.
 
     unrolled: variables of unrolled loops, which may index registers; None for a vector in memory.
     is_masked: a condition may exclude elements outside a global tensor from the access.
@@ -220,7 +220,7 @@ def vector_faults(
         return faults
     low, high = (offset.value, offset.value) if isinstance(offset, ir.Const) else bounds(offset)
     if (low is not None and low + width > limit) or (high is not None and high < 0):
-        at = low if low == high else "its offset"
+        at = low if low == high else "the vector's offset"
         held = counted(limit, "element")
         faults.append(f"{buffer.name} holds {held}; accessing {width} from {at} is out of bounds")
     return faults

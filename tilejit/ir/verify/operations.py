@@ -70,7 +70,7 @@ def _fault_key(op: ir.TileOp) -> Hashable:
         (o.shape, o.dtype, o.gathered, o.buffer.space) if isinstance(o, ir.Region) else o if o is None else o.dtype
         for o in op.operands
     ]
-    # attributes as text, to distinguish True from 1
+    # attributes as a string, to distinguish True from 1
     return TILE_OPERATIONS.get(op.name), op.scope, repr(op.attrs), tuple(operands)
 
 

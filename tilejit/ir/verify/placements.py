@@ -42,7 +42,7 @@ def _buffer_faults(placement: MemoryPlacement, owners: dict[str, ir.Buffer]) -> 
             yield f"{name} needs {buffer.size_bytes:,} bytes; its place has {placement.count:,}"
         if placement.align < 1 or placement.align % buffer.align or placement.first % placement.align:
             yield (
-                f"{name} needs multiples of {buffer.align} bytes; its place is at byte {placement.first}, "
+                f"{name} needs alignment to {buffer.align} bytes; its place is at byte {placement.first}, "
                 f"aligned to {placement.align}"
             )
 
@@ -68,7 +68,7 @@ def _limit_faults(kernel: ir.Kernel) -> Iterator[str]:
     memory = kernel.memory
     shared, static, columns = total(memory, *SHARED), total(memory, STATIC), total(memory, TMEM)
     if min((p.first for p in memory), default=0) < 0:
-        yield "a place starts before its memory"
+        yield "a place starts before the start of its memory"
     if within(memory, STATIC) and within(memory, DYNAMIC):
         yield "shared memory must be all static or all dynamic"
     if static > STATIC_SHARED_BYTES:

@@ -107,7 +107,7 @@ class Values:
                 self.fault(f"a vector of {place.buffer.name} is valid only at lane level", place.span or span)
             return self.vector(place, span)
         if not self.is_tile:
-            self.fault(f"an element of {place.buffer.name} at lane level", place.span or span)
+            self.fault(f"an element of {place.buffer.name} is valid only above lane level", place.span or span)
         if id(place.buffer) not in self._sound_buffers:
             self.use_buffer(place.buffer, place.span or span)
         scope = self.exprs(place.indices, place.span or span)

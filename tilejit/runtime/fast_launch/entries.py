@@ -1,7 +1,7 @@
 """Entries of generated launchers: a loaded kernel, and memory for its parameters.
 
-A launch takes a slot from its entry's pool, writes pointers and scalars to it and returns it. `list.pop` and `append`
-are atomic, so there is no lock, on which a finalizer that launches the same kernel would deadlock.
+A launch takes a slot from its entry's pool, writes pointers, scalars and tensor maps to it and returns it. `list.pop`
+and `append` are atomic, so there is no lock, on which a finalizer that launches the same kernel would deadlock.
 
 ```
 slot   pointers  scalars  maps │ extents  strides  record │ addresses of the parameters
@@ -40,7 +40,7 @@ def bounds_of(views: Sequence[ArrayView]) -> Bounds:
 
 
 def entry_key(text: LauncherText, key: tuple[Any, ...], pointers: Sequence[int], bounds: Bounds) -> tuple[Any, ...]:
-    """Return the key of the text's second lookup; for disjoint, aligned arrays with memory, `key` itself."""
+    """Return the key of the launcher's second lookup; for disjoint, aligned arrays with memory, `key` itself."""
     overlapping = overlapping_pairs(pointers, bounds)
     residues = [p % ALIGN if p else -1 for p in pointers]
     if not overlapping and not any(residues):
@@ -81,7 +81,7 @@ def entry_of(
 
 
 def _limits(text: LauncherText, bounds: Bounds) -> Iterator[int]:
-    """Yield, for each pair of the text, the range of address differences in which the two arrays overlap."""
+    """Yield, for each of `text.pairs`, the exclusive bounds of the address differences at which the arrays overlap."""
     bounds_by_number = dict(zip((i for i, _ in text.arrays), bounds, strict=True))
     for a, b in text.pairs:
         (low_a, high_a), (low_b, high_b) = bounds_by_number[a], bounds_by_number[b]
@@ -121,7 +121,7 @@ class SlotLayout:
         ]
 
     def packer(self, arguments: Sequence[Argument]) -> Callable[..., None]:
-        """Return the function that packs values and tensor maps into memory, for arguments of these shapes."""
+        """Return a function that packs values and tensor maps into memory, for arrays with the facts of `arguments`."""
         if not self._maps:
             return self._pack_into
         maps = [(k, each.of(view.facts)) for i, k, each in self._maps if type(view := arguments[i]) is ArrayView]

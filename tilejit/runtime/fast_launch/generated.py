@@ -1,4 +1,4 @@
-"""The generated launchers of a kernel, by the types of the arguments and how each of them is passed."""
+"""The generated launchers of a kernel, by the types of the arguments and whether each is passed by keyword."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ResolvedLaunch(NamedTuple):
 
 
 class Choosing(NamedTuple):
-    """The inputs of the choice, for kernels whose launchers choose the values of some parameters.
+    """For kernels whose launchers choose the values of some parameters: the inputs of that choice.
 
     numbers: names of the parameters whose values matter if they are numbers.
     extra_key: returns a key of the other inputs.
@@ -84,8 +84,8 @@ class GeneratedLaunchers:
     ) -> GeneratedLauncher | None:
         """Record a launch; return a launcher, generated if necessary, or None.
 
-        At the first launch of a variant it is None, because many variants are launched once, and the first launch,
-        which compiles, should not take longer. It is also None if a generated function can't handle such launches.
+        The result is None at the first launch of a variant, because many variants are launched only once, and the first
+        launch, which compiles, should not take longer. It is also None if generated functions can't do such launches.
         """
         given = _given(args, named)
         if not _is_direct(resolved) or given in self._without_parts:

@@ -1,8 +1,8 @@
-"""The tables of generated launchers. Each kernel that is launched, and each prepared launch, has its own tables.
+"""The tables in which generated launchers look up entries. Each kernel and each prepared launch has its own tables.
 
-A table is not needed if the arrays are torch tensors with the properties of the last launch's: torch's tensor guards
-compare them in one call, which takes 0.7 us; comparing a key of them takes 1.9 us. The guards are private to torch, so
-they may be missing; then the key is computed at each launch.
+No lookup is needed if the arrays are torch tensors with the same properties as those of the last launch. Torch's tensor
+guards compare these in one call, which takes 0.7 us; computing and comparing a key takes 1.9 us. The guards are private
+to torch and may be missing; then the key is computed at each launch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .entries import SlotLayout
     from .text import LauncherText
 
-#: a table with fewer entries remembers a key when it is first seen, and a larger table when it is seen again, so that a
+#: a table with fewer entries adds one when a key is first seen, and a larger table when a key is seen again, so that a
 #: program whose shapes never recur doesn't pay for entries
 _FIRST_KEYS = 32
 #: maximum numbers of entries per table, of hashes of seen keys, and of tables (one per function and captured values)
@@ -34,7 +34,7 @@ def never(*tensors: Any) -> bool:
     return False
 
 
-#: placeholder for a last launch, equal to no launch: check, the key's items that aren't arrays, key, entry
+#: placeholder for the last launch (check, the key's items that aren't from arrays, key, entry); no launch matches it
 _NOTHING = (never, None, None, None)
 
 Table = dict[Any, tuple[Any, ...]]
@@ -44,7 +44,7 @@ class LaunchMemory:
     """Entries by key, for each generated function and each state of the captured values.
 
     states: by the function's number, a tuple that the function reads at once, so that its items are consistent: the
-    captured values, the table that belongs to them and, with guards, a list with the last launch.
+    captured values, their table and, with guards, a list of one item, the last launch.
     warned: parameters for which a PrecisionWarning was issued.
     """
 
@@ -173,7 +173,7 @@ def has_guards() -> bool:
 
 
 def guard_of(tensors: Sequence[Any]) -> Callable[..., bool]:
-    """Return a function that compares tensors with these by type, dtype, device, shape and strides; it holds no tensor.
+    """Return a function that compares tensors with these by type, dtype, device, shape and strides, but holds none.
 
     It also returns False if one tensor is passed twice, or if tensors differ in a property that a launch ignores, such
     as `requires_grad`. Without usable guards, it always returns False.

@@ -1,6 +1,6 @@
 """The code of a generated launcher for one argument, by its parameter and type.
 
-The texts are Python source, in which `@` marks the generated function's own names.
+In strings of Python source, `@` marks the generated function's own names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KEYS = (int, str, bool)
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """The lookup of the first array's stream. handle: an expression. unless: the condition for the slow path."""
+    """The lookup of the first array's stream. handle: an expression. unless: a condition that selects the slow path."""
 
     handle: str
     unless: str = ""
@@ -46,7 +46,7 @@ class ArrayPart:
 
     statements: executed first. pointer: the array's address. key: the array's items in the lookup key.
     matches: compares facts with these items. stream: the lookup of the framework's stream.
-    unless: the condition for the slow path. is_guarded: True if torch's guards can compare the array.
+    unless: a condition that selects the slow path. is_guarded: True if torch's guards can compare the array.
     """
 
     pointer: str
@@ -60,7 +60,7 @@ class ArrayPart:
 
 @dataclass(frozen=True, slots=True)
 class ScalarPart:
-    """The code for a number. packed: the value to pack. key: items of the lookup key. names: values of names in it."""
+    """The code for a number. packed: the value to pack. key: items of the lookup key. names: values of names used."""
 
     packed: str
     key: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class ScalarPart:
 
 @dataclass(frozen=True, slots=True)
 class ConstexprPart:
-    """The code for a compile-time value. key: items of the lookup key. names: values of names in it."""
+    """The code for a compile-time value. key: items of the lookup key. names: values of names used."""
 
     key: tuple[str, ...] = ()
     names: Mapping[str, Any] = field(default_factory=dict)
@@ -130,8 +130,8 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
             key=(f"{name}.dtype", f"{name}.shape", f"{name}.stride()", f"{name}.get_device()"),
             matches=_is_tensor,
             stream=StreamPart("@raw_stream(@device)", names={"raw_stream": stream_of_framework(value)}),
-            # takes 0.1 us; skipped if torch's guards pass, which check it. Host memory is device -1, without entries;
-            # checking `is_cuda` too would take another 0.05 us
+            # takes 0.1 us; skipped if torch's guards pass, which check it. `get_device` is -1 for host memory, which no
+            # entry has; checking `is_cuda` too would take another 0.05 us
             unless=f"{name}.is_neg()",
             is_guarded=True,
         )
@@ -149,7 +149,7 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
         return ArrayPart(
             statements=(f"{view} = {name}.__cuda_array_interface__",),
             pointer=f"{view}['data'][0]",
-            # not `device`, which takes as long as all other items together
+            # not `device`: reading it takes as long as all other items together
             key=(f"{view}['typestr']", f"{view}['shape']", f"{view}.get('strides')", f"{name}.sharding"),
             matches=_is_jax_array,
             stream=_LEGACY_STREAM,

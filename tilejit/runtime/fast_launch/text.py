@@ -33,7 +33,7 @@ ALIGN = 32
 #: items of an entry after the bounds of pairs
 ENTRY = ("device", "launch", "handle", "dynamic_bytes", "streams", "pack", "pop", "push", "new", "check")
 
-#: items before `ENTRY` if the launcher chooses: the threads, and the values of parameters
+#: items before `ENTRY` if the launcher chooses: the chosen number of threads, and the chosen values of parameters
 CHOICE = ("threads", "picked")
 
 
@@ -75,7 +75,7 @@ class LauncherText(NamedTuple):
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """The indices of arrays whose distances are compared inline; empty if one call finds all overlaps."""
+        """Pairs of indices of array parameters whose overlap is tested inline; empty if one call finds all overlaps."""
         if len(self.arrays) > _MOST_IN_PAIRS:
             return []
         return list(combinations([i for i, _ in self.arrays], 2))
@@ -241,7 +241,7 @@ def overlapping_pairs(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[in
 _FOLDER = os.path.join(os.path.dirname(__file__), "")
 _files = count(1)
 
-#: values of names in the generated text, except those that depend on the arguments
+#: values of names in the generated source, except those that depend on the arguments
 _NAMES: dict[str, Any] = {
     "absent": ABSENT,
     "missing": MISSING,
@@ -277,7 +277,7 @@ def _compiled(text: LauncherText, kernel: str, names: dict[str, Any]) -> Callabl
     namespace = {text.prefix + name: value for name, value in names.items()}
     exec(compile(source, file, "exec"), namespace)
     launch: Callable[..., None] = namespace["launch"]
-    # tracebacks show the text while the function exists
+    # tracebacks show the source while the function exists
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     weakref.finalize(launch, linecache.cache.pop, file, None).atexit = False
     return launch

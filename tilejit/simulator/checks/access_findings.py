@@ -22,7 +22,7 @@ from .replicas import UNUSED, Replicas
 if TYPE_CHECKING:
     from ..machine.copies import Batch
 
-# True if both accesses are strong → hint
+# whether both accesses are strong → hint
 _HINTS = {
     False: "put a barrier between the two accesses, or give each thread its own place",
     True: "the scope of one doesn't reach the other's CTA: use .gpu",
@@ -66,7 +66,7 @@ class AccessFindings:
         return place(region, offset, 1 << site.shift)
 
     def party(self, x: CellAccess, at: int, verb: str = "") -> str:
-        """Return text like 'thread 5 ... writes 4 bytes at A+20 bytes' for the access to a cell."""
+        """Describe the access to a cell, for example 'thread 5 ... writes 4 bytes at A+20 bytes'."""
         size, where = in_bytes(1 << x.site.shift), self.place(x.region, int(x.cells[at]), x.site)
         return f"{self.lanes.describe(int(x.me[at]))} {verb or _VERBS[x.site.kind]} {size} at {where}"
 
@@ -85,7 +85,7 @@ class AccessFindings:
         self.findings.add(
             "in-flight",
             f"{self.describe(x, at)}\n"
-            f"while an asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} still reads it\n"
+            f"while an asynchronous copy by {self.lanes.describe(int(batch.threads[copy]))} still reads it\n"
             f"  {self.places.describe(batch.pc)}",
             x.site.pc, batch.pc, [int(x.me[at]) - 1], hint="wait for the copy before its source changes",
         )
@@ -104,7 +104,7 @@ class AccessFindings:
         batch, copy, _ = hit
         self.findings.add(
             "in-flight",
-            f"{access}\nbefore the asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} to it was "
+            f"{access}\nbefore the asynchronous copy to it by {self.lanes.describe(int(batch.threads[copy]))} was "
             f"waited for\n  {self.places.describe(batch.pc)}",
             x.site.pc, batch.pc, self.threads(x.me[at]), at.size,
             hint="wait for the copy (cp.async.commit_group and wait_group), then synchronize with the other threads",

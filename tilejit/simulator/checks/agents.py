@@ -1,10 +1,10 @@
-"""Checks of the accesses by bulk copies, TMA and wgmma.
+"""Checks of the memory accesses of bulk copies, TMA and wgmma.
 
-When an operation is issued, earlier writes of its source and accesses to its target must be ordered before its issuers,
-and visible to the asynchronous proxy: a fence.proxy.async must follow those by ordinary instructions. From the issue
-until the delivery, every access to the target is an error. Reads are recorded at issue, writes at delivery, as accesses
-of an *agent*: all copies that signal one barrier, all products of a warpgroup, or the reads or the writes of all bulk
-stores of a thread. A wait orders the agent's accesses before the waiting threads.
+When an operation is issued, earlier writes to its source and accesses to its target must be ordered before its issuers,
+and visible to the asynchronous proxy: after those by ordinary instructions, a fence.proxy.async is needed. From the
+issue until the delivery, every access to the target is an error. Reads are recorded at issue, writes at delivery, as
+accesses of an *agent*: all copies that signal one barrier, all products of a warpgroup, or the reads or the writes of
+all bulk stores of a thread. A wait orders the agent's accesses before the waiting threads.
 
 source: PTX ISA, "Memory Consistency Model": "Proxies"; "Async proxy".
 """
@@ -42,7 +42,7 @@ from .records import (
 class Start:
     """The issue of an operation."""
 
-    #: the operation's name
+    #: the operation's name, for messages
     what: str
     #: positions of the issuing threads; earlier accesses must be ordered before all of them
     issuers: Index
@@ -74,7 +74,7 @@ class Agents:
         return event
 
     def read_each(self, reads: Sequence[tuple[Sequence[ByteSpan], Start, Hashable, int]]) -> Index:
-        # Checking the reads one by one makes a checked product of 16 CTAs take 1.3 times as long.
+        # Checking the reads one by one makes a checked matrix product of 16 CTAs take 1.3 times as long.
         if all(len(spans) == 1 and spans[0].region is reads[0][0][0].region for spans, *_ in reads):
             region = reads[0][0][0].region
             shadow: Shadow = region.shadow
@@ -130,7 +130,7 @@ class Agents:
         return message
 
     def issued(self, position: int) -> Index:
-        """Return a row of the clocks: the events that the thread at `position` knows to be executed."""
+        """Return a row of the clocks: the events that the thread at `position` knows to have been executed."""
         return self.order.need_clocks().known_to(position, *self.order.starts())
 
     def waited(self, positions: Index, agent: Hashable, event: int) -> None:
@@ -144,7 +144,7 @@ class Agents:
 
     def examine(self, span: ByteSpan, records: Record, start: Start, does: str, did: str) -> None:
         """Report earlier accesses that aren't ordered before the issuers or are hidden from the asynchronous proxy."""
-        # Most accesses precede a barrier; checking that first makes checked products nearly twice as fast.
+        # Most accesses precede a barrier; checking that first makes checked matrix products nearly twice as fast.
         if self.order.all_before_barrier(span.region.space, records[None], start.issuers[None]):
             return
         shadow: Shadow = span.region.shadow
@@ -153,7 +153,7 @@ class Agents:
         different, where = different[known], where[known]
         several = (different & KIND) == SEVERAL
         if np.count_nonzero(several):
-            # If several threads wrote the same value, one of them is examined.
+            # Of several threads that wrote the same value, only one is examined.
             different[several] = shadow.log.records[(different[several] & ACTOR).astype(np.int64)]
         single = (different & KIND) == 0
         different, where = different[single], where[single]

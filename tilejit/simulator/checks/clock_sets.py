@@ -1,13 +1,13 @@
-"""Vector clocks of single threads, as immutable numbered rows of a table.
+"""Vector clocks of single threads, as immutable rows of a table.
 
-A *frontier* is the number of a row. The row has a column for each thread, warp, CTA or agent of any frontier:
+A *frontier* is the id of a row. A row has a column for each thread, warp, CTA or agent that any frontier includes:
 
     element     an event: the column's accesses up to and including it happen before what the frontier's owner does next
     row 0       the empty frontier
     column 0    unused, 0 in every row
 
 The join of two frontiers is the maximum of their rows; if that equals one of them, no row is added. Rows that differ
-little from their predecessors, as when threads update one location one by one, are compressed into pages; their numbers
+little from their predecessors, as when threads update one location one by one, are compressed into pages; their ids
 begin at PAGED.
 """
 
@@ -33,7 +33,7 @@ STEP_ELEMENTS = 1 << 20
 WORTH_ELEMENTS = 1 << 16
 #: log2 of the number of rows of a full page
 PAGE_BITS = 10
-# Frontiers from this number on are rows of pages: the high bits are the page's number, the low bits the row's index.
+# Frontiers from this id on are rows of pages: the high bits are the page's id, the low bits the row's index in it.
 PAGED = 1 << 30
 _ROW_OF_PAGE = (1 << PAGE_BITS) - 1
 
@@ -76,20 +76,20 @@ def page_of(rows: Rows) -> Page | None:
 
 
 class ClockSets:
-    """All frontiers of a launch. `sweep` frees the numbers that are no longer used."""
+    """All frontiers of a launch. `sweep` drops those that are no longer used."""
 
     def __init__(self, threads: int, warps: int, ctas: int) -> None:
         """threads, warps, ctas: their counts in the grid."""
         #: the column of each thread (counted from 1), warp, CTA and agent; 0 if it has none
         self.tables = [np.zeros(size, np.int32) for size in (threads + 1, warps, ctas, 0)]
         self.table = np.zeros((64, 128), np.uint32)
-        #: numbers of used columns and of used rows of `table`
+        #: number of columns and of rows of `table` in use
         self.width = 1
         self.count = 1
         self.sweep_at = 1024
         self.pages: dict[int, Page] = {}
         self.next_page = PAGED >> PAGE_BITS
-        #: the page that was decompressed last
+        #: (id, rows) of the page that was decompressed last
         self.opened: tuple[int, Rows] = (0, self.table[:0])
         self.paged_elements = 0
         self.sweep_pages_at = 8 * STEP_ELEMENTS
@@ -129,7 +129,7 @@ class ClockSets:
         return result
 
     def paged(self, numbers: Index) -> Iterator[tuple[Index, Rows]]:
-        """Yield (indices of `numbers`, the page's rows) for each page that contains some of them."""
+        """Yield (indices into `numbers`, the page's rows) for each page that contains some of these frontiers."""
         at = np.flatnonzero(numbers >= PAGED)
         pages = numbers[at] >> PAGE_BITS
         for page in fast_unique(pages).tolist():
@@ -162,7 +162,7 @@ class ClockSets:
         number = self.next_page
         while number in self.pages:
             number += 1
-        # numbers stay below 2**31: `joined` packs two of them into an int64
+        # frontiers stay below 2**31: `joined` packs two of them into an int64
         self.next_page = number + 1 if number + 2 << PAGE_BITS < 2 * PAGED else PAGED >> PAGE_BITS
         self.pages[number] = page
         self.paged_elements += page.elements
@@ -231,7 +231,7 @@ class ClockSets:
         return self.count > self.sweep_at or self.paged_elements > self.sweep_pages_at
 
     def sweep(self, kept: Sequence[Index]) -> None:
-        """Drop rows of the table, and pages, that no array in `kept` uses; renumber the rows, also in `kept`."""
+        """Drop the table's rows and the pages that no array in `kept` uses; renumber the other rows, also in `kept`."""
         stays = np.zeros(self.count, bool)
         stays[NOTHING] = True
         pages: set[int] = set()
@@ -253,7 +253,7 @@ class ClockSets:
         self.sweep_at = 2 * self.count + max(64, 4 * STEP_ELEMENTS // self.width)
 
     def reach(self, numbers: Index, thread: Index, warp: Index, cta: Index, events: Index) -> NDArray[np.bool_]:
-        """Return a mask: frontier i includes event i of thread i, which is in warp i and CTA i."""
+        """Return a mask: frontier `numbers[i]` includes `events[i]` of `thread[i]`, in `warp[i]` and `cta[i]`."""
         until = np.zeros(numbers.size, np.uint32)
         for table, ids in zip(self.tables[:AGENT], (thread, warp, cta), strict=True):
             np.maximum(until, self.values(numbers, table[ids]), out=until)

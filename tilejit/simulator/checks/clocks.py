@@ -4,17 +4,17 @@ They are kept for kernels in which named barriers, mbarriers, cluster barriers o
 threads of a CTA and not others. A *view* is a row with an event per column: the accesses of the column's threads, or
 agent, up to that event happen before what the view's owner does next.
 
-    columns   the cluster's warps, rank by rank; then, one column per rank, threads that have released something or
-              fenced without the rest of their warp, and agents (`agents.py`)
+    columns   the cluster's warps, rank by rank; then, with one column per rank, threads that have released something
+              or fenced without the rest of their warp, and agents (`agents.py`)
     rows      a CTA's warps; threads that have acquired something or fenced without the rest of their warp
     planes    the clocks for ordinary accesses; in kernels with the asynchronous proxy, its clocks for shared and for
               global memory; in these and in clusters of several CTAs, the events known to be executed, whether or not
               their accesses are visible
 
-A proxy fence joins the first plane into one or both of the proxy's. Barriers and messages update all planes, except
-some messages to other CTAs (`order.py`). A *message* is what threads release and others acquire: in each plane, a row
-for each acquiring CTA. Rows and columns have the same meaning in all CTAs of a chunk. Without clusters, each CTA is a
-cluster.
+A proxy fence joins the first plane into one or both of the proxy's planes. Barriers and messages update all planes,
+except some messages to other CTAs (`order.py`). A *message* is what threads release and others acquire: in each plane,
+a row for each acquiring CTA. Rows and columns have the same meaning in all CTAs of a chunk. Without clusters, each CTA
+is a cluster.
 
 source: PTX ISA, "Memory Consistency Model": "Causality order", "Proxy"; "mbarrier".
 """
@@ -39,7 +39,7 @@ EMPTY = np.zeros(0, np.int64)
 
 
 def products_of(group: int) -> Hashable:
-    """Return the name of the agent that performs the products of a CTA's warpgroup.
+    """Return the name of the agent that performs the matrix products of a CTA's warpgroup.
 
     All four warps issue a product together, so an event of this agent implies that all of them have reached it.
     """
@@ -51,7 +51,7 @@ class Clocks:
 
     def __init__(self, lanes: Lanes, proxies: bool, before: Clocks | None) -> None:
         """proxies: whether the kernel uses the asynchronous proxy. before: the clocks of the previous chunk."""
-        #: the first agent of the chunk, as records number it; agents of earlier chunks have larger numbers
+        #: the chunk's first agent, as an actor in records; those of earlier chunks have larger numbers
         self.last_agent = LAST_AGENT if before is None else before.next_agent
         self.lanes = lanes
         self.warps = lanes.warps_per_cta
@@ -65,13 +65,13 @@ class Clocks:
         planes += self.executed is not None
         #: plane x CTA x row x column → event
         self.views = np.zeros((planes, lanes.ctas, self.warps, self.ranks * self.warps), np.int64)
-        #: row and rank 0's column of each thread of a CTA, -1 for none
+        #: the row of each thread of a CTA, and its column for rank 0; -1 for none
         self.rows, self.columns = np.full((2, lanes.threads), -1)
         #: warp → the rows of its threads
         self.rows_of: dict[int, list[int]] = {}
         #: name of an agent → its number
         self.agents: dict[Hashable, int] = {}
-        #: agent → rank 0's column
+        #: agent → its column for rank 0
         self.agent_columns: list[int] = []
         #: agents that have written memory other than shared
         self.outer_agents: set[int] = set()
@@ -140,7 +140,7 @@ class Clocks:
         return result
 
     def agent_record(self, agent: int, cta: int) -> int:
-        # Each agent has a warp of its own, so that agents that read the same location don't hide each other's records.
+        # Each agent has its own warp number, so that agents that read one location don't hide each other's records.
         return self.last_agent - WARP * (agent * self.lanes.ctas + cta)
 
     def agent_of(self, actors: Index) -> tuple[Index, Index]:
@@ -224,7 +224,7 @@ class Clocks:
         return known
 
     def gather(self, message: RowOfEach, ctas: Index, rows: RowOfEach) -> None:
-        """Join rows into a message, given their CTAs in ascending order."""
+        """Join rows into a message. ctas: the CTA of each row, ascending."""
         if not ctas.size:
             return
         starts = np.flatnonzero(np.diff(ctas, prepend=-1))
@@ -244,14 +244,14 @@ class Clocks:
             self.views[:, home, rows] = np.maximum(self.views[:, home, rows], message[:, home])
 
     def learn_products(self, warps: Index, events: Index) -> None:
-        """Order products up to these events before all threads of these warps, which have waited for them."""
+        """Order matrix products up to these events before all threads of these warps, which have waited for them."""
         ctas, inside = np.divmod(warps, self.warps)
         groups = (inside * WARP // WARPGROUP).tolist()
         columns = [self.agent_column(products_of(g), c) for g, c in zip(groups, ctas.tolist(), strict=True)]
         self.views[GENERIC, ctas, inside, columns] = np.maximum(self.views[GENERIC, ctas, inside, columns], events)
 
     def fence_proxy(self, positions: Index, space: str, now: int, cta_start: Index, warp_start: Index) -> None:
-        """Make everything that these threads know visible to the asynchronous proxy. space: "" for both spaces.
+        """Make all accesses ordered before these threads visible to the asynchronous proxy. space: "" for both spaces.
 
         A fence by a whole warp also covers its lanes' earlier accesses for threads that acquired them from a message
         released before the fence, which is too lenient.
@@ -311,7 +311,7 @@ class Clocks:
             self.views[:, cta, rows] = joined[:, None]
 
     def events_of(self, plane: int, actors: Index, by: Index) -> Index:
-        """Return each actor's last event that the views order before the thread at `by` in its cluster; 0 if none."""
+        """Return each actor's last event that the views order before the thread at `by`, in its cluster; 0 if none."""
         rows_of_cta, width = self.views.shape[2:]
         flat = self.views[plane].reshape(-1)
         chunk_warp = self.lanes.full["chunk_warp"][by]
@@ -334,7 +334,7 @@ class Clocks:
         return result
 
     def seen_of_all_warps(self, plane: int, by: Index) -> Index:
-        """Return, for each row of threads of one CTA, the event up to which they all see all warps of that CTA."""
+        """Return, for each row `by` of threads of a CTA, the event up to which they all see all of its warps."""
         ctas, warps = self.ctas_and_warps(by)
         columns = ctas[:, :1] % self.ranks * self.warps + np.arange(self.warps)
         result: Index = self.views[plane, ctas[:, :, None], warps[:, :, None], columns[:, None]].min(axis=(1, 2))
@@ -352,7 +352,7 @@ class Clocks:
         return result
 
     def columns_of(self, actors: Index) -> list[Index]:
-        """Return each actor's warp or agent column and, if any actor has one, each thread column, -1 for none."""
+        """Return each actor's warp or agent column; if any has a thread column, also each one's thread column or -1."""
         threads = (actors - 1) % self.lanes.threads
         warps = threads // WARP
         own = self.columns[threads]

@@ -73,7 +73,7 @@ class Definedness:
         self.marks: dict[str, Marks] = {}
         self.reads: dict[int, list[tuple[Index, NDArray[np.bool_], int]]] = {}
         self.stores: dict[int, list[StoreNote]] = {}
-        # The predicate of each selp of the current block, if there are marks.
+        # For each selp of the current block, its predicate's value, if there are marks.
         self.selected: dict[int, Any] = {}
         # For each shuffle of the current block, a function that moves marks between lanes, if there are marks.
         self.shuffles: dict[int, Callable[[Marks], Marks]] = {}
@@ -147,7 +147,7 @@ class Definedness:
             self.mark(name, positions, marks)
 
     def combined(self, names: tuple[str, ...], positions: Index, packs: bool = False) -> Marks | None:
-        """Return for each thread the mark of one of these registers, or None if no register has marks.
+        """Return, for each thread, a mark of one of these registers, or 0; None if no register has marks.
 
         packs: the registers are elements of a vector, which gets the mark of a skipped write only if all are marked.
         """
@@ -161,7 +161,7 @@ class Definedness:
         return result
 
     def selection(self, instruction: Roles, positions: Index) -> Marks | None:
-        """Return marks of a selp's predicate and chosen operand, or both operands if unknown; None without marks."""
+        """Return marks of a selp's predicate and chosen operand (of both if unknown), or None without marks."""
         sources = [x.strip().lstrip("!") for x in self.function.body[instruction.pc].operands[1:]]
         sides = [self.combined((name,), positions) for name in sources]
         if all(x is None for x in sides):

@@ -1,4 +1,4 @@
-"""Findings: errors and warnings about a kernel, one per rule, level and pair of source locations, and their texts.
+"""Findings: errors and warnings about a kernel, one per rule, level and pair of source locations.
 
 A location is a PTX line and, through `.loc`, a source line.
 """
@@ -64,7 +64,7 @@ class Finding:
     #: the instructions of both parties, None if unknown
     first: Place | None
     second: Place | None
-    #: the first few threads of the first party, by their numbers in the grid
+    #: the first few threads of the first party, numbered in the grid from 0
     threads: tuple[int, ...]
     #: number of faulty accesses, counted per thread and, in most checks of accesses, per memory cell
     count: int
@@ -84,14 +84,14 @@ class Findings:
     def __init__(self, collect: bool, places: PtxPlaces) -> None:
         self.collect = collect
         self.places = places
-        #: by rule, level and both source locations, or PTX lines if there is no `.loc`; the final error by its message
+        #: by rule, level and both source locations (PTX lines without a `.loc`); the final error by its message
         self.collected: dict[tuple[object, ...], Finding] = {}
 
     def add(
         self, rule: str, message: str, pc: int | None, other_pc: int | None = None, threads: Sequence[int] = (),
         count: int = 1, hint: str | None = None, level: str = "error",
     ) -> Finding:
-        """Collect a finding, and return it or the earlier one that it extends; raise errors that aren't collected.
+        """Raise an error, unless errors are collected; else return the finding, or the earlier one that it extends.
 
         threads: numbers in the grid, from 0.
         """

@@ -1,6 +1,6 @@
-"""Check that no thread can still wait for a phase of an mbarrier when the phase's parity wraps.
+"""Check that each wait for a phase of an mbarrier returns before the parity of the phase recurs.
 
-A wait sees only the lowest bit of a phase's number. A waiter for phase n must therefore have returned before phase
+A wait sees only the parity of a phase's number. A waiter for phase n must therefore have returned before phase
 n + 1 completes, in every schedule: its return must be ordered before an arrival in that phase. Otherwise a late waiter
 hangs.
 """
@@ -21,30 +21,30 @@ from .order import HappensBefore, Message
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Threads whose wait for phase number `phase` has returned at `event`."""
+    """Threads whose waits for phase number `phase` have returned at event `event`."""
 
     phase: int
     pc: int
     event: int
     positions: Index
-    #: first leader to synchronize with each thread after its wait (-1: none), and the event of the synchronization
+    #: the first leader to synchronize with each thread after its wait (-1: none), and the event at which it did
     leaders: Index
     led: Index
 
 
 class LateWaiters:
-    """Returned waits of a chunk's threads for phases whose numbers are known."""
+    """The waits of a chunk's threads that have returned, if the numbers of their phases are known."""
 
     def __init__(self, order: HappensBefore, findings: Findings) -> None:
         self.order = order
         self.lanes = order.lanes
         self.places = findings.places
         self.findings = findings
-        #: by barrier; a wait for phase n may be dropped when phase n + 1 is complete
+        #: the waits at each barrier; those for phase n are dropped once phase n + 1 is complete
         self.of: dict[MBarrier, list[Passed]] = {}
 
     def note(self, barrier: MBarrier, threads: Index, asked: Index, pc: int) -> None:
-        """Record that waits have returned. threads: indices of executing threads. asked: the phases they waited for."""
+        """Record that waits have returned. threads: indices into the executing threads. asked: their phases."""
         if not threads.size:
             return
         event = self.order.tick(pc)
@@ -98,5 +98,5 @@ class LateWaiters:
             f"  {self.places.describe(passed.pc)}\n"
             f"and phase {n + 1} completed, with nothing that orders the two: a late waiter would hang{after}",
             passed.pc, last[0] if last else None, self.lanes.numbers(late), late.size,
-            hint="synchronize the threads that have waited before one of them arrives for all",
+            hint="synchronize the threads after their waits, before one of them arrives for all",
         )

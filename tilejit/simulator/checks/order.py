@@ -1,9 +1,9 @@
 """The happens-before relation: event numbers and barriers.
 
-Every executed memory instruction is an event, numbered in the order of the simulation. A barrier of a whole CTA or warp
-is stored as one event number: its threads' earlier events happen before their later ones. Barriers of a part of a CTA
-need a clock for each pair of warps (`clocks.py`), and barriers of a part of a warp one for each pair of lanes. Releases
-and acquires at memory locations are in `release_acquire.py`.
+Each execution of a memory or synchronization instruction is an event, numbered in the order of the simulation. A
+barrier of a whole CTA or warp is stored as one event number: its threads' earlier events happen before their later
+ones. Barriers of a part of a CTA need a clock for each pair of warps (`clocks.py`), and barriers of a part of a warp
+one for each pair of lanes. Releases and acquires at memory locations are in `release_acquire.py`.
 
 source: PTX ISA, "Memory Consistency Model": "Causality order"; "Parallel Synchronization and Communication
 Instructions".
@@ -51,7 +51,7 @@ class Message:
 
 @dataclass(slots=True)
 class Releases:
-    """The releases into the current phase of barriers, one per CTA, and into completed phases."""
+    """The messages released by arrivals at a barrier of each CTA: in its current phase, and in completed phases."""
 
     coming: Message | None = None
     done: Message | None = None
@@ -60,7 +60,7 @@ class Releases:
         self.coming = message if self.coming is None else order.joined([self.coming, message])
 
     def complete(self, order: HappensBefore, ctas: Index, keep: bool) -> None:
-        """Let waits in `ctas` acquire the releases into the current phase and, with `keep`, into all earlier phases."""
+        """Let waits in `ctas` acquire the releases of the current phase and, with `keep`, of all earlier phases."""
         if self.coming is None:
             return
         fresh = self.coming.part(ctas)
@@ -78,7 +78,7 @@ class HappensBefore:
     def __init__(self, ctas: int, warps: int, lanes: Lanes, collectives_order: bool, facts: Ordering) -> None:
         """collectives_order: whether shuffles, votes and matches order memory accesses."""
         self.event = 1
-        #: the instruction of each event
+        #: event → index of its instruction
         self.pcs = array("I", [0, 0])
         #: the event of the last barrier of each CTA, and of each warp, of the grid
         self.cta_start = np.zeros(ctas, np.int64)
@@ -132,7 +132,7 @@ class HappensBefore:
             self.flags.share_runs(positions, np.flatnonzero(np.diff(warp, prepend=-1)))
 
     def lane_barrier(self, positions: Index, groups: Index) -> None:
-        """Synchronize the threads with equal numbers in `groups`; the threads of a group are lanes of one warp."""
+        """Synchronize the threads with equal values in `groups`, which are lanes of one warp."""
         now = self.tick(0)
         if self.lane_clock is None:
             self.lane_clock = np.zeros((self.lanes.ctas * self.lanes.warps_per_cta, WARP, WARP), np.int64)
@@ -183,7 +183,7 @@ class HappensBefore:
         return Message(redirected.reshape(message.rows.shape), frontiers)
 
     def execution_only(self, message: Message, agents: bool) -> Message:
-        """Reduce a message to events known to be executed. agents: also keep accesses of agents to shared memory."""
+        """Reduce a message to knowledge of executed events. agents: also keep accesses of agents to shared memory."""
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows).copy()
         hidden = ~clocks.shared_agent_columns() if agents else np.ones(clocks.width, bool)
@@ -276,10 +276,10 @@ class HappensBefore:
         return result
 
     def all_before_barrier(self, space: str, records: Record, by: Index) -> bool:
-        """True only if all records are by threads of the CTA of their row of `by`, before its last barrier and a fence.
+        """True only if each row of records is by threads of one CTA, before its last barrier and a proxy fence.
 
-        The barrier orders them before the threads of the same row of `by`; the fence makes them visible to the
-        asynchronous proxy. The low halves of marks, and of records of agents or several writers, exceed all threads.
+        by: for each row, threads of the same CTA, before which the barrier orders the recorded accesses. Records of
+        marks, agents or several writers make the result False, because their low halves exceed all thread numbers.
         """
         if not records.size:
             return True
@@ -293,7 +293,7 @@ class HappensBefore:
         return bool((newest <= self.need_clocks().seen_of_all_warps(PROXY_PLANES[space], by)).all())
 
     def ordered(self, thread: Index, events: Index, by: Index) -> NDArray[np.bool_]:
-        """Return a mask: each event of the actor in `thread` happens before the next event of the thread in `by`."""
+        """Return a mask: the event of the actor in `thread` happens before the next event of the thread in `by`."""
         cta, warp = self.home(thread)
         mine = self.position(by)
         my_cta, my_warp = self.lanes.full["cta"][mine], self.lanes.full["warp"][mine]
@@ -342,7 +342,7 @@ class HappensBefore:
         return result
 
     def reached(self, cta: Index) -> Index:
-        """Return the number of the group of CTAs that a narrow scope includes: each CTA's cluster, or the CTA itself.
+        """Return, for each CTA, the group of CTAs that a narrow scope includes: its cluster, or the CTA itself.
 
         In kernels with both .cluster and .cta scopes the group is the CTA, which may cause false race reports.
         """

@@ -115,10 +115,10 @@ class PhaseOrder:
         places, other_pc = self.findings.places, int(self.order.pcs[event])
         self.findings.add(
             "barrier",
-            f"{self.lanes.party(positions)} arrives at {name}\n  {places.describe(pc)}\n"
-            f"and nothing orders that after the end of its last phase, for which {self.lanes.describe_position(late)} "
+            f"the arrival of {self.lanes.party(positions)} at {name}\n  {places.describe(pc)}\n"
+            f"isn't ordered after the end of the barrier's last phase, for which {self.lanes.describe_position(late)} "
             f"arrived\n  {places.describe(other_pc)}\n"
-            "in another order the arrival would count for that phase, and a late thread would hang",
+            "in another order, it would count for that phase, and a late thread would hang",
             pc, other_pc, self.lanes.numbers(positions), positions.size, hint=HINT,
         )
 

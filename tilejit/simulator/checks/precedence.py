@@ -11,16 +11,16 @@ from ..opcodes.memory import Site
 from .order import HappensBefore
 from .records import ACTOR, END, FORGOTTEN, HALF, KIND, LOW, SEVERAL, Record, Shadow, actors_of, real
 
-# Number of entries of a chain of writers through which all queries advance together. Longer chains are rare.
+# Up to this length, chains of writers are followed for all queries at once. Longer chains are rare.
 FEW_WRITERS = 1 << 10
 # Maximum number of (writer, query) pairs examined per access; examining them takes 1 s.
 MOST_PAIRS = 1 << 24
-# Number of writers of a long chain that are examined at once.
+# Number of writers of a longer chain that are examined at once.
 STEP = 1 << 12
 
 
 class Precedence:
-    """Happens-before queries about the records of one launch. `me` is the accessing thread of each record's cell."""
+    """Happens-before queries about a launch's records. In each query, `me` is the thread accessing a record's cell."""
 
     def __init__(self, order: HappensBefore) -> None:
         self.order = order
@@ -43,7 +43,7 @@ class Precedence:
         return result
 
     def ordered(self, record: Record, me: Record, strong: Site | None) -> NDArray[np.bool_]:
-        """Return a mask: the access happens before `me`, or both it and `strong` are strong and wide enough."""
+        """Return a mask: the access happens before `me`, or it and site `strong` are strong with sufficient scopes."""
         event = (record >> HALF).astype(np.int64)
         result = self.order.ordered(actors_of(record), event, actors_of(me))
         if strong is not None:
@@ -55,7 +55,7 @@ class Precedence:
         return result
 
     def before_my_barrier(self, records: Record, me: Record) -> NDArray[np.bool_]:
-        """Return a mask of records by the CTA of `me` before its last barrier; all False if agents exist."""
+        """Return a mask of records by the CTA of `me` that precede its last barrier; all False if agents exist."""
         if self.order.clocks is not None and self.order.clocks.any_agents:
             return np.zeros(records.size, bool)
         my_cta, _ = self.order.home(actors_of(me))
@@ -65,7 +65,7 @@ class Precedence:
         return before
 
     def writes_ordered(self, shadow: Shadow, record: Record, me: Record, site: Site, every: bool) -> NDArray[np.bool_]:
-        """Return a mask: all (or, if not `every`, any) listed writers of a record are `me` or ordered before it."""
+        """Return a mask: all listed writers of a record (if not `every`: one of them) are `me` or ordered before it."""
         strong = site if site.strong else None
         kind = record & KIND
         result = np.ones(record.size, bool)
@@ -107,7 +107,7 @@ class Precedence:
         return every
 
     def one_of(self, shadow: Shadow, record: int, me: int) -> int:
-        """Return the record of one of a record's writers: not that of `me` if the log lists another."""
+        """Return the record of one of a record's writers, other than `me` if the log lists another one."""
         kind, entry = record & int(KIND), record & int(ACTOR)
         while kind == int(SEVERAL) and entry != END:
             record = int(shadow.log.records[entry])

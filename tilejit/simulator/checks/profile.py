@@ -17,9 +17,9 @@ BANK_BYTES = 4
 SECTOR_BYTES = 32
 # Placeholder for the address of an inactive lane, lower than any address.
 ABSENT = -(1 << 62)
-# Weights of a hash of rows of 32 numbers. The hash may collide, so the rows are compared as well.
+# Weights of a hash of rows of 32 integers. Hashes may collide, so the rows are compared as well.
 _WEIGHTS = np.arange(1, WARP + 1, dtype=np.int64) * 0x1E3779B97F4A7C15
-# Costs are cached for accesses with at most this number of patterns.
+# Costs are cached for accesses whose warps have at most this number of patterns.
 _FEW = 16
 
 
@@ -70,9 +70,9 @@ class Profiler:
 
 
 def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, int]:
-    """Return (wavefronts or sectors, minimum) of all warps, which are full; compute them once per pattern.
+    """Return (wavefronts or sectors, minimum), summed over full warps; compute them once per pattern.
 
-    A pattern may be shifted by words in shared memory, which only permutes the banks, and by sectors in global memory.
+    Shifts by words in shared memory, which only permute the banks, and by sectors in global memory keep the pattern.
     """
     first = index[:, 0]
     start = ((first << shift) + base) & ((BANK_BYTES if shared else SECTOR_BYTES) - 1)
@@ -110,8 +110,8 @@ def _costs(pattern: bytes, start: bytes, shift: int, shared: bool) -> tuple[Inde
 def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
     """Return (wavefronts, minimum) of a shared-memory instruction per warp. address: warps x 32, ABSENT if inactive.
 
-    A warp's 8-byte accesses are split into half-warps, its 16-byte accesses into quarter-warps. In each of these passes
-    a bank delivers one 4-byte word per wavefront, to any number of threads.
+    A warp's 8-byte accesses take a pass per half-warp, its 16-byte accesses a pass per quarter-warp. In each pass, a
+    bank delivers one 4-byte word per wavefront, to any number of threads.
     """
     per_pass = WARP * BANK_BYTES // max(width, BANK_BYTES)
     words = max(width // BANK_BYTES, 1)

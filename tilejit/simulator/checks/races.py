@@ -32,10 +32,10 @@ from .replicas import Replicas
 
 
 class AccessChecker:
-    """The checks of a launch's accesses, and the state of all its checks."""
+    """Checks the memory accesses of a launch, and holds the state of its other checks."""
 
     def __init__(self, program: Program, lanes: Lanes, ctas: int, findings: Findings, strict: bool) -> None:
-        """strict: whether shuffles, votes and matches order no memory accesses."""
+        """strict: True if shuffles, votes and matches don't order memory accesses."""
         self.lanes = lanes
         self.cell_shift = program.cell_shift
         self.facts = program.ordering
@@ -56,7 +56,7 @@ class AccessChecker:
         self.order.cta_barrier(np.arange(lanes.first, lanes.first + lanes.ctas), True)
 
     def shadow_global(self, region: MemoryRegion, fresh: Sequence[MemoryPart]) -> None:
-        """Add records to a region of global memory; the parts `fresh` are unwritten."""
+        """Add records to a region of global memory, of which the parts `fresh` are unwritten."""
         shift = self.cell_shift["global"]
         shadow = records.Shadow(region, shift, True)
         lead = region.view("u1", 0)[1] if not shift else -region.base % (1 << shift)
@@ -135,7 +135,7 @@ class AccessChecker:
             self.examine_collision(x, np.flatnonzero(lost), stamp, (index, value, view))
 
     def atomic(self, region: MemoryRegion, index: Any, site: Site) -> None:
-        """Check and record an atomic update, which races only with accesses that are weak or out of scope."""
+        """Check and record atomic updates, which race only with accesses that are weak or have too narrow a scope."""
         shadow: records.Shadow = region.shadow
         x = self.access(region, index, site)
         cells = x.cells
@@ -172,7 +172,7 @@ class AccessChecker:
         return result
 
     def access(self, region: MemoryRegion, index: Any, site: Site) -> records.CellAccess:
-        """Return the executing threads' access to their elements `index`."""
+        """Return the access of the executing threads to the cells of their elements `index`."""
         me: records.Record = self.lanes.get("gid")
         spread = site.shift - region.shadow.cell_shift
         if spread <= 0:
@@ -218,7 +218,7 @@ class AccessChecker:
             claim = old < base
             free = np.count_nonzero(claim) == claim.size
         if not free:
-            # A new read must race with at least as many accesses as the read it replaces: strong < ordinary < .nc.
+            # A read may not replace one that races with more accesses: .nc reads race with most, strong with fewest.
             if not shadow.shared and not strong and not self.facts.any_constant:
                 claim |= self.precedence.before_my_barrier(old, me)
             # the first reader stays the first; its record is updated to its latest read
@@ -263,7 +263,7 @@ class AccessChecker:
     def examine_store(
         self, x: records.CellAccess, writes: records.Record, at: Index, data: tuple[Any, Any, NDArray[Any]]
     ) -> Index:
-        """Report races at `at`; return the part of `at` where the same operation wrote equal values without order."""
+        """Report races. Return elements of `at` where an unordered store of the same operation wrote an equal value."""
         shadow: records.Shadow = x.shadow
         index, value, view = data
         self.report_marks(x, writes, at)
@@ -330,14 +330,14 @@ class AccessChecker:
             self.report.race(some, reads, there, "read")
 
     def unordered_reads(self, x: records.CellAccess, reads: records.Record, at: Index) -> Index:
-        """Return the elements of `at` whose read is by another thread and isn't ordered before the cell's access."""
+        """Return the elements of `at` whose read is by another thread and isn't ordered before the access `x`."""
         at = at[(reads[at] & records.LOW) != x.me[at]]
         if not at.size:
             return at
         return at[~self.precedence.ordered(reads[at], x.me[at], x.site if x.site.strong else None)]
 
     def report_conflicts_of_store(self, x: records.CellAccess, writes: records.Record, at: Index) -> None:
-        """Report earlier writes and reads of the cells `at` that aren't ordered before the access, a write."""
+        """Report earlier writes and reads of the cells `at` that aren't ordered before `x`, a store or an atomic."""
         others = at[records.real(writes[at])]
         others = others[(writes[others] & records.LOW) != x.me[others]]
         if others.size:
@@ -348,9 +348,9 @@ class AccessChecker:
     def examine_collision(
         self, x: records.CellAccess, lost: Index, stamp: records.Record, data: tuple[Any, Any, NDArray[Any]]
     ) -> None:
-        """Check one instruction's stores to the same cells.
+        """Check one instruction's stores to equal cells. lost: indices of stores that another thread's store overwrote.
 
-        Stores of different values race, unless they are strong with a scope that includes the other thread.
+        Stores of different values race, unless they are strong with scopes that include the other thread.
         """
         shadow: records.Shadow = x.shadow
         index, value, view = data
@@ -369,7 +369,7 @@ class AccessChecker:
         self.report.race(x, x.shadow.writes[x.cells], foreign, "wrote")
 
     def make_barriers(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> None:
-        """Check the initialization of mbarriers, and reserve their cells. cells: a row for each thread."""
+        """Check the initialization of mbarriers, and mark their cells. cells: a row for each thread."""
         shadow: records.Shadow = region.shadow
         x = self.access_by(region, cells, threads, site)
         starts = np.repeat(self.order.cta_start[self.lanes.get("cta")[threads]], cells.shape[1])

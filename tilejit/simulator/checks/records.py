@@ -1,24 +1,24 @@
 """Records of the last write and reads of each memory cell.
 
-A cell is as wide as the kernel's narrowest access to that state space, at most 16 bytes. It keeps three records:
+A cell is as wide as the kernel's narrowest access to its state space, at most 16 bytes. It has three records:
 
 - its last write;
 - the first thread that read it since the last barrier;
 - the last other thread that read it. If the next writer is not the only reader, at least one of the two is another
   thread.
 
-Partial barriers may order both readers before a write, but not a third reader. Kernels with partial barriers also keep
-the last reader of each of a few groups of warps.
+In some kernels (`Ordering.partial`), both readers but not a third one may be ordered before a write. There, the last
+reader of each of a few groups of warps is also recorded.
 
 A record is an event and its actor:
 
     63            32 31 30 29             0
     |    event      |kind|     actor      |   kind 0: one thread, numbered in the grid from 1, or one agent
-                                              1: several threads that stored the same value; an entry of the log
+                                              1: several threads that stored equal values; actor: a log entry's index
                                               2: several threads that are no longer listed
 
-An entry of the log holds the record of one of the threads, and the number of the next entry. A record of several
-threads has the latest of their events.
+A log entry holds the record of one of the threads, and the index of the next entry. A record of several threads has the
+latest of their events.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Record = NDArray[np.uint64]
 UNWRITTEN = np.uint64(2**64 - 1)
-# The cell is the target of a copy in flight: one that isn't delivered or, for cp.async, hasn't been waited for.
+# The cell is the target of a copy in flight: one not delivered yet or, for cp.async, not waited for yet.
 IN_FLIGHT = np.uint64(2**64 - 2)
 # The cell is part of an mbarrier.
 BARRIER = np.uint64(2**64 - 3)
@@ -55,10 +55,9 @@ KIND = np.uint64(3 << 30)
 END = -1
 # Number of groups of warps. Warps 8n to 8n + 7 are in different groups, and so are warps w and w + 8.
 GROUPS = 8
-# Once the log has more entries (64 MiB), none are added: later writers of equal values count as ordered before every
-# access.
+# A log with more entries (64 MiB) isn't extended: later writers of equal values count as ordered before every access.
 LONGEST_LOG = 1 << 22
-# Maximum number of reads kept per region (512 KiB) of cells that another thread had read before.
+# Maximum number of records in a region's `Shadow.later_reads` (512 KiB).
 MOST_LATER = 1 << 15
 # Larger arrays are mapped without reserving memory, because Linux refuses to reserve more than is available.
 _RESERVED_BYTES = 1 << 30
@@ -90,16 +89,16 @@ class Shadow:
         #: the events of the latest write and read, 0 for none; `wrote` is FOREVER once a cell was IN_FLIGHT or BARRIER
         self.wrote = 0
         self.read = 0
-        #: True if agents access the region. Barriers don't wait for agents, so no record is too old to matter.
+        #: True if agents (`agents.py`) access the region. Barriers don't wait for them, so even old records matter.
         self.agents = False
         self.log = WriterLog()
         #: first cell of a location → its releases; `released` marks these cells
         self.releases: dict[int, ReleasedLocation] = {}
         self.released: NDArray[np.bool_] | None = None
-        #: (cells, records) of all `last_reads` at least since the last barrier, None once there were too many
+        #: (cells, records) of all updates of `last_reads` at least since the last barrier; None once they are too many
         self.later_reads: list[tuple[Index, Record]] | None = []
         self.later_count = 0
-        #: instruction that has read from the region → its last event
+        #: load from the region → the event of its last execution
         self.read_by: dict[int, int] = {}
 
     def mark(self, cells: Index, mark: np.uint64) -> None:
@@ -133,7 +132,7 @@ class Shadow:
 
 
 class LocalShadow:
-    """Marks of the written cells of local memory, which no other thread can access."""
+    """A mask of the written cells of local memory, which no other thread can access."""
 
     def __init__(self, region: MemoryRegion, cell_shift: int) -> None:
         self.cell_shift = cell_shift
@@ -142,7 +141,7 @@ class LocalShadow:
 
 @dataclass(slots=True)
 class CellAccess:
-    """An access to the cells of a region with records, by one instruction of some threads."""
+    """An access, by threads that execute one instruction, to cells of a region."""
 
     region: MemoryRegion
     site: Site
@@ -191,7 +190,7 @@ class WriterLog:
         return np.array(entries, np.int64)
 
     def joined(self, stamps: Record, writes: Record) -> Record:
-        """Return records of the writers of `stamps` and `writes`, which have stored equal values."""
+        """Return records that list the writers of both `stamps` and `writes`, which have stored equal values."""
         if self.size > LONGEST_LOG:
             forgotten: Record = (stamps & ~LOW) | FORGOTTEN
             return forgotten
@@ -202,7 +201,7 @@ class WriterLog:
         return result
 
     def gathered(self, cells: Index, stamps: Record, winners: Record) -> tuple[Index, Record]:
-        """Return (cells, records) after one instruction stored equal values. winners: the cells' current records."""
+        """Return (cells, records) that list the writers of `stamps` and of the `winners` that overwrote them."""
         if self.size > LONGEST_LOG:
             return cells, (winners & ~LOW) | FORGOTTEN
         order = np.argsort(cells, kind="stable")
@@ -231,7 +230,7 @@ def recent(writes: Record, base: Any) -> Record:
 
 
 def actors_of(records: Record) -> Index:
-    """Return the actors of records that have one actor each."""
+    """Return the actors of records of kind 0."""
     result: Index = (records & ACTOR).astype(np.int64)
     return result
 
@@ -244,7 +243,7 @@ def group_of(records: Record) -> Index:
 
 
 def since(event: int, base: Any) -> bool:
-    """True unless all records are surely older than `base`. event: of the newest record, 0 if there are none."""
+    """False only if all records are older than `base`. event: that of the newest record, 0 if there are none."""
     return event > 0 and event >= int(base if np.ndim(base) == 0 else base.min()) >> 32
 
 

@@ -35,15 +35,15 @@ ANY, WIDE, CONSISTENT = 0, 1, 2
 class ReleasedLocation:
     """The releases that a reader of a location may acquire."""
 
-    #: the thread that released last, by its number in the grid
+    #: the thread that released last, numbered in the grid from 1
     thread: int
-    #: the frontier of the releases whose scope reaches all CTAs
+    #: the frontier of the releases whose scope includes all CTAs
     wide: int = NOTHING
     #: CTA or cluster (`HappensBefore.reached`) → the frontier of its threads' releases; unused without narrow scopes
     near: dict[int, int] = field(default_factory=dict)
 
     def seen_by(self, group: int, wide: bool, frontiers: ClockSets) -> int:
-        """Return the frontier for a reader in a CTA or cluster. wide: the reader's scope reaches all CTAs."""
+        """Return the frontier that a reader in CTA or cluster `group` acquires. wide: its scope includes all CTAs."""
         near = self.near.get(group, NOTHING)
         return frontiers.join(near, self.wide) if wide else near
 
@@ -74,17 +74,17 @@ class ReleaseAcquire:
         return self.clock_sets
 
     def need_frontiers(self) -> Index:
-        """Return the threads' frontiers. This may renumber frontiers, so call it before reading any frontier number."""
+        """Return the threads' frontiers. This may renumber frontiers, so call it before reading any of them."""
         if self.frontier is None:
             total = self.lanes.total
             self.frontier = np.zeros(total, np.int64)
-            #: per scope of a later fence (narrow, wide) and thread, the releases read that the fence would acquire
+            #: scope (narrow, wide) of a later fence x thread → the frontier of the releases that the fence acquires
             self.seen = np.zeros((2, total), np.int64)
-            #: per kind of fence and thread, the event, frontier, CTA start and warp start at the last fence
+            #: kind of fence x (event, frontier, CTA start, warp start) x thread: the state at the thread's last fence
             self.fenced = np.zeros((3, 4, total), np.int64)
-            #: per thread, the releases by sequentially consistent fences that were shared at barriers
+            #: thread → the frontier of releases by sequentially consistent fences that were shared at barriers
             self.spread = np.zeros(total, np.int64)
-            #: per thread, the releases that were read but not acquired, and then shared at barriers
+            #: thread → the frontier of releases that were read but not acquired, and then shared at barriers
             self.awaited = np.zeros(total, np.int64)
         elif self.frontiers.needs_sweep:
             self.sweep(self.frontier)
@@ -106,7 +106,7 @@ class ReleaseAcquire:
         frontier[waiting] = self.frontiers.joined(frontier[waiting], np.full(waiting.size, number))
 
     def joined_row(self, positions: Index) -> Rows | None:
-        """Return the join of threads' frontiers as a row, None if it is empty."""
+        """Return the join of threads' frontiers as a row, or None if it is empty."""
         if self.frontier is None:
             return None
         row = self.frontiers.joined_row(fast_unique(self.frontier[positions]))
@@ -142,7 +142,7 @@ class ReleaseAcquire:
             column[groups[rows]] = self.frontiers.joined_groups(values[rows])[:, None]
 
     def share_fences(self, groups: Index, fenced: NDArray[np.bool_]) -> None:
-        """Let all threads of each row release what the last sequentially consistent fence of any of them ordered."""
+        """Let all threads of each row release what the last sequentially consistent fence of any of them releases."""
         row, _ = np.nonzero(fenced)
         positions = groups[fenced]
         event, frontier, _, _ = self.fenced[CONSISTENT][:, positions]
@@ -190,7 +190,7 @@ class ReleaseAcquire:
     def past(self, positions: Index, kind: int | None = None, whole: NDArray[np.bool_] | None = None) -> Rows:
         """Return, as rows, the events that happen before each thread's last fence of `kind`.
 
-        kind: None for the events that happen before now.
+        kind: None for the events that happen before the thread's next one.
         whole: mask of the threads whose entire warp has executed that fence together.
         """
         assert self.frontier is not None
@@ -220,7 +220,7 @@ class ReleaseAcquire:
         return rows
 
     def neighbours(self, positions: Index, events: Index) -> list[tuple[Index, Index, Index]]:
-        """List (index into `positions`, column, event) of lanes that partial warp barriers order before threads."""
+        """List the events that partial warp barriers order before threads: (index into `positions`, column, event)."""
         full = self.lanes.full
         inside = full["chunk_warp"][positions]
         result = []
@@ -240,7 +240,7 @@ class ReleaseAcquire:
         return rows
 
     def neighbours_in_clocks(self, clocks: Clocks, positions: Index) -> list[tuple[Index, Index, Index]]:
-        """List (index into `positions`, column, event) of the events that `clocks` orders before threads."""
+        """List the events that `clocks` orders before threads: (index into `positions`, column, event)."""
         full = self.lanes.full
         cta, mine = clocks.ctas_and_warps(positions)
         view = clocks.views[GENERIC][cta, mine]
@@ -291,7 +291,7 @@ class ReleaseAcquire:
         return wide, near
 
     def strong_read(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Let threads see or acquire the releases at locations that they read. cells: each location's first cell."""
+        """Let threads acquire releases that they read, or leave them to a fence. cells: each location's first."""
         if not shadow.releases:
             return
         assert shadow.released is not None
@@ -317,7 +317,7 @@ class ReleaseAcquire:
                 self.seen[row][positions] = self.frontiers.joined(self.seen[row][positions], numbers)
 
     def strong_write(self, shadow: Shadow, cells: Index, positions: Index, site: Site) -> None:
-        """Record strong stores or, thread by thread, atomic updates, which may read. cells: as for `strong_read`."""
+        """Record strong stores, or atomic updates in thread order, which may also read. cells: as in `strong_read`."""
         concerned = np.full(cells.size, site.release)
         if self.fences:
             concerned |= (self.fenced[ANY][0][positions] > 0) | (self.spread[positions] > 0)
@@ -353,7 +353,7 @@ class ReleaseAcquire:
         self, shadow: Shadow, cell: int, positions: Index, concerned: NDArray[np.bool_], wide: Rows, near: Rows,
         site: Site,
     ) -> None:
-        """Record a store to a location. It drops the releases there, unless only the thread of the last one stores."""
+        """Record stores to a location, which drop its releases, unless only the thread that released last stores."""
         thread = int(self.lanes.full["gid"][positions[-1]])
         location = shadow.releases.get(cell)
         if location is not None and (positions.size > 1 or location.thread != thread):
@@ -396,7 +396,7 @@ class ReleaseAcquire:
         self.add(location, positions, to_all[-1], near)
 
     def add(self, location: ReleasedLocation, positions: Index, wide: Rows, near: Rows) -> None:
-        """Add releases to a location. wide: one row, to all CTAs. near: a row per thread, to its narrow scope."""
+        """Add releases to a location. wide: the row for all CTAs. near: a row per thread, for its narrow scope."""
         location.wide = self.frontiers.raised_one(location.wide, wide)
         if not self.facts.narrow:
             return
@@ -411,7 +411,7 @@ class ReleaseAcquire:
 
 
 def chain(start: Rows, rows: Rows) -> Rows:
-    """Return the running joins of `start` with the rows: before each row, and after the last."""
+    """Return the running joins of `start` with the rows: before each row, and after the last one."""
     result = np.empty((len(rows) + 1, start.size), np.uint32)
     result[0] = start
     # np.maximum.accumulate takes three to nine times as long

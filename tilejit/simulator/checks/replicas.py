@@ -4,7 +4,7 @@ Compilers replicate small tiles over the warps of a CTA: several threads load a 
 the same result, and one of them stores it there. The store races with the other threads' loads, which is harmless as
 long as their values are unused. Such a race is a warning if all of the following hold, otherwise an error:
 
-- Reader and writer are in one CTA. The writer has read the location before, by the reader's instruction, which is an
+- Reader and writer are in one CTA. The writer has read the location before, with the reader's instruction, which is an
   ordinary load into registers, and its store depends on that load.
 - Only arithmetic, stores and atomics depend on the value. The reader executes none of these stores and atomics later
   and, if it read before the racing store, has executed none since the last barrier of the CTA.
@@ -50,7 +50,7 @@ class Replicas:
 
     def select(self, lanes: Lanes) -> None:
         self.lanes = lanes
-        # store or atomic → for each thread of the chunk, the last event before its last execution by a group
+        # store or atomic → the latest event when each thread of the chunk last executed it in a diverged group
         self.executed: dict[int, NDArray[np.uint32]] = {}
         # the same for its executions by all threads together
         self.executed_by_all: dict[int, int] = {}
@@ -86,7 +86,7 @@ class Replicas:
         read.stores |= stores
 
     def stores_of(self, load: int, shadow: Shadow, since: int | None) -> frozenset[int] | None:
-        """Return the stores and atomics that may use a load's value; None if it has other uses, or isn't ordinary.
+        """Return the stores and atomics that may use a load's value; None if it has others or isn't ordinary.
 
         since: an event; also include all other loads from this memory since then.
         """
@@ -109,7 +109,7 @@ class Replicas:
         """Return a mask of the cells `at` whose race is only a warning, and the stores that may use the value.
 
         In these cells, reader and writer are in one CTA, the writer has read the cell by the same load as the reader,
-        and the value that was read is unused. pc, did: the recorded accesses' instruction, and "wrote" or "read".
+        and the value that was read is unused. pc: the instruction of the recorded accesses. did: "wrote" or "read".
         """
         shadow, cells, me = x.shadow, x.cells[at], x.me[at]
         ctas = self.order.home(actors_of(me))[0]

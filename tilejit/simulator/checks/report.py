@@ -50,11 +50,11 @@ class LineCounts:
 
 @dataclass(frozen=True, slots=True)
 class RegionCount:
-    """Counts of how often the region that an operation accesses was at least partly inside its global tensor."""
+    """Counts of executions of an operation, and of those that accessed a region at least partly inside its tensor."""
 
     line: int
     region: str
-    #: number of instances of the operation that ran
+    #: number of executions, each by one instance of the operation's scope
     instances: int
     #: number of those whose region was at least partly inside the tensor
     inside: int
@@ -81,7 +81,7 @@ class Report:
         findings: Sequence[Finding] = (),
         delivery: str = "",
     ) -> None:
-        """block_lanes: executions per block, summed over threads. traffic: by instruction, None without a profile."""
+        """block_lanes: executions of each basic block, summed over threads. traffic: per instruction, if profiled."""
         self.entry = program.function.name
         self.grid = grid
         self.block = block
@@ -98,7 +98,7 @@ class Report:
         self._traffic = traffic or {}
 
     def note(self, error: SimulationError, location: Location | None) -> None:
-        """Add an error that the caller has detected to the findings, with its source location."""
+        """Add an error that the caller has detected, and its source location, to the findings."""
         place = Place(0, "", location)
         self.findings = (*self.findings, Finding(rule_of(error), "error", error.message, place, None, error.threads, 1))
 
@@ -130,7 +130,7 @@ class Report:
 
     @property
     def outside(self) -> tuple[RegionCount, ...]:
-        """The regions that were wholly outside their tensors in all instances."""
+        """The regions that were wholly outside their tensors at every access."""
         return tuple(r for r in self.regions if r.instances and not r.inside)
 
     @cached_property
@@ -152,7 +152,7 @@ class Report:
         return lines[number]
 
     def line(self, number: int) -> LineCounts:
-        """Return the counts of a line of the kernel's source, zero if none of its code was executed.
+        """Return the counts of a line of the kernel's source; they are zero if none of its code was executed.
 
         raises: TilejitError for a line without code.
         """

@@ -1,1 +1,1 @@
-"""Translation of PTX text into Python functions: parser, basic blocks, emitter."""
+"""Translation of PTX into Python functions: parser, basic blocks, emitter."""

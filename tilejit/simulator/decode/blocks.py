@@ -11,7 +11,7 @@ EXIT = -1
 WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
 ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "tcgen05", "wgmma"})
 BARRIER_ROOTS = frozenset({"bar", "barrier"})
-# opcodes, other than wgmma, that all warps of a warpgroup execute together
+# opcodes other than wgmma that all warps of a warpgroup execute together
 WARPGROUP_ROOTS = frozenset({"setmaxnreg"})
 
 # Instructions that end a block, and for which no code is emitted.
@@ -27,9 +27,9 @@ class BasicBlock:
     pcs: list[int] = field(default_factory=list)
     #: kind of the terminator: "fall", "branch", "switch", "barrier" or "trap"
     kind: str = "fall"
-    #: successors, EXIT for leaving the kernel; for "branch" (taken, not taken)
+    #: indices of the successors, or EXIT from the kernel; (taken, not taken) for "branch"
     targets: tuple[int, ...] = ()
-    #: the predicate of a branch, or the index register of a switch
+    #: the predicate register of a branch, or the index register of a switch
     predicate: str = ""
     negated: bool = False
     end_pc: int = -1
@@ -65,7 +65,7 @@ def is_cluster_wait(ins: PtxInstruction) -> bool:
 
 
 def split(function: PtxFunction) -> list[BasicBlock]:
-    """Return the basic blocks in text order.
+    """Return the basic blocks in program order.
 
     A predicated instruction that isn't a jump is in a block of its own, after a block that branches around it.
     """
@@ -96,7 +96,7 @@ def _leaders(function: PtxFunction) -> set[int]:
             leaders.add(pc)
         if ins.guard and ins.root not in JUMP_ROOTS:
             leaders.add(pc)
-        # after an aligned instruction, all lanes execute the rest of the block
+        # after an aligned instruction, all lanes execute the rest of the block together
         together = 0 if pc in leaders else together
         if aligned_warps(ins) > together:
             leaders.add(pc)
@@ -161,7 +161,7 @@ def _insert_guards(function: PtxFunction, blocks: list[BasicBlock], guarded: set
 
 
 def liveness(blocks: list[BasicBlock], uses: list[int], defs: list[int]) -> list[int]:
-    """Return the registers live into each block, as bit sets. uses: upward-exposed reads; defs: writes."""
+    """Return the registers live into each block, as bit sets. uses: those read before any write. defs: written."""
     live = list(uses)
     changed = True
     while changed:

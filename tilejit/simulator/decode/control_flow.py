@@ -4,9 +4,9 @@ A loop may wait for other threads if it contains a strong load, an atomic or a w
 branches depends on the result of one of these or of another load, except of parameters and constants.
 
 The *deciding* registers of a loop are those on which its branches, its store addresses and the operands of its barriers
-and similar instructions depend; values that are only stored decide nothing. If all deciding registers have the values
-of an earlier iteration, and the memory that the deciding loads read is unchanged, then all later iterations take the
-same path and store to the same addresses: the loop is endless. So is a loop without an exit.
+and similar instructions depend, but not values that are only stored. If they all have the values of an earlier
+iteration, and the memory read by the loads on which they depend is unchanged, then all later iterations take the same
+path and store to the same addresses: the loop is endless. So is a loop without an exit.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Cycle:
 
     #: the deciding registers
     registers: frozenset[str]
-    #: loads, atomics and mbarrier instructions on which these registers depend, as numbers of memory instructions
+    #: the loads, atomics and mbarrier instructions on which these registers depend, by `Site.index`
     loads: frozenset[int]
     #: False if the deciding registers also depend on something else, such as tensor memory
     understood: bool
 
 
 class ControlFlow:
-    """Facts about a program, computed on demand. live: registers live into each block, as bit sets."""
+    """Facts about a program's control flow, computed on demand. live: registers live into each block, as bit sets."""
 
     def __init__(
         self, function: PtxFunction, blocks: Sequence[BasicBlock], sites: Sequence[Site], slots: Mapping[str, int],
@@ -105,7 +105,7 @@ class ControlFlow:
 
     @cached_property
     def back_edges(self) -> list[BackEdge]:
-        """The edges on a cycle that lead to the same block, or to an earlier one in the program text."""
+        """The edges on a cycle that lead to the same block, or to an earlier one in program order."""
         upwards = [(origin, head) for origin, targets in self.forward.items() for head in targets if head <= origin]
         beyond = {head: reached([head], self.forward) for head in {head for _, head in upwards}}
         return [(origin, head) for origin, head in upwards if origin in beyond[head]]
@@ -139,7 +139,7 @@ class ControlFlow:
 
     @cached_property
     def unread_waits(self) -> frozenset[int]:
-        """The instructions that wait at an mbarrier, and whose results are never read."""
+        """The instructions that wait at an mbarrier and whose results are never read."""
         waits = {site.pc for site in self.sites if self.is_wait(site)}
         return frozenset(
             pc for block in self.blocks for i, pc in enumerate(block.pcs) if pc in waits and not self.is_read(block, i)
@@ -159,7 +159,7 @@ class ControlFlow:
         return any(bits >> self.slots[name] & 1 for name in results if name in self.slots for bits in live)
 
     def pcs_around(self, number: int) -> frozenset[int]:
-        """Return the instructions of a block and of its strongly connected component."""
+        """Return the instructions of a block's strongly connected component."""
         members = self.members(number)
         return frozenset(pc for i in members for pc in self.blocks[i].pcs)
 
@@ -185,7 +185,7 @@ class ControlFlow:
 
     @cached_property
     def loads(self) -> frozenset[int]:
-        """The deciding loads of all loops, as numbers of memory instructions."""
+        """The loads on which the deciding registers of any loop depend, by `Site.index`."""
         return frozenset(x for head in {head for _, head in self.back_edges} for x in self.cycle(head).loads)
 
     def cycle(self, number: int) -> Cycle:
@@ -235,7 +235,6 @@ class ControlFlow:
 
     @cached_property
     def roles(self) -> list[Roles]:
-        """The roles of each instruction's operands."""
         return all_roles(self.function)
 
     def roles_in(self, blocks: Iterable[BasicBlock]) -> list[Roles]:
@@ -244,19 +243,19 @@ class ControlFlow:
     def is_understood(self, instruction: Roles) -> bool:
         """True if an instruction's results are known to depend only on registers or parameters."""
         if instruction.root in LOAD_ROOTS:
-            # loads of the kernel's parameters aren't memory instructions
+            # loads of the kernel's parameters have no `Site`
             symbol = self.function.body[instruction.pc].operands[1].strip("[]").split("+")[0].strip()
             return any(param.name == symbol for param in self.function.params)
         return instruction.root in _PURE or instruction.root in _AMONG_LANES
 
 
 def predicates(blocks: Iterable[BasicBlock]) -> set[str]:
-    """Return the registers that branches and switches of these blocks test."""
+    """Return the registers that the branches and switches of these blocks test."""
     return {block.predicate for block in blocks if block.predicate}
 
 
 def origins(every: Sequence[Roles], seeds: Iterable[str]) -> tuple[list[Roles], set[str]]:
-    """Return the instructions on which `seeds` depend, directly or not, and the set of the seeds and their inputs."""
+    """Return the instructions on which `seeds` depend, directly or not, and the seeds and their inputs."""
     inputs: dict[str, list[str]] = {}
     for x in every:
         for name in x.writes:

@@ -44,16 +44,16 @@ SPECIAL = {
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Registers of wgmma products that a run of other instructions in a block accesses, by row."""
+    """The registers of wgmma products that a sequence of other instructions in a block accesses."""
 
-    #: rows in the tables of `ProductRegisters`
+    #: rows in the tables of `machine.wgmma.ProductRegisters`
     read: tuple[int, ...]
     wrote: tuple[int, ...]
-    #: the first instruction that reads each row of `read`, then the first that writes each row of `wrote`
+    #: the index of the first instruction that reads each row of `read`, then of the first that writes each of `wrote`
     at: tuple[int, ...]
 
 
-# `drop_dead` applies only to blocks with more lines of source. The values of shorter blocks usually fit into the cache.
+# `drop_dead` is for blocks of more than this many generated lines; the values of others usually fit in the cache.
 LONG_BLOCK = 24
 _LOCAL = re.compile(r"(?<![%'@])\bv\d+\b")
 
@@ -61,7 +61,7 @@ SIZE = {name: dtype.itemsize for name, dtype in DTYPES.items()}
 
 
 class KernelNames:
-    """State shared by all blocks of a kernel: slots and home dtypes of registers, constants, addresses of symbols."""
+    """State shared by all blocks of a kernel: constants, addresses of symbols, registers' slots and home dtypes."""
 
     def __init__(self, registers: dict[str, int], addresses: dict[str, int], params: dict[str, int]) -> None:
         self.slots: dict[str, int] = {}
@@ -74,7 +74,7 @@ class KernelNames:
         self.sites: list[Any] = []
         self.maybe_undefined: frozenset[str] = frozenset()
         self.never_written: frozenset[str] = frozenset()
-        # register that some path reads unwritten → the first predicated instruction or load that writes it
+        # register that some path reads unwritten → index of the first predicated instruction or load that writes it
         self.skippable: dict[str, int] = {}
         self.loaded_later: frozenset[str] = frozenset()
         self.unread: frozenset[str] = frozenset()
@@ -85,7 +85,7 @@ class KernelNames:
         self.constants: dict[tuple[int, str], str] = {}
 
     def set_undefined(self, undefined: frozenset[str], every: Sequence[Roles]) -> None:
-        """Declare that some paths read these registers unwritten. every: the roles of all instructions."""
+        """Declare that some paths read the registers `undefined` unwritten. every: the roles of all instructions."""
         self.maybe_undefined = undefined
         self.never_written = undefined.difference(*(x.writes for x in every))
         # Other writes don't count: compilers may leave a register undefined on a path that doesn't use its value.
@@ -130,9 +130,9 @@ class BlockWriter:
         self.lines: list[str] = []
         #: slot → dtype → variable
         self.views: dict[int, dict[str, str]] = {}
-        #: variable → (vector variable of which it is an element, its index, number of elements)
+        #: variable → (vector variable of which it is an element, its index, the vector's length)
         self.parts: dict[str, tuple[str, int, int]] = {}
-        #: expression, or variables with a matrix's registers → the variable with its value
+        #: expression, or tuple of the variables with a matrix's registers → the variable with its value
         self.computed: dict[str | tuple[str, ...], str] = {}
         self.inputs: dict[int, None] = {}
         self.written: dict[int, None] = {}
@@ -145,7 +145,7 @@ class BlockWriter:
         self.extra = "None"
         self.call_params: dict[str, int] = {}
         self.result_slot: tuple[int, str] | None = None
-        # register that holds D or A of a wgmma → the first other instruction that has read it since the last wgmma
+        # register that holds D or A of a wgmma → index of the first other instruction to read it since the last wgmma
         self.product_reads: dict[str, int] = {}
         # the same for writes
         self.product_writes: dict[str, int] = {}
@@ -176,7 +176,7 @@ class BlockWriter:
         return views
 
     def read(self, name: str, dtype: str) -> str:
-        """Emit checks of a read; return the variable with register `name` as `dtype`, truncated if it is wider."""
+        """Emit checks of the read; return the variable with register `name` as `dtype`, truncated if it is wider."""
         names = self.names
         try:
             slot = names.slots.get(name)
@@ -251,7 +251,7 @@ class BlockWriter:
         return self.source(self.ins.operands[index], dtype, ptx_type)
 
     def sources(self, operands: Iterable[str], dtype: str, ptx_type: str = "") -> str:
-        """Return the expression of a tuple of source operands."""
+        """Return a tuple expression of source operands."""
         return f"({', '.join(self.source(x, dtype, ptx_type) for x in operands)},)"
 
     def vector(self, operand: str, count: int) -> list[str]:
@@ -279,7 +279,7 @@ class BlockWriter:
             self.fail(f"got {got} operands, but {opcode} takes {self.highest + 1}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
-        """Return `signed` if an operand at `indices` is held in it but not in `unsigned`, else `unsigned`."""
+        """Return dtype `signed` if an operand at `indices` has a view of it but none of `unsigned`, else `unsigned`."""
         for i in indices:
             dtypes = self.dtypes_held(self.ins.operands[i])
             if signed in dtypes and unsigned not in dtypes:
@@ -295,7 +295,7 @@ class BlockWriter:
         return (self.names.home[slot],) if views is None else views
 
     def dst(self, index: int, dtype: str, expression: str) -> None:
-        """Assign to a destination operand. A narrower value is extended: by its sign if it is signed, else by zeros."""
+        """Assign to a destination operand. A narrower value is sign-extended if it is signed, else zero-extended."""
         self.write(self.ins.operands[index], dtype, expression)
 
     def write(self, name: str, dtype: str, expression: str) -> None:
@@ -383,7 +383,7 @@ class BlockWriter:
             accesses.setdefault(name, self.pc)
 
     def emit_touched(self) -> None:
-        """Emit a call that passes to the machine the wgmma registers accessed since the last such call, if any."""
+        """Emit a call that tells the machine which wgmma registers were accessed since the last such call, if any."""
         if not (self.product_reads or self.product_writes):
             return
         rows = self.names.product_rows
@@ -415,9 +415,9 @@ class BlockWriter:
         return flag
 
     def note_read(self, name: str, slot: int) -> None:
-        """Emit checks of a read of a register that may be unwritten or still loading.
+        """Emit the checks of a read of a register that may be unwritten or still loading.
 
-        Record a read, unless by wgmma itself, of a register that holds D or A of a wgmma.
+        If the register holds D or A of a wgmma, record the read, unless a wgmma reads it.
         """
         # once per block, and only before the block's first write of the register
         if name in self.names.skippable and slot not in self.written:
@@ -469,7 +469,7 @@ class BlockWriter:
             self.lines[i] += f"; del {', '.join(names)}"
 
 
-#: the named groups of an opcode's pattern
+#: named groups of an opcode's pattern → the strings that they match
 Match = dict[str, str]
 Entry = Callable[[BlockWriter, Match], None]
 
@@ -526,7 +526,7 @@ def expression(result: str, text: str, *operands: str) -> Entry:
 
 
 def nothing(e: BlockWriter, m: Match) -> None:
-    """Emit nothing: for jumps, which end a block, and for instructions without effect on results."""
+    """Emit nothing. This is for jumps, which end a block, and for instructions without effect on results."""
 
 
 def statement(text: str) -> Entry:
@@ -540,7 +540,7 @@ def statement(text: str) -> Entry:
 
 
 def flags(m: Match, *groups: str) -> str:
-    """Return the expression of a tuple with the names of the groups that match."""
+    """Return a tuple expression of the names of those groups that match."""
     return repr(tuple(x for x in groups if m.get(x)))
 
 

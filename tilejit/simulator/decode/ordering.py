@@ -16,7 +16,7 @@ from .ptx import PtxInstruction
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """Facts about a program. The arrays have an element for each instruction, and a last one for no instruction."""
+    """Facts about a program. Each array has one element per instruction, and a last one that means no instruction."""
 
     #: a strong memory access
     strong: NDArray[np.bool_]
@@ -24,7 +24,7 @@ class Ordering:
     wide: NDArray[np.bool_]
     #: a load with .nc
     constant: NDArray[np.bool_]
-    #: a number, equal for instructions of the same source location
+    #: an id of the instruction's source location
     operation: NDArray[np.int64]
     any_constant: bool
     #: some access or fence has a scope no wider than a cluster
@@ -33,12 +33,12 @@ class Ordering:
     within: bool
     #: some fence is sequentially consistent
     consistent: bool
-    #: `clocks`, or there are releases or fences, which may order a part of a CTA, or threads of several CTAs
+    #: `clocks` is true, or releases or fences may order a part of a CTA or threads of several CTAs
     partial: bool
-    #: vector clocks are needed, for mbarriers, barriers of a part of a CTA or of a cluster, or the asynchronous proxy
+    #: vector clocks are needed for mbarriers, barriers of a part of a CTA or of a cluster, or the asynchronous proxy
     clocks: bool
     proxies: bool
-    #: some mbarrier instruction without .expect_tx has .relaxed; such arrivals and waits order no memory accesses
+    #: some mbarrier instruction other than expect_tx has .relaxed, and so orders no memory accesses
     relaxed: bool
 
     @classmethod
@@ -65,8 +65,9 @@ class Ordering:
             partial=parts or proxies or bool(fences) or any(site.release for site in sites),
             clocks=parts or proxies,
             proxies=proxies,
-            relaxed=any(x.root == "mbarrier" and ".relaxed" in x.suffix and ".expect_tx.relaxed" not in x.suffix
-                        for x in body),
+            relaxed=any(
+                x.root == "mbarrier" and ".relaxed" in x.suffix and not x.suffix.startswith(".expect_tx") for x in body
+            ),
         )
 
 

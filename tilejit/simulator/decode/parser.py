@@ -45,7 +45,7 @@ _ADDRESS = re.compile(r"(?:(generic)\(\s*)?([A-Za-z_$%][\w$]*)\s*(?(1)\))\s*(?:(
 
 @lru_cache(maxsize=64)
 def parse(text: str) -> Module:
-    """Parse a module, except its function bodies. raises: UnsupportedInstructionError for unknown syntax."""
+    """Parse a module, except the bodies of functions. raises: UnsupportedInstructionError for unknown syntax."""
     return _Parser(Source(text)).parse()
 
 
@@ -134,7 +134,7 @@ def variable(source: Source, match: re.Match[str]) -> Variable:
 
 
 def _initial(source: Source, match: re.Match[str], size: int, symbols: list[SymbolAddress]) -> bytes:
-    """Return a variable's initial bytes, 0 for addresses, which are appended to `symbols`."""
+    """Return a variable's initial bytes; those of addresses, which are appended to `symbols`, are 0."""
     type_name = match["type"]
     width = TYPE_BYTES[type_name]
     out = bytearray(size)

@@ -1,4 +1,4 @@
-"""PTX texts, with line numbers for errors; parsed modules, kernels and instructions; and the parser of literals."""
+"""PTX source with line numbers for errors, parsed modules, kernels and instructions, and the parser of literals."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _SPACE = re.compile(r"\s*")
 _COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.S)
 _BRACE = re.compile(r'"[^"\n]*"|[{}]')
 _LIST = re.compile(r"\{([^{},;]*),[^{};]{40,},([^{},;]*)\}")
-# Messages show only this number of the characters of longer lines.
+# Messages show at most this number of characters of a line.
 _SHOWN = 240
 
 
 class Source:
-    """A PTX text. code: the text with blanks in place of comments, so that positions are the same."""
+    """PTX source. code: `text` with comments replaced by spaces, so that positions in both are the same."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -30,7 +30,7 @@ class Source:
         return bisect_right(self._newlines, position - 1) + 1
 
     def line_text(self, line: int) -> str:
-        """Return a line, counted from 1, with runs of white space replaced by blanks; empty if it doesn't exist."""
+        """Return a line, counted from 1, with white space replaced by single spaces; empty if it doesn't exist."""
         if not 0 < line <= len(self._newlines) + 1:
             return ""
         begin = self._newlines[line - 2] + 1 if line > 1 else 0
@@ -56,7 +56,7 @@ class Source:
 
 
 class Cursor:
-    """A reading position in a PTX text."""
+    """A reading position in PTX source."""
 
     def __init__(self, source: Source, at: int = 0) -> None:
         self.source = source
@@ -116,7 +116,7 @@ class PtxInstruction:
     suffix: str
     #: as written, except that names from inner scopes are made unique in the function
     operands: tuple[str, ...]
-    #: in the PTX text, from 1
+    #: in the PTX source, from 1
     line: int
     loc: Loc | None
     guard: str | None = None
@@ -206,7 +206,7 @@ class PtxFunction:
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """A kernel whose body has not been parsed: its parameters, and its body's extent in the text."""
+    """A kernel whose body has not been parsed: its parameters, and the extent of its body in the PTX source."""
 
     name: str
     params: tuple[PtxParam, ...]
@@ -228,7 +228,7 @@ class Module:
 
     @property
     def code_addresses(self) -> dict[str, int]:
-        """The addresses of functions and kernels, at which there is no memory."""
+        """The addresses of functions and kernels. The simulator has no memory there."""
         return {name: CODE_ADDRESS + 16 * i for i, name in enumerate((*self.functions, *self.kernels))}
 
 

@@ -1,6 +1,6 @@
 """The roles of an instruction's operands: what it writes, reads, uses as an address, and is predicated on.
 
-All analyses of registers ask `roles_of`. The functions of `opcodes/` emit code operand by operand, and agree with it.
+All analyses of registers use `roles_of`. The emitters in `opcodes/` must treat operands in the same way.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from .blocks import BARRIER_ROOTS, JUMP_ROOTS
 from .ptx import NAME, PtxFunction, PtxInstruction
 
 LOAD_ROOTS = frozenset({"ld", "ldu"})
-# Opcodes that write no register, although their first operand isn't in brackets, except for their forms with .red.
+# Opcodes that write no register, although their first operand isn't in brackets; forms with .red do.
 _NO_RESULT = JUMP_ROOTS | BARRIER_ROOTS | {"nanosleep", "setmaxnreg"}
 _TAKES_CARRY = frozenset({"addc", "subc", "madc"})
 # Opcodes that may also read their first operand, an accumulator: wgmma does unless scale-d is false.

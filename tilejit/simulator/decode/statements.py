@@ -38,9 +38,9 @@ class _Scope:
     """The declarations between two braces."""
 
     def __init__(self, first: int) -> None:
-        #: the first instruction
+        #: index of its first instruction in the kernel's body
         self.first = first
-        #: name as written → unique name
+        #: name as written → name that is unique in the kernel
         self.names: dict[str, str] = {}
         self.labels: dict[str, str] = {}
         self.tables: list[str] = []
@@ -49,7 +49,7 @@ class _Scope:
 class _Body(Cursor):
     def __init__(self, module: Module, function: PtxFunction, kernel: KernelText) -> None:
         super().__init__(module.source, kernel.begin)
-        # Positions of `.loc`s to ignore: LLVM numbers the lines of inline assembly, but all are from one source line.
+        # Positions of `.loc`s to ignore: LLVM numbers the lines of inline assembly, but they come from one source line.
         self.wrong_locs = {
             match.start()
             for assembly in _ASM.finditer(module.source.text, kernel.begin, kernel.end)
@@ -105,7 +105,7 @@ class _Body(Cursor):
         self.function.labels[unique] = len(self.function.body)
 
     def resolve_labels(self, scope: _Scope) -> None:
-        """At the end of an inner scope, replace its labels by their unique names in its branches and branch tables."""
+        """At the end of an inner scope, replace labels by their unique names in its branches and branch tables."""
         if not self.scopes:
             return
         # a table may also name labels of the scopes around it
@@ -152,7 +152,7 @@ class _Body(Cursor):
             raise self.refusal("this directive is malformed or not supported", self.pos)
 
     def location(self, match: re.Match[str]) -> None:
-        """Handle a `.loc`. If the call was itself inlined, an earlier `.loc` of the call's location has its caller.
+        """Handle a `.loc`. If the call was itself inlined, an earlier `.loc` of the call has its caller.
 
         nvcc 13.5 omits `inlined_at` when it repeats a location, so the `inlined_at` of the earlier `.loc` is used.
         """

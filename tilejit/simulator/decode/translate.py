@@ -1,4 +1,4 @@
-"""Translation of PTX kernels into one Python function per basic block, and the addresses of their variables.
+"""Translation of PTX kernels into one Python function per basic block, and placement of their variables.
 
 Translated kernels are cached.
 """
@@ -46,14 +46,14 @@ class TranslatedBlock:
     """A basic block and its function."""
 
     block: BasicBlock
-    #: run(machine, *inputs) returns (extra, *outputs)
+    #: run(machine, *inputs) returns (extra, *outputs); extra: the predicate's value, or a barrier's arguments
     run: Callable[..., tuple[Any, ...]]
     #: slots of the registers that the function takes and returns
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     #: slot and dtype of the result of a barrier with reduction
     result: tuple[int, str] | None
-    #: instructions that each thread executes, including one for the terminator
+    #: number of instructions that each thread executes, counting one for the terminator
     steps: int
 
 
@@ -69,7 +69,7 @@ class Program:
     sites: tuple[Site, ...]
     #: variables with their addresses in their state spaces
     placed: tuple[Placed, ...]
-    #: state space → log2 of the size in bytes of the race check's cells
+    #: state space → log2 of the size in bytes of the cells of `checks/records.py`
     cell_shift: dict[str, int]
     shared_bytes: int
     local_bytes: int
@@ -82,12 +82,12 @@ class Program:
     #: (slot, dtype, offset) of parameters
     params: tuple[tuple[int, np.dtype[Any], int], ...]
     param_parts: tuple[memory.MemoryPart, ...]
-    #: (block, bit mask) for each instruction that triggers performance events
+    #: (block, bit mask of performance events) for each instruction that triggers any
     events: tuple[tuple[int, int], ...]
     ordering: Ordering
     #: registers that hold D or A of a wgmma
     product_registers: tuple[str, ...]
-    #: register that some path reads unwritten → the first predicated instruction or load that writes it
+    #: register that some path reads unwritten → index of the first predicated instruction or load that writes it
     skippable: dict[str, int]
     #: blocks whose first instruction must be executed by whole warpgroups together
     of_warpgroups: frozenset[int]
@@ -95,7 +95,7 @@ class Program:
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
-    """Parse and translate kernel `entry`. raises: UnsupportedInstructionError for anything that isn't supported."""
+    """Parse and translate kernel `entry`. raises: UnsupportedInstructionError if anything in it isn't supported."""
     # a cache lookup is cheap, because strings cache their hashes
     return _translate(ptx, entry, dynamic_shared_bytes)
 
@@ -145,7 +145,7 @@ class _Translator:
         return [v for v in buffers if v.name in named]
 
     def check_labels(self) -> None:
-        """Raise an error for jumps of unsupported forms or to undefined labels, since no code is emitted for jumps."""
+        """Raise an error for unsupported forms of jumps and undefined labels. Emission doesn't check jumps."""
         tables = self.function.branch_tables
         for ins in self.function.body:
             if ins.root not in JUMP_ROOTS:
@@ -275,7 +275,7 @@ class _Translator:
 
 
 def _cell_shift(sites: list[Site]) -> dict[str, int]:
-    """Return the log2 of the size in bytes of the narrowest access to each state space: at most 4, or 2 if none.
+    """Return the log2 of the size in bytes of the narrowest access to each state space: at most 4; 2 without accesses.
 
     Parts of wider accesses and of copies don't count.
     """
@@ -327,13 +327,13 @@ class Places:
 
 
 def place_lasting(module: Module) -> tuple[list[Placed], Places]:
-    """Place a module's global and constant variables, which all its kernels share. Return them and the allocator."""
+    """Place a module's global and constant variables, which its kernels share; return them and the allocator."""
     places = Places(_FIRST_ADDRESS)
     return [places.place(v) for v in module.variables.values() if v.space in _FIRST_ADDRESS], places
 
 
 def initial_bytes(module: Module, variable: Variable, placed: Iterable[Placed]) -> bytearray:
-    """Return a variable's initial contents with resolved addresses; raise an error if a symbol is unknown."""
+    """Return a variable's initial bytes with resolved addresses; raise an error if a symbol is unknown."""
     data = bytearray(variable.data or bytes(variable.size_bytes))
     addresses = {name: (at, 0) for name, at in module.code_addresses.items()} if variable.symbols else {}
     addresses.update((v.name, (at, WINDOWS[v.space])) for v, at in placed)
