@@ -185,11 +185,11 @@ class InlineBuilder(_TextBuilder):
         return Number(self, type, self._emission.writer.intrinsic(llvm_type(type), name, *operands))
 
 
-class FormBuilder(InlineBuilder):
+class FormBuilder(_TextBuilder):
     """Builder that only detects whether an operation is a single instruction, the same for all arguments."""
 
     def __init__(self, dtype: DType, proved: bool) -> None:
-        _TextBuilder.__init__(self, dtype)
+        super().__init__(dtype)
         self.proved = proved
         #: declaration of the function that was called last, "" if none was
         self.declaration = ""

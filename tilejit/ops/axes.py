@@ -12,13 +12,12 @@ from functools import lru_cache
 from ..dataclass import dataclass
 from ..layout.iters import weights
 from ..remember import LIMIT
+from .record import Attributes, Shapes
 
 #: the label of each dimension of a tile
 Labels = tuple[int | None, ...]
 
 Tiles = Mapping[str, tuple[int, ...]]
-Shapes = Mapping[str, tuple[int, ...] | None]
-Attributes = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

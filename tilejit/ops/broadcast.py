@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from .record import AttributeValue, Fault, Shape
+from .record import Attributes, Fault, Shape, Shapes
 
 
 def without_units(shape: Shape) -> tuple[int, ...]:
@@ -35,7 +35,7 @@ def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | Fault:
     )
 
 
-def broadcast_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def broadcast_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
     """Return why the inputs don't broadcast to the destination, whose shape comes first, or None."""
     dst, *inputs = [shape for shape in shapes.values() if shape is not None]
     if all(shape == dst for shape in inputs):

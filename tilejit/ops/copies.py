@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from ..dtypes import DType, bool_, from_numpy
 from . import axes
 from .broadcast import broadcast_fault, broadcasts, without_units
 from .cast import convert
-from .record import BARRIER, SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
+from .record import BARRIER, SCALAR, TILE, Attribute, Attributes, DTypes, Fault, Shapes, TileOperand, TileOperation
 
 DST = TileOperand("dst", "the destination", read=False, written=True)
 _SRC = TileOperand("src", "the source")
@@ -36,7 +35,7 @@ MULTICAST = Attribute(
 _SATURATE = Attribute("saturate", bool, "for fp8: saturate like the hardware rather than overflow like ml_dtypes", True)
 
 
-def _copy_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _copy_shapes(shapes: Shapes, attrs: Attributes) -> Fault | None:
     dst, src = shapes["dst"], shapes["src"]
     if dst == src or without_units(dst) == without_units(src):
         return None
@@ -48,7 +47,7 @@ def _copy_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue
     return Fault(f"shapes differ: the destination has {dst}, the source {src}", hint)
 
 
-def _masked_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _masked_shapes(shapes: Shapes, attrs: Attributes) -> Fault | None:
     mask, dst, src = shapes.get("mask"), shapes["dst"] or (), shapes["src"]
     if "index" in shapes and dst != src:
         message = f"shapes differ: the destination has {dst}, the source {src}"
@@ -63,7 +62,7 @@ def mask_fault(dtype: DType) -> Fault:
     return Fault(f"the mask is {dtype}; it must be bool_", "compare it, as in x != 0")
 
 
-def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _copy_types(dtypes: DTypes, attrs: Attributes) -> Fault | None:
     dst, src, fill, mask = dtypes["dst"], dtypes["src"], dtypes.get("fill"), dtypes.get("mask")
     if mask is not None and mask != bool_:
         return mask_fault(mask)
@@ -134,7 +133,7 @@ CAST = TileOperation(
 )
 
 
-def _reshape_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _reshape_shapes(shapes: Shapes, attrs: Attributes) -> Fault | None:
     dst, src = shapes["dst"] or (), shapes["src"] or ()
     if math.prod(dst) == math.prod(src):
         return None
@@ -144,7 +143,7 @@ def _reshape_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeVa
     )
 
 
-def _reshape_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _reshape_types(dtypes: DTypes, attrs: Attributes) -> Fault | None:
     dst, src = dtypes["dst"], dtypes["src"]
     return None if dst == src else Fault(
         f"types differ: the destination is {dst}, the source {src}", "convert the source: x.astype(...)"
@@ -165,7 +164,7 @@ RESHAPE = TileOperation(
 )
 
 
-def _index_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _index_types(dtypes: DTypes, attrs: Attributes) -> Fault | None:
     dst = dtypes["dst"]
     return None if dst.is_integer else Fault(
         f"indices are integers; the destination is {dst}", "convert indices of an integer type: x.astype(...)"

@@ -6,14 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ..dtypes import DType
 from ..wording import counted
 from . import axes
 from .copies import DST, VARIANT_NAME
-from .record import Attribute, AttributeValue, CombineFunction, Fault, Shape, TileOperand, TileOperation
+from .record import Attribute, Attributes, CombineFunction, DTypes, Fault, Shapes, TileOperand, TileOperation
 from .reduce import AXIS, axes_fault, axes_of, flattened
-
-Attrs = Mapping[str, AttributeValue]
 
 COMBINE = Attribute("combine", CombineFunction, "the function that combines two values")
 
@@ -34,7 +31,7 @@ def _given(names: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     return ((dst, src) for dst, src in PAIRS if dst in names and src in names)
 
 
-def _shape_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
+def _shape_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
     for dst, src in PAIRS:
         if (dst in shapes) != (src in shapes):
             one, other = (dst, src) if dst in shapes else (src, dst)
@@ -48,7 +45,7 @@ def _shape_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
     return None
 
 
-def _type_fault(dtypes: Mapping[str, DType], attrs: Attrs) -> Fault | None:
+def _type_fault(dtypes: DTypes, attrs: Attributes) -> Fault | None:
     combine = attrs.get(COMBINE.name)
     if not isinstance(combine, CombineFunction):
         return Fault("reduce needs a function", "give combine=, a @tj.function of two values")
@@ -89,7 +86,9 @@ def folded(sources: Sequence[np.ndarray], axes: tuple[int, ...], combine: Combin
     return made
 
 
-def _reference(dst: np.ndarray, src: np.ndarray, combine: CombineFunction, axis: AttributeValue = None) -> np.ndarray:
+def _reference(
+    dst: np.ndarray, src: np.ndarray, combine: CombineFunction, axis: tuple[int, ...] | None = None
+) -> np.ndarray:
     (made,) = folded([src], axes_of({AXIS.name: axis}, src.ndim), combine)
     return np.asarray(made, dst.dtype).reshape(dst.shape)
 

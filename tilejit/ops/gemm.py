@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..isa.wgmma import sums_of
 from ..scopes import CTA, WARP, WARPGROUP
 from . import axes
 from .copies import BARRIER_OPERAND, VARIANT_NAME
-from .record import CONDITION, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
+from .record import CONDITION, Attribute, Attributes, AttributeValue, DTypes, Fault, Shapes, TileOperand, TileOperation
 
 _OPERANDS = ("acc", "a", "b")
 _SHAPE_HINT = "slice or transpose the operands: .T"
@@ -22,9 +22,7 @@ _TYPE_HINT = "change the element type of acc, a or b, or the precision"
 PRECISION = Attribute("precision", str, '"tf32", required for float32 factors, which are rounded to it')
 
 
-def _type_fault(
-    sums: Callable[[DType, DType], Sequence[DType]], dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]
-) -> Fault | None:
+def _type_fault(sums: Callable[[DType, DType], Sequence[DType]], dtypes: DTypes, attrs: Attributes) -> Fault | None:
     """Return why tensor cores can't compute `acc += a @ b` with these types and precision, or None.
 
     sums: returns the accumulator types for the types of A and B, none if these can't be multiplied.
@@ -60,7 +58,7 @@ def accumulator_type(factors: DType) -> DType:
     return float32 if factors.is_float else int32
 
 
-def _shape_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _shape_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
     """Return why the shapes aren't (M, N), (M, K) and (K, N), or None."""
     wanted = [shapes[name] for name in _OPERANDS]
     matrices = [shape for shape in wanted if shape is not None and len(shape) == 2]

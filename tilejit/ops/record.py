@@ -13,10 +13,10 @@ from ..dtypes import DType
 from ..forks import cached_property
 from ..scopes import SCOPES, Scope
 from ..wording import counted
-from .axes import Relation
 from .elementwise import Elementwise
 
 if TYPE_CHECKING:
+    from .axes import Relation
     from .reduce import Reduction
 
 
@@ -48,6 +48,11 @@ AttributeValue = str | int | bool | tuple[int, ...] | CombineFunction | None
 
 #: the shape of a region, None for a scalar
 Shape = tuple[int, ...] | None
+
+#: the shapes, types and attributes of an operation, by name
+Shapes = Mapping[str, Shape]
+DTypes = Mapping[str, DType]
+Attributes = Mapping[str, AttributeValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +167,8 @@ class TileOperation:
     relation: Relation
     #: functions of an operation's shapes or types, and of its attributes, that return why these are invalid, or None;
     #: the first mapping contains the tiles and scalars by name, in order
-    shape_fault: Callable[[Mapping[str, Shape], Mapping[str, AttributeValue]], Fault | None] = _takes_all
-    type_fault: Callable[[Mapping[str, DType], Mapping[str, AttributeValue]], Fault | None] = _takes_all
+    shape_fault: Callable[[Shapes, Attributes], Fault | None] = _takes_all
+    type_fault: Callable[[DTypes, Attributes], Fault | None] = _takes_all
     #: the scopes on which the operation can be called
     scopes: tuple[Scope, ...] = tuple(SCOPES.values())
     #: the elementwise operation that is applied to each element, if any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from typing import Any
@@ -16,9 +16,8 @@ from . import axes
 from .broadcast import without_units
 from .cast import convert
 from .copies import DST, VARIANT_NAME
-from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
+from .record import Attribute, Attributes, AttributeValue, DTypes, Fault, Shapes, TileOperand, TileOperation
 
-Attrs = Mapping[str, AttributeValue]
 Value = bool | int | float
 
 AXIS = Attribute("axis", tuple, "the axes to reduce, all by default", counts="src")
@@ -162,13 +161,13 @@ REDUCTIONS: dict[str, Reduction] = {
 }
 
 
-def axes_of(attrs: Attrs, rank: int) -> tuple[int, ...]:
+def axes_of(attrs: Attributes, rank: int) -> tuple[int, ...]:
     """Return the axes over which a tile of `rank` dimensions is reduced."""
     axis = attrs.get(AXIS.name)
     return axis if isinstance(axis, tuple) else tuple(range(rank))
 
 
-def axes_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
+def axes_fault(shapes: Shapes, attrs: Attributes) -> Fault | None:
     """Return why the axes are invalid, or the shape of "dst" isn't that of "src" without them; None if both fit."""
     dst, src = shapes["dst"] or (), shapes["src"] or ()
     axes = axes_of(attrs, len(src))
@@ -186,7 +185,7 @@ def axes_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
     )
 
 
-def _type_fault(reduction: Reduction, dtypes: Mapping[str, DType], attrs: Attrs) -> Fault | None:
+def _type_fault(reduction: Reduction, dtypes: DTypes, attrs: Attributes) -> Fault | None:
     fault = reduction.type_fault(dtypes["src"], dtypes["dst"])
     return None if fault is None else Fault(fault, "change the destination's type, or convert the source first")
 
