@@ -67,26 +67,24 @@ def _mod_integers(b: ScalarBuilder, x: Number, y: Number) -> Number:
     return b.select(crosses, remainder + divisor, remainder)
 
 
-def _literal_power(b: ScalarBuilder, y: Number) -> int | None:
-    """Return the exponent of a literal power of two; None for other operands."""
-    number = b.literal(y) or 0
-    return number.bit_length() - 1 if number.bit_count() == 1 else None
-
-
 def _floordiv_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
     """Return x // y if x >= 0 and y > 0 are proved, by a shift if y is a literal power of two; else None."""
     if not b.proved:
         return None
-    power = _literal_power(b, y)
-    return b.binary("udiv", x, y) if power is None else x.logical_shift_right(power)
+    number = b.literal(y) or 0
+    if number & (number - 1) or number == 0:
+        return b.binary("udiv", x, y)
+    return x.logical_shift_right(number.bit_length() - 1)
 
 
 def _mod_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
     """Return x % y if x >= 0 and y > 0 are proved, by a mask if y is a literal power of two; else None."""
     if not b.proved:
         return None
-    power = _literal_power(b, y)
-    return b.binary("urem", x, y) if power is None else x & ((1 << power) - 1)
+    number = b.literal(y) or 0
+    if number & (number - 1) or number == 0:
+        return b.binary("urem", x, y)
+    return x & (number - 1)
 
 
 def _step(b: ScalarBuilder, x: Number, y: Number) -> Number:
