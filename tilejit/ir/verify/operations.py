@@ -10,7 +10,7 @@ from operator import attrgetter
 import numpy as np
 
 from ...dtypes import DType, barrier, bool_
-from ...ops.elementwise import ELEMENTWISE, result_type, value_type
+from ...ops.elementwise import ELEMENTWISE, result_type
 from ...ops.record import BARRIER, Fault
 from ...ops.tile import TILE_OPERATIONS, TileOperation
 from ...remember import LIMIT, remembered
@@ -56,7 +56,7 @@ def op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
     compute, _ = rule
     if any(d != compute for d in dtypes[ELEMENTWISE[name].conditions :]):
         return f"{name} of {', '.join(map(str, dtypes))} computes in {compute}; cast its arguments"
-    expected = value_type(name, compute)
+    expected = ELEMENTWISE[name].value_type(compute)
     return None if result == expected else f"{name} of {compute} gives {expected}; its type is {result}"
 
 
