@@ -190,66 +190,6 @@ class _Edits:
         return tuple(made)
 
 
-def rebuffered(
-    body: Block, others: Mapping[str, ir.Buffer], edits: Mapping[int, tuple[ir.Stmt, ...]] | None = None
-) -> Block:
-    """Return the block with buffers replaced at definitions and uses (open and tile level).
-
-    others: replacements, by the name of the replaced buffer. edits: replacements of statements, as for `edited`, in
-    which buffers aren't replaced.
-    """
-
-    def buffer(old: ir.Buffer) -> ir.Buffer:
-        return others.get(old.name, old)
-
-    every = dict(edits or {})
-    for number, stmt in enumerate(statements(body)):
-        if number in every:
-            continue
-        if isinstance(stmt, _WITH_PLACES):
-            if not others.keys().isdisjoint(_buffers(stmt)):
-                every[number] = (with_buffers(stmt, buffer),)
-        elif isinstance(stmt, BUFFERS) and stmt.buffer.name in others:
-            every[number] = (replace(stmt, buffer=others[stmt.buffer.name]),)
-    return edited(body, every)
-
-
-#: the classes of statements that refer to places at open and tile level
-_WITH_PLACES = (ir.TileOp, ir.Let, ir.Store, ir.Atomic, ir.Arrive, ir.WaitPhase, ir.Expect)
-
-
-def _buffers(
-    stmt: ir.TileOp | ir.Let | ir.Store | ir.Atomic | ir.Arrive | ir.WaitPhase | ir.Expect
-) -> Sequence[str]:
-    if isinstance(stmt, ir.TileOp):
-        return [operand.buffer.name for operand in stmt.operands if isinstance(operand, ir.Region)]
-    if isinstance(stmt, ir.Let):
-        return (stmt.value.place.buffer.name,) if isinstance(stmt.value, ir.Load) else ()
-    return (stmt.place.buffer.name,)
-
-
-def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.Stmt:
-    """Return the statement with the buffers of its places changed, except in its blocks (open and tile level)."""
-
-    def place(part: Place) -> Any:
-        buffer = change(part.buffer)
-        return part if buffer is part.buffer else replace(part, buffer=buffer)
-
-    match stmt:
-        case ir.TileOp():
-            operands = tuple([place(o) if isinstance(o, ir.Region) else o for o in stmt.operands])
-            is_same = all(map(is_, operands, stmt.operands))
-            return stmt if is_same else replace(stmt, operands=operands)
-        case ir.Store() | ir.Atomic() | ir.Arrive() | ir.WaitPhase() | ir.Expect():
-            made = place(stmt.place)
-            return stmt if made is stmt.place else replace(stmt, place=made)
-        case ir.Let(value=ir.Load() as load):
-            made = place(load.place)
-            return stmt if made is load.place else replace(stmt, value=replace(load, place=made))
-        case _:
-            return stmt
-
-
 #: the classes of statements that may define a variable, that define a buffer, and that define nothing
 VARIABLES = (ir.Let, ir.Declare, ir.For, ir.Atomic, ir.Instruction, ir.WaitPhase)
 BUFFERS = (ir.Alloc, ir.BufferView)
