@@ -362,7 +362,7 @@ def accesses(stmt: ir.Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
 
 
 #: the classes of statements for which `accesses` may return places
-ACCESSING = (ir.Let, ir.Store, ir.TileOp, ir.Move, ir.Atomic)
+ACCESSING: frozenset[type[ir.Stmt]] = frozenset((ir.Let, ir.Store, ir.TileOp, ir.Move, ir.Atomic))
 
 
 def in_memory(stmt: ir.Stmt) -> Sequence[tuple[Place, bool]]:
