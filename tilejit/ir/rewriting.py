@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import is_
 from typing import Any, TypeVar
 
 from ..dataclass import replace
 from ..source import Span
 from . import nodes as ir
 from .arithmetic.intern import with_args
-from .walk import Block, Place
+from .walk import Block, Place, indices, mapped
 
 P = TypeVar("P", ir.Element | ir.Vector, ir.Vector, Place)
 
@@ -66,14 +65,14 @@ class Rewriting:
 
     def block(self, body: Block) -> Block:
         """Clone a block, visiting its statements in program order."""
-        made = tuple([self.stmt(stmt) for stmt in body])
-        return body if all(map(is_, made, body)) else made
+        return mapped(body, self.stmt)
 
     def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
         """Clone a statement, including its blocks."""
         changed: dict[str, Any] = {}
         for name in _FIELDS[type(stmt)]:
-            part = getattr(stmt, name)
+            part: Any = getattr(stmt, name)
+            made: Any
             if name in ("then", "orelse", "body"):
                 made = self.block(part)
             elif name == "buffer":
@@ -81,8 +80,7 @@ class Rewriting:
             elif name == "var" and type(stmt) is not ir.Assign:
                 made = None if part is None else self.defined(part)
             elif type(part) is tuple:
-                operands = tuple(map(self.operand, part))
-                made = part if all(map(is_, operands, part)) else operands
+                made = mapped(part, self.operand)
             else:
                 made = self.operand(part)
             if made is not part:
@@ -110,12 +108,12 @@ class Rewriting:
             if buffer is place.buffer and offset is place.offset:
                 return place
             return ir.Vector(buffer, offset, place.width, place.span)
-        field = "indices" if isinstance(place, ir.Element) else "starts"
-        before: tuple[ir.Expr, ...] = getattr(place, field)
-        exprs = tuple(map(self.expr, before))
-        if buffer is place.buffer and all(map(is_, exprs, before)):
+        exprs = mapped(indices(place), self.expr)
+        if buffer is place.buffer and exprs is indices(place):
             return place
-        return replace(place, buffer=buffer, **{field: exprs})
+        if isinstance(place, ir.Element):
+            return replace(place, buffer=buffer, indices=exprs)
+        return replace(place, buffer=buffer, starts=exprs)
 
     def operand(self, operand: Any) -> Any:
         """Return a rewritten place, expression or descriptor; None and text as they are."""

@@ -144,6 +144,12 @@ def size(stmt: ir.Stmt) -> int:
     return 1 + sum([inventory(block).size for block in blocks(stmt)])
 
 
+def mapped(parts: tuple[S, ...], change: Callable[[S], S]) -> tuple[S, ...]:
+    """Return the tuple with each part changed, or the same object if no part changes."""
+    made = tuple([change(part) for part in parts])
+    return parts if all(map(is_, made, parts)) else made
+
+
 def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Block:
     """Return the block with each statement replaced by the statements that `change` returns for it.
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
-from operator import is_
 from typing import Any
 
 from ...dataclass import dataclass, field, replace
@@ -139,8 +138,7 @@ class _Hoisting(Rewriting):
         var, value, level = stmt.var, stmt.value, len(self._preheaders)
         if isinstance(value, Load):
             self._depths.variables[var.name] = level
-            place = self.place(value.place)
-            return (stmt if place is value.place else replace(stmt, value=replace(value, place=place)),)
+            return (self.stmt(stmt),)
         depth = self._depths.of(value)
         self._depths.variables[var.name] = min(depth, level)
         if depth < level:
@@ -152,8 +150,7 @@ class _Hoisting(Rewriting):
             return ()
         if depth == level and self._is_sum(var, value):
             return ()
-        made = self.expr(value)
-        return (stmt if made is value else replace(stmt, value=made),)
+        return (self.stmt(stmt),)
 
     def _is_sum(self, var: Var, value: Expr) -> bool:
         """True if `value` is a sum whose terms differ in loop depth; if so, record it for expansion at its uses."""
@@ -222,11 +219,7 @@ class _Hoisting(Rewriting):
                 break
         else:
             return (stmt,)
-        outputs = list(map(self.place, stmt.outputs))
-        inputs = list(map(self.operand, stmt.inputs))
-        if all(map(is_, inputs, stmt.inputs)) and all(map(is_, outputs, stmt.outputs)):
-            return (stmt,)
-        return (replace(stmt, outputs=tuple(outputs), inputs=tuple(inputs)),)
+        return (self.stmt(stmt),)
 
     def expr(self, expr: Expr, inside: int | None = None) -> Expr:
         """Return `expr` rewritten for the loop depth `inside`, by default that of the current statement."""
