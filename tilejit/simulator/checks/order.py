@@ -75,14 +75,14 @@ class Releases:
 class HappensBefore:
     """The happens-before relation of a launch's events."""
 
-    def __init__(self, ctas: int, warps: int, lanes: Lanes, collectives_order: bool, facts: Ordering) -> None:
-        """collectives_order: whether shuffles, votes and matches order memory accesses."""
+    def __init__(self, ctas: int, lanes: Lanes, collectives_order: bool, facts: Ordering) -> None:
+        """ctas: of the grid. collectives_order: whether shuffles, votes and matches order memory accesses."""
         self.event = 1
         #: event → index of its instruction
         self.pcs = array("I", [0, 0])
         #: the event of the last barrier of each CTA, and of each warp, of the grid
         self.cta_start = np.zeros(ctas, np.int64)
-        self.warp_start = np.zeros(warps, np.int64)
+        self.warp_start = np.zeros(ctas * lanes.warps_per_cta, np.int64)
         #: the event of the last barrier if all CTAs of the chunk have executed it together, else None
         self.common_start: int | None = 0
         self.collectives_order = collectives_order

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...dataclass import dataclass
 from ...errors import SimulationError
 from ..checks.races import AccessChecker
-from ..checks.records import FOREVER, IN_FLIGHT, LOW, ONE, Record, Shadow, equal_bits, recent
+from ..checks.records import FOREVER, IN_FLIGHT, LOW, ONE, CellAccess, Record, Shadow, equal_bits, recent
 from ..opcodes.memory import Site
 from .access import Access
 from .lanes import Index
@@ -186,8 +186,8 @@ class AsyncCopies:
                 pick = ready[side.at]
                 checker, cells = self.access.checker_(), side.cells[pick]
                 me = np.repeat(batch.threads[side.at[pick]], cells.shape[1])
-                stamp = me + np.uint64(checker.order.tick(batch.pc) << 32)
-                checker.record_read(side.region.shadow, cells.reshape(-1), me, stamp, ONE)
+                checker.order.tick(batch.pc)
+                checker.record_read(CellAccess(side.region, side.site, cells.reshape(-1), me), ONE)
         batch.left &= ~ready
 
 
@@ -200,8 +200,7 @@ def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, dat
     writes = recent(shadow.writes[cells], base)
     at = np.flatnonzero((writes + ONE > base) | (shadow.first_reads[cells] >= base))
     if at.size:
-        checker.report_marks(x, writes, at)
-        checker.report_conflicts_of_store(x, writes, at)
+        checker.examine_update(x, writes, at)
     stamp = checker.stamp_write(shadow, x.me, site.pc)
     shadow.writes[cells] = stamp
     winner = shadow.writes[cells]
@@ -227,4 +226,4 @@ def open_target(checker: AccessChecker, region: MemoryRegion, cells: Index, thre
     winner = shadow.writes[flat]
     lost = np.flatnonzero(winner != stamp)
     if lost.size:
-        checker.mark_several(shadow, flat[lost], stamp[lost], winner[lost])
+        shadow.written_by_several(flat[lost], stamp[lost], winner[lost])
