@@ -137,9 +137,9 @@ class Agents:
         return event <= clocks.latest_known(clocks.agent(agent), cta)
 
     def examine(self, span: ByteSpan, records: Record, start: Start, did: str) -> None:
-        """Report marks, and earlier accesses that aren't ordered before the issuers or are hidden from the async proxy.
+        """Report marks, and accesses not ordered before the issuers or hidden from the asynchronous proxy.
 
-        did: "wrote" or "read".
+        did: "wrote" or "read", what the recorded accesses did.
         """
         # Most accesses precede a barrier; checking that first makes checked matrix products nearly twice as fast.
         if self.order.all_before_barrier(span.region.space, records[None], start.issuers[None]):

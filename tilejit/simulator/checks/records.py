@@ -178,7 +178,8 @@ class CellAccess:
 
     def by_others(self, records: Record, at: Index) -> Index:
         """Return the elements of `at` whose record is of another actor."""
-        return at[(records[at] & LOW) != self.me[at]]
+        result: Index = at[(records[at] & LOW) != self.me[at]]
+        return result
 
 
 class WriterLog:

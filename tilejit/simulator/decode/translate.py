@@ -172,12 +172,11 @@ class _Translator:
 
     def undefined(self, names: emitter.KernelNames, live: int) -> frozenset[str]:
         """Return the registers that some path reads unwritten, except those that LLVM declares undefined."""
-        implicit = {"%param:", "%tid", "%carry"}
         return frozenset(
             name
             for name, slot in names.slots.items()
             if live >> slot & 1 and name not in emitter.SPECIAL and name not in self.function.undefined
-            and not any(name.startswith(x) for x in implicit)
+            and not name.startswith(("%param:", "%tid", "%carry"))
         )
 
     def emit(
