@@ -94,7 +94,6 @@ class AsyncCopies:
             if bound.region.shadow is not None:
                 cells = close_target(self.access.checker_(), bound.region, index, batch.data[part], site)
             batch.targets.append(CopySide(part, bound.region, bound.view, index, cells, site))
-        lanes.select(group)
         self.pending.append(batch)
 
     def commit(self) -> None:
@@ -123,9 +122,7 @@ class AsyncCopies:
         if bound is not None:
             yield copies, bound, index
             return
-        positions = self.lanes.positions()
-        for part in self.access.subsets(number, index):
-            self.lanes.select(positions[part])
+        for part in self.access.parts(number, index):
             bound, index = self.access.resolve(number, address[part])
             assert bound is not None, "addresses of one region resolve to it"
             yield copies[part], bound, index

@@ -74,6 +74,11 @@ class MemoryRegion:
         if self.counted_base < 0:
             self.counted_base = self.base
 
+    @property
+    def generic(self) -> int:
+        """The generic address of the region."""
+        return WINDOWS[self.space] + self.base
+
     def view(self, dtype: str, shift: int) -> tuple[NDArray[Any], int]:
         """Return the memory as elements of `dtype`, and the number of bytes before element 0, which is aligned."""
         key = (dtype, shift)
@@ -118,17 +123,13 @@ class AddressMap:
         self.empty_maps: set[int] = set()
 
     def add(self, region: MemoryRegion) -> None:
-        at = WINDOWS[region.space] + region.base
-        i = bisect_right(self.starts, at)
-        self.starts.insert(i, at)
+        i = bisect_right(self.starts, region.generic)
+        self.starts.insert(i, region.generic)
         self.regions.insert(i, region)
-
-    def generic(self, region: MemoryRegion) -> int:
-        return WINDOWS[region.space] + region.base
 
     def find(self, space: str, address: int) -> MemoryRegion | None:
         """Return the region that holds an address in `space` ("" for a generic address), or None."""
-        generic = address + WINDOWS[space] if space else address
+        generic = address + WINDOWS[space]
         i = bisect_right(self.starts, generic) - 1
         if i < 0:
             return None
@@ -137,7 +138,7 @@ class AddressMap:
         return region if inside and (not space or region.space == space) else None
 
     def map_around(self, space: str, address: int) -> EncodedMap | None:
-        generic = address + WINDOWS[space] if space else address
+        generic = address + WINDOWS[space]
         return next((x for at, x in self.maps.items() if 0 <= generic - at < MAP_BYTES), None)
 
     def shared_name(self, address: int, width: int) -> str:
@@ -153,22 +154,19 @@ class AddressMap:
 
     def nearest(self, space: str, address: int) -> MemoryRegion | None:
         """Return the region nearest to an out-of-bounds address in its state space; None if the space has no region."""
-        generic = address + WINDOWS[space] if space else address
+        generic = address + WINDOWS[space]
 
         def distance(region: MemoryRegion) -> int:
-            start = self.generic(region)
-            return max(start - generic, generic - start - region.size + 1, 0)
+            return max(region.generic - generic, generic - region.generic - region.size + 1, 0)
 
-        same = [r for r in self.regions if self.generic(r) >> 44 == generic >> 44]
+        same = [r for r in self.regions if r.generic >> 44 == generic >> 44]
         return min(same, key=distance, default=None)
 
     def find_each(self, site: Site, addresses: NDArray[Any]) -> NDArray[np.int64]:
         """Return, for each access, the index of the region that holds all its bytes; -1 if there is none."""
         if not self.regions:
             return np.full(addresses.shape, -1)
-        generic = addresses.astype(np.uint64)
-        if site.space:
-            generic = generic + np.uint64(WINDOWS[site.space])
+        generic = addresses.astype(np.uint64) + np.uint64(WINDOWS[site.space])
         starts = np.array(self.starts, np.uint64)
         index = np.searchsorted(starts, generic, side="right").astype(np.int64) - 1
         sizes = np.array([r.size for r in self.regions], np.uint64)

@@ -369,7 +369,7 @@ def testp(x: PerThread, how: str) -> PerThread:
     return subnormal if how == "subnormal" else np.isfinite(x) & ~subnormal
 
 
-_BASIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "fma": fma_f32}
+_BASIC: dict[str, Callable[..., Any]] = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "fma": fma_f32}
 FUNCTIONS: dict[str, Callable[..., Any]] = functions_of(globals()) | {
     **{f"{name}_f32x2": pair(function) for name, function in _BASIC.items()},
     **{f"{name}_ftz_f32x2": pair(_flushed(function)) for name, function in _BASIC.items()},
