@@ -24,11 +24,12 @@ from ..checks.findings import Findings
 from ..checks.profile import Profiler
 from ..checks.races import AccessChecker
 from ..checks.records import place, unchanged
+from ..decode.names import DTYPES
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 from .atomics import update
 from .lanes import RANK_SHIFT, WARP, Index, Lanes
-from .memory import ELEMENTS, AddressMap, Bound, MemoryRegion
+from .memory import AddressMap, Bound, MemoryRegion
 
 _OR = np.bitwise_or.reduce
 _MAX = np.maximum.reduce
@@ -229,7 +230,7 @@ class Access:
 
     def split(self, number: int, address: NDArray[Any], operands: tuple[Any, ...], run: Callable[..., Any]) -> Any:
         """Call `run(addresses, *operands)` once per region; return each thread's result, 0 for an invalid address."""
-        result = np.zeros(address.size, ELEMENTS[self.sites[number].dtype])
+        result = np.zeros(address.size, DTYPES[self.sites[number].dtype])
         for part in self.parts(number, address):
             values = run(address[part], *(x[part] if np.ndim(x) else x for x in operands))
             if values is not None:
@@ -237,18 +238,26 @@ class Access:
         return result
 
     def error(
-        self, kind: type[SimulationError], positions: Index | int, what: str, pc: int, hint: str | None = None
+        self, kind: type[SimulationError], positions: Index | int, what: str, pc: int, hint: str | None = None,
+        then: tuple[str, int] | None = None,
     ) -> SimulationError:
         """Return an error of class `kind`: '<first thread> <what>', then the location of the instruction."""
         threads = np.atleast_1d(positions)
-        return self.failure(kind, threads, f"{self.lanes.describe_position(int(threads[0]))} {what}", pc, hint)
+        return self.failure(kind, threads, f"{self.lanes.describe_position(int(threads[0]))} {what}", pc, hint, then)
 
     def failure(
-        self, kind: type[SimulationError], threads: Index, message: str, pc: int, hint: str | None = None
+        self, kind: type[SimulationError], threads: Index, message: str, pc: int, hint: str | None = None,
+        then: tuple[str, int] | None = None, more: str = "",
     ) -> SimulationError:
-        """Return an error of class `kind`: `message`, then the location of the instruction."""
-        text = f"{message}\n  {self.places.describe(pc)}"
-        return kind(text, hint=hint, instructions=(pc,), threads=self.lanes.numbers(threads))
+        """Return an error of class `kind`: `message`, then the location of the instruction, then `more`.
+
+        then: text that introduces the location of another instruction, and that instruction.
+        """
+        text, pcs = f"{message}\n  {self.places.describe(pc)}{more}", [pc]
+        if then is not None:
+            text += f"\n{then[0]}\n  {self.places.describe(then[1])}"
+            pcs.append(then[1])
+        return kind(text, hint=hint, instructions=pcs, threads=self.lanes.numbers(threads))
 
     def report(self, rule: str, positions: Index | int, what: str, pc: int, hint: str | None = None) -> None:
         """Add a finding: '<first thread> <what>', then the location of the instruction."""

@@ -18,10 +18,11 @@ from ...dataclass import dataclass
 from ...errors import SimulationError
 from ..checks.races import AccessChecker
 from ..checks.records import FOREVER, IN_FLIGHT, LOW, ONE, CellAccess, Record, Shadow, equal_bits, recent
+from ..decode.names import DTYPES
 from ..opcodes.memory import Site
 from .access import Access
 from .lanes import Index
-from .memory import ELEMENTS, Bound, MemoryRegion
+from .memory import Bound, MemoryRegion
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class AsyncCopies:
         positions = lanes.positions()
         batch = Batch(
             site.pc, positions, lanes.get("gid"), self.committed[positions],
-            np.zeros(positions.size, ELEMENTS[site.dtype]), [], [], np.ones(positions.size, bool),
+            np.zeros(positions.size, DTYPES[site.dtype]), [], [], np.ones(positions.size, bool),
         )
         group = lanes.group
         address, to = lanes.each(at), lanes.each(to)

@@ -19,15 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass, field
-from ..decode.emitter import DTYPES
+from ..decode.names import DTYPES
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 from .tensor_map import MAP_BYTES, EncodedMap
 
 Bytes = NDArray[np.uint8]
-
-# NumPy copies elements of 16 bytes fastest as complex numbers; it has no portable numeric type of 32 bytes.
-ELEMENTS: dict[str, np.dtype[Any]] = {**DTYPES, "V16": np.dtype(np.complex128), "V32": np.dtype("V32")}
 
 GLOBAL_BASE = 1 << 36
 RED_ZONE_BYTES = 1 << 24
@@ -86,7 +83,7 @@ class MemoryRegion:
             width = 1 << shift
             lead = -self.base % width if not self.owner else 0
             usable = max(self.memory.size - lead, 0) // width * width
-            self.views[key] = (self.memory[lead : lead + usable].view(ELEMENTS[dtype]), lead)
+            self.views[key] = (self.memory[lead : lead + usable].view(DTYPES[dtype]), lead)
         return self.views[key]
 
     def part_at(self, offset: int) -> MemoryPart | None:
@@ -232,18 +229,3 @@ def host_memory(address: int, size: int) -> Bytes:
 class _Interface:
     def __init__(self, address: int, size: int) -> None:
         self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
-
-
-def elements(raw: Any, dtype: np.dtype[Any], count: int) -> list[Any]:
-    """Split each wide element of `raw` into `count` elements of `dtype`; return `count` arrays or scalars."""
-    if not np.ndim(raw):
-        return list(np.array([raw]).view(dtype))
-    return list(raw.view(dtype).reshape(-1, count).T)
-
-
-def joined(n: int, dtype: np.dtype[Any], whole: np.dtype[Any], values: tuple[Any, ...]) -> NDArray[Any]:
-    """Join the elements of `values` (arrays or scalars) for each of `n` threads into one element of dtype `whole`."""
-    out = np.empty((n, len(values)), dtype)
-    for i, value in enumerate(values):
-        out[:, i] = value
-    return out.reshape(-1).view(whole)

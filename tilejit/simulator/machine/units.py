@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from ...errors import OutOfBoundsError, SimulationError, UninitializedReadError
 from ..checks.order import HappensBefore
+from ..decode.names import DTYPES
 from ..decode.translate import Program
 from ..numerics.floats import from_sort_keys, sort_keys
 from ..numerics.products import WordArray, stacked
 from .access import Access
 from .lanes import WARP
 from .mbarriers import MBarriers
-from .memory import ELEMENTS
 from .operations import Delivery
 from .printf import Printer
 from .register_pool import RegisterPool
@@ -191,7 +191,7 @@ class Units:
             halves = words.view(np.uint16).reshape(-1, num, MATRIX_ROWS, MATRIX_ROWS).swapaxes(2, 3)
             words = np.ascontiguousarray(halves).view(np.uint32)
         address = self.select_matrix_rows(self.lanes.each(address), num)
-        self.access.store(number, address, words.reshape(-1).view(ELEMENTS["V16"]))
+        self.access.store(number, address, words.reshape(-1).view(DTYPES["V16"]))
         self.lanes.select(group)
 
     def select_matrix_rows(self, address: NDArray[Any], num: int) -> NDArray[Any]:

@@ -152,8 +152,8 @@ class ProductRegisters:
 
     def __init__(self, names: Sequence[str], warps: int, access: Access) -> None:
         self.names = names
+        self.access = access
         self.lanes = access.lanes
-        self.places = access.places
         table = (len(names), warps)
         #: per register and warp: the last group, from 1, that writes it; the last that reads it as A; the instruction
         #: of the last product that uses it
@@ -186,16 +186,14 @@ class ProductRegisters:
     def take(self, form: ProductForm, here: Index, d_rows: Index, a_rows: Index, pc: int) -> None:
         """Check that the registers of a product are free and fenced, and mark them as used by it."""
         if not self.fenced[here].all():
-            self.fail(f"no wgmma.fence precedes a product\n  {self.places.describe(pc)}", pc)
+            self.fail("no wgmma.fence precedes a product", pc)
         rows = np.concatenate((d_rows, a_rows))[:, None]
         stale = np.argwhere(self.touches[rows, here])
         if stale.size:
             row, warp = rows[stale[0][0], 0], here[stale[0][1]]
             other = int(self.touches[row, warp]) - 1
-            self.fail(
-                f"{self.describe(warp, 'multiplies with', row, pc)}\n"
-                f"which was accessed, without a wgmma.fence since, at\n  {self.places.describe(other)}", pc, other,
-            )
+            what = self.describe(warp, "multiplies with", row)
+            self.fail(what, pc, ("which was accessed, without a wgmma.fence since, at", other))
         shape = _shape_code(form)
         self.check_free(d_rows[:, None], here, shape, pc)
         if a_rows.size:
@@ -220,32 +218,24 @@ class ProductRegisters:
             self.report_product(int(rows[wrong[0][0], 0]), int(here[wrong[0][1]]), pc)
 
     def report_product(self, row: int, warp: int, pc: int) -> NoReturn:
-        other = int(self.issued[row, warp])
-        self.fail(
-            f"{self.describe(warp, 'multiplies with', row, pc)}\n"
-            f"which a product in flight uses differently\n  {self.places.describe(other)}",
-            pc, other, "put wgmma.wait_group between the two",
-        )
+        other = "which a product in flight uses differently", int(self.issued[row, warp])
+        self.fail(self.describe(warp, "multiplies with", row), pc, other, "put wgmma.wait_group between the two")
 
     def report_early(self, touched: Touched, wrong: NDArray[np.bool_], what: str, hint: str) -> NoReturn:
         at, column = (int(x) for x in np.argwhere(wrong)[0])
         row, warp = (touched.read + touched.wrote)[at], int(self.lanes.warps()[column])
         verb = "reads" if at < len(touched.read) else "writes"
-        pc, other = touched.at[at], int(self.issued[row, warp])
-        self.fail(
-            f"{self.describe(warp, verb, row, pc)}\n"
-            f"which {what} a product that was not waited for\n  {self.places.describe(other)}", pc, other, hint,
-        )
+        other = f"which {what} a product that was not waited for", int(self.issued[row, warp])
+        self.fail(self.describe(warp, verb, row), touched.at[at], other, hint)
 
-    def describe(self, warp: int, verb: str, row: int, pc: int) -> str:
-        return f"{self.lanes.describe_warp(warp)} {verb} register {self.names[row]}\n  {self.places.describe(pc)}"
+    def describe(self, warp: int, verb: str, row: int) -> str:
+        return f"{self.lanes.describe_warp(warp)} {verb} register {self.names[row]}"
 
     def fail(
-        self, message: str, pc: int, other: int | None = None, hint: str = "put wgmma.fence before the product"
+        self, message: str, pc: int, then: tuple[str, int] | None = None,
+        hint: str = "put wgmma.fence before the product",
     ) -> NoReturn:
-        pcs = [pc] if other is None else [pc, other]
-        threads = self.lanes.numbers(self.lanes.positions())
-        raise AsyncHazardError(message, hint=hint, instructions=pcs, threads=threads)
+        raise self.access.failure(AsyncHazardError, self.lanes.positions(), message, pc, hint, then)
 
 
 def _shape_code(form: ProductForm) -> int:

@@ -223,4 +223,19 @@ def half_modified(function: Any, t: str, lane: Any, flags: tuple[str, ...], *ope
     return floats.halves(apply, lane, *operands) if t.endswith("x2") else apply(*operands)
 
 
+def elements(raw: Any, dtype: np.dtype[Any], count: int) -> list[Any]:
+    """Split each wide element of `raw` into `count` elements of `dtype`; return `count` arrays or scalars."""
+    if not np.ndim(raw):
+        return list(np.array([raw]).view(dtype))
+    return list(raw.view(dtype).reshape(-1, count).T)
+
+
+def joined(n: int, dtype: np.dtype[Any], whole: np.dtype[Any], values: tuple[Any, ...]) -> NDArray[Any]:
+    """Join the elements of `values` (arrays or scalars) for each of `n` threads into one element of dtype `whole`."""
+    out = np.empty((n, len(values)), dtype)
+    for i, value in enumerate(values):
+        out[:, i] = value
+    return out.reshape(-1).view(whole)
+
+
 FUNCTIONS = functions_of(globals())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Form, Match, approximated, expression, flags
+from ..decode.emitter import BlockWriter, Entries, Form, Match, approximated, expression, flags
+from ..decode.names import PTX_DTYPE
 
 _OPERATOR = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Entries, Entry, Match, expression
+from ..decode.emitter import BlockWriter, Entries, Entry, Match, expression
+from ..decode.names import PTX_DTYPE, SIZE
 
 INT = r"\.(?P<t>[us](?:16|32|64))"
 BITS = r"\.(?P<t>b(?:16|32|64))"

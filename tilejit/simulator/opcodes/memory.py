@@ -5,20 +5,9 @@ from __future__ import annotations
 import re
 
 from ...dataclass import dataclass
-from ..decode.emitter import (
-    PTX_DTYPE,
-    SIZE,
-    BlockWriter,
-    Entries,
-    Fidelity,
-    Match,
-    approximated,
-    nothing,
-    refused,
-    statement,
-    vector,
-)
-from ..decode.ptx import parse_number
+from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, nothing, refused, statement
+from ..decode.names import PTX_DTYPE, SIZE
+from ..decode.ptx import parse_number, vector
 
 
 def any_order(*parts: str) -> str:

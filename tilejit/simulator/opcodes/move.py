@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, SIZE, SPECIAL, BlockWriter, Entries, Match, approximated, paired, vector
+from ..decode.emitter import BlockWriter, Entries, Match, approximated, paired
+from ..decode.names import PTX_DTYPE, SIZE, SPECIAL
+from ..decode.ptx import vector
 from .integer import LOGIC
 
 ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x2)"

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import (
-    PTX_DTYPE,
-    BlockWriter,
-    Entries,
-    Fidelity,
-    Match,
-    approximated,
-    expression,
-    nothing,
-    paired,
-    statement,
-)
+from ..decode.emitter import BlockWriter, Entries, Fidelity, Match, approximated, expression, nothing, paired, statement
+from ..decode.names import PTX_DTYPE
 
 
 def barrier(e: BlockWriter, m: Match) -> None:
