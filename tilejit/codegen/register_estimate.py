@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..executable import Usage
 from ..ir.analyses.pressure import Pressure
 from ..ir.analyses.register_pool import most_of_a_thread
 from ..ir.nodes import Kernel
-from ..register_usage import Usage
 from .storage import local_memory, most_at_once
 
 #: registers for addresses, indices and temporaries; an elementwise kernel takes 8 to 16 if each thread has one element,

@@ -16,8 +16,8 @@ from cuda.bindings import __version__ as bindings_version
 from cuda.bindings import driver
 
 from ..errors import DeviceError, LaunchError
-from ..executable import Executable, MachineCode
-from ..register_usage import Usage, notes_in
+from ..executable import Executable, MachineCode, Usage
+from ..executable.assembler import notes_in
 
 SUCCESS = driver.CUresult.CUDA_SUCCESS
 
