@@ -45,7 +45,7 @@ SYNTAX_CASES = [
     ("print(n, «file=3»)", "print in a kernel has no file", "sep= and end="),
     ("«open('f')»", "open can't be called", "compute it outside"),
     ("«np.zeros(3)»", "zeros can't be called", "compute it outside"),
-    ("«tj.empty((3,), tj.float32)»", "empty is a function of tilejit for the host", "call it outside"),
+    ("«tj.empty((3,), tj.float32)»", "empty is a host function of tilejit", "call it outside"),
     ("«k(A, B, n)»", "k is a kernel", "make it a @tj.function"),
     ("«k[1]»(A, B, n)", "k is a kernel: a kernel can't launch another", "make it a @tj.function"),
     ("«k[(1, 1), 32]»(A, B, n)", "k is a kernel: a kernel can't launch another", "make it a @tj.function"),
@@ -63,9 +63,9 @@ TYPE_CASES = [
     ("x = «'abc'.upper»()", "'abc' has no attribute upper", "compute it outside"),
     ('x = f"{«n»}"', "f-strings take only compile-time values; this is a scalar of int32", ""),
     ("x = 1 if n in «WORDS» else 2", "WORDS is a list; a kernel captures numbers", "make it a tuple"),
-    ("«x, y» = (1, 2, 3)", "2 names for a tuple of 3", "give each item a name"),
+    ("«x, y» = (1, 2, 3)", "2 names for a tuple of 3 items", "give each item a name"),
     ("«x, y» = n", "only a tuple can be unpacked; this is a scalar of int32", "one name"),
-    ("print(«A»)", "print takes scalars and text; this is a global region", "index it"),
+    ("print(«A»)", "print takes scalars and strings; this is a global region", "index it"),
     ("«math.sin(n)»", "sin runs at compile time", "tj.sin"),
     ("x = «missing» + 1", "missing is not defined", "define it at the top of the module"),
     ("limitt = 1\nA[0, 0] = «limit»", "limit is not defined", "did you mean limitt?"),
@@ -93,7 +93,7 @@ TYPE_CASES = [
     ("tj.atomic.add(«A[0]», 1.0)", "has a run-time extent", "take a part of static extent"),
     ("tj.atomic.add(A[0, 0], «A[0]»)", "one element takes a scalar", "x[i, j]"),
     ("«tj.atomic.add(A[0, 0], 1.0, order='strong')»", "'strong' is not a memory order", "acq_rel"),
-    ("x = tj.shuffle(«A[0]», 3)", "tj.shuffle takes a scalar of the thread", "x.registers"),
+    ("x = tj.shuffle(«A[0]», 3)", "tj.shuffle takes one scalar per thread", "x.registers"),
     ("x = tj.shuffle(n, «A[0, 0]»)", "lane must be an integer", "int(x)"),
     ("x = tj.uniform(n, «tj.thread»)", "tj.thread is not a scope of several threads", "tj.warp"),
     ("x = tj.uniform(«A[0, 0]», tj.cta)", "tj.uniform takes an integer or a bool_", "tj.uniform(x > 0"),
@@ -117,7 +117,7 @@ TYPE_CASES = [
     ("x = «tj.exp('a')»", "exp takes scalars and local tiles; got the constant 'a'", "give a number"),
     ("x = «tj.exp(n, n)»", "tj.exp takes at most 1 argument; got 2", "its parameters: x"),
     ("x = «pow(n, 2)»", "pow runs at compile time", "**"),
-    ("x = «'abc'[3]»", "index 3 is outside a string of 3", "from 0 to 2"),
+    ("x = «'abc'[3]»", "index 3 is outside a string of length 3", "from 0 to 2"),
     ("x = «(1, 2)[::0]»", "the step of a slice can't be 0", "leave it out"),
     ("x = «'abc'[::0]»", "the step of a slice can't be 0", "leave it out"),
     ("«A[0, 0]» = 10**400", "an integer of 1,329 bits doesn't fit in float32", "tj.inf"),
@@ -126,7 +126,7 @@ TYPE_CASES = [
     ("«print('a\\0b', n)»", "a GPU can't print 'a\\x00b '", "leave it out"),
     ("«print('\\ud800')»", "a GPU can't print", "leave it out"),
     ("x = «tj.load»(A)", "tilejit has no load", "tj.warp.load"),
-    ("x = «A.shape[2]»", "index 2 is outside a tuple of 2", "from 0 to 1"),
+    ("x = «A.shape[2]»", "index 2 is outside a tuple of length 2", "from 0 to 1"),
     ("x = «n.shape»", "a scalar of int32 has no attribute shape", "it has astype, dtype"),
     ("tj.cta.copy(B[«0:n», 0:8], A[0:n, 0:8])", "the extent of this slice is not known", "A.tile((N,), (i,))"),
     ("tj.cta.copy(B[0:8, 0:8:«2»], A[0:8, 0:8:2])", "a slice's step must be 1", "B.at(tj.cta.indices((N,), 0) * step)"),
@@ -186,7 +186,7 @@ TYPE_CASES = [
     ),
     (
         "x = tj.cta.load(A[0:4, 0:8])\ny = «tj.cat(x, x[:, 0:4], 0)»",
-        "can't concatenate tiles of shape (4, 8) and (4, 4) along axis 0", "other extents must be equal",
+        "can't concatenate tiles of shapes (4, 8) and (4, 4) along axis 0", "other extents must be equal",
     ),
     (
         "x = tj.cta.load(A[0:4, 0:8])\ny = tj.split(x, 2, «2»)",
@@ -194,7 +194,7 @@ TYPE_CASES = [
     ),
     (
         "x = tj.cta.load(A[0:4, 0:8])\ny = tj.split(x, «3», 1)",
-        "axis 1 of 8 doesn't split into 3 equal parts", "slice: x[:, a:b]",
+        "axis 1 of extent 8 doesn't split into 3 equal parts", "slice: x[:, a:b]",
     ),
     (
         "x = tj.cta.load(A[0:4, 0:8])\ny = «x.reshape((5, 5))»",
@@ -271,11 +271,11 @@ TYPE_CASES = [
 LAYOUT_CASES = [
     (
         "s = tj.alloc_shared((8, 8), tj.float32, layout=«S[(8, 8) : (1, 1)]»)",
-        "S[(8, 8) : (1, 1)] maps several elements of shape (8, 8) to one location", "a different location",
+        "S[(8, 8) : (1, 1)] maps several elements of a buffer of shape (8, 8) to one location", "a different location",
     ),
     (
         "r = tj.alloc_local((32, 8), tj.float32, layout=«S[(32, 8) : (1 @ laneid, 0)]»)",
-        "maps several elements of shape (32, 8) to one location", "a different location",
+        "maps several elements of a buffer of shape (32, 8) to one location", "a different location",
     ),
     (
         "s = tj.alloc_shared((32, 8), tj.float32, layout=«LANES»)",

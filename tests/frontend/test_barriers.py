@@ -133,7 +133,7 @@ def test_more_than_a_barrier_counts_is_refused() -> None:
         kernel("c = tj.alloc_barrier(1 << 20)")
     with pytest.raises(ResourceError, match="1,048,576 bytes in a phase of b"):
         kernel("b.expect(1 << 20)")
-    with pytest.raises(ResourceError, match="-16 bytes in a phase of b; a number of bytes is not negative"):
+    with pytest.raises(ResourceError, match="-16 bytes in a phase of b; the number of bytes can't be negative"):
         kernel("b.expect(-16)")
 
 

@@ -136,11 +136,11 @@ WRONG = {
     ),
     "too many results": (
         "«def f(a, b):»\n    return a, b", "tj.reduce(x, 1, f)",
-        "f returns a tuple of 2; it must return one value",
+        "f returns a tuple of 2 items; it must return one value",
     ),
     "too few results": (
         "«def f(a, b):»\n    return a[0]", "tj.reduce((x, x), 1, f)",
-        "f returns a scalar of float32; it must return a tuple of 2, one value for each tile",
+        "f returns a scalar of float32; it must return a tuple of 2 values, one for each tile",
     ),
     "no result": (
         "«def f(a, b):»\n    c = a + b", "tj.reduce(x, 1, f)",

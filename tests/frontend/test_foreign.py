@@ -116,7 +116,7 @@ MISSING = [
     ("x = tj.mma_sync(A, A)", "write a @ b"),
     ("x = wp.tile_load(A, 4)", "write tj.cta.load(A.tile(shape, (i, j)))"),
     ("x = tl.float32(A[0])", "write tj.float32"),
-    ("x = tl.gather(A, 0)", "the elements of a tile at a tile of indices: not available in this version"),
+    ("x = tl.gather(A, 0)", "the elements of a tile at a tile of indices, is not available in this version"),
     ("x = np.cumsum(A[0])", "not available in this version"),
     ("x = np.sign(A[0])", "tj.where(x > 0, 1, tj.where(x < 0, -1, x))"),
     ("i = other.load(A)", "assign it, or define it at the top of the module"),
@@ -188,7 +188,7 @@ PRINTED = [
 
 @pytest.mark.parametrize(("made", "printed", "hint"), PRINTED)
 def test_a_tile_can_be_printed_as_the_help_says(made: str, printed: str, hint: str) -> None:
-    with pytest.raises(KernelTypeError, match="print takes scalars and text") as caught:
+    with pytest.raises(KernelTypeError, match="print takes scalars and strings") as caught:
         tile_ir(f"def k(A):\n    {made}\n    print({printed})\n", array())
     assert hint in caught.value.hint
     shown = re.search(r"print\(.*\)", caught.value.hint)[0].replace("A[i, j]", "x[0]")

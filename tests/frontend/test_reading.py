@@ -151,7 +151,7 @@ def test_a_name_that_changes_only_where_it_is_expected_not_to_may_change() -> No
 def test_kinds_that_never_settle_are_an_error() -> None:
     """The value of each round's name is a tuple longer than the last."""
     text = kernel(["x = (0,)", "for i in range(n):", "    x = x + (i,)", "A[0] = x[0]"])
-    with pytest.raises(KernelTypeError, match=r"tuple of 1 where line 2 .*tuple of 2 where line 4"):
+    with pytest.raises(KernelTypeError, match=r"tuple of 1 item where line 2 .*tuple of 2 items where line 4"):
         read(text)
 
 

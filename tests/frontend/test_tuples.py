@@ -75,7 +75,7 @@ REFUSED = [
     ("for x in zip((1, 2), 3):\n        pass", "zip: 'int' object is not iterable", "as in Python"),
     ("for x in enumerate((1, n), (2,)):\n        pass", "enumerate: ", "as in Python"),
     ("x = len(n)", "len runs at compile time; this is a scalar of int32", ""),
-    ("x = any((n, 1))", "this is a tuple of 2", "index its items, or loop over them"),
+    ("x = any((n, 1))", "this is a tuple of 2 items", "index its items, or loop over them"),
     ("x = sum((n, 1), 2, 3)", "sum runs at", ""),
     ("x = sum((n, 1), initial=3)", "sum runs at", ""),
     ("x = len((n, 1), of=3)", "len takes no keyword arguments; got of", "by position"),

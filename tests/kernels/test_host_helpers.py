@@ -80,7 +80,7 @@ def test_tile_order_names_each_tile_once(rows, columns, group):
 def test_tile_order_wants_two_extents_and_a_group():
     for call, reason in (
         ("tj.tile_order(n, n)", "the shape must be .rows, columns.; this is a scalar"),
-        ("tj.tile_order(n, (n, n, n))", "this is a tuple of 3"),
+        ("tj.tile_order(n, (n, n, n))", "this is a tuple of 3 items"),
         ("tj.tile_order(n, (n, n), group=0)", "a group can't have 0 rows"),
         ("tj.tile_order(n, (n, n), group=2.5)", "the number of rows of a group must be an integer"),
         ("tj.tile_order(n, (n, n), group='a')", "the number of rows of a group must be"),

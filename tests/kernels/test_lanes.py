@@ -251,7 +251,7 @@ def test_values_are_a_threads_own():
     def tile(X: tj.Tensor):
         X[0, 0] = tj.int32(tj.vote_any(X[0:4]))
 
-    refused("takes a scalar of the thread", region)
+    refused("takes one scalar per thread", region)
     refused("lane must be an integer", lane)
     refused("a condition must be a scalar", tile)
 

@@ -1,4 +1,4 @@
-"""Translation of a kernel's source to tile IR by `kernel.build`, which is imported only to compile."""
+"""Translation of kernel source to tile IR. The translator, `kernel.build`, is imported only to compile a kernel."""
 
 from .captures import captures, changes, functions, token
 from .parameters import NO_DEFAULT, Parameter, ParameterKind, parameters

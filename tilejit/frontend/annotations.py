@@ -1,7 +1,7 @@
-"""The types of values in kernels, for type checkers: annotations of parameters and of helpers.
+"""The types of values in kernels, for type checkers and to annotate the parameters of kernels and helpers.
 
-Kernels are translated and never executed, so these classes have no instances. They say what kind of value a name holds
-and which members it has; shapes and element types are checked when the kernel is compiled.
+Kernels are translated and never executed, so these classes have no instances. They declare the kind of a value and its
+members; shapes and element types are checked when the kernel is compiled.
 """
 
 # mypy: disable-error-code="empty-body, misc, no-overload-impl, override"
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..layout import TileLayout
 
     class ElementType(type, DType):
-        """The type of `tj.float32` and the other element types, which are also scalar annotations and conversions."""
+        """The metaclass of `tj.float32` and the other element types, which also annotate scalars and convert values."""
 
         # the result is Any because a variable that is initialized with it may later hold any scalar
         @overload
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         def __eq__(cls, other: object) -> bool: ...
         def __hash__(cls) -> int: ...
 
-    #: type checkers treat a scalar of a kernel as an int, so that `min`, `range`, slices and tuple indices accept it
+    #: type checkers treat run-time scalars as ints, so that `min`, `range`, slices and tuple indices accept them
     _Number = int
     Index: TypeAlias = int | slice | EllipsisType | None
     Indices: TypeAlias = Index | tuple[Index, ...]
@@ -51,10 +51,10 @@ class Scalar(_Number):
         """The element type."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """Return the value converted to `dtype`; fp8 saturates unless `saturate` is False."""
+        """Return the value converted to `dtype`; conversions to fp8 saturate unless `saturate` is False."""
 
     def view(self, dtype: DType | DTypeLike) -> Scalar:
-        """Return the same bits reinterpreted as another type of the same width."""
+        """Return the bits of the value reinterpreted as another type of the same width."""
 
     if TYPE_CHECKING:
         def __index__(self) -> int: ...
@@ -107,10 +107,10 @@ if TYPE_CHECKING:
 
 
 class Region:
-    """Annotation of memory: a tensor, shared or tensor memory, or a part of one.
+    """Annotation of memory: a tensor, a buffer in shared or tensor memory, or a part of one.
 
-    `x[i, j]` is an element. `x[i, j] = value` converts the value to the element type as C does: a float that is known
-    only at run time is truncated when an integer is stored.
+    `x[i, j]` is an element. `x[i, j] = value` converts the value to the element type as in C; for example, a run-time
+    float that is stored to integer memory is truncated.
 
     Example:
         @tj.function
@@ -143,7 +143,7 @@ class Region:
 
     @property
     def layout(self) -> TileLayout:
-        """The layout; raises KernelTypeError unless this is a whole buffer of known shape and strides."""
+        """The layout; raises KernelTypeError unless this is a whole buffer whose strides are known at compile time."""
 
     @property
     def T(self) -> Region:
@@ -183,7 +183,7 @@ class Region:
         """Return the same memory in another shape, in row-major order; one extent may be -1."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """Return an element converted as by `Scalar.astype`; raises KernelTypeError unless the region is an element."""
+        """Like `Scalar.astype`, for an element; raises KernelTypeError for any other region."""
 
 
 class Tensor(Region):
@@ -201,7 +201,7 @@ class RegionElement(Scalar, Region):
     """The result of indexing a region with integers: an element to read or assign, or a region of lower rank."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """Return the element converted to `dtype`; fp8 saturates unless `saturate` is False."""
+        """Return the element converted to `dtype`; conversions to fp8 saturate unless `saturate` is False."""
 
 
 class Gather:
@@ -231,7 +231,7 @@ class Gather:
 
 
 class Tile:
-    """Annotation of a tile in registers, from `tj.alloc_local`, a load or an expression of tiles.
+    """Annotation of a tile in registers, from `tj.alloc_local`, a load or an expression on tiles.
 
     Example:
         @tj.function
@@ -268,7 +268,7 @@ class Tile:
 
     @property
     def scope(self) -> Any:
-        """The scope whose threads own the tile, as in `x.scope.copy(...)`."""
+        """The scope that owns the tile, for calls such as `x.scope.copy(...)`."""
 
     @property
     def registers(self) -> Tile:
@@ -289,7 +289,7 @@ class Tile:
         """Store a scalar to an element; the tile must come from `tj.alloc_local`."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Tile:
-        """Return the tile converted to `dtype`; fp8 saturates, or overflows as in ml_dtypes if `saturate` is False."""
+        """Return the tile as `dtype`; conversions to fp8 saturate, or overflow as in ml_dtypes if not `saturate`."""
 
     @overload
     def reshape(self, shape: int | Sequence[int]) -> Tile: ...
@@ -361,13 +361,13 @@ class Barrier:
         """Return one of several barriers."""
 
     def wait(self, n: int) -> None:
-        """Wait until phase n is complete; phases count from 0, and a negative n returns at once."""
+        """Wait until phase n is complete. Phases are numbered from 0; if n is negative, return at once."""
 
     def test(self, n: int) -> bool:
         """Return True if phase n is complete; n must be the current or the previous phase."""
 
     def expect(self, bytes: int) -> None:
-        """Add to the number of copied bytes that complete the current phase; each calling thread adds `bytes`."""
+        """Increase the number of bytes that copies must write in the current phase by `bytes` per calling thread."""
 
 
 class NamedBarrier:

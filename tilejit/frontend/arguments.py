@@ -45,7 +45,7 @@ def bind(
     """Return the argument expressions by parameter name, without the parameters that the call omits.
 
     required: the number of leading parameters without a default.
-    value: a `tj` function that the hint suggests if an argument is missing; empty for none.
+    value: the name of the `tj` function that the hint suggests if an argument is missing; empty for none.
     raises: KernelTypeError if the arguments don't match the parameters, KernelSyntaxError for * and **.
     """
     for argument in node.args:
@@ -79,7 +79,7 @@ def bind(
     if missing:
         hint = f"its parameters: {', '.join(parameters)}"
         if value:
-            hint = f"{hint}; as a value: tj.{value}({', '.join(map(ast.unparse, node.args)) or '...'})"
+            hint = f"{hint}; for the result as a value: tj.{value}({', '.join(map(ast.unparse, node.args)) or '...'})"
         raise ctx.type_error(node, f"{what} needs {', '.join(missing)}", hint)
     return expressions
 

@@ -1,4 +1,4 @@
-"""Assignments to names, to tuples of names, and to elements of memory."""
+"""Assignments to names, to elements of memory, and to tuples of these."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, i
 
 
 def assign(ctx: Context, node: ast.Assign) -> bool:
-    """Translate `target = value`; always return True: control continues."""
+    """Translate `target = value`; always return True, because control continues."""
     name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else None
     value = ctx.evaluate_for(name, node.value)
     for target in node.targets:
@@ -91,7 +91,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
 
 
 def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
-    """Return `value` in the type that the loop gives `target`, if known and suitable; record a typed scalar's type."""
+    """Return `value` in the type that `target` has in the loop, if known and suitable; record a typed scalar's type."""
     carried = ctx.frame.carried.get(target.id)
     if carried is None:
         return value
@@ -128,7 +128,7 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
         raise ctx.syntax_error(target, "* can't be used in an assignment in a kernel", "name every item")
     if len(value.items) != len(target.elts):
         raise ctx.type_error(
-            target, f"{counted(len(target.elts), 'name')} for a tuple of {len(value.items)}",
+            target, f"{counted(len(target.elts), 'name')} for a tuple of {counted(len(value.items), 'item')}",
             "give each item a name, or _",
         )
     for inner, item in zip(target.elts, value.items, strict=True):
@@ -150,7 +150,7 @@ def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value 
 
 
 def _instead(place: str, memory: Memory, value: Value | ast.AugAssign) -> str:
-    """Return the text of a call that writes a whole region, for a hint. place: the source text of the region."""
+    """Return the source of a call that writes a whole region, for a hint. place: the source of the region."""
     scope = owner_scope(memory.buffer) if memory.is_local else CTA.name
     if isinstance(value, ast.AugAssign):
         written = ast.unparse(value)

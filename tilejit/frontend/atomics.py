@@ -1,4 +1,4 @@
-"""Memory operations with an order: the updates of `tj.atomic`, `tj.load_acquire` and other accesses, and fences."""
+"""Operations with a memory order: the updates of `tj.atomic`, accesses such as `tj.load_acquire`, and fences."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _atomic(name: str) -> Handler:
 
 
 def _need_indexed(ctx: Context, node: ast.Call, name: str, arguments: Arguments) -> None:
-    """Reject Numba's form `add(array, index, value)`, which would bind a number to `order`."""
+    """Reject Numba's form `add(array, index, value)`, which would bind `value` to the parameter `order`."""
     order = arguments.get("order")
     value = optional(ctx, order)
     if order not in node.args or (isinstance(value, Constant) and isinstance(value.value, str)):
@@ -73,7 +73,7 @@ def _of_region(
     ctx: Context, node: ast.Call, name: str, place: dict[str, Region | Expr], values: list[Memory | Expr],
     mask: Memory | Expr | None, order: str,
 ) -> Value:
-    """Emit a region's update by the owners of the tile operands, or else by each thread; return the old values."""
+    """Emit an update of a region and return the old values. Without a tile operand, every thread updates the region."""
     region, span = place["place"], ctx.span(node)
     assert isinstance(region, Region)
     tiles_given = [each for each in (*values, mask) if isinstance(each, Memory)]
@@ -100,7 +100,7 @@ def _of_region(
 
 
 def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | Expr:
-    """Return the operand of an update: a tile, or one value for all elements; negated for `sub`."""
+    """Return an operand of an update, negated for `sub`: a tile, or a scalar that is used for all elements."""
     value = as_scalar(ctx, node, ctx.evaluate(node))
     if not isinstance(value, Memory):
         expr = held(ctx, node, value, region.dtype).expr
@@ -116,7 +116,7 @@ def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | 
 
 
 def _mask(ctx: Context, argument: ast.expr | None) -> Memory | Expr | None:
-    """Return the mask as a tile or a scalar; None if it is missing, None or True."""
+    """Return the `mask=` argument as a tile or a scalar; None if it is missing, None or True."""
     value = optional(ctx, argument)
     if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
         return None
@@ -170,7 +170,7 @@ def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def shared_place(ctx: Context, node: ast.expr) -> Memory:
-    """Return the element in an argument; raise KernelTypeError unless it is one element of global or shared memory."""
+    """Return the element that an argument names; raise KernelTypeError unless it is one of shared or global memory."""
     memory = memory_operand(ctx, node, "the place")
     if memory.dims:
         raise ctx.type_error(
@@ -191,7 +191,7 @@ def need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
 
 
 def memory_scope(ctx: Context, node: ast.Call, arguments: Mapping[str, ast.expr]) -> str:
-    """Return the memory scope in a call, "gpu" by default, after checking that the target supports it."""
+    """Return the memory scope that a call names, by default "gpu", after checking that the target supports it."""
     value = optional(ctx, arguments.get("scope"))
     scope = "gpu" if value is None else ctx.constant(value, node, "the scope")
     if scope not in MEMORY_SCOPES:

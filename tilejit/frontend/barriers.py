@@ -1,8 +1,8 @@
 """Barriers and rings: `tj.alloc_barrier`, `tj.alloc_ring`, `tj.named_barrier`, ring steps, arrivals and waits.
 
 A ring has a `full` and an `empty` barrier per stage. Step i is use number i // stages of stage i % stages, so producers
-wait for phase i // stages - 1 of `empty`, and consumers for phase i // stages of `full`. Waits take phase numbers,
-which only increase, because code that tracks parity by hand is easily off by one phase, and then hangs.
+wait for phase i // stages - 1 of `empty`, and consumers for phase i // stages of `full`. Waits take phase numbers, not
+parities, because code that tracks parity by hand is easily off by one phase, and then hangs.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     if count < 1 or count % WARP or count > ctx.threads:
         raise ctx.type_error(
             arguments["threads"],
-            f"{counted(count, 'thread')} can't synchronize at a named barrier of a CTA of {ctx.threads}",
+            f"{counted(count, 'thread')} can't synchronize at a named barrier of a CTA of {ctx.threads} threads",
             f"give a multiple of {WARP}, at most the number of threads in the CTA",
         )
     low, high = facts.bounds(number)
@@ -154,14 +154,14 @@ def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
     if isinstance(index, Const) and not 0 <= index.value < count:
         raise ctx.type_error(
             node, f"index {index.value} is outside {base.buffer.name}, which is {counted(count, 'barrier')}",
-            f"from 0 to {count - 1}",
+            f"write an index from 0 to {count - 1}",
         )
     return Barrier(base.buffer, as_index(ctx, node, index, base.buffer))
 
 
 def _step(ctx: Context, node: ast.Subscript, ring: Ring, number: Expr) -> RingStep:
     if isinstance(number, Const) and number.value < 0:
-        raise ctx.type_error(node, f"a ring has no step {number.value}; steps count from 0", "count the steps from 0")
+        raise ctx.type_error(node, f"a ring has no step {number.value}; steps are numbered from 0", "count from 0")
     span, stages = ctx.span(node), ring.stages
     # steps aren't negative, and unsigned division is cheaper
     unsigned = DTYPES[f"uint{max(number.dtype.bits, 32)}"]
@@ -191,7 +191,7 @@ def ring_loop_hint(value: Value) -> str | None:
 
 
 def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
-    """Return the step; raise KernelTypeError if a variable in its number has changed since the step was created."""
+    """Return the step; raise KernelTypeError if a name in the expression of its number has been rebound since."""
     for counter in step.counters:
         binding = counter.frame.env.get(counter.name)
         if binding is None or binding.value != counter.value:
@@ -243,7 +243,7 @@ def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep
 
 
 def named(ctx: Context, node: ast.expr, what: str, value: Value) -> Barrier:
-    """Return the one barrier in `value`, the `full` barrier for a step.
+    """Return `value`, which must be a single barrier, or the `full` barrier of a step.
 
     raises: KernelTypeError for any other value, for several barriers, or for an outdated step.
     """
@@ -272,7 +272,7 @@ def _place(ctx: Context, node: ast.AST, value: Barrier) -> Element:
 
 
 def region(ctx: Context, node: ast.AST, value: Barrier) -> Region:
-    """Return one barrier as an operand of a tile operation; raise KernelTypeError for several barriers."""
+    """Return a barrier as an operand of a tile operation; raise KernelTypeError for several barriers."""
     place = _place(ctx, node, value)
     return Region(place.buffer, place.indices, (None,), span=ctx.span(node))
 
@@ -327,7 +327,7 @@ def _expect(ctx: Context, node: ast.Call, receiver: Value) -> Value:
         )
     if high is not None and high < 0:
         raise ResourceError(
-            f"{high:,} bytes in a phase of {name}; a number of bytes is not negative",
+            f"{high:,} bytes in a phase of {name}; the number of bytes can't be negative",
             span=ctx.span(argument), hint="give the number of bytes that the copies write",
         )
     ctx.emit(Expect(_place(ctx, node, receiver), count, span=ctx.span(node)))

@@ -51,7 +51,7 @@ def _emit_if(ctx: Context, cond: Expr, yes: Draft, no: Draft, span: Span) -> Non
 
 
 def _one_side(ctx: Context, cond: Expr, ends: Draft, goes_on: Draft, span: Span) -> None:
-    """Emit a branch whose side `ends` doesn't reach the code after it, and then, outside the branch, `goes_on`."""
+    """Emit a branch around `ends`, which doesn't reach the code after it; emit `goes_on`, the other side, after it."""
     ctx.emit(Nest((ends,), lambda then: If(cond, then, (), span)))
     ctx.block.extend(goes_on)
 
@@ -93,7 +93,7 @@ def choose(
 def chosen(
     ctx: Context, node: ast.AST, cond: Expr, then: tuple[Draft, Value], orelse: tuple[Draft, Value], name: str
 ) -> Value:
-    """As `choose`, for values with the statements that compute them; raise KernelTypeError if the values conflict."""
+    """Like `choose`, for values and the statements that compute them; raise KernelTypeError if the values conflict."""
     span = ctx.span(node)
     (yes, a), (no, b) = then, orelse
     kind = settled(merge(ctx, "the value", (Binding(a, span), Binding(b, span))))

@@ -1,8 +1,8 @@
 """Names that hold different buffers on different paths: they can be read until one of the buffers is written.
 
-Local tiles are copied into a slot (see `slots`) on each path. A copy is equivalent to Python's reference until its
-source is written, so a read after that is an error. The same rule applies to regions of shared or global memory, which
-become a buffer phi (see `places`).
+Local tiles are copied into a slot (see `slots`) on each path. A copy is equivalent to Python's reference until the
+original is written, so a later read of the copy is an error. The same rule applies to regions of shared or global
+memory, which become a buffer phi (see `places`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BufferChoice:
     """A slot into which buffers are copied, or a phi."""
 
     name: str
-    #: each buffer and the location of its allocation
+    #: the name of each buffer, and the location of its allocation
     sources: tuple[tuple[str, Span | None], ...]
     is_phi: bool = False
 
@@ -42,7 +42,7 @@ _Pair = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class _Choices:
     holds: frozenset[_Pair] = frozenset()
-    #: (slot, buffer, line): that line wrote the buffer after the slot was assigned
+    #: (slot, buffer, line): the line wrote the buffer after the slot was assigned
     stale: frozenset[tuple[str, str, int]] = frozenset()
 
 
@@ -50,12 +50,12 @@ def check(
     kernel: Kernel, buffer_choices: Mapping[str, BufferChoice], allocated_in: Mapping[str, tuple[Span, ...]],
     alternatives: Sequence[Buffer],
 ) -> None:
-    """Raise KernelTypeError for a read of a slot or phi if a path writes one of its buffers after it was assigned.
+    """Raise KernelTypeError for a read of a slot or phi that was assigned before one of its buffers was last written.
 
-    Copies into other slots aren't errors: the target inherits the source's record.
+    Copies into other slots aren't errors, but a read of the other slot is one.
 
-    buffer_choices: the slots and phis, by buffer name. alternatives: the buffers of phis, by number.
-    allocated_in: the loops around each allocation, by buffer name.
+    buffer_choices: the slots and phis, by buffer name. alternatives: the buffers that phis refer to by index.
+    allocated_in: the locations of the loops around each allocation, by buffer name.
     """
     if not buffer_choices:
         return
@@ -116,7 +116,7 @@ class _Copies(Analysis[_Choices]):
         return slot in self.buffer_choices and not self.buffer_choices[slot].is_phi
 
     def repeat(self, loop: For | Loop, head: _Choices, ends: _Choices) -> _Choices:
-        # each iteration allocates a new buffer, whose writes don't invalidate copies of the old one; phis aren't copies
+        # each iteration allocates a new buffer, whose writes leave copies of the old one valid; phis aren't copies
         holds = {
             (slot, buffer) for slot, buffer in ends.holds
             if not self.is_copy(slot) or loop.span not in self.allocated_in.get(buffer, ())
@@ -125,7 +125,7 @@ class _Copies(Analysis[_Choices]):
 
 
 def _given(state: _Choices, slot: str, source: str, *, is_new: bool) -> _Choices:
-    """Return the state after an assignment to a slot or variable. is_new: True if `source` is an actual buffer."""
+    """Return the state after an assignment to a slot or variable. is_new: True if `source` is itself a buffer."""
     holds = {pair for pair in state.holds if pair[0] != slot}
     stale = {entry for entry in state.stale if entry[0] != slot}
     if is_new:

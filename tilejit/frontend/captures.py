@@ -1,4 +1,4 @@
-"""Cache keys of the values that a kernel captures from outside."""
+"""Cache keys of the values that a kernel captures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COMPARED = (bool, int, str, DType, TileLayout, Swizzle, LanguageName)
 
 
 def captures(source: KernelSource) -> Hashable:
-    """Return a key of the captured values and of the text of every `@tj.function` that they reach.
+    """Return a key of the captured values and of the source of every `@tj.function` reachable from them.
 
     Numbers are compared by type and value, with -0.0 different from 0.0; modules, plain functions and classes except
     enums by name; other values by type and, if they are hashable, by equality.
@@ -35,7 +35,7 @@ def _captures(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
 
 
 def _referenced(source: KernelSource) -> dict[tuple[str, ...], Any]:
-    """Return the values that a function reads from outside, by dotted name split into a tuple.
+    """Return the values that a function captures, by the parts of their dotted names.
 
     Only attributes of modules are looked up: for `a.b` where `a` is not a module, the value is that of `a`.
     """
@@ -60,7 +60,7 @@ def _resolve(exists: bool, value: Any, attributes: tuple[str, ...]) -> Any:
 
 
 def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
-    """Return the key of a captured value. inside: the functions that are being keyed, to detect recursion."""
+    """Return the key of a captured value. inside: the functions whose keys are being computed, to detect recursion."""
     if value is _MISSING:
         return "missing"
     if isinstance(value, Function):
@@ -82,7 +82,7 @@ def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
     if isinstance(value, np.dtype):
         return type(value).__qualname__, repr(value)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        # `repr` shows all digits of a number, but only eight digits of an array
+        # the `repr` of a number is exact; that of an array shows only eight digits
         number = value.item()
         exact = token(number) if isinstance(number, (bool, int, float)) else repr(number)
         return type(value).__qualname__, str(value.dtype), exact
@@ -101,7 +101,7 @@ def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
 
 
 def functions(source: KernelSource, values: Iterable[Any] = ()) -> tuple[KernelSource, ...]:
-    """Return the function and every `@tj.function` that it or one of `values` reaches, without duplicates."""
+    """Return the function and every `@tj.function` reachable from it or from `values`, without duplicates."""
     visited: dict[KernelSource, None] = {}
     _visit(source, visited)
     for value in values:
@@ -128,7 +128,7 @@ def _visit_value(value: Any, visited: dict[KernelSource, None]) -> None:
 
 
 def changes(old: Hashable, new: Hashable) -> list[str]:
-    """Return sorted lines that name the captured values, also of helpers, that differ between a function's two keys."""
+    """Return sorted lines, one per value that a function or its helpers capture and that differs between two keys."""
     was, now = (dict(key) for key in (old, new))  # type: ignore[call-overload]
     lines: list[str] = []
     for chain in now.keys() | was.keys():

@@ -1,7 +1,7 @@
 """The types of loop-carried names that start as literals.
 
-The type of a name is the same in the whole loop: the promotion of the typed values that the loop assigns to it, with
-float16 and bfloat16 widened to float32 and narrow integers to int32. A float literal makes an integer type float32.
+Such a name has one type in the whole loop: the promoted type of the typed values assigned to it, with float16 and
+bfloat16 widened to float32, and narrow integers to int32. A float literal makes an integer type float32.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from .values import Scalar, Value, is_number, weak_type
 
 @dataclass(slots=True)
 class Carried:
-    """A loop-carried name that starts as a literal, while the loop's body is translated."""
+    """The state of a loop-carried name that starts as a literal, while the loop's body is translated."""
 
     #: the type in the loop; None while only literals have been assigned
     dtype: DType | None
+    #: the types of the typed scalars that the loop assigns to the name
     assigned: set[DType] = field(default_factory=set)
 
 
@@ -29,7 +30,7 @@ def is_literal(value: Value) -> bool:
 
 
 def loop_type(literals: Sequence[Value], types: Iterable[DType]) -> DType | None:
-    """Return the type of a name that is assigned `literals` and values of `types`; None if they have no common type."""
+    """Return the type of a name that holds `literals` and values of `types`; None if they have no common type."""
     kinds = {weak_type(literal).kind for literal in literals}
     listed = sorted(set(types), key=lambda t: t.name)
     if "bool" in kinds:

@@ -61,21 +61,21 @@ def _count(ctx: Context, axis: int | None = None) -> int:
 
 
 def ring_multicast(ctx: Context, arguments: Arguments) -> tuple[int | None, int]:
-    """Return the axis in `multicast=` of a ring, None by default, and the number of CTAs that release each stage."""
+    """Return the `multicast=` axis of a ring, by default None, and the number of CTAs that release each stage."""
     axis = _axis(ctx, arguments, "multicast")
     return axis, ctas_along(ctx.cluster, axis)
 
 
 def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str, Region | Expr]) -> int | None:
-    """Return `axis`, or None if only one CTA is along it.
+    """Return `axis`, or None if the cluster has only one CTA along it.
 
     raises: KernelTypeError unless the operand `barrier` is a `full` barrier of a ring with the same axis.
     """
     place = operands.get("barrier")
     if not isinstance(place, Region):
         raise ctx.type_error(
-                argument, "multicast= needs barrier=: each CTA waits at its own barrier for the shares of the others",
-                f"write barrier=ring[i], with ring = tj.alloc_ring(..., multicast={axis})",
+            argument, "multicast= needs barrier=: each CTA waits at its own barrier for the parts that other CTAs copy",
+            f"write barrier=ring[i], with ring = tj.alloc_ring(..., multicast={axis})",
         )
     name = place.buffer.name
     ring = next(a for a in ctx.allocations if isinstance(a, Alloc) and a.buffer is place.buffer)
@@ -95,10 +95,10 @@ def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str
 
 
 def check_steps(kernel: Kernel) -> None:
-    """Raise KernelTypeError if three or more CTAs release steps whose commits follow no multicast copy in the block.
+    """Raise KernelTypeError if no multicast copy precedes a commit in its block and over two CTAs release the step.
 
-    A multicast copy keeps the CTAs together: it is incomplete until each of them has acquired the step. Without one, a
-    CTA may release the same stage twice before a third CTA has observed the first release.
+    A multicast copy synchronizes the CTAs: it completes only after each of them has acquired the step. Without one, a
+    CTA's second release of a stage may reach another CTA before the first release by a third one.
     """
     if kernel.cluster is None:
         return
@@ -123,8 +123,8 @@ def _check_block(body: Block, rings: Mapping[str, int]) -> None:
         elif isinstance(stmt, Arrive) and stmt.place.buffer.name in rings:
             name = stmt.place.buffer.name
             raise KernelTypeError(
-                f"a step of {name.rpartition('.')[0]} has no multicast= copy right before its commit; {rings[name]} "
-                "CTAs release it, and only such a copy keeps more than two CTAs together", span=stmt.span,
+                f"a step of {name.rpartition('.')[0]} is committed without a multicast= copy before it in this block; "
+                f"{rings[name]} CTAs release it, and only such a copy keeps more than two CTAs in step", span=stmt.span,
                 hint="copy with multicast= before it, in the same block, or allocate the ring without multicast=",
             )
 

@@ -15,7 +15,7 @@ from ..ir.walk import Block
 
 
 def coalesced(body: Block, kept: Collection[str]) -> Block:
-    """Return the statements with coalesced tiles and without needless moves. kept: the buffers not to merge."""
+    """Return the statements with coalesced tiles, without redundant moves. kept: the names of buffers not to merge."""
     moves = _moves(body, kept)
     if not moves:
         return body
@@ -61,10 +61,10 @@ def _moves_by_depth(block: Block, depth: int) -> list[tuple[int, TileOp]]:
 
 @dataclass(slots=True)
 class _Classes:
-    """Disjoint sets of tiles, by number; the tiles of a set share a buffer."""
+    """Disjoint sets of tiles, which are numbered; the tiles of a set share a buffer."""
 
     numbers: dict[str, int]
-    #: see `Interference`; the mask of a class is at the index of its least tile
+    #: as in `Interference`; the mask of a set is at the index of its least tile
     apart: list[int]
     members: list[int]
     least: list[int]
@@ -88,7 +88,7 @@ class _Classes:
 
 
 def _shared(body: Block, classes: _Classes, unread: Collection[int]) -> Block:
-    """Return the statements with one buffer per class, without needless moves. unread: the ids of moves to drop."""
+    """Return the statements with one buffer per set, without moves within a set and moves whose `id` is in `unread`."""
     first: dict[int, Buffer] = {}
     others: dict[str, Buffer] = {}
     dropped: dict[int, tuple[Stmt, ...]] = {}

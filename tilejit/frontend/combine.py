@@ -30,7 +30,7 @@ _HINT = "it can only compute with its two arguments; do this before or after the
 
 
 def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DType], *, is_tuple: bool) -> Combine:
-    """Return the expressions that a function computes from two values of `dtypes`, or two tuples if `is_tuple`.
+    """Return the expressions that a function computes from two scalars or, if `is_tuple`, two tuples of types `dtypes`.
 
     raises: KernelTypeError unless `value` is a function of two arguments, with only scalar code, that returns scalars.
     """
@@ -70,7 +70,7 @@ def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, st
     if len(names) != 2:
         raise ctx.type_error(
             node, f"{closure.node.name} has {counted(len(names), 'parameter')} without a default; combine needs two",
-            "the lower and the higher value, which are tuples for several tiles",
+            "they are the values at the lower and at the higher index; for several tiles, each is a tuple",
         )
     return names[0], names[1]
 
@@ -94,7 +94,7 @@ def _results(
     values = result.items if isinstance(result, Items) else (result,)
     if result == Constant(None) or isinstance(result, Items) != is_tuple or len(values) != len(dtypes):
         returns = "nothing" if result == Constant(None) else describe(result)
-        wanted = f"a tuple of {len(dtypes)}, one value for each tile" if is_tuple else "one value"
+        wanted = f"a tuple of {counted(len(dtypes), 'value')}, one for each tile" if is_tuple else "one value"
         raise ctx.type_error(closure.node, f"{closure.node.name} returns {returns}; it must return {wanted}", _CALLED)
     results = []
     for value, dtype in zip(values, dtypes, strict=True):
@@ -128,7 +128,7 @@ class _Reading:
         )
 
     def block(self, body: Sequence[ir.Stmt], holds: ir.Expr) -> ir.Expr:
-        """Convert statements that run if `holds` is true; return the condition of the code after them."""
+        """Convert statements that run if `holds` is true; return the condition under which the code after them runs."""
         for stmt in body:
             holds = self.statement(stmt, holds)
         return holds
@@ -149,7 +149,7 @@ class _Reading:
             case ir.If():
                 return self.branch(stmt, holds)
             case ir.Loop(body) if self.block(body, holds) == ir.FALSE:
-                # every path leaves the loop in its first iteration, as in the translation of `return` in branches
+                # every path leaves the loop in its first iteration, as in a helper with a `return` in a branch
                 pass
             case ir.Break():
                 return ir.FALSE
@@ -207,7 +207,7 @@ _STATEMENT_NAMES: dict[type[ir.Stmt], str] = {
     ir.Assert: "an assert",
     ir.Sync: "a barrier",
     ir.Arrive: "an arrival at a barrier",
-    ir.WaitPhase: "a wait for a barrier",
+    ir.WaitPhase: "a wait at a barrier",
     ir.Expect: "a barrier",
     ir.Atomic: "an atomic operation",
     ir.Instruction: "an operation such as a shuffle, a barrier or a fence",

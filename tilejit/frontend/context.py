@@ -114,7 +114,7 @@ class Located:
 
 @dataclass(slots=True)
 class EmitInto:
-    """Context manager of `into` and `nested`, a class because that is faster. deeper: the increment of `depth`."""
+    """Context manager of `into` and `nested`; a class is faster than a generator. deeper: the increment of `depth`."""
 
     ctx: Context
     block: Draft
@@ -142,7 +142,7 @@ class Hinted:
         self.ctx.hint = self.name
 
 
-#: the largest integer that a Python float represents
+#: the largest integer that a Python float can represent
 _LARGEST_FLOAT = int(sys.float_info.max)
 
 
@@ -154,7 +154,7 @@ class Context:
     `allocations` to `fixed` change only through the journal, so that a trial can be rolled back.
     """
 
-    #: node type -> translator; both tables cover every node type
+    #: node type -> translator; this table and the next one cover every node type
     expressions: Mapping[type[ast.expr], Callable[[Context, Any], Value]]
     statements: Mapping[type[ast.stmt], Callable[[Context, Any], bool]]
     target: Target
@@ -177,24 +177,24 @@ class Context:
     unrolled: int | None = None
 
     journal: Journal = field(default_factory=Journal)
-    #: buffers and views, which come first in the kernel
+    #: the allocations and views, which are emitted at the kernel's entry
     allocations: list[Stmt] = field(default_factory=list)
-    #: the names in use, each with the last suffix that `unique` appended to it
+    #: the names in use, each with the last number that `unique` appended to it
     used: dict[str, int] = field(default_factory=dict)
-    #: the values of the integer variables that `let` created, by name
+    #: the values of the integer variables that `let` created, by variable name
     definitions: dict[str, Expr] = field(default_factory=dict)
     #: the slots and phis of buffers, by buffer name (see `buffer_choices.check`)
     buffer_choices: dict[str, BufferChoice] = field(default_factory=dict)
-    #: the possible buffers of phis, by name, in the order of their numbers (see `places`)
+    #: buffer name -> a buffer that a phi may be; phis hold its index in this dict (see `places`)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
-    #: allocated buffer -> the loops around the allocation
+    #: name of an allocated buffer -> the locations of the loops around its allocation
     allocated_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
     #: the layouts chosen for open tiles whose layout the kernel reads, by buffer name (see `fixing`)
     fixed: dict[str, Projection] = field(default_factory=dict)
 
     #: the kinds of loop-carried names, by the path to the loop (see `loops`)
     loop_kinds: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
-    #: the number of converted literals that `takes_type` counted
+    #: the number of conversions that `takes_type` counted
     converted_literals: int = 0
     outside: dict[tuple[KernelSource, str], Value] = field(default_factory=dict)
     #: (id of a constant, attribute) -> the constant, which is kept alive so that its id stays valid, and the value
@@ -215,7 +215,7 @@ class Context:
         return KernelSyntaxError(message, span=self.span(node), hint=hint)
 
     def evaluate(self, node: ast.expr) -> Value:
-        """Translate an expression and return its value; `A[i, j]` is loaded."""
+        """Translate an expression and return its value; an element `A[i, j]` is loaded."""
         try:
             return self.expressions[type(node)](self, node)
         except TilejitError as error:
@@ -223,7 +223,7 @@ class Context:
             raise
 
     def evaluate_for(self, name: str | None, node: ast.expr) -> Value:
-        """As `evaluate`; memory that the expression allocates is named after the variable `name`."""
+        """Like `evaluate`; memory that the expression allocates is named after the variable `name`."""
         outer, self.hint = self.hint, name
         try:
             return self.evaluate(node)
@@ -258,7 +258,7 @@ class Context:
         return EmitInto(self, block)
 
     def nested(self) -> EmitInto:
-        """Return a context manager that emits into a new block, which runs under a condition."""
+        """Return a context manager that emits into a new block, which will be executed conditionally."""
         return EmitInto(self, [], deeper=1)
 
     def allocate(self, statement: Alloc | BufferView) -> None:
@@ -288,7 +288,7 @@ class Context:
         return Hinted(self, name)
 
     def unique(self, name: str) -> str:
-        """Reserve and return `name`, or the first free one of `name.1`, `name.2`, ... if it is taken."""
+        """Reserve and return `name`; if it is taken, with a suffix that makes it unique, as in `name.1`."""
         candidate, number = name, self.used.get(name, 0)
         while candidate in self.used:
             number += 1
@@ -301,7 +301,7 @@ class Context:
     def let(self, name: str, value: Expr, span: Span) -> Expr:
         """Return a new variable bound to `value`; return a leaf expression unchanged.
 
-        The variable of an integer has the multiple and the bounds that are known of `value`.
+        An integer variable gets the known divisor and the known bounds of `value`.
         """
         if isinstance(value, walk.LEAVES):
             return value
@@ -318,7 +318,7 @@ class Context:
         return var
 
     def declare(self, name: str, dtype: DType, init: Expr | None, span: Span, *, data: bool) -> Var:
-        """Declare a mutable variable. data: True if `Var.data` holds for any value that is assigned to it."""
+        """Declare a mutable variable. data: True if any value assigned to it may be data (see `facts.is_data`)."""
         var = Var(self.unique(name), dtype, span=span, data=data and dtype is int64)
         self.emit(Declare(var, init, span))
         return var
@@ -326,7 +326,7 @@ class Context:
     def tile(
         self, name: str, scope: str, shape: tuple[int, ...], dtype: DType, span: Span, layout: TileLayout | None = None
     ) -> Memory:
-        """Return a new read-only tile; without `layout`, a thread's nonempty tile is row-major, any other tile open."""
+        """Return a new read-only tile; without `layout`, a thread's nonempty tile is row-major, any other is `Open`."""
         chosen: TileLayout | Open | None = layout
         if chosen is None:
             is_row_major = scope == THREAD.name and 0 not in shape
@@ -336,12 +336,12 @@ class Context:
         return Memory.whole(buffer, writable=False)
 
     def phi(self, buffer: Buffer) -> BufferChoice | None:
-        """Return the record of the phi if the buffer is a phi or a view of one; otherwise None."""
+        """Return the `BufferChoice` of a phi or of a view of a phi; None for any other buffer."""
         choice = self.buffer_choices.get(buffer.root.name)
         return choice if choice is not None and choice.is_phi else None
 
     def takes_type(self, value: Value, dtype: DType, *, matters: bool = False) -> None:
-        """Count a converted literal if `matters`, or if `value` is a weak scalar whose type isn't `dtype`."""
+        """Count the conversion of a literal to `dtype` if `matters`, or if `value` is a weak scalar of another type."""
         if matters or (isinstance(value, Scalar) and value.weak and value.dtype != dtype):
             self.converted_literals += 1
 
@@ -354,7 +354,7 @@ class Context:
         raise self.type_error(node, *unsuitable(what, value))
 
     def literal(self, number: bool | int | float, dtype: DType, node: ast.AST) -> Const:
-        """As `fitting`, also for a number in an enum member; an error gets the location of `node`."""
+        """Like `fitting`, but accept a member of a numeric enum, and give an error the location of `node`."""
         number = number._value_ if isinstance(number, Enum) else number
         try:
             return fitting(number, dtype)
@@ -386,7 +386,7 @@ class Context:
 def fitting(number: bool | int | float, dtype: DType) -> Const:
     """Return a number as a constant of `dtype`, rounded for a float type.
 
-    raises: KernelTypeError if an integer type can't represent it, or for an integer too large for a Python float.
+    raises: KernelTypeError if an integer type can't represent it, or if an integer is too large for a Python float.
     """
     if not dtype.is_integer:
         if dtype.is_float and isinstance(number, int) and abs(number) > _LARGEST_FLOAT:

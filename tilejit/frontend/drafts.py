@@ -1,4 +1,4 @@
-"""Statements under construction: blocks can still grow, and placeholders are filled in later."""
+"""Statements under construction, in blocks that can still grow and that contain placeholders to fill in later."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Draft = list[Stmt | Late | Nest]
 
 
 def drafted(block: Draft) -> Iterator[Stmt]:
-    """Yield the simple statements emitted so far, including nested ones, but not the branches and loops around them."""
+    """Yield the simple statements emitted so far, including those nested in branches and loops."""
     for item in block:
         if not isinstance(item, (Late, Nest)):
             yield item

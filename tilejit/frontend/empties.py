@@ -32,7 +32,7 @@ def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
 
 
 def remaining(op: TileOp) -> TileOp:
-    """Return the operation, or a fill for a reduction of no elements; raise KernelTypeError if that has no value."""
+    """Return the operation, or a fill for a reduction of no elements; raise KernelTypeError if that is undefined."""
     reduction = op.record.reduction
     if reduction is None and op.record is not REDUCE:
         return op
@@ -43,7 +43,7 @@ def remaining(op: TileOp) -> TileOp:
     value = None if reduction is None else reduction.of_nothing(reduction.combines_in(src.dtype, dst.dtype))
     if value is None:
         raise KernelTypeError(
-            f"{op.name} of no elements has no value: it reduces an empty axis of shape {src.shape}",
+            f"{op.name} of no elements has no value: it reduces an empty axis of a tile of shape {src.shape}",
             span=op.span,
             hint="leave the reduction out where there is nothing to reduce, or reduce a tile that has elements",
         )

@@ -22,7 +22,7 @@ class Construct(Enum):
 
 
 class Way(Enum):
-    """The ways to leave a construct: to the code after it, to the next iteration, or at the end of its body."""
+    """Ways to leave a construct: a jump to the code after it, a jump to the next iteration, or the end of its body."""
 
     BREAK = "break"
     CONTINUE = "continue"
@@ -57,7 +57,7 @@ class Enclosure:
     #: True if the enclosure becomes a loop of the IR
     is_loop: bool = False
     exits: list[Exit] = field(default_factory=list)
-    #: outer enclosure that is left from inside this one -> the statements after this one that complete the exit
+    #: outer enclosure that is left from inside this one -> the statements that continue the exit after this one
     passing: dict[Enclosure, Late] = field(default_factory=dict)
 
     def by(self, *ways: Way) -> list[Exit]:

@@ -1,7 +1,7 @@
 """Exits (`break`, `continue` and `return`), and blocks that run once and may be left early.
 
-The statements of an exit (moves into slots, flags for the loops in between, the `Break` itself) are emitted into a
-placeholder after the whole enclosure has been translated, when all its exits are known.
+An exit is a placeholder until the whole enclosure has been translated and all its exits are known. Then its statements
+are filled in: moves into slots, a flag for the loops in between, and the `Break` itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .values import Binding, Unset
 
 
 def innermost(ctx: Context, *constructs: Construct) -> Enclosure | None:
-    """Return the innermost enclosure of one of these constructs; None if the current position is in none of them."""
+    """Return the innermost enclosure of one of these kinds; None if the current position is in none of them."""
     return next((e for e in reversed(ctx.enclosures) if e.construct in constructs), None)
 
 
@@ -66,7 +66,8 @@ def close(
 ) -> None:
     """Emit a translated enclosure as an IR loop, fill in its exits, and bind names for the code after it.
 
-    names: the names that it assigns. before: the bindings at its head. kinds: see `exit_kinds`. kept: the loop's slots.
+    names: the names that it assigns. before: the bindings at its head. kinds: from `exit_kinds`.
+    kept: the slots of loop-carried names.
     """
     span = enclosure.span
     slots = dict(kept or {}) | {name: make_slot(ctx, name, kind, None, span) for name, kind in kinds.items()}
@@ -104,7 +105,7 @@ def close(
 def exit_kinds(
     ctx: Context, names: Sequence[str], before: Mapping[str, Binding], ends: Sequence[Mapping[str, Binding]]
 ) -> dict[str, Kind]:
-    """Return the kinds of the names that an enclosure changes and all `ends` bind.
+    """Return the kinds of the names that an enclosure changes and that all `ends` bind.
 
     ends: the bindings on each path to the code after the enclosure.
     """
@@ -122,9 +123,9 @@ def run_block(
     ctx: Context, node: ast.AST, construct: Construct, step: ast.AST | int, names: Sequence[str],
     body: Callable[[], bool],
 ) -> bool:
-    """Translate statements that run once: to straight-line code, or to a loop if they may be left early at run time.
+    """Translate a block that runs once: to straight-line code, or to a loop if it may be left early at run time.
 
-    step: see `Enclosure`. names: the names that the body assigns. body: returns True if control reaches its end.
+    step: see `Enclosure`. names: the names that it assigns. body: translates it; returns True if its end is reached.
     returns: True if control can reach the statement after the block.
     """
     span = ctx.span(node)
@@ -136,7 +137,7 @@ def run_block(
             leave(ctx, enclosure, Way.BREAK, span)
     if enclosure.is_straight:
         if enclosure.exits:
-            # the code after the only exit is the code after the block
+            # the only exit leads to the code that follows anyway
             last = block.pop()
             assert last is enclosure.exits[0].late
         ctx.block.extend(block)

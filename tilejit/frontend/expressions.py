@@ -23,7 +23,7 @@ def _constant(ctx: Context, node: ast.Constant) -> Value:
     if isinstance(node.value, (complex, bytes)):
         raise ctx.syntax_error(node, f"{node.value!r} can't be used in a kernel", "use integers and floats")
     if node.value is Ellipsis:
-        raise ctx.syntax_error(node, "... can't be used in a kernel", "write every dimension, : for a whole one")
+        raise ctx.syntax_error(node, "... can't be used in a kernel", "write every dimension, with : for a whole one")
     return captured(ctx, node, node.value)
 
 
@@ -58,7 +58,7 @@ def _combined(ctx: Context, node: ast.BoolOp, operands: Sequence[ast.expr]) -> V
 
 
 def _short_circuit(ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value], *, stops_on: bool) -> Value:
-    """Translate `or` if `stops_on`, else `and`; statements of the right side run only if it is needed."""
+    """Translate `or` if `stops_on`, else `and`; the statements of the right side run only if its value is needed."""
     cond = truth(ctx, node, left)
     if isinstance(cond, bool):
         return left if cond is stops_on else right()

@@ -1,4 +1,4 @@
-"""Open tiles whose layout a kernel reads: they get the default layout of their shape, type and scope."""
+"""Layouts of open tiles whose layout a kernel reads: the default layout for their shape, type and scope."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
 
 
 def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
-    """Return the buffer in its fixed layout, if any; raise LayoutError if a view moves dimensions padded as one."""
+    """Return the buffer in its fixed layout, if any; raise LayoutError if a view moves dimensions padded together."""
     if buffer.base is None:
         chosen = fixed.get(buffer.name)
         return buffer if chosen is None else replace(buffer, layout=chosen.layout, slots=chosen.slots)
@@ -55,7 +55,7 @@ def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) 
 
 
 def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
-    """Return the view, laid out as the dimensions `dims` of its base; None in `dims` is a dimension of extent 1."""
+    """Return the view with the layout of the dimensions `dims` of its base; None is a dimension of extent 1."""
     shape = base.fixed_shape
     if dims == tuple(range(len(shape))):
         return replace(view, layout=base.layout, slots=base.slots)
@@ -65,7 +65,7 @@ def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
             hint="take .T, permute and [:, None] of a copy, or give the tile a layout",
         )
     grouped, ends = base.tile_layout.group(base.slots or shape)
-    # dropped dimensions have extent 1, and their iterators don't matter
+    # dimensions of the base that aren't in `dims` have extent 1, so that their iterators don't matter
     chosen = [it for d in dims if d is not None for it in grouped.shard[ends[d] : ends[d + 1]]]
     slots = tuple(1 if d is None else base.slots[d] for d in dims) if base.slots else ()
     return replace(view, layout=grouped.replace(shard=tuple(chosen) or grouped.shard[:1]), slots=slots)

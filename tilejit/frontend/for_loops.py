@@ -22,7 +22,7 @@ from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, desc
 
 _ITERABLE = "a for loop iterates over range(...), tj.static_range(...) or a tuple"
 _MAX_UNROLLED = 4096
-#: an unrolled loop nest with this many iterations takes several seconds to compile
+#: the limit for a nest of unrolled loops, which takes several seconds to compile at this size
 _MAX_ITERATIONS = 16_384
 
 
@@ -63,7 +63,7 @@ def how_to_loop(ctx: Context, node: ast.expr, value: Value) -> str:
 
 def _range_arguments(ctx: Context, node: ast.Call, what: str) -> list[Value]:
     if node.keywords or not 1 <= len(node.args) <= 3 or any(isinstance(a, ast.Starred) for a in node.args):
-        raise ctx.type_error(node, f"{what} takes stop, or start and stop, or start, stop and step", "as in Python")
+        raise ctx.type_error(node, f"{what} takes (stop), (start, stop) or (start, stop, step)", "call it as in Python")
     values = [as_scalar(ctx, argument, ctx.evaluate(argument)) for argument in node.args]
     if len(values) == 1:
         values.insert(0, Constant(0))
@@ -90,7 +90,7 @@ def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
 
 
 def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: bool) -> Expr:
-    """Return a limit or the step of a range in `dtype`; if `down`, a negative constant takes the signed type."""
+    """Return an argument of range as `dtype`; if `down`, a negative constant takes the signed type of this width."""
     if isinstance(value, Constant):
         return ctx.literal(value.value, signed(dtype) if down and value.value < 0 else dtype, node)
     assert isinstance(value, Scalar)
@@ -139,7 +139,7 @@ def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, s
 
 
 def _index_bounds(start: facts.Bounds, stop: facts.Bounds, step: facts.Bounds) -> tuple[int, int] | None:
-    """Return bounds of the index of a range, which need not be tight; None if either bound is unknown."""
+    """Return bounds of the index of a range, not necessarily tight; None if either one is unknown."""
     if step[0] is not None and step[0] >= 0:
         low, high = start[0], _past(stop[1], -1)
     elif step[1] is not None and step[1] <= 0:

@@ -28,7 +28,7 @@ def _package(function: FunctionType) -> str:
 
 
 def instead(written: str) -> str | None:
-    """Return the hint for a name from Python, another library or another language; None for other names."""
+    """Return the hint for a name from another library or language; None for other names."""
     word = foreign_word_in(written)
     return None if word is None else word.hint
 
@@ -63,7 +63,7 @@ def no_attribute(ctx: Context, node: ast.Attribute, value: Any) -> Exception:
 
 
 def hint_for_name(ctx: Context, node: ast.Name) -> str | None:
-    """Return the hint for an undefined name of another language or library, such as `blockIdx.x`, or None."""
+    """Return the hint for an undefined name from another library or language, such as `blockIdx`; else None."""
     chains = (n for n in ast.walk(ctx.frame.source.node) if isinstance(n, ast.Attribute) and _first(n) is node)
     written = ast.unparse(next(chains, node))
     is_word = foreign_word(node.id) is not None
@@ -76,7 +76,7 @@ def hint_for_name(ctx: Context, node: ast.Name) -> str | None:
 def _of_ours(written: str) -> str | None:
     name = written.rpartition(".")[2]
     if name in NOT_YET:
-        return f"{NOT_YET[name].meaning}: not available in this version; {NOT_YET[name].instead}"
+        return f"tj.{name}, {NOT_YET[name].meaning}, is not available in this version; {NOT_YET[name].instead}"
     return f"write tj.{name}" if name in DTYPES or name in intrinsics() else None
 
 
@@ -90,14 +90,15 @@ def not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
     """Return the error for a call of a captured object that kernels can't call."""
     if isinstance(callee, FunctionType) and _package(callee) == __package__.partition(".")[0]:
         return ctx.syntax_error(
-            node, f"{callee.__name__} is a function of tilejit for the host: a kernel can't call it",
+            node, f"{callee.__name__} is a host function of tilejit: a kernel can't call it",
             "call it outside, and pass or capture the result",
         )
     if is_kernel(callee):
         return launched(ctx, node, callee)
     if isinstance(callee, FunctionType) and callee.__name__ == "<lambda>":
         return ctx.syntax_error(
-            node, "a kernel can't call a lambda from outside", "write it as a def, decorated with @tj.function"
+            node, "a kernel can't call a lambda that is defined outside it",
+            "write it as a def, decorated with @tj.function",
         )
     if isinstance(callee, FunctionType) and _package(callee) not in _LIBRARIES:
         return ctx.syntax_error(
@@ -117,7 +118,7 @@ def not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
 
 
 def is_kernel(callee: Any) -> bool:
-    """True for the result of `@tj.kernel`, whose class the frontend can't import."""
+    """True for the result of `@tj.kernel`, whose class the frontend must not import."""
     return hasattr(callee, "signatures") and hasattr(callee, "source")
 
 

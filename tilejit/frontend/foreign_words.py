@@ -17,10 +17,10 @@ HOST, CUDA, TRITON = "NumPy", "CUDA", "Triton"
 class ForeignWord:
     """A name from another language or library, and its equivalent."""
 
-    #: without the library, but with the name before it if it is ambiguous alone, as in `shared.array`
+    #: without the library, but qualified if it is ambiguous alone, as in `shared.array`
     name: str
     of: str
-    #: an expression or a statement; x and y are values, a and b matrices, A an array
+    #: an expression or a statement in which x and y are values, a and b matrices, and A an array
     instead: str
     note: str = ""
 
@@ -57,7 +57,7 @@ def _table() -> Mapping[str, ForeignWord]:
 
 
 def foreign_word(name: str) -> ForeignWord | None:
-    """Return the equivalent of a name without its library, or of a C spelling of a tilejit function; else None."""
+    """Return the equivalent of an unqualified name or of a C spelling of a tilejit function; None for other names."""
     word = _table().get(name)
     if word is not None:
         return word
@@ -78,7 +78,7 @@ def foreign_word(name: str) -> ForeignWord | None:
 
 
 def foreign_word_in(written: str) -> ForeignWord | None:
-    """Return the equivalent of a dotted name, such as `cuda.shared.array` or `cuda.threadIdx.x`; else None."""
+    """Return the equivalent of a dotted name, such as `cuda.shared.array` or `cuda.threadIdx.x`; None if unknown."""
     parts = written.split(".")
     pairs = [".".join(parts[k : k + 2]) for k in range(len(parts) - 1)]
     word = next(filter(None, map(foreign_word, (*reversed(pairs), *reversed(parts)))), None)

@@ -1,6 +1,6 @@
 """Conversion of integers to a buffer's index type.
 
-Checked builds test that 64-bit data fits in 32 bits. In all builds, uint64 starts of slices may be clamped to int64.
+Checked builds test that 64-bit data (see `is_data`) fits in 32 bits. All builds may clamp uint64 starts to int64.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
 
 
 def as_start(ctx: Context, node: ast.AST, start: Expr, taken: int | Expr, buffer: Buffer) -> Expr:
-    """Return a slice's start in the index type; uint64 is clamped to int64 where a wrapped start could be valid."""
+    """Return a slice's start in the index type; uint64 is clamped to int64 if a wrapped start could be valid."""
     if start.dtype is uint64 and buffer.index_dtype is int64 and taken != 1:
         start = build.minimum(start, full_range(int64)[1])
     return as_index(ctx, node, start, buffer)

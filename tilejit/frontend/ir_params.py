@@ -1,4 +1,4 @@
-"""The IR parameters of a kernel, and the initial bindings of its parameters."""
+"""The IR parameters of a kernel, and the initial bindings of its Python parameters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class KernelParams:
 
 
 def kernel_params(source: KernelSource, signature: Signature) -> KernelParams:
-    """Return the IR parameters for these argument types, and the bindings of the kernel's parameters."""
+    """Return the IR parameters for a signature, and the bindings of the kernel's Python parameters."""
     a = source.node.args
     nodes = {arg.arg: arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
     params: list[Param] = []
@@ -54,7 +54,7 @@ def kernel_params(source: KernelSource, signature: Signature) -> KernelParams:
 
 
 def with_overlaps(kernel: Kernel, signature: Signature) -> Kernel:
-    """Return the kernel for a signature that differs from its own only in which arrays overlap."""
+    """Return the kernel adapted to a signature that differs from its own only in which arrays overlap."""
     types = dict(signature.arguments)
     params = tuple([
         replace(p, noalias=not p.noalias) if isinstance(p, PointerParam) and p.noalias != _is_apart(types[p.of]) else p

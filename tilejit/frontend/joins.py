@@ -1,4 +1,4 @@
-"""Control-flow joins: the kind of a name that has a value on each of several paths."""
+"""Control-flow joins: the kind of a name that may have different values on the paths that join."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, desc
 
 
 def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
-    """Return the kind of a name where paths join; `Same(Unset)` if a path has no value or the values don't agree."""
+    """Return the kind of a name where paths join; `Same(Unset)` if it has no value on a path or the values conflict."""
     first = bindings[0]
     for binding in bindings:
         if isinstance(binding.value, Unset):
@@ -76,7 +76,7 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
     dtype = weak_type(first.value)
     for other in typed[1:]:
         if weak_type(other.value) != dtype:
-            # the loop will convert assignments to the name, to a type that isn't known yet
+            # the loop will convert values that are assigned to the name to a common type, which isn't final yet
             common = loop_type([], [dtype, weak_type(other.value)]) if name in ctx.frame.carried else None
             if common is not None:
                 dtype = common

@@ -60,8 +60,8 @@ def build(
     for violation in verify.verify(kernel, "open"):
         raise KernelTypeError(
             violation.message, span=violation.span,
-            hint="only regions of global tensors may extend past the edge, and only in copies, loads and stores of "
-            "regions that aren't assumed in bounds",
+            hint="only regions of global tensors may extend past the edge, unless assumed in bounds, and only in "
+            "copies, loads and stores",
         )
     collectives.check(kernel)
     clusters.check_steps(kernel)
@@ -83,7 +83,7 @@ def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span)
 
 
 def _without_unread(body: Block) -> Block:
-    """Return the statements without the old values that atomic updates return but the kernel never reads."""
+    """Return the statements without the old values of atomic updates that the kernel never reads."""
     if not walk.each(body, Atomic) and ATOMIC.name not in [op.name for op in walk.each(body, TileOp)]:
         return body
     every = walk.statements(body)
@@ -101,7 +101,7 @@ def _without_unread(body: Block) -> Block:
         if isinstance(stmt, TileOp) and stmt.name == ATOMIC.name
         and stmt.region("before").buffer.root.name not in read_tiles
     }
-    # a tile of values in the shape of the place determines the owner of each update, so no tile of old values is needed
+    # a tile of values determines which thread makes each update if it has the place's shape; else the old values do
     needless = {unread[id(s)] for s in every if isinstance(s, TileOp) and id(s) in unread and _is_by_element(s)}
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:

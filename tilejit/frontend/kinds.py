@@ -1,4 +1,4 @@
-"""Kinds: the sets of values that a mutable name may hold."""
+"""Kinds: descriptions of the values that a name may hold on the paths that join, such as scalars of one type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class ScalarKind:
-    """Scalars of one type. weak: only literals so far. data: True if an int64 may be data, see `facts.is_data`."""
+    """Scalars of one type. weak: True if all are literals so far. data: True if an int64 may be data, see `is_data`."""
 
     dtype: DType
     weak: bool = False
@@ -52,7 +52,7 @@ Kind = Same | ScalarKind | TileKind | PlaceKind | ItemsKind
 
 
 def kind_of(value: Value) -> Kind:
-    """Return the kind of a mutable name with this value; a literal has a weak kind."""
+    """Return the kind of a variable that holds this value; for a literal, it is weak."""
     if isinstance(value, Constant) and is_number(value):
         return ScalarKind(default_type(value.value), weak=True)
     if isinstance(value, Scalar):
@@ -65,7 +65,7 @@ def kind_of(value: Value) -> Kind:
 
 
 def settled(kind: Kind) -> Kind:
-    """Return the kind without weak scalars: each keeps its current type."""
+    """Return the kind with every weak scalar fixed at its current type."""
     if isinstance(kind, ItemsKind):
         return ItemsKind(tuple(settled(item) for item in kind.items))
     return ScalarKind(kind.dtype, data=kind.data) if isinstance(kind, ScalarKind) else kind
@@ -79,12 +79,12 @@ class Heads:
     entry: Mapping[str, Kind]
     #: the assumed kinds at the head of the loop
     kinds: Mapping[str, Kind]
-    #: names that an earlier guess expected to keep one value, but that the body changed
+    #: the names that kept one value in an earlier guess, but that the body changed
     changing: frozenset[str] = frozenset()
 
     @staticmethod
     def expected(entry: Mapping[str, Value], last: Heads | None) -> Heads:
-        """Return the first guess: the kinds on entry, or those of `last` for names with the same kinds on entry."""
+        """Return the first guess: the kinds on entry, or those in `last` for names with the same kind on entry."""
         kinds = {name: kind_of(value) for name, value in entry.items()}
         if last is None:
             return Heads(kinds, kinds)
@@ -95,13 +95,13 @@ class Heads:
         return Heads(kinds, resumed)
 
     def agrees(self, shown: Mapping[str, Kind], *, literals_matter: bool) -> bool:
-        """True if the observed kinds equal the guess up to weakness, and it has no weak ones if `literals_matter`."""
+        """True if the guess equals the observed kinds up to weakness and, if `literals_matter`, has no weak kinds."""
         if literals_matter and any(kind != settled(kind) for kind in self.kinds.values()):
             return False
         return all(settled(kind) == settled(self._held(name, shown)) for name, kind in self.kinds.items())
 
     def corrected(self, shown: Mapping[str, Kind]) -> Heads:
-        """Return the next guess: the observed kinds; a weak kind that equals the current guess is settled."""
+        """Return the next guess: the observed kinds, of which those that equal the current guess are `settled`."""
         held = {name: self._held(name, shown) for name in shown}
         kinds = {name: settled(kind) if kind == self.kinds[name] else kind for name, kind in held.items()}
         changing = {name for name, kind in kinds.items() if _is_one(self.kinds[name]) and not _is_one(kind)}
@@ -117,7 +117,7 @@ def _is_one(kind: Kind) -> bool:
 
 
 def _resumed(kind: Kind, value: Value) -> Kind:
-    """Return the kind for another translation: a kind of one value takes the current value."""
+    """Return a kind from an earlier translation of the loop, with `Same` updated to the current value."""
     if isinstance(kind, Same) and not isinstance(kind.value, Unset):
         return Same(value)
     if isinstance(kind, ItemsKind) and isinstance(value, Items):

@@ -1,4 +1,4 @@
-"""Operations between the lanes of a warp: shuffles, votes, `tj.elect` and `tj.uniform`."""
+"""Operations among the lanes of a warp: shuffles, votes, `tj.elect` and `tj.uniform`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _vote(name: str) -> Handler:
 def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """Translate `tj.elect()`, which is true in one lane of each warp, elected at the kernel's entry.
 
-    All lanes are active there, so the call may be in any branch. On targets without barriers, or in CTAs with a partial
+    All lanes are active there, so the call may be in any branch. On targets before sm_90, and in CTAs with a partial
     warp, it is true in lane 0 instead.
     """
     if not ctx.target.has_barriers or ctx.threads % WARP_THREADS:
@@ -89,7 +89,7 @@ def _scalar(ctx: Context, node: ast.expr, name: str) -> Expr:
     value = as_scalar(ctx, node, ctx.evaluate(node))
     if isinstance(value, Memory):
         raise ctx.type_error(
-            node, f"tj.{name} takes a scalar of the thread; this is {describe(value)}", "take an element of x.registers"
+            node, f"tj.{name} takes one scalar per thread; this is {describe(value)}", "take an element of x.registers"
         )
     return ctx.scalar(value, node)
 

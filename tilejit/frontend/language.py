@@ -1,6 +1,6 @@
-"""The parts of the language that exist outside kernels: annotations, `@tj.function`, host functions, call records.
+"""The parts of the language that exist outside kernels: annotations, `@tj.function`, host functions, `Intrinsic`.
 
-The frontend recognizes them by identity or class. The table of names is in `vocabulary`, which a launch doesn't import.
+The frontend recognizes them by identity or class. Their names are in `vocabulary`, which a launch doesn't import.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Intrinsic(LanguageName):
     #: one line, without a final period
     meaning: str
     parameters: tuple[CallParameter, ...] = ()
-    #: the type of the result, as a Python annotation, or how the arguments determine it
+    #: the type of the result, as a Python annotation or as a phrase that says how it depends on the arguments
     gives: str = "None"
     #: statements that are valid in a kernel
     example: str = ""
-    #: the names of the parameters; the first `required` of them have no default
+    #: the names of the parameters, of which the first `required` have no default
     names: tuple[str, ...] = field(init=False, compare=False, repr=False)
     required: int = field(init=False, compare=False, repr=False)
 
@@ -228,7 +228,7 @@ def tile_order(t: int, shape: Sequence[int], group: int = 8) -> tuple[int, int]:
     """Return the (row, column) of tile `t` in an order in which tiles with close numbers are close in the grid.
 
     Tiles are numbered column by column within a group of rows, then in the next group; the last group may have fewer
-    rows. CTAs that run at the same time therefore share rows and columns in the cache.
+    rows. CTAs that run at the same time therefore share rows and columns, which stay in the cache.
 
     t: the number of the tile, from 0 to rows * columns - 1.
     shape: the (rows, columns) of the grid of tiles.

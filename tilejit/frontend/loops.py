@@ -1,9 +1,9 @@
 """Run-time loops, and the kinds of their loop-carried names.
 
 The code of a body depends on the kinds of its names at the head, which are known only after the body has been
-translated. So a body is translated speculatively, on the guess that no literal takes another type and that no other
-name changes its kind. If the guess is wrong, the result is discarded and the body is translated again with the kinds
-that were observed. Inner loops then start from the final kinds of their last translation.
+translated. So a body is translated speculatively, on the guess that no name changes its kind and no literal is
+converted to another type. If the guess is wrong, the result is discarded, and the body is translated again with the
+observed kinds. Inner loops then start from the final kinds of their last translation.
 """
 
 from __future__ import annotations

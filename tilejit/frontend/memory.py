@@ -28,7 +28,7 @@ from .values import Constant, Items, Memory, Scalar, Value, describe, is_number
 
 
 def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
-    """Return the shape in a tuple of compile-time extents; a single integer is a shape of rank 1."""
+    """Return the shape that a tuple of compile-time extents or a single extent denotes."""
     items = value.items if isinstance(value, Items) else (value,)
     shape = tuple(ctx.integer(item, node, "an extent of a shape") for item in items)
     with Located(ctx, node):
@@ -37,7 +37,7 @@ def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
 
 
 def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
-    """Return the element type in a value such as tj.float32; raise KernelTypeError for anything else."""
+    """Return the element type that a value such as `tj.float32` denotes; raise KernelTypeError for anything else."""
     name = ctx.constant(value, node, "the element type")
     dtype = as_dtype(name)
     if dtype is None:
@@ -60,18 +60,18 @@ def _is_injective(layout: TileLayout) -> bool:
 
 
 def injective_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
-    """As `buffer_layout`, for an allocation: the layout must not map two elements to one location."""
+    """Like `buffer_layout`, for an allocation: the layout must not map two elements to one location."""
     layout = buffer_layout(ctx, node, value, shape, space)
     if not _is_injective(layout):
         raise LayoutError(
-            f"{layout!r} maps several elements of shape {shape} to one location", span=ctx.span(node),
+            f"{layout!r} maps several elements of a buffer of shape {shape} to one location", span=ctx.span(node),
             hint="give strides that map each element to a different location",
         )
     return layout
 
 
 def layout_argument(ctx: Context, argument: ast.expr | None, shape: tuple[int, ...], space: str) -> TileLayout | None:
-    """Return the injective layout in an argument; None if it is missing or None."""
+    """Return the layout passed as an argument, which must be injective; None if the argument is missing or None."""
     value = optional(ctx, argument)
     return None if value is None or argument is None else injective_layout(ctx, argument, value, shape, space)
 
@@ -197,7 +197,7 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
 
 
 def view_along(ctx: Context, node: ast.AST, tile: Memory, dims: Sequence[int | None]) -> Memory:
-    """Return a view of an open tile along these dimensions of its buffer; None adds a dimension of extent 1."""
+    """Return a view of an open tile with the dimensions `dims` of its buffer; None adds a dimension of extent 1."""
     layout = tile.buffer.layout
     assert isinstance(layout, Open) and tile.buffer.space == "local"
     shape = tuple(1 if d is None else tile.buffer.shape[d] for d in dims)
@@ -205,7 +205,7 @@ def view_along(ctx: Context, node: ast.AST, tile: Memory, dims: Sequence[int | N
 
 
 def axes_of(ctx: Context, node: ast.AST, value: Value, rank: int) -> tuple[int, ...]:
-    """Return the axes in an integer or a tuple, in ascending order; negative axes count from the last."""
+    """Return the axes that an integer or a tuple lists, in ascending order; negative axes count from the last."""
     items = value.items if isinstance(value, Items) else (value,)
     if any(isinstance(item, Constant) and isinstance(item.value, float) for item in items):
         hint = "for two values, element by element, write tj.maximum(a, b) or tj.minimum(a, b)"
@@ -268,13 +268,13 @@ def view_of_scalar(ctx: Context, node: ast.Call, scalar: Scalar) -> Scalar:
 
 
 def reshape(ctx: Context, node: ast.AST, memory: Memory, given: ast.expr) -> Memory:
-    """Translate `.reshape(shape)` of memory; one extent of the shape in `given` may be -1."""
+    """Translate `.reshape(shape)` of memory; `given` is the shape, in which one extent may be -1."""
     layout = _known_layout(ctx, node, memory)
     return _in_shape(ctx, node, memory, layout, shape_of(ctx, given, layout.size()))
 
 
 def shape_of(ctx: Context, given: ast.expr, size: int) -> tuple[int, ...]:
-    """Return the shape in `given`; an extent of -1 is computed from `size`, the number of elements."""
+    """Return the shape that `given` denotes; an extent of -1 is computed from `size`, the number of elements."""
     value = ctx.evaluate(given)
     items = value.items if isinstance(value, Items) else (value,)
     extents = [ctx.integer(item, given, "an extent of a shape") for item in items]
@@ -311,10 +311,7 @@ def _in_shape(ctx: Context, node: ast.AST, memory: Memory, base: TileLayout, sha
 
 
 def _with_shape(ctx: Context, node: ast.Call) -> ast.Call:
-    """Return a call of `.view` with its extents packed into a tuple.
-
-    A call with one positional argument, or with two of which the second isn't a number, is unchanged.
-    """
+    """Return `x.view(8, 8)` as `x.view((8, 8))`; other calls, such as `x.view(shape, layout)`, are unchanged."""
     has_layout = len(node.args) == 2 and not is_number(ctx.evaluate(node.args[1]))
     return node if has_layout else with_one_shape(node)
 
@@ -324,7 +321,7 @@ def _pinned(memory: Memory) -> str:
 
 
 def regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
-    """Return the layout over another shape of equal size; raise LayoutError if its iterators don't divide as needed."""
+    """Return the layout over another shape of equal size; raise LayoutError if its iterators can't be split to fit."""
     if groups_to(layout.shard, shape):
         return layout
     joined = layout.canonical(fuse=False)
@@ -384,7 +381,7 @@ def _with_element_type(
     if isinstance(layout, Strided) or not shape or not isinstance(shape[-1], int):
         raise ctx.type_error(
             node, f"{memory.buffer.name} has {'run-time strides' if shape else 'no dimensions'}, and {dtype} has "
-            f"another width than {memory.dtype}", _pinned(memory) if shape else "name a type of the same width",
+            f"a different width than {memory.dtype}", _pinned(memory) if shape else "name a type of the same width",
         )
     last = shape[-1] * before
     if last % after != 0:

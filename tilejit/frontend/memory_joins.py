@@ -15,7 +15,7 @@ from .values import Binding, Conflict, Constant, Items, Memory, Unset, describe,
 
 
 def merge_memory(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
-    """Return the kind of a name that is memory on each path; `Same(Unset)` if the values don't agree."""
+    """Return the kind of a name that is memory on each path; `Same(Unset)` if the values conflict."""
     places = [b.value for b in bindings if isinstance(b.value, Memory)]
     is_one_buffer = all(place.buffer == places[0].buffer for place in places)
     if all(place.is_value or (not is_one_buffer and _is_own(place)) for place in places):
@@ -89,8 +89,8 @@ def _sources(ctx: Context, binding: Binding) -> tuple[Source, ...]:
 def kind_outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
     """Return the kind of a value after the loop or block that created it, or `Same(Unset)` if it can't be used there.
 
-    last: one of its bindings. The parts of a region that aren't constant become variables, because they may depend on
-    names that the loop changes.
+    last: one of its bindings. The parts of a region that aren't constant are kept in variables, because they may depend
+    on names that the loop changes.
     """
     if isinstance(kind, ItemsKind):
         assert isinstance(last.value, Items)
@@ -119,6 +119,6 @@ def conflict(
     name: str, first: tuple[Binding, str], second: tuple[Binding, str],
     remedy: str = "convert one of them, for example with .astype(...)",
 ) -> Same:
-    """Return `Same(Conflict)` for a name whose bindings don't agree. first, second: a binding and its description."""
+    """Return `Same(Conflict)` for a name whose bindings conflict. first, second: a binding and its description."""
     (a, what_a), (b, what_b) = first, second
     return Same(Conflict.between(name, (what_a, a.span), (what_b, b.span), remedy))

@@ -55,7 +55,7 @@ def _parts(ctx: Context, node: ast.AST, value: Value, *, quoted: bool) -> list[s
             inner.extend([", "] if k else [])
             inner.extend(_parts(ctx, node, item, quoted=True))
         return [*inner, ",)" if len(value.items) == 1 else ")"]
-    raise ctx.type_error(node, f"print takes scalars and text; this is {describe(value)}", _printable(node, value))
+    raise ctx.type_error(node, f"print takes scalars and strings; this is {describe(value)}", _printable(node, value))
 
 
 def _printable(node: ast.AST, value: Value) -> str:
@@ -79,7 +79,7 @@ def _merged(parts: list[str | Expr]) -> tuple[str | Expr, ...]:
 
 
 def assert_holds(ctx: Context, node: ast.Assert) -> bool:
-    """Translate `assert cond, message`; always return True, even if `cond` is False at compile time."""
+    """Translate `assert cond, message`; always return True, even if `cond` is known to be False."""
     cond = truth(ctx, node.test, ctx.evaluate(node.test))
     if cond is True:
         return True

@@ -1,4 +1,4 @@
-"""Operands of mixed signedness: exact comparisons, shifts by a count of a wider type, limits of ranges."""
+"""Operands of mixed signedness: exact comparisons, shifts by a count of a wider type, and stops of ranges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXCHANGED = {
     "less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal",
     "equal": "equal", "not_equal": "not_equal",
 }
-#: comparisons that hold for every negative left and unsigned right side
+#: comparisons that hold if the left side is negative and the right side unsigned
 _OF_NEGATIVE = ("less", "less_equal", "not_equal")
 
 
@@ -38,7 +38,7 @@ def _types(values: Sequence[Value]) -> tuple[DType, DType] | None:
 def _compared(
     ctx: Context, node: ast.AST, name: str, values: Sequence[Value], apply: Apply, convert: Convert
 ) -> Value | None:
-    """Compare a signed integer with a uint64 by the sign of the former, then as uint64; None for other operands."""
+    """Compare a signed integer with a uint64, first by sign, then as uint64; return None for other operands."""
     types = _types(values)
     if types is None or uint64 not in types:
         return None

@@ -1,4 +1,4 @@
-"""Name lookup: names of the functions that are being translated, and captured values."""
+"""Lookup of names in the functions that are being translated, and among the values that they capture."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FIXED = (tuple, frozenset, range, bytes, str, type)
 
 
 def lookup(ctx: Context, node: ast.Name) -> Value:
-    """Return the value of a name from the current function, the functions around it, or outside the kernel."""
+    """Return the value of a name: a binding of the current or of an enclosing function, or else a captured value."""
     frame, name = ctx.frame, node.id
     while True:
         binding = frame.env.get(name)
@@ -60,9 +60,9 @@ def _from_outside(ctx: Context, frame: Frame, node: ast.Name) -> Value:
 
 
 def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str = "") -> Value:
-    """Return an outside Python object as a value.
+    """Return a captured Python object as a `Value`.
 
-    name: the name in errors; by default the text of the node. item: the subscript of `value` in that name, as in `[0]`.
+    name: the name in errors, by default the source of the node. item: a subscript to append to it, such as `[0]`.
     raises: KernelTypeError for an array with dimensions, a container not in `_FIXED`, or a value over a size limit.
     """
     # most captured values are small integers and names of the language; the checks below take 3 µs per value

@@ -20,7 +20,7 @@ Attributes = tuple[tuple[str, AttributeValue], ...]
 
 
 def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
-    """Return the buffer, region or element in an argument; raise KernelTypeError for anything else."""
+    """Return the buffer, region or element that an argument denotes; raise KernelTypeError for anything else."""
     return as_memory(ctx, node, regions.unloaded(ctx, node), what).at(ctx.span(node))
 
 
@@ -44,7 +44,7 @@ def as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
 
 
 def placed(ctx: Context, node: ast.expr, what: str, *, is_written: bool) -> dict[str, Region | Expr]:
-    """Return the operands for a place, by name: its region and, for `.at(index)`, the index."""
+    """Return the operands that describe a place, by name: its region and, for `.at(index)`, the index."""
     value = regions.unloaded(ctx, node)
     memory = value.memory if isinstance(value, Rows) else as_memory(ctx, node, value, what)
     if is_written:
@@ -63,7 +63,7 @@ def destination(ctx: Context, node: ast.expr) -> Region:
 def attributes(
     ctx: Context, arguments: dict[str, ast.expr], record: TileOperation, operands: Mapping[str, Region | Expr]
 ) -> Attributes:
-    """Return the (name, value) pairs of a call's attributes, except absent ones, None and multicast to one CTA."""
+    """Return (name, value) pairs of the attributes in a call; None and multicast to a single CTA are left out."""
     attrs: list[tuple[str, AttributeValue]] = []
     for attribute in record.attrs:
         argument = arguments.get(attribute.name)

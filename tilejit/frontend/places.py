@@ -1,9 +1,9 @@
 """Names that hold different regions on different paths.
 
 Regions of one buffer differ only in their starts, which are kept in variables. Regions of several buffers of one memory
-space and dtype are represented by a *buffer phi*, a placeholder buffer that can only be read. A variable with its name
-holds the number of the actual buffer, and `selections` replaces each read by one branch per buffer. The buffers
-have one shape and layout, or are tensors with run-time strides, whose extents and strides are kept in variables.
+space and dtype are represented by a *buffer phi*, a placeholder buffer that can only be read. A variable with the name
+of the phi holds the index of the actual buffer in `Context.alternatives`; `selections` replaces a read by a branch per
+buffer. The buffers have one shape and layout, or are tensors whose extents and strides are kept in variables.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PlacePart(Enum):
     BUFFER = "buffer"
 
 
-#: a part, and its dimension, which is 0 for the buffer
+#: a part, and the dimension that it belongs to, which is 0 for the buffer
 Varying = tuple[PlacePart, int]
 
 

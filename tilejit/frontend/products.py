@@ -63,7 +63,7 @@ def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Me
     if not multiplied(a.dtype, b.dtype):
         raise ctx.type_error(
             node, f"no tensor core multiplies {a.dtype} by {b.dtype} here",
-            "convert them, x.astype(...), to float16, bfloat16, or 8-bit integers or floats",
+            "convert them with x.astype(...), to float16, bfloat16, or 8-bit integers or floats",
         )
     return a, b
 
@@ -77,7 +77,7 @@ def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
                     if rows % (16 * wm) == 0 and columns % (8 * wn) == 0)
     convert = "convert: a.astype(tj.float16) @ b.astype(tj.float16)"
     if not blocks:
-        return f"{convert}; {counted(warps, 'warp')} can't share float32 accumulators of {rows} x {columns} evenly"
+        return f"{convert}; {counted(warps, 'warp')} can't divide a float32 accumulator of {rows} x {columns} evenly"
     _, wm, wn = blocks[0]
     layout = f"layout=tj.mma.layout_c({shape}, warps=({wm}, {wn}))"
     return (

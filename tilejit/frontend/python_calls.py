@@ -35,7 +35,7 @@ _PURE_IDS = frozenset(map(id, _PURE))
 
 
 def runs_in_python(callee: Any) -> bool:
-    """True if Python can evaluate a call of the function with compile-time arguments while the kernel is compiled."""
+    """True if Python evaluates calls of the function at compile time, for which all arguments must be known."""
     if id(callee) in _PURE_IDS or callee in (TileLayout, Swizzle):
         return True
     if getattr(callee, "__module__", None) == "math" and isinstance(callee, BuiltinFunctionType):
@@ -126,7 +126,7 @@ def _has_room(x: Expr, more: int) -> bool:
 
 
 def _conversion(python: Callable[..., Any], dtype: DType, wide: DType) -> Callable[[Context, ast.Call], Value]:
-    """Return the handler of int, float or bool, which converts to `dtype`, or to `wide` from 64 bits.
+    """Return the handler of int, float or bool, which converts to `dtype`, or to `wide` from a 64-bit type.
 
     int(x) of an integer and float(x) of a float keep the type.
     """
@@ -155,7 +155,7 @@ def _round(ctx: Context, node: ast.Call) -> Value:
     values = positional_values(ctx, node, has_keywords=True)
     if values and isinstance(values[0], Scalar) and len(values) + len(node.keywords) > 1:
         raise ctx.type_error(node, "round of a run-time scalar takes no ndigits: it returns an integer",
-                             "write tj.round(x * 100) / 100 for two digits")
+                             "write tj.round(x * 100) / 100 for two decimals")
     if len(values) != 1 or node.keywords or isinstance(values[0], Constant):
         return computed(ctx, node, round, values)
     x = ctx.scalar(as_scalar(ctx, node, values[0]), node)
@@ -206,7 +206,7 @@ def tile_of(ctx: Context, node: ast.Call) -> Value:
 
 
 def _fits(group: Value, columns: Value, t: Value) -> bool:
-    """True if group * columns fits its type, or the type of `t` if both are constants; int64 fits unless it is data."""
+    """True if group * columns fits its type, or that of `t` if both are constants; an int64 fits unless it is data."""
     if isinstance(group, Constant) and isinstance(columns, Constant):
         return not isinstance(t, Scalar) or group.value * columns.value <= facts.full_range(t.dtype)[1]
     exprs = [v.expr if isinstance(v, Scalar) else build.const(v.value, int64) for v in (group, columns)

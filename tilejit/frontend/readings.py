@@ -1,4 +1,4 @@
-"""The results of one trial translation of a loop body, and the kinds of the loop-carried names in it."""
+"""The results of a trial translation of a loop body: above all, the kinds of the loop-carried names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LoopTrial:
     carried: Mapping[str, Carried]
 
     def changes(self, name: str) -> list[Binding]:
-        """Return a name's bindings, at the ends of iterations and at exits, that differ from its value at the head."""
+        """Return the bindings of a name, at ends of iterations and exits, whose values differ from that at the head."""
         head = value_of(self.slots[name])
         # an Unset value at the head counts as a change: the name remains unset
         kept = None if isinstance(head, Unset) else head
@@ -48,7 +48,7 @@ class LoopTrial:
         return kind
 
     def _grows(self, name: str, changes: Sequence[Binding]) -> bool:
-        """True if a name's value may grow exponentially, not just shrink or change by what doesn't depend on it."""
+        """True if a name may grow exponentially, because the `_degree` of its new value in its old one exceeds 1."""
         slot = self.slots[name]
         if not isinstance(slot, ScalarSlot):
             return False
@@ -86,7 +86,7 @@ class LoopTrial:
 def through_copies(
     ctx: Context, shown: Mapping[str, Kind], entry: Mapping[str, Binding], result: LoopTrial
 ) -> dict[str, Kind]:
-    """Return the observed kinds, propagated through copies, so that a chain of copies takes one retranslation."""
+    """Return the observed kinds, propagated through copies, so that a chain of copies takes only one more trial."""
     heads: dict[Expr, str] = {slot.var: name for name, slot in result.slots.items() if isinstance(slot, ScalarSlot)}
     sources = {
         name: [heads.get(b.value.expr) if isinstance(b.value, Scalar) else None for b in result.changes(name)]
@@ -113,7 +113,7 @@ def through_copies(
 
 
 def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
-    """Return the binding; if its value is a variable and `kind` is a scalar kind, with the type in `kind`."""
+    """Return the binding, with the type of `kind` if its value is a variable and `kind` is a `ScalarKind`."""
     value = binding.value
     if not isinstance(kind, ScalarKind) or not isinstance(value, Scalar) or not isinstance(value.expr, Var):
         return binding
@@ -122,15 +122,15 @@ def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
     return Binding(Scalar(Var(value.expr.name, kind.dtype, data=kind.data), kind.weak), binding.span)
 
 
-#: operations whose result needs no more bits than one of their operands
+#: operations whose result needs no more bits than their widest operand
 _SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "bitwise_and")
 
 
 def _degree(expr: Expr, degrees: Mapping[str, int]) -> int:
-    """Estimate the degree of a value in the loop-carried variable, up to 2.
+    """Estimate the degree of a value in the loop-carried variable, capped at 2.
 
-    Sums add the degrees of their terms, `_SHRINKING` operations take the largest, and other operations double it. Bools
-    have degree 0.
+    The degree of a sum or difference is the sum of its operands' degrees; of a `_SHRINKING` operation, their maximum;
+    of any other operation, twice the maximum. Bools have degree 0.
     """
     if isinstance(expr, Var):
         return degrees.get(expr.name, 0)

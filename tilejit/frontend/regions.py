@@ -1,4 +1,4 @@
-"""Indexing of memory: slices, elements, regions of regions, tiles, views."""
+"""Indexing of memory: elements, slices, tiles and gathered rows, and accesses to single elements."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REBIND = "rebind the name: x = tj.where(condition, value, x), acc += a @ b; or a
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """A slice whose ends keep their own types, because the extent is computed before they are converted."""
+    """A slice. Its ends keep their own types, because the extent is computed before they are converted."""
 
     lower: Expr | None
     upper: Expr | None
@@ -65,7 +65,7 @@ class _At:
 
 
 def subscript(ctx: Context, node: ast.Subscript) -> Value:
-    """Return the value of an indexed expression; an element of memory is returned as memory, without loading it."""
+    """Return the value of an indexed expression; an element of memory is returned as `Memory`, without loading it."""
     base = unloaded(ctx, node.value)
     if isinstance(base, Memory):
         return index(ctx, node, base)
@@ -85,7 +85,7 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
 
 
 def loaded(ctx: Context, node: ast.Subscript) -> Value:
-    """As `subscript`, but load an element of memory; a rank-0 tile in a tuple remains a tile."""
+    """Like `subscript`, but load an element of memory; a rank-0 tile in a tuple remains a tile."""
     value = subscript(ctx, node)
     if not isinstance(value, Memory) or value.dims or singles.is_single(value):
         return value
@@ -93,7 +93,7 @@ def loaded(ctx: Context, node: ast.Subscript) -> Value:
 
 
 def unloaded(ctx: Context, node: ast.expr) -> Value:
-    """As `Context.evaluate`, but don't load an element `A[i, j]`."""
+    """Like `Context.evaluate`, but don't load an element `A[i, j]`."""
     return subscript(ctx, node) if isinstance(node, ast.Subscript) else ctx.evaluate(node)
 
 
@@ -112,7 +112,7 @@ def _places(ctx: Context, node: ast.Subscript, what: str, length: int) -> int | 
         return slice(*ends)
     position = ctx.integer(ctx.evaluate(node.slice), node.slice, f"the index of {what}")
     if not -length <= position < length:
-        raise ctx.type_error(node, f"index {position} is outside {what} of {length}", f"from 0 to {length - 1}")
+        raise ctx.type_error(node, f"index {position} is outside {what} of length {length}", f"from 0 to {length - 1}")
     return position
 
 
@@ -221,7 +221,7 @@ def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
 
 
 def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
-    """Return the ends of a slice; in arithmetic on names, a rank-0 tile that both ends use is loaded once."""
+    """Return the ends of a slice; if they are arithmetic on names, a rank-0 tile in both is loaded only once."""
     lower = None if node.lower is None else ctx.evaluate(node.lower)
     if node.upper is None:
         return lower, None
@@ -232,7 +232,7 @@ def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
 
 
 def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
-    """Return an index in the index type of the buffer."""
+    """Return an index, converted to the index type of the buffer."""
     return index_types.as_index(ctx, node, _integer(ctx, node, value, buffer), buffer)
 
 
@@ -268,7 +268,7 @@ def _other_index(value: Value, buffer: Buffer) -> str:
 
 
 def _box(ctx: Context, node: ast.AST, memory: Memory, dims: Sequence[int], parts: Sequence[_Slice | _At]) -> Memory:
-    """Return the region that `parts` select; the dimensions in `dims` without a part keep their extent."""
+    """Return the region that `parts` select, each in one of `dims`; dimensions without a part remain whole."""
     starts, extents = list(memory.starts), list(memory.extents)
     inside = memory.in_bounds
     zero = build.const(0, memory.buffer.index_dtype)
@@ -332,7 +332,7 @@ def _taken(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int | Ex
 def _check_index(
     ctx: Context, part: _At, memory: Memory, dim: int, extent: int | Expr, node: ast.AST | None = None
 ) -> None:
-    """Check a constant index, and that an index of registers is constant. node: the whole subscript."""
+    """Check the bounds of a constant index, and that an index of registers is constant. node: the whole subscript."""
     position = part.position
     if not isinstance(position, Const):
         if memory.constant_indices:
@@ -346,12 +346,12 @@ def _check_index(
     if isinstance(extent, int) and position.value >= extent and not _may_pass_edge(memory, dim):
         raise ctx.type_error(
             part.node, f"index {position.value} is outside dimension {dim} of {_title(memory, dim)}, whose extent is "
-            f"{extent}", f"from 0 to {extent - 1}",
+            f"{extent}", f"write an index from 0 to {extent - 1}",
         )
 
 
 def _check_start(ctx: Context, part: _Slice, memory: Memory, dim: int, node: ast.AST) -> None:
-    """Reject `X[-2:]` and `X[-4:-2]`, which count from the end in Python; computed starts are not rejected here."""
+    """Reject slices such as `X[-2:]` and `X[-4:-2]`, which count from the end in Python, if the start is a literal."""
     start, stop = part.lower, part.upper
     written = part.node.lower if isinstance(part.node, ast.Slice) else None
     is_literal = isinstance(written, ast.UnaryOp) and isinstance(written.operand, ast.Constant)
@@ -396,7 +396,7 @@ def _covers(memory: Memory, dim: int) -> bool:
 
 
 def _may_pass_edge(memory: Memory, dim: int) -> bool:
-    """True if a part may extend past the region in one dimension: at a tensor's edge, where accesses are masked."""
+    """True if a part may extend past the region in `dim`, because accesses past this edge of a tensor are masked."""
     return memory.buffer.space == "global" and _covers(memory, dim)
 
 
@@ -407,7 +407,7 @@ def _title(memory: Memory, dim: int) -> str:
 def _assert_inside(
     ctx: Context, node: ast.AST, memory: Memory, dim: int, start: Expr, taken: int | Expr | None
 ) -> None:
-    """Emit a bounds check of a part if the extents are static, unless it provably holds.
+    """Emit a bounds check of a part of a region if their extents are static, unless it provably holds.
 
     taken: the extent of the part; None for an index.
     """
@@ -427,7 +427,7 @@ def _assert_inside(
 
 
 def expanded(ctx: Context, expr: Expr) -> Expr:
-    """Replace variables by their definitions so that terms can cancel; at most `_BUDGET` nodes are visited."""
+    """Replace variables by their definitions so that terms cancel in differences; visit at most `_BUDGET` nodes."""
     budget = [_BUDGET]
 
     def walk(e: Expr) -> Expr:
@@ -472,7 +472,7 @@ def _with_axes(
 ) -> Memory:
     """Return a local tile with a dimension of extent 1 inserted for each None in `parts`.
 
-    memory: the region that the other parts have already selected. dims: the dimensions that they index, in order.
+    memory: the region that the other parts select. dims: the dimensions that they index, in order.
     """
     base = memory.buffer
     taken, added = 0, []
@@ -526,7 +526,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
         if len(iters) > 1 or layout.swizzle is not None or iters[0].axis.is_thread:
             raise ctx.type_error(
                 node, f"dimension {dim} of {memory.buffer.name} has no single stride: {layout}",
-                "only a dimension with one step in memory, without swizzle and thread axes, has a stride",
+                "only a dimension with one step in memory, without swizzle or thread axes, has a stride",
             )
         strides.append(Constant(iters[0].stride))
     return tuple(strides)
@@ -549,7 +549,7 @@ def element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
 
 
 def load_element(ctx: Context, node: ast.AST, memory: Memory, order: str = "") -> Scalar:
-    """Load an element, with a memory order from `ORDERS["load"]`."""
+    """Load an element. order: one of `ir.values.ORDERS["load"]`."""
     place = element(ctx, node, memory)
     span = ctx.span(node)
     var = Var(ctx.unique(f"{memory.buffer.root.name}.value"), memory.dtype, span=span, data=memory.dtype is int64)
@@ -558,7 +558,7 @@ def load_element(ctx: Context, node: ast.AST, memory: Memory, order: str = "") -
 
 
 def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, order: str = "") -> None:
-    """Store a scalar, converted to the type of the memory, with a memory order from `ORDERS["store"]`."""
+    """Store a scalar, converted to the type of the memory. order: one of `ir.values.ORDERS["store"]`."""
     require_writable(ctx, node, memory)
     value = singles.as_scalar(ctx, node, value)
     if isinstance(value, Memory):

@@ -101,7 +101,7 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
 
 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
-    """Return the operands as expressions, with literals typed by `as_type`, and True if the result is weak."""
+    """Return the operands as expressions, with literals converted by `as_type`, and whether the result is weak."""
     leading = ELEMENTWISE[name].conditions
     operands: list[Expr] = []
     for value in values[:leading]:
@@ -120,7 +120,7 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
 
 
 def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
-    """Return the promoted type of the typed values, or else of the literals, and True if the result is weak.
+    """Return the promoted type of the typed values, or else of the literals, and whether the result is weak.
 
     raises: KernelTypeError, without a location, if the types have no common type.
     """
@@ -134,7 +134,7 @@ def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool
 
 
 def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
-    """Return a typed value unchanged, and a literal in `common`, or in its default type if that is of a higher kind."""
+    """Return a typed value unchanged; a literal as `common`, or as its default type if that has a higher `RANK`."""
     if isinstance(value, Scalar) and not value.weak:
         return value.expr
     default = weak_type(value)
@@ -151,12 +151,12 @@ def _no_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> KernelTy
     if isinstance(value, Memory) and not value.is_local:
         hint = how_to_load(value)
     elif isinstance(value, Constant) and isinstance(value.value, str):
-        hint += "; only print takes text: print('x =', x)"
+        hint += "; only print takes strings: print('x =', x)"
     return ctx.type_error(node, f"{name} takes scalars and local tiles; got {describe(value)}", hint)
 
 
 def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
-    """Return the truth value, as a bool if it is known; raise KernelTypeError for a value that has none."""
+    """Return the truth value, as a bool if known at compile time; raise KernelTypeError for a value that has none."""
     value = as_scalar(ctx, node, value)
     if isinstance(value, Constant):
         return bool(value.value)
@@ -175,7 +175,7 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
 
 
 def condition(ctx: Context, node: ast.AST, value: Value) -> Expr:
-    """As `truth`, but always return an expression."""
+    """Like `truth`, but always return an expression."""
     holds = truth(ctx, node, value)
     return build.const(holds, bool_) if isinstance(holds, bool) else holds
 
@@ -194,7 +194,7 @@ def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: b
 
 
 def held(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Scalar:
-    """As `convert`, for a store to memory; also raise KernelTypeError for a fractional literal in integer memory."""
+    """Like `convert`, for a store to memory; also raise KernelTypeError for a fractional literal in integer memory."""
     if dtype.is_integer and isinstance(value, Constant) and isinstance(value.value, float):
         number = value.value
         if math.isfinite(number) and number != int(number):

@@ -14,7 +14,7 @@ from .context import Context
 
 
 def selected(ctx: Context, body: Block) -> Block:
-    """Return the statements of a kernel, with phis resolved. body: begins with the buffers and views."""
+    """Return the statements of a kernel, with phis resolved. body: begins with the allocations and views."""
     phis = {name for name, choice in ctx.buffer_choices.items() if choice.is_phi}
     if not phis:
         return body
@@ -25,9 +25,9 @@ def selected(ctx: Context, body: Block) -> Block:
 
 
 def _possible(body: Block, phis: Iterable[str], alternatives: tuple[Buffer, ...]) -> dict[str, list[int]]:
-    """Return the numbers of the buffers that each phi can be, in ascending order."""
+    """Return the indices in `alternatives` of the buffers that each phi can be, in ascending order."""
     possible: dict[str, set[int]] = {name: set() for name in phis}
-    # variable -> the variables that are copied to it, which may hold the number of a buffer
+    # variable -> the variables that are copied to it, which may hold the index of a buffer
     sources: dict[str, set[str]] = {}
     for stmt in walk.statements(body):
         match stmt:
@@ -41,7 +41,7 @@ def _possible(body: Block, phis: Iterable[str], alternatives: tuple[Buffer, ...]
             onward = sources.get(waiting.pop(), set()) - reached
             reached |= onward
             waiting.extend(onward)
-        # the set of a reached phi may already be extended, but only with numbers that also reach this phi
+        # the set of another phi may already be extended, but only with indices that also reach this phi
         possible[name] |= {number for other in reached & set(possible) for number in possible[other]}
     return {name: sorted(numbers) for name, numbers in possible.items()}
 
@@ -55,7 +55,7 @@ class _Selection:
     replaced: dict[tuple[str, int], Buffer] = field(default_factory=dict)
 
     def rewritten(self, stmt: Stmt) -> tuple[Stmt, ...]:
-        """Return the statement, a branch for each possible buffer if it reads a phi, or nothing for a view of a phi."""
+        """Replace a statement that reads a phi by one branch per possible buffer; drop views of phis."""
         if isinstance(stmt, BufferView):
             return () if stmt.buffer.root.name in self.possible else (stmt,)
         phi = next((p.buffer.root for p in walk.reads(stmt) if p.buffer.root.name in self.possible), None)
@@ -64,7 +64,7 @@ class _Selection:
         if isinstance(stmt, Let):
             return Declare(stmt.var, None, stmt.span), *self._branches(phi, stmt)
         assert isinstance(stmt, TileOp), f"{type(stmt).__name__} reads {phi.name}"
-        # an operation may read several phis; `walk.rewrite` also rewrites the branches, for the next one
+        # an operation may read several phis; `walk.rewrite` also rewrites the branches, which resolves the next phi
         return self._branches(phi, stmt)
 
     def _branches(self, phi: Buffer, stmt: TileOp | Let) -> tuple[Stmt, ...]:

@@ -19,7 +19,7 @@ from .values import Items, Memory, Value, owner_scope
 
 
 def reshape(ctx: Context, node: ast.Call, receiver: Memory) -> Memory:
-    """Translate `.reshape(shape)` or `.reshape(*extents)`: the elements in row-major order."""
+    """Translate `.reshape(shape)` or `.reshape(*extents)`, which keep the elements in row-major order."""
     given = bind(ctx, with_one_shape(node), ".reshape", ("shape",), 1)["shape"]
     if not receiver.is_local:
         return memory.reshape(ctx, node, receiver, given)
@@ -59,7 +59,7 @@ def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
         return None
     following = iter(kept)
     dims = [None if n == 1 else next(following) for n in shape]
-    # a dimension of several elements of which `tile` has one remains in the view, as a leading dropped dimension
+    # a dimension from which `tile` selects one of several elements remains in the view, as a leading dropped dimension
     dropped = [d for d, n in enumerate(tile.buffer.shape) if d not in kept and n != 1]
     view = view_along(ctx, node, tile, [*dropped, *dims])
     zero = Const(0, tile.buffer.index_dtype)
@@ -75,7 +75,7 @@ def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     others = [part.shape[:axis] + part.shape[axis + 1 :] for part in parts]
     if any(len(part.shape) != rank for part in parts) or others[0] != others[1]:
         raise ctx.type_error(
-            node, f"can't concatenate tiles of shape {parts[0].shape} and {parts[1].shape} along axis {axis}",
+            node, f"can't concatenate tiles of shapes {parts[0].shape} and {parts[1].shape} along axis {axis}",
             "their other extents must be equal",
         )
     scope = tiles.common_scope(ctx, node, "cat", parts)
@@ -104,7 +104,7 @@ def split(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     extent = tile.shape[axis]
     if count < 1 or extent % count:
         raise ctx.type_error(
-            arguments["parts"], f"axis {axis} of {extent} doesn't split into {count} equal parts",
+            arguments["parts"], f"axis {axis} of extent {extent} doesn't split into {count} equal parts",
             "give a number that divides it, or slice: x[:, a:b]",
         )
     width = extent // count

@@ -1,4 +1,4 @@
-"""`s.load`, `s.store`, `s.zeros`, `s.full`, `s.indices`: calls that create tiles, or store them to memory."""
+"""`load`, `store`, `zeros`, `full` and `indices` of a scope: calls that create tiles, or store them to memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _moved(
 
 
 def _mask(ctx: Context, operation: ScopedOperation, argument: ast.expr | None) -> Region | None:
-    """Return the mask in a call as a tile; None if it is missing, None or True."""
+    """Return the `mask=` argument as a tile; None if it is missing, None or True."""
     value = optional(ctx, argument)
     if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
         return None

@@ -29,7 +29,7 @@ def is_single(value: Value) -> bool:
 
 
 def as_scalar(ctx: Context, node: ast.AST, value: Value) -> Value:
-    """Return the value of a rank-0 tile; anything else is unchanged."""
+    """Return a rank-0 tile as a scalar, and any other value unchanged."""
     if not isinstance(value, Memory) or not is_single(value):
         return value
     return scalar_of(ctx, value, ctx.span(node))

@@ -1,4 +1,4 @@
-"""Size limits of compile-time values, checked before Python computes the values if their size can be estimated."""
+"""Size limits of compile-time values, checked before Python computes a value whose size can be estimated."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 
 from ..errors import KernelTypeError
 
-#: the largest number of bits in an integer
+#: the maximum number of bits of an integer
 MAX_BITS = 4096
-#: the largest number of characters in a string, or of elements in a tuple, including nested tuples
+#: the maximum length of a string, and the maximum number of elements of a tuple and of the tuples nested in it
 MAX_ELEMENTS = 65_536
 
 _HINT = "use smaller numbers, or compute the value outside the kernel and capture it"
 
 
 def check_elements(count: int, what: str = "tuple") -> None:
-    """Raise KernelTypeError for a string or a tuple with too many elements."""
+    """Raise KernelTypeError if a string or a tuple has too many elements. what: the name of its type."""
     if count > MAX_ELEMENTS:
         raise KernelTypeError(
             f"a {what} of {_shown(count)} elements at compile time; the limit is {MAX_ELEMENTS:,}", hint=_HINT
@@ -37,7 +37,7 @@ def check_value(value: Any) -> None:
 
 
 def check_call(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Raise KernelTypeError if an estimate of the size of the result of a call exceeds the limits."""
+    """Raise KernelTypeError if the estimated size of the result of a call exceeds a limit."""
     check = _CHECKS.get(compute) if isinstance(compute, BuiltinFunctionType) else None
     if check is not None:
         check(*arguments, **keywords)

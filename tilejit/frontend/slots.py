@@ -22,7 +22,7 @@ from .values import Constant, Items, Memory, Scalar, Value, owner_scope
 
 @dataclass(frozen=True, slots=True)
 class ScalarSlot:
-    """A scalar variable. weak: only literals have been assigned to it so far."""
+    """A scalar variable. weak: True if only literals have been assigned to it so far."""
 
     var: Var
     weak: bool
@@ -91,7 +91,7 @@ def _place_slot(ctx: Context, name: str, kind: PlaceKind, init: Value | None, sp
 
 
 def _held(ctx: Context, place: Memory, varying: Varying) -> Expr:
-    """Return the value that a slot stores for a part of a region; a buffer is stored as its number."""
+    """Return the value that a slot stores for a part of a region; for a buffer, its index (see `places`)."""
     if varying[0] is not PlacePart.BUFFER:
         return part_of(place, varying)
     name = place.buffer.name

@@ -27,7 +27,7 @@ class KernelSource:
     file: str
     lines: tuple[str, ...] = field(repr=False)
     node: ast.FunctionDef = field(repr=False)
-    #: the names that the function reads from outside, as chains (name, *attributes), without duplicates
+    #: the names that the function captures, as tuples (name, *attributes), without duplicates
     references: tuple[tuple[str, ...], ...] = field(repr=False)
     #: True if the text is ASCII, so that columns in bytes are columns in characters
     is_ascii: bool = field(init=False, repr=False)
@@ -82,7 +82,7 @@ class KernelSource:
         return KernelSource(fn, code.co_filename, lines, node, _references(node))
 
     def span(self, node: ast.AST, caller: Span | None = None) -> Span:
-        """Return the location of an expression, statement, parameter or keyword. caller: that of the inlined call."""
+        """Return the location of a node, which must have one. caller: the location of the inlined call, if any."""
         # parsed nodes have all four attributes, which their types don't declare
         placed: Any = node
         line, column, end_line, end_column = placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset
@@ -92,7 +92,7 @@ class KernelSource:
         return Span(self.file, line, column, end_line, end_column, text, caller)
 
     def segment(self, node: ast.AST) -> str:
-        """Return the text of a node; if it spans several lines, the whole first one, without surrounding whitespace."""
+        """Return the source of a node; if it spans several lines, its whole first line, stripped."""
         span = self.span(node)
         return span.text[span.column : span.end_column] if span.line == span.end_line else span.text.strip()
 
@@ -231,7 +231,7 @@ def _same_constant(a: object, b: object) -> bool:
 
 
 def _same_but_for_asserts(actual: CodeType, expected: CodeType) -> bool:
-    """True if `actual`, whose asserts pytest has rewritten, has the names and the plain constants of `expected`."""
+    """True if `actual`, in which pytest rewrote the asserts, has all names and non-code constants of `expected`."""
     plain = [c for c in expected.co_consts if not isinstance(c, CodeType)]
     there = {(type(c), repr(c)) for c in actual.co_consts}
     names = set(expected.co_names) - {"AssertionError"}

@@ -37,7 +37,7 @@ def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: 
 def _operands(
     ctx: Context, node: ast.AST, record: TileOperation, arguments: dict[str, ast.expr]
 ) -> dict[str, Region | Expr]:
-    """Return the operands in a call, by name; a scalar takes the type of the preceding tile."""
+    """Return the operands that a call passes, by name; a scalar is converted to the type of the tile before it."""
     operands: dict[str, Region | Expr] = {}
     tile_type: DType | None = None
     for rule in record.operands:
@@ -74,7 +74,7 @@ def _elementwise(
     values = [ctx.evaluate(arguments[rule.name]) for rule in inputs]
     has_tile = any(isinstance(v, Memory) for v in values)
     if not has_tile:
-        # literals take the type of the destination, unless their default type is of a higher kind
+        # literals take the type of the destination, unless their default type has a higher `RANK`
         values = [
             Scalar(as_type(ctx, node, v, dst.dtype)) if isinstance(v, Scalar) or is_number(v) else v for v in values
         ]

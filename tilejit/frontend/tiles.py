@@ -60,7 +60,7 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
 
 
 def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
-    """Emit an operation; raise KernelTypeError if the shapes, types or scopes of its operands don't agree."""
+    """Emit an operation; raise KernelTypeError if the shapes, types or scopes of its operands are incompatible."""
     for fault in () if is_known_sound(op) else shape_and_type_faults(op):
         raise ctx.type_error(node, fault.message, fault.hint)
     op = _with_narrow_singles(ctx, node, op)
@@ -80,7 +80,7 @@ def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
 
 
 def _with_narrow_singles(ctx: Context, node: ast.AST, op: TileOp) -> TileOp:
-    """Return the operation; open rank-0 inputs of scopes with more threads are replaced by copies on its own scope."""
+    """Return the operation with open rank-0 inputs of a wider scope replaced by copies on the operation's scope."""
     operands, inputs = list(op.operands), op.inputs.values()
     for k, operand in enumerate(op.operands):
         if not isinstance(operand, Region) or operand.buffer.shape or all(operand is not given for given in inputs):
@@ -121,7 +121,7 @@ def shared_scope(ctx: Context, scopes: Collection[str]) -> str | None:
 
 
 def wide_singles(ctx: Context, tiles: Sequence[Memory]) -> list[Memory]:
-    """Return the rank-0 tiles that count as scalars, because their scope has more threads than another tile's."""
+    """Return the rank-0 tiles to use as scalars, because their scope has more threads than that of another tile."""
     levels = {owner_scope(tile.buffer): SCOPES[owner_scope(tile.buffer)].level for tile in tiles}
     if shared_scope(ctx, levels) is not None:
         return []
@@ -145,7 +145,7 @@ def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory]
 
 
 def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]) -> str:
-    """As `common_scope`, for tiles with the scopes `owners`."""
+    """Like `common_scope`, for tiles that the scopes `owners` own."""
     scope = shared_scope(ctx, owners)
     if scope is None:
         scopes = sorted(set(owners), key=lambda scope: SCOPES[scope].level)
@@ -165,7 +165,7 @@ def inputs(
 ) -> tuple[tuple[Region | Expr, ...], tuple[DType, ...]]:
     """Return an operation's inputs as operands, and their types.
 
-    A scalar doesn't widen the type of a tile within its kind, unless all tiles have rank 0.
+    A scalar doesn't widen the type of a tile of the same kind, unless all tiles have rank 0.
     """
     conditions = ELEMENTWISE[name].conditions
     for value in values:
@@ -173,7 +173,7 @@ def inputs(
             raise ctx.type_error(node, f"{name} takes tiles and scalars; got {describe(value)}", "pass one of these")
     tiled = [v.dtype for v in values[conditions:] if isinstance(v, Memory)]
     if tiled and all(is_single(v) or isinstance(v, Scalar) or is_number(v) for v in values):
-        # a rank-0 tile promotes like a scalar
+        # rank-0 tiles are promoted like scalars
         tiled += [v.dtype for v in values[conditions:] if isinstance(v, Scalar) and not v.weak]
     common = common_type(name, tuple(tiled)) if tiled else common_operand_type(name, values[conditions:])[0]
     operands: list[Region | Expr] = []
@@ -187,7 +187,7 @@ def inputs(
 
 
 def _input(ctx: Context, node: ast.AST, value: Value, common: DType, *, narrows: bool) -> Region | Expr:
-    """Return an operand. narrows: convert a typed scalar to `common`, unless its kind is higher."""
+    """Return an operand. narrows: True to convert a typed scalar to `common`, unless its kind is higher."""
     if isinstance(value, Memory):
         return value.region(ctx.span(node))
     if narrows and isinstance(value, Scalar) and not value.weak:
@@ -196,7 +196,7 @@ def _input(ctx: Context, node: ast.AST, value: Value, common: DType, *, narrows:
 
 
 def broadcast_shape(ctx: Context, node: ast.AST, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the shape to which all shapes broadcast, as in NumPy; raise KernelTypeError if they don't."""
+    """Return the shape to which all shapes broadcast, as in NumPy; raise KernelTypeError if there is none."""
     shape = common_shape(shapes)
     if isinstance(shape, Fault):
         raise ctx.type_error(node, shape.message, shape.hint)

@@ -17,7 +17,7 @@ from .values import Constant, Items, Memory, Rows, Value, describe
 
 
 def positional_values(ctx: Context, node: ast.Call, *, has_keywords: bool = False) -> list[Value]:
-    """Return the values of the positional arguments; refuse `*` and, unless `has_keywords`, keyword arguments."""
+    """Return the values of the positional arguments; reject `*` and, unless `has_keywords`, keyword arguments."""
     for argument in node.args:
         if isinstance(argument, ast.Starred):
             raise ctx.syntax_error(argument, "* can't be used in calls in a kernel", "write the arguments out")
@@ -29,7 +29,7 @@ def positional_values(ctx: Context, node: ast.Call, *, has_keywords: bool = Fals
 
 
 def computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: Sequence[Value]) -> Value:
-    """Return the result of a Python function of `values`; raise KernelTypeError if an argument is a run-time value."""
+    """Return the result of a Python function for `values`; raise KernelTypeError if an argument is a run-time value."""
     keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
     folded = fold(ctx, node, callee, values, keywords)
     if folded is None:

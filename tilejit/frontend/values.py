@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _same(a: object, b: object) -> bool:
-    """True if a kernel can't distinguish two values or two tuples; 0, False and -0.0 differ from 0.0."""
+    """True if a kernel can't distinguish two values, which may be tuples; 0, False and -0.0 differ from 0.0."""
     if type(a) is not type(b):
         return False
     if isinstance(a, tuple) and isinstance(b, tuple):
@@ -35,7 +35,7 @@ def _same(a: object, b: object) -> bool:
 
 @lean(frozen=True, slots=True)
 class Constant:
-    """A Python value known at compile time. Numbers are weak: their type depends on the other operand."""
+    """A Python value known at compile time. Numbers are weak: their type depends on the other operands."""
 
     value: Any
 
@@ -45,7 +45,7 @@ class Constant:
 
 @lean(frozen=True, slots=True)
 class Scalar:
-    """A run-time scalar. weak: its type may still change, because only literals have been assigned to it so far."""
+    """A run-time scalar. weak: True if its type may still change, because only literals were assigned to it so far."""
 
     expr: Expr
     weak: bool = False
@@ -69,7 +69,7 @@ class Items:
         object.__setattr__(self, "size", size)
 
 
-#: the types of static extents, and of the None for a dropped dimension
+#: the types of `Memory.extents` in a region of static shape; None is a dropped dimension
 _STATIC = frozenset((int, NoneType))
 
 
@@ -114,7 +114,7 @@ class Memory:
 
     @property
     def is_value(self) -> bool:
-        """True if a name can hold this as a value: a whole local tile, or a fixed part of a read-only one."""
+        """True if a name can hold this by value: a whole local tile, or a read-only part with constant starts."""
         return self.is_local and (self.is_whole or not self.writable and all(isinstance(s, Const) for s in self.starts))
 
     @property
@@ -232,7 +232,7 @@ class RingStep:
     stage: Expr
     #: the number of earlier uses of the stage
     phase: Expr
-    #: the names in `number` that the current function binds, with their values
+    #: the names in `number` that the current function had bound, with their values
     counters: tuple[Counter, ...]
     #: the expression of the step number
     number: ast.expr = field(compare=False, repr=False)
@@ -288,7 +288,7 @@ class Unset:
 
 @lean(frozen=True, slots=True)
 class Conflict(Unset):
-    """A name whose values on several paths don't agree."""
+    """A name whose values on several paths conflict."""
 
     #: the predicate of a sentence that says what the name is on each path
     difference: str
@@ -296,7 +296,7 @@ class Conflict(Unset):
 
     @staticmethod
     def between(name: str, first: tuple[str, Span], second: tuple[str, Span], remedy: str) -> Conflict:
-        """Return the conflict of two bindings. first, second: a description of the value, and where it is bound."""
+        """Return the conflict of two bindings. first, second: a description of the value, and where it is assigned."""
         (what_a, a), (what_b, b) = first, second
         difference = f"is {what_a} where line {a.line} assigns it, and {what_b} where line {b.line} does"
         problem = f"{difference}: paths that join must agree in dtype, shape and layout"
@@ -335,7 +335,7 @@ def is_number(value: Value) -> bool:
 
 
 def owner_scope(buffer: Buffer) -> str:
-    """Return the scope that owns a local tile: the outermost level of its layout; thread if it has no thread axes."""
+    """Return the scope that owns a local tile: the outermost level of its layout; "thread" if it has no thread axes."""
     if isinstance(buffer.layout, Open):
         return buffer.layout.scope
     layout = buffer.tile_layout
@@ -372,7 +372,7 @@ def describe(value: Value) -> str:
     if isinstance(value, Scalar):
         return f"a scalar of {value.dtype}"
     if isinstance(value, Items):
-        return f"a tuple of {len(value.items)}"
+        return f"a tuple of {counted(len(value.items), 'item')}"
     if isinstance(value, Memory):
         kind = "tile" if value.is_local else "region"
         return f"a {value.buffer.space} {kind} of shape {_shown(value.extents)} and {value.dtype}"

@@ -161,7 +161,7 @@ def _namespaces(grouped: Iterable[Intrinsic]) -> Iterator[Namespace]:
 
 @functools.cache
 def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
-    """Return a map from the names of intrinsics and namespaces that follow `tj.` to these objects."""
+    """Return the intrinsics and namespaces, by the name that follows `tj.`."""
     every = {word.name: word for word in words()}
     table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {n: w for n, w in every.items() if "." not in n}
     for scope in SCOPES.values():
@@ -170,11 +170,11 @@ def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     return table
 
 
-#: operand -> its meaning in every call; the others are described by their records
+#: operand -> its meaning, the same in every call; other operands are described by their `TileOperand`
 _OPERANDS = {
     "acc": "the accumulator, of shape (M, N)",
-    "a": "the left factor, of shape (M, K)",
-    "b": "the right factor, of shape (K, N)",
+    "a": "the left operand, of shape (M, K)",
+    "b": "the right operand, of shape (K, N)",
     "accumulate": "if false, overwrite acc instead of adding to it",
     "value": "the value of every element",
     "scale_a": "the scale factors of a",
@@ -213,7 +213,7 @@ def _type_of(attribute: Attribute) -> str:
     return f"{named} | None" if attribute.default is None else named
 
 
-#: matches examples that depend on their scope, through the owners of a layout or tile, or the producers of a ring
+#: matches examples that are valid only on their own scope, because of the owners of a tile or the producers of a ring
 _REGISTERS = re.compile(r"layout|alloc_local|alloc_ring")
 
 

@@ -1,4 +1,4 @@
-"""The functions of the language as records, from which handlers, `help`, the reference and the stub take parameters."""
+"""The intrinsics of the language; handlers, `help`, the reference and the stub take their parameters from here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCOPES = 'Literal["cta", "cluster", "gpu", "sys"]'
 _CACHES = 'Literal["evict_first", "evict_last", "streaming"] | None'
 _SWIZZLES = 'Literal["32B", "64B", "128B"] | Swizzle | None'
 
-#: name -> the parameter that calls share; operands of tile operations have their own records
+#: name -> the parameter that several calls share; operands of tile operations are described by `TileOperand`
 _PARAMETERS: dict[str, CallParameter] = {
     p.name: p
     for p in (
@@ -64,7 +64,7 @@ _PARAMETERS: dict[str, CallParameter] = {
 
 
 def parameter(name: str, *, optional: bool = False) -> CallParameter:
-    """Return the shared parameter `name`: if `optional`, with its default, or None if it has none; else without one."""
+    """Return the shared parameter `name`, without a default or, if `optional`, with its own default or None."""
     shared = _PARAMETERS[name]
     if not optional:
         return CallParameter(name, shared.type, shared.meaning)
@@ -74,7 +74,7 @@ def parameter(name: str, *, optional: bool = False) -> CallParameter:
 
 
 def _word(name: str, meaning: str, gives: str, example: str, required: str = "", optional: str = "") -> Intrinsic:
-    """Return an intrinsic whose parameters are all in `_PARAMETERS`; `required` and `optional` list their names."""
+    """Return an intrinsic whose parameters, named in `required` and `optional`, are all in `_PARAMETERS`."""
     listed = (*map(parameter, required.split()), *(parameter(o, optional=True) for o in optional.split()))
     return Intrinsic(name, meaning, listed, gives, example)
 
@@ -97,7 +97,7 @@ _BARRIERS = (
         CallParameter("consumers", "int", "the number of releases by each CTA that free the stage of a step", 1),
         CallParameter("multicast", "int | None", "the cluster axis whose CTAs fill each step together", None),
     ), "_Ring", "ring = tj.alloc_ring(2)\nring[0].acquire()"),
-    Intrinsic("named_barrier", "Return the CTA's barrier with this number, for some of its warps", (
+    Intrinsic("named_barrier", "Return the CTA's barrier with this number, where some of its warps can synchronize", (
         CallParameter("id", "int", f"the number, from {USERS[0]} to {USERS[-1]}"),
         CallParameter("threads", "int", "the number of threads that synchronize, a multiple of 32"),
     ), "_NamedBarrier", "A[tj.thread_id(), 0] = 1.0\ntj.named_barrier(1, 128).sync()"),
@@ -108,7 +108,7 @@ _BARRIERS = (
 
 
 def _alloc(name: str, meaning: str, gives: str, layout: str, example: str, *more: CallParameter) -> Intrinsic:
-    """Return the record of an allocation. layout: the meaning of `layout`. more: the parameters after `layout`."""
+    """Return the intrinsic of an allocation. layout: the meaning of `layout`. more: the parameters after `layout`."""
     given = CallParameter("layout", "TileLayout | None", layout, None)
     return Intrinsic(name, meaning, (parameter("shape"), parameter("dtype"), given, *more), gives, example)
 
@@ -174,11 +174,11 @@ _TILES = (
 )
 _SCOPE = parameter("scope", optional=True)
 _ORDERED = (
-    Intrinsic("load_acquire", "Load an element with acquire semantics: accesses before the release that stored it are "
+    Intrinsic("load_acquire", "Load an element with acquire semantics: writes before the release that stored it are "
               "visible after this load", (_ELEMENT, _SCOPE), "Scalar",
               'ready = tj.load_acquire(H[0, 0])\nlater = tj.load_acquire(H[0, 1], scope="sys")'),
     Intrinsic("store_release", "Store an element with release semantics: a thread that acquires it sees the earlier "
-              "accesses of this thread", (_ELEMENT, CallParameter("value", "float", "the scalar to store"), _SCOPE),
+              "writes of this thread", (_ELEMENT, CallParameter("value", "float", "the scalar to store"), _SCOPE),
               "None", "if tj.thread_id() == 0:\n    tj.store_release(H[0, 0], 1)"),
     Intrinsic("load_volatile", "Load an element from memory at every call; loads of it are never merged", (_ELEMENT,),
               "Scalar", "x = tj.load_volatile(H[0, 0])\ny = tj.load_volatile(H[0, 0])"),

@@ -11,6 +11,8 @@ from tilejit.simulator.checks.order import HappensBefore
 from tilejit.simulator.checks.records import Shadow
 from tilejit.simulator.checks.release_acquire import ANY, CONSISTENT, WIDE
 from tilejit.simulator.decode.ordering import Ordering
+from tilejit.simulator.decode.parser import parse
+from tilejit.simulator.decode.statements import parse_kernel
 from tilejit.simulator.machine.lanes import Lanes
 from tilejit.simulator.machine.memory import MemoryPart, MemoryRegion
 from tilejit.simulator.opcodes.memory import Site
@@ -286,3 +288,16 @@ def test_frontiers_in_pages(seed, monkeypatch):
     monkeypatch.setattr(clock_sets.ClockSets, "keep_page", lambda *args: kept.append(1) or keep_page(*args))
     play(seed, seed % 2 == 0)
     assert kept
+
+
+@pytest.mark.parametrize(("instruction", "is_relaxed"), [
+    ("arrive.shared::cta.b64 _, [%r1]", False),
+    ("arrive.relaxed.cta.shared::cta.b64 _, [%r1]", True),
+    ("arrive.expect_tx.relaxed.cta.shared::cta.b64 _, [%r1], 64", True),
+    ("arrive.expect_tx.shared::cta.b64 _, [%r1], 64", False),
+    ("expect_tx.relaxed.cta.shared::cta.b64 [%r1], 64", False),
+])
+def test_barriers_of_relaxed_arrivals_order_no_accesses(instruction, is_relaxed):
+    body = f".reg .b32 %r<2>; .shared .b64 bar; mov.u32 %r1, bar; mbarrier.{instruction}; ret;"
+    module = parse(f".version 8.8\n.target sm_90\n.address_size 64\n.visible .entry k() {{ {body} }}")
+    assert Ordering.of(parse_kernel(module, module.kernels["k"]).body, []).relaxed == is_relaxed

@@ -38,7 +38,7 @@ class Ordering:
     #: vector clocks are needed for mbarriers, barriers of a part of a CTA or of a cluster, or the asynchronous proxy
     clocks: bool
     proxies: bool
-    #: some mbarrier instruction has .relaxed, other than after .expect_tx, and so orders no memory accesses
+    #: some mbarrier instruction other than expect_tx has .relaxed, and so orders no memory accesses
     relaxed: bool
 
     @classmethod
@@ -65,8 +65,9 @@ class Ordering:
             partial=parts or proxies or bool(fences) or any(site.release for site in sites),
             clocks=parts or proxies,
             proxies=proxies,
-            relaxed=any(x.root == "mbarrier" and ".relaxed" in x.suffix and ".expect_tx.relaxed" not in x.suffix
-                        for x in body),
+            relaxed=any(
+                x.root == "mbarrier" and ".relaxed" in x.suffix and not x.suffix.startswith(".expect_tx") for x in body
+            ),
         )
 
 
