@@ -101,7 +101,7 @@ class TunedKernel(Kernel):
         Launchable.__init__(self, kernel.name, kernel.parameters, kernel.options, choosing, kernel.memory.warned)
         # the two kernels share their compiled variants
         self.source, self.captured = kernel.source, kernel.captured
-        self.variants, self._functions = kernel.variants, kernel._functions
+        self.variants = kernel.variants
         self.kernel = kernel
         self.choices = choices
         self.disk_cache = KernelCache(kernel.source, kernel.options.build_key)
