@@ -8,6 +8,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,25 +33,10 @@ if TYPE_CHECKING:
     from ..compiled import Compiled
     from .cuda import CudaDevice
 
-_TYPE = driver.CUtensorMapDataType
-_SWIZZLE = driver.CUtensorMapSwizzle
 _LONG, _SHORT = driver.cuuint64_t, driver.cuuint32_t
 
-#: element type -> data type of a tensor map. Other types are mapped by size, because copies don't interpret elements
-_TYPES = {
-    "float16": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT16, "bfloat16": _TYPE.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-    "float32": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT32, "float64": _TYPE.CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
-    "int32": _TYPE.CU_TENSOR_MAP_DATA_TYPE_INT32, "int64": _TYPE.CU_TENSOR_MAP_DATA_TYPE_INT64,
-}
-_BY_BYTES = {
-    1: _TYPE.CU_TENSOR_MAP_DATA_TYPE_UINT8, 2: _TYPE.CU_TENSOR_MAP_DATA_TYPE_UINT16,
-    4: _TYPE.CU_TENSOR_MAP_DATA_TYPE_UINT32, 8: _TYPE.CU_TENSOR_MAP_DATA_TYPE_UINT64,
-}
-
-_SWIZZLES = {
-    "none": _SWIZZLE.CU_TENSOR_MAP_SWIZZLE_NONE, "32B": _SWIZZLE.CU_TENSOR_MAP_SWIZZLE_32B,
-    "64B": _SWIZZLE.CU_TENSOR_MAP_SWIZZLE_64B, "128B": _SWIZZLE.CU_TENSOR_MAP_SWIZZLE_128B,
-}
+#: element types that tensor maps name; others are mapped by size, because copies don't interpret elements
+_MAPPED_TYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 
 _STATIC_SHARED_BYTES = 48 * 1024
 _RECORD_BYTES = AssertionsParam.RECORD_BYTES
@@ -158,7 +144,9 @@ class CudaFunction:
         if launch.stream is not None:
             handle = entry_point(stream_handle)
             stream_of = lambda _: handle(launch.stream)  # noqa: E731
-        configured = cuda_driver.LaunchConfigs(launch.grid, launch.threads, self._dynamic_bytes)
+        configured = cuda_driver.ByStream(
+            partial(cuda_driver.launch_config, launch.grid, launch.threads, self._dynamic_bytes)
+        )
         enqueue, function, address = driver.cuLaunchKernelEx, self._function, packed.address
 
         # the default value keeps the memory at `address` alive
@@ -184,7 +172,7 @@ class CudaFunction:
 
         return DirectLaunch(
             launch, launch_in_context, self.device.is_current, self._function, self._dynamic_bytes,
-            cuda_driver.StreamObjects(), workspace,
+            cuda_driver.ByStream(), workspace,
         )
 
     def _encode(self, spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
@@ -296,9 +284,10 @@ def _streams_of(arguments: Sequence[arrays.Argument]) -> set[int]:
 
 def encode_map(spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
     """Return the 128-byte tensor map of an array at `address`; raise LaunchError if the driver rejects it."""
+    kind = spec.dtype.name if spec.dtype.name in _MAPPED_TYPES else f"uint{spec.dtype.bits}"
     made = call(
         driver.cuTensorMapEncodeTiled,
-        _TYPES.get(spec.dtype.name, _BY_BYTES[spec.dtype.bytes]),
+        getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind.upper()}"),
         len(array.dims),
         address,
         [_LONG(extent) for extent in array.dims],
@@ -306,7 +295,7 @@ def encode_map(spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
         [_SHORT(extent) for extent in spec.box],
         [_SHORT(1)] * len(spec.box),
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-        _SWIZZLES[spec.swizzle],
+        getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{spec.swizzle.upper()}"),
         driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )

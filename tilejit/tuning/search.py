@@ -139,11 +139,11 @@ class Search:
         running = []
         tasks = [functools.partial(self._work, bench, launcher, trial.config) for trial in waiting]
         with Progress(f"tuning {self._kernel.name}", len(tasks)) as progress, closing(run_all(tasks)) as done:
-            for outcome in done:
-                trial = waiting[outcome.number]
+            for number, outcome in done:
+                trial = waiting[number]
                 progress.advance(str(trial.config))
                 try:
-                    contender = Contender(outcome.value, trial.samples)
+                    contender = Contender(outcome.result(), trial.samples)
                     first = bench.round([contender.work])
                 except TilejitError as error:
                     # A worker may die because memory is exhausted or LLVM crashes; another attempt may succeed.
