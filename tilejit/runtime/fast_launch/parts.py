@@ -14,9 +14,10 @@ import numpy as np
 
 from ...dataclass import dataclass, field, replace
 from ...frontend import Parameter, ParameterKind
-from ..arrays import DeviceArray, interface_facts, numpy_facts, tensor_facts
+from ..arrays import DeviceArray
 from ..cuda_driver import stream_of_framework
 from ..packing import encoder
+from ..readers import interface_facts, numpy_facts, tensor_facts
 from ..signature import freeze, kind_with, scalar_dtype
 from .generated import ABSENT, Choosing
 
