@@ -97,7 +97,7 @@ class Cell:
         if self.marked:
             # four bars, because the next cell would cover a border drawn by `stroke`
             ends = ((x, y, width, 2), (x, y + _ROW - 2, width, 2), (x, y, 2, _ROW), (x + width - 2, y, 2, _ROW))
-            boxes += [box(*end, INK) for end in ends]
+            boxes += [box(left, top, wide, high, INK) for left, top, wide, high in ends]
         label = text_line(x + width / 2, y + 13, self.label)
         return f"<g><title>{_escaped(self.title)}</title>{''.join(boxes)}{label}</g>"
 
