@@ -86,6 +86,14 @@ def _rewriting(function: Callable[[Kernel], Kernel]) -> Callable[[Kernel, PassRe
     return lambda kernel, _: function(kernel)
 
 
+def _checking(check: Callable[[Kernel], object]) -> Callable[[Kernel, PassResults], Kernel]:
+    def run(kernel: Kernel, _: PassResults) -> Kernel:
+        check(kernel)
+        return kernel
+
+    return run
+
+
 def _check_limits(kernel: Kernel, results: PassResults) -> Kernel:
     if not 1 <= kernel.threads <= MAX_THREADS:
         raise ResourceError(
@@ -113,16 +121,6 @@ def _lay_out(kernel: Kernel, results: PassResults) -> Kernel:
         limits.check_local_memory(kernel, tuple(allocations(laid_out.kernel.body)))
     results.record.tile, results.record.layouts = laid_out.kernel, laid_out.choices
     return laid_out.kernel
-
-
-def _check_initialized(kernel: Kernel) -> Kernel:
-    initialized.check(kernel)
-    return kernel
-
-
-def _check_in_place(kernel: Kernel) -> Kernel:
-    refuse_overlaps(kernel)
-    return kernel
 
 
 def _insert_checks(kernel: Kernel, results: PassResults) -> Kernel:
@@ -201,10 +199,10 @@ PASSES: tuple[Pass, ...] = (
         after=(("limits", "a tile's axes are distributed over the threads of a valid CTA"),),
     ),
     Pass(
-        "initialized", _rewriting(_check_initialized), level="tile",
+        "initialized", _checking(initialized.check), level="tile",
         after=(("layouts", "layout conversions add tiles and copies"),),
     ),
-    Pass("in place", _rewriting(_check_in_place), level="tile"),
+    Pass("in place", _checking(refuse_overlaps), level="tile"),
     Pass(
         "checks", _insert_checks, level="tile",
         after=(

@@ -137,7 +137,8 @@ def check(
     plan = grid if isinstance(grid, DrawnLaunch) else DrawnLaunch(grid)
     plan = DrawnLaunch(plan.grid, threads or plan.threads, target or plan.target, plan.schedule)
     names = [p.name for p in kernel.parameters[: len(args)]]
-    wanted = _wanted(expected, _exact(kernel, args) if ulp else args, names)
+    exact = [_in_double(p.dtype, value) for p, value in zip(kernel.parameters, args, strict=False)] if ulp else args
+    wanted = _wanted(expected, exact, names)
     is_simulated, run = _runner(kernel, plan, device, is_drawn=isinstance(grid, DrawnLaunch))
     for number in range(_schedules(schedules) if is_simulated else 1):
         copies = [_copy(a) if isinstance(a, np.ndarray) else (a, None) for a in args]
@@ -197,12 +198,8 @@ def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: boo
     return False, launched
 
 
-def _exact(kernel: Kernel, args: Sequence[Any]) -> list[Any]:
-    """Convert float arrays to float64, and round Python floats to the type in which the kernel receives them."""
-    return [_in_double(p.dtype, value) for p, value in zip(kernel.parameters, args, strict=False)]
-
-
 def _in_double(dtype: DType | None, value: Any) -> Any:
+    """Convert a float array to float64, and round a Python float to the type in which the kernel receives it."""
     kind = from_numpy(value.dtype) if isinstance(value, np.ndarray) else None
     if kind is not None:
         return value.astype(np.float64) if kind.is_float else value
