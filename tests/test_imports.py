@@ -12,7 +12,7 @@ import tilejit
 PACKAGE = Path(tilejit.__file__).parent
 
 BASE = {
-    "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "environment", "register_usage",
+    "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "environment",
     "fast_unique", "progress", "svg", "wording", "html_tables", "gc_pause", "forks", "files", "callers",
 }
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}

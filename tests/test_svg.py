@@ -14,7 +14,7 @@ import tilejit as tj
 from tests.support.pictures import NS, lines, read
 from tests.support.rendering import libraries, rendered
 from tilejit.layout import Axis, R, S, Swizzle, datapath, laneid, tx
-from tilejit.svg import ABSENT, INK, PAGE, QUIET, Cell, CellTable, Picture, TextLine, colour_of, side_by_side
+from tilejit.svg import ABSENT, INK, PAGE, QUIET, Cell, CellTable, Picture, colour_of, side_by_side, text_line
 
 
 def verdict(issue: int = 0) -> Picture:
@@ -166,6 +166,6 @@ def test_every_table_says_what_it_leaves_out_and_shows_the_gaps() -> None:
 
 
 def test_a_picture_is_saved_as_a_file(tmp_path: Path) -> None:
-    picture = Picture(10, 10, (TextLine(1, 9, "µ…"),))
+    picture = Picture(10, 10, (text_line(1, 9, "µ…"),))
     picture.save(str(tmp_path / "picture.svg"))
     assert (tmp_path / "picture.svg").read_text(encoding="utf-8") == picture.svg == picture._repr_svg_()

@@ -12,7 +12,7 @@ from ..ir.analyses.pressure import Pressure, most_live, words
 from ..ir.analyses.register_pool import most_of_a_thread
 from ..ir.nodes import Buffer, Kernel
 from ..ir.placements import SHARED, TMEM, MemoryPlacement, total, within
-from ..register_usage import Usage
+from ..executable import Usage
 from ..target import MAX_REGISTERS, MAX_THREADS, REGISTERS, TMEM_COLUMNS, Target, most_registers
 from .storage import allocations, local_memory, most_at_once
 
