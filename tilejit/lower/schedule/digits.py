@@ -11,8 +11,7 @@ from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr
-from ...layout.grouping import common_refinement
-from ...layout.iters import weights
+from ...layout.iters import common_refinement, weights
 from ...remember import LIMIT
 from .placement import DigitStep, Placement
 from .strides import Folded, Scaled, Stride, Thread, goes_on, times
