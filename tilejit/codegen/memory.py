@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from ..dtypes import DType
 from ..ir.arithmetic import facts
-from ..ir.arithmetic.displaced import root_offset_divisor
 from ..ir.nodes import Buffer, Const, Move, Vector
 from ..isa.access import GLOBAL_256, LOAD, STORE, WIDEST_BITS, GlobalAccess
 from .emission import Emission, LLVMValue, OffsetParts
@@ -368,9 +367,19 @@ def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[Word
     if vector.buffer.space != "local":
         return words, _access_bytes(emission, vector.buffer, words)
     offset_bytes = facts.multiple_of(vector.offset) * vector.buffer.dtype.bytes
-    align = gcd(WIDEST_BYTES, root_offset_divisor(vector.buffer), offset_bytes)
+    align = gcd(WIDEST_BYTES, _root_offset_divisor(vector.buffer), offset_bytes)
     number = gcd(words.number, max(align * 8 // words.bits, 1))
     return words._replace(number=number), min(align, number * words.bits // 8)
+
+
+def _root_offset_divisor(buffer: Buffer) -> int:
+    """Return a divisor of a buffer's offset in bytes from its root; 0 if the offset is zero."""
+    number, view = 0, buffer
+    while view.base is not None:
+        if view.offset is not None:
+            number = gcd(number, facts.multiple_of(view.offset) * view.dtype.bytes)
+        view = view.base
+    return number
 
 
 def _access_bytes(emission: Emission, buffer: Buffer, words: WordFormat) -> int:

@@ -80,7 +80,8 @@ TCGEN05_SHAPES = {
     )
 }
 
-#: shape -> (extent, stride, axis) of the digits of 16 rows and of the columns; extent 0: the number of repetitions
+#: shape -> (extent, stride, axis) of the digits of 16 rows and of the columns; an extent of 0 is replaced by the number
+#: of repetitions
 _SLAB: dict[str, tuple[tuple[int, int, Axis], ...]] = {
     "16x64b": ((2, 1, laneid), (8, 4, laneid), (0, 1, m), (2, 2, laneid)),
     "16x128b": ((2, 1, m), (8, 4, laneid), (0, 2, m), (4, 1, laneid)),
