@@ -9,20 +9,19 @@ from ..ir import walk
 from ..scopes import CTA
 from ..wording import counted
 from . import regions
-from .carried import is_literal
 from .context import Context
-from .joins import can_take
+from .kinds import can_take, is_literal
 from .operators import binary
 from .products import accumulated
-from .scalars import convert
-from .singles import as_scalar
+from .scalars import as_scalar, convert
 from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope, weak_type
 
 
 def assign(ctx: Context, node: ast.Assign) -> bool:
     """Translate `target = value`; always return True, because control continues."""
     name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else None
-    value = ctx.evaluate_for(name, node.value)
+    with ctx.hinted(name):
+        value = ctx.evaluate(node.value)
     for target in node.targets:
         assign_to(ctx, target, value)
     return True
@@ -33,7 +32,8 @@ def annotated(ctx: Context, node: ast.AnnAssign) -> bool:
     if node.value is None:
         raise ctx.syntax_error(node, "a declaration without a value can't be used in a kernel", "assign a value")
     name = node.target.id if isinstance(node.target, ast.Name) else None
-    value = ctx.evaluate_for(name, node.value)
+    with ctx.hinted(name):
+        value = ctx.evaluate(node.value)
     annotation = ctx.evaluate(node.annotation)
     if isinstance(annotation, Constant) and isinstance(annotation.value, DType) and not isinstance(value, Memory):
         value = convert(ctx, node, value, annotation.value)

@@ -8,10 +8,10 @@ from typing import Any
 
 from ..ir.arithmetic import build
 from .attributes import attribute
-from .branches import choose, chosen
 from .calls import call
 from .context import Context
-from .drafts import Draft
+from .flow import Draft
+from .joins import choose, chosen
 from .names import captured, lookup
 from .operators import binary, comparison, unary
 from .regions import loaded

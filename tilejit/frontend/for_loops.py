@@ -6,17 +6,16 @@ import ast
 from collections.abc import Callable, Sequence
 from math import gcd
 
-from ..dtypes import DType, int32, promote, signed
+from ..dtypes import DType, int32, int64, promote, signed, uint64
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Assert, Const, Expr, For, Var
 from .assignments import assign_to
 from .barriers import ring_loop_hint
 from .context import Context, Located
-from .enclosures import Construct, Enclosure
-from .exits import run_block
+from .flow import Construct, Enclosure
+from .joins import run_block
 from .loops import run_loop
-from .mixed_signs import signed_stop
-from .singles import as_scalar
+from .scalars import as_scalar
 from .source import assigned_names
 from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe
 
@@ -76,7 +75,7 @@ def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
         integral = isinstance(value, Constant) and isinstance(value.value, int) and not isinstance(value.value, bool)
         if not integral and not (isinstance(value, Scalar) and value.dtype.is_integer):
             raise ctx.type_error(node, f"range takes integers; this is {describe(value)}", "convert it: int(x)")
-    values[1] = signed_stop(ctx, node, values)
+    values[1] = _signed_stop(ctx, node, values)
     typed = [v.dtype for v in values if isinstance(v, Scalar) and not v.weak]
     with Located(ctx, node):
         dtype = promote(*typed) if typed else int32
@@ -87,6 +86,24 @@ def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
     if (low is None or low <= 0) and (high is None or high >= 0):
         _need_step(ctx, node, step)
     return start, stop, step
+
+
+def _signed_stop(ctx: Context, node: ast.Call, values: Sequence[Value]) -> Value:
+    """Return the stop of a range; a uint64 becomes an int64 if the start or the step is signed and neither is uint64.
+
+    Checked builds assert that it fits; unchecked builds clamp it.
+    """
+    start, stop, step = values
+    signed_ones = [v for v in (start, step) if isinstance(v, Scalar) and not v.weak and v.dtype.kind == "int"]
+    unsigned_ones = [v for v in (start, step) if isinstance(v, Scalar) and not v.weak and v.dtype.kind == "uint"]
+    is_wide = isinstance(stop, Scalar) and not stop.weak and stop.dtype == uint64
+    if not is_wide or not signed_ones or any(v.dtype == uint64 for v in unsigned_ones):
+        return stop
+    assert isinstance(stop, Scalar)
+    most = build.const(2**63 - 1, uint64)
+    message = f"a range from a signed number ends past int64: {ctx.frame.source.segment(node)}"
+    ctx.emit(Assert(build.op("less_equal", stop.expr, most), message, span=ctx.span(node)))
+    return Scalar(build.cast(build.minimum(stop.expr, most), int64))
 
 
 def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: bool) -> Expr:
