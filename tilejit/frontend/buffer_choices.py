@@ -194,15 +194,9 @@ class BufferChoice:
         return f"{self.name} is {' on one path, '.join(listed)} on {'another' if len(listed) > 1 else 'one path only'}"
 
 
-#: (slot, buffer): the slot holds a copy of the buffer, or is a phi that may refer to the buffer
-_Pair = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Choices:
-    holds: frozenset[_Pair] = frozenset()
-    #: (slot, buffer, line): the line wrote the buffer after the slot was assigned
-    stale: frozenset[tuple[str, str, int]] = frozenset()
+#: (slot, buffer, None): the slot holds a copy of the buffer, or is a phi that may refer to the buffer.
+#: (slot, buffer, line): the line wrote the buffer after the slot was assigned
+_Held = tuple[str, str, int | None]
 
 
 def check(ctx: Context, kernel: Kernel) -> None:
@@ -210,83 +204,75 @@ def check(ctx: Context, kernel: Kernel) -> None:
 
     Copies into other slots aren't errors, but a read of the other slot is one.
     """
-    buffer_choices = ctx.buffer_choices
-    if not buffer_choices:
+    if not ctx.buffer_choices:
         return
-    states = solve(_Copies(buffer_choices, ctx.allocated_in, tuple(ctx.alternatives.values())), kernel.body, _Choices())
+    copies = _Copies(ctx.buffer_choices, ctx.allocated_in, tuple(ctx.alternatives.values()))
+    states = solve(copies, kernel.body, frozenset[_Held]())
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
-        if state is None or not state.stale or _target(stmt, buffer_choices) is not None:
+        stale = {(slot, buffer, line) for slot, buffer, line in state or () if line is not None}
+        if not stale or copies.target(stmt) is not None:
             continue
         for place in walk.reads(stmt):
-            stale = sorted(entry for entry in state.stale if entry[0] == place.buffer.root.name)
-            if not stale:
-                continue
-            slot, buffer, line = stale[0]
-            choice = buffer_choices[slot]
-            raise KernelTypeError(
-                f"{choice}, and line {line} writes {buffer} before {choice.name} is read here: a name that differs "
-                "between paths can be read only until one of its buffers is written",
-                span=place.span or stmt.span, hint=REMEDY,
-            )
-
-
-def _target(stmt: Stmt, buffer_choices: Mapping[str, BufferChoice]) -> str | None:
-    """Return the name of the slot into which the statement copies a tile; None for any other statement."""
-    if not isinstance(stmt, TileOp) or stmt.name != CAST.name:
-        return None
-    name = stmt.region("dst").buffer.root.name
-    return name if name in buffer_choices else None
+            for slot, buffer, line in sorted(entry for entry in stale if entry[0] == place.buffer.root.name):
+                choice = ctx.buffer_choices[slot]
+                raise KernelTypeError(
+                    f"{choice}, and line {line} writes {buffer} before {choice.name} is read here: a name that differs "
+                    "between paths can be read only until one of its buffers is written",
+                    span=place.span or stmt.span, hint=REMEDY,
+                )
 
 
 @dataclass(frozen=True, slots=True)
-class _Copies(Analysis[_Choices]):
+class _Copies(Analysis[frozenset[_Held]]):
+    """The analysis of the buffers that slots hold; a state has the entries of all slots."""
+
     buffer_choices: Mapping[str, BufferChoice]
     allocated_in: Mapping[str, tuple[Span, ...]]
     alternatives: Sequence[Buffer]
 
-    def join(self, first: _Choices, second: _Choices) -> _Choices:
-        return _Choices(first.holds | second.holds, first.stale | second.stale)
+    def target(self, stmt: Stmt) -> str | None:
+        """Return the name of the slot into which the statement copies a tile; None for any other statement."""
+        if not isinstance(stmt, TileOp) or stmt.name != CAST.name:
+            return None
+        name = stmt.region("dst").buffer.root.name
+        return name if name in self.buffer_choices else None
 
-    def step(self, stmt: Simple | Jump, state: _Choices) -> _Choices:
-        slot = _target(stmt, self.buffer_choices)
+    def join(self, first: frozenset[_Held], second: frozenset[_Held]) -> frozenset[_Held]:
+        return first | second
+
+    def step(self, stmt: Simple | Jump, state: frozenset[_Held]) -> frozenset[_Held]:
+        slot = self.target(stmt)
         if slot is not None:
             assert isinstance(stmt, TileOp)
             source = stmt.region("src").buffer.root.name
             return _given(state, slot, source, is_new=source in self.allocated_in)
         match _copied(stmt):
-            case var, Const() as number if self.is_phi(var):
+            case var, Const() as number if self.is_phi(var.name):
                 return _given(state, var.name, self.alternatives[int(number.value)].root.name, is_new=True)
             case var, Var() as other:
                 return _given(state, var.name, other.name, is_new=False)
         written = {place.buffer.root.name for place in walk.writes(stmt)}
         line = stmt.span.line if stmt.span is not None else 0
-        stale = {(s, buffer, line) for s, buffer in state.holds if buffer in written}
-        return _Choices(state.holds, state.stale | stale) if stale else state
+        return state | {(slot, buffer, line) for slot, buffer, last in state if last is None and buffer in written}
 
-    def is_phi(self, var: Var) -> bool:
-        return var.name in self.buffer_choices and self.buffer_choices[var.name].is_phi
+    def is_phi(self, name: str) -> bool:
+        return name in self.buffer_choices and self.buffer_choices[name].is_phi
 
-    def is_copy(self, slot: str) -> bool:
-        return slot in self.buffer_choices and not self.buffer_choices[slot].is_phi
-
-    def repeat(self, loop: For | Loop, head: _Choices, ends: _Choices) -> _Choices:
+    def repeat(self, loop: For | Loop, head: frozenset[_Held], ends: frozenset[_Held]) -> frozenset[_Held]:
         # each iteration allocates a new buffer, whose writes leave copies of the old one valid; phis aren't copies
-        holds = {
-            (slot, buffer) for slot, buffer in ends.holds
-            if not self.is_copy(slot) or loop.span not in self.allocated_in.get(buffer, ())
-        }
-        return _Choices(frozenset(holds), ends.stale)
+        return frozenset([
+            (slot, buffer, line) for slot, buffer, line in ends
+            if line is not None or slot not in self.buffer_choices or self.is_phi(slot)
+            or loop.span not in self.allocated_in.get(buffer, ())
+        ])
 
 
-def _given(state: _Choices, slot: str, source: str, *, is_new: bool) -> _Choices:
+def _given(state: frozenset[_Held], slot: str, source: str, *, is_new: bool) -> frozenset[_Held]:
     """Return the state after an assignment to a slot or variable. is_new: True if `source` is itself a buffer."""
-    holds = {pair for pair in state.holds if pair[0] != slot}
-    stale = {entry for entry in state.stale if entry[0] != slot}
-    if is_new:
-        holds.add((slot, source))
-    holds |= {(slot, buffer) for s, buffer in state.holds if s == source}
-    stale |= {(slot, buffer, line) for s, buffer, line in state.stale if s == source}
-    return _Choices(frozenset(holds), frozenset(stale))
+    kept = [entry for entry in state if entry[0] != slot]
+    copied = [(slot, buffer, line) for name, buffer, line in state if name == source]
+    return frozenset([*kept, *copied, *([(slot, source, None)] if is_new else [])])
+
 
 def _copied(stmt: Stmt) -> tuple[Var, Expr | None] | None:
     """Return the variable that a statement sets, and its new value; None for any other statement."""

@@ -19,7 +19,6 @@ from .scalars import as_scalar
 from .source import assigned_names
 from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe
 
-_ITERABLE = "a for loop iterates over range(...), tj.static_range(...) or a tuple"
 _MAX_UNROLLED = 4096
 #: the limit for a nest of unrolled loops, which takes several seconds to compile at this size
 _MAX_ITERATIONS = 16_384
@@ -36,13 +35,9 @@ def for_loop(ctx: Context, node: ast.For) -> bool:
         return _range_loop(ctx, node, _range(ctx, node.iter))
     value = ctx.evaluate(node.iter)
     if not isinstance(value, Items):
-        raise ctx.syntax_error(node.iter, _ITERABLE, how_to_loop(ctx, node.iter, value))
-    count = len(value.items)
-    if count > _MAX_UNROLLED:
-        raise ctx.type_error(
-            node.iter, f"a loop over a tuple unrolls {count} iterations; the limit is {_MAX_UNROLLED}",
-            "loop over range(...)",
-        )
+        message = "a for loop iterates over range(...), tj.static_range(...) or a tuple"
+        raise ctx.syntax_error(node.iter, message, how_to_loop(ctx, node.iter, value))
+    _check_count(ctx, node.iter, "a loop over a tuple", len(value.items))
     return _static_loop(ctx, node, value.items)
 
 
@@ -94,12 +89,11 @@ def _signed_stop(ctx: Context, node: ast.Call, values: Sequence[Value]) -> Value
     Checked builds assert that it fits; unchecked builds clamp it.
     """
     start, stop, step = values
-    signed_ones = [v for v in (start, step) if isinstance(v, Scalar) and not v.weak and v.dtype.kind == "int"]
-    unsigned_ones = [v for v in (start, step) if isinstance(v, Scalar) and not v.weak and v.dtype.kind == "uint"]
-    is_wide = isinstance(stop, Scalar) and not stop.weak and stop.dtype == uint64
-    if not is_wide or not signed_ones or any(v.dtype == uint64 for v in unsigned_ones):
+    others = [v.dtype for v in (start, step) if isinstance(v, Scalar) and not v.weak]
+    if not isinstance(stop, Scalar) or stop.weak or stop.dtype != uint64:
         return stop
-    assert isinstance(stop, Scalar)
+    if uint64 in others or "int" not in [dtype.kind for dtype in others]:
+        return stop
     most = build.const(2**63 - 1, uint64)
     message = f"a range from a signed number ends past int64: {ctx.frame.source.segment(node)}"
     ctx.emit(Assert(build.op("less_equal", stop.expr, most), message, span=ctx.span(node)))
@@ -125,7 +119,8 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
     if not isinstance(node.target, ast.Name):
         raise ctx.syntax_error(node.target, "the variable of a range loop must be a name", "write for i in range(...)")
     span, name = ctx.span(node), node.target.id
-    start, stop, step = (ctx.let(f"{name}.{what}", e, span) for what, e in zip(_ENDS, limits, strict=True))
+    ends = zip(("start", "stop", "step"), limits, strict=True)
+    start, stop, step = (ctx.let(f"{name}.{what}", e, span) for what, e in ends)
     constants = [int(e.value) for e in limits if isinstance(e, Const)]
     if len(constants) == len(limits) and not range(*constants):
         return True
@@ -143,9 +138,6 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
     unset = Unset(name, problem, "copy it to another name inside the loop")
     ctx.bind(name, Binding(unset, before.span if before else span))
     return reached
-
-
-_ENDS = ("start", "stop", "step")
 
 
 def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, step: Expr) -> Var:
@@ -184,13 +176,14 @@ def static_range(ctx: Context, node: ast.Call) -> Items:
     limits = [ctx.integer(v, node, "an argument of tj.static_range", hint) for v in values]
     if limits[2] == 0:
         raise ctx.type_error(node, "tj.static_range has a step of 0", "give a step other than 0")
-    count = -((limits[0] - limits[1]) // limits[2])
-    if count > _MAX_UNROLLED:
-        raise ctx.type_error(
-            node, f"tj.static_range unrolls {count} iterations; the limit is {_MAX_UNROLLED}",
-            "loop over range(...)",
-        )
+    _check_count(ctx, node, "tj.static_range", -((limits[0] - limits[1]) // limits[2]))
     return Items(tuple([Constant(i) for i in range(*limits)]))
+
+
+def _check_count(ctx: Context, node: ast.AST, what: str, count: int) -> None:
+    if count > _MAX_UNROLLED:
+        message = f"{what} unrolls {count} iterations; the limit is {_MAX_UNROLLED}"
+        raise ctx.type_error(node, message, "loop over range(...)")
 
 
 def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:

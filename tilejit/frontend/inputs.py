@@ -149,16 +149,12 @@ _MISSING = object()
 _COMPARED = (bool, int, str, DType, TileLayout, Swizzle, LanguageName)
 
 
-def captures(source: KernelSource) -> Hashable:
+def captures(source: KernelSource, inside: tuple[KernelSource, ...] = ()) -> Hashable:
     """Return a key of the captured values and of the source of every `@tj.function` reachable from them.
 
     Numbers are compared by type and value, with -0.0 different from 0.0; modules, plain functions and classes except
-    enums by name; other values by type and, if they are hashable, by equality.
+    enums by name; other values by type and, if they are hashable, by equality. inside: see `token`.
     """
-    return _captures(source, ())
-
-
-def _captures(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashable:
     return tuple([(chain, token(value, inside)) for chain, value in _referenced(source).items()])
 
 
@@ -225,7 +221,7 @@ def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
     if source in inside:
         return "recursive", source.name
     defaults = tuple([token(value, inside) for value in source.defaults.values()])
-    return "function", source.text, defaults, _captures(source, (*inside, source))
+    return "function", source.text, defaults, captures(source, (*inside, source))
 
 
 def functions(source: KernelSource, values: Iterable[Any] = ()) -> tuple[KernelSource, ...]:

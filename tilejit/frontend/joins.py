@@ -18,7 +18,7 @@ from .context import Context
 from .flow import Construct, Draft, Enclosure, Nest
 from .kinds import Kind, Same, ScalarKind, exit_kinds, merge, settled
 from .scalars import as_scalar
-from .slots import Slot, join, make_slot
+from .slots import NameSlot, join, make_slot
 from .values import Binding, Conflict, Scalar, Unset, Value
 
 
@@ -55,7 +55,7 @@ def _joined(
 ) -> dict[str, Binding]:
     """Return the bindings after a branch. yes, no: the block, the final bindings and the location of each side."""
     (_, a, span), (_, b, _) = yes, no
-    env, slots = {**a, **b}, dict[str, Slot]()
+    env, slots = {**a, **b}, dict[str, NameSlot]()
     for name in [name for name in env if a.get(name) is not b.get(name)]:
         given = [side[name] for side in (a, b) if name in side]
         if len(given) == 2:
@@ -68,21 +68,13 @@ def _joined(
     return env
 
 
-def choose(
-    ctx: Context, node: ast.AST, cond: Expr, then: Callable[[], Value], orelse: Callable[[], Value], name: str
-) -> Value:
-    """Return the value of one of two expressions, chosen by `cond`; the statements of the other one don't run."""
-    with ctx.nested() as yes:
-        a = then()
-    with ctx.nested() as no:
-        b = orelse()
-    return chosen(ctx, node, cond, (yes, a), (no, b), name)
-
-
 def chosen(
     ctx: Context, node: ast.AST, cond: Expr, then: tuple[Draft, Value], orelse: tuple[Draft, Value], name: str
 ) -> Value:
-    """Like `choose`, for values and the statements that compute them; raise KernelTypeError if the values conflict."""
+    """Return the value of one of two expressions, chosen by `cond`; raise KernelTypeError if the values conflict.
+
+    then, orelse: the statements of an expression, which run only if it is chosen, and its value.
+    """
     span = ctx.span(node)
     (yes, a), (no, b) = then, orelse
     sides = Binding(a, span), Binding(b, span)
@@ -100,7 +92,7 @@ def chosen(
 
 def close(
     ctx: Context, enclosure: Enclosure, block: Draft, make: Callable[[tuple[Stmt, ...]], Stmt], names: Sequence[str],
-    before: Mapping[str, Binding], kinds: Mapping[str, Kind], kept: Mapping[str, Slot] | None = None,
+    before: Mapping[str, Binding], kinds: Mapping[str, Kind], kept: Mapping[str, NameSlot] | None = None,
 ) -> None:
     """Emit a translated enclosure as an IR loop, fill in its exits, and bind names for the code after it.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from ..dataclass import dataclass, replace
 from ..dtypes import int64
@@ -135,15 +135,12 @@ def _buffer(name: str, array: ArrayType) -> Buffer:
 
 
 def _array_params(name: str, array: ArrayType, buffer: Buffer) -> list[Param]:
-    params: list[Param] = [PointerParam(name, buffer, noalias=_is_apart(array))]
-    for axis, extent in enumerate(buffer.shape):
-        if isinstance(extent, Var):
-            params.append(ExtentParam(name, extent, axis))
-    if isinstance(buffer.layout, Strided):
-        for axis, stride in enumerate(buffer.layout.strides):
-            if isinstance(stride, Var):
-                params.append(StrideParam(name, stride, axis))
-    return params
+    strides = buffer.layout.strides if isinstance(buffer.layout, Strided) else ()
+    return [
+        PointerParam(name, buffer, noalias=_is_apart(array)),
+        *[ExtentParam(name, extent, axis) for axis, extent in enumerate(buffer.shape) if isinstance(extent, Var)],
+        *[StrideParam(name, stride, axis) for axis, stride in enumerate(strides) if isinstance(stride, Var)],
+    ]
 
 
 def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span) -> None:
@@ -233,29 +230,26 @@ def _coalesced(body: Block, kept: Collection[str]) -> Block:
 
 
 def _moves(body: Block, kept: Collection[str]) -> list[TileOp]:
-    moves: list[tuple[int, TileOp]] = []
-    for depth, move in _moves_by_depth(body, 0):
+    """Return the moves between tiles of one layout that may share a buffer, the innermost first."""
+    moves: list[TileOp] = []
+    for _, move in sorted(_moves_by_depth(body), key=lambda each: -each[0]):
         dst, src = _ends(move)
-        same_layout = (dst.layout, dst.slots) == (src.layout, src.slots)
-        if same_layout and dst.name not in kept and src.name not in kept:
-            moves.append((depth, move))
-    return [move for _, move in sorted(moves, key=lambda each: -each[0])]
+        if (dst.layout, dst.slots) == (src.layout, src.slots) and dst.name not in kept and src.name not in kept:
+            moves.append(move)
+    return moves
 
 
 def _ends(move: TileOp) -> tuple[Buffer, Buffer]:
     return move.tiles["dst"].buffer, move.tiles["src"].buffer
 
 
-def _moves_by_depth(block: Block, depth: int) -> list[tuple[int, TileOp]]:
-    found: list[tuple[int, TileOp]] = []
+def _moves_by_depth(block: Block, depth: int = 0) -> Iterator[tuple[int, TileOp]]:
     for stmt in block:
-        if isinstance(stmt, TileOp):
-            if is_move(stmt):
-                found.append((depth, stmt))
+        if isinstance(stmt, TileOp) and is_move(stmt):
+            yield depth, stmt
         elif type(stmt) in walk.COMPOUND_KINDS:
             for inner in walk.blocks(stmt):
-                found += _moves_by_depth(inner, depth + 1)
-    return found
+                yield from _moves_by_depth(inner, depth + 1)
 
 
 @dataclass(slots=True)

@@ -153,7 +153,7 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
         dtype = promote(*[weak_type(b.value) for b in bindings])
         typed_once = any(isinstance(b.value, Scalar) for b in bindings)
         for literal in literals:
-            ctx.takes_type(literal.value, dtype, matters=typed_once and not can_take(literal.value, dtype))
+            ctx.takes_type(literal.value, dtype, matters=typed_once and not _can_take(literal.value, dtype))
         return ScalarKind(dtype, weak=True)
     first = typed[0]
     dtype = weak_type(first.value)
@@ -167,12 +167,12 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
             return _conflict(name, (first, str(dtype)), (other, str(weak_type(other.value))))
     for literal in literals:
         ctx.takes_type(literal.value, dtype)
-        if not can_take(literal.value, dtype):
+        if not _can_take(literal.value, dtype):
             return _conflict(name, (first, str(dtype)), (literal, describe(literal.value)))
     return ScalarKind.holding(dtype, [b.value for b in bindings])
 
 
-def can_take(value: Value, dtype: DType) -> bool:
+def _can_take(value: Value, dtype: DType) -> bool:
     """True if a literal can take the type `dtype`.
 
     A bool takes only bool_, and a float only float types. An integer takes float types, and also integer types
@@ -186,6 +186,13 @@ def can_take(value: Value, dtype: DType) -> bool:
     if isinstance(value, Constant) and dtype.is_integer:
         return bool(build.const(value.value, dtype).value == value.value)
     return True
+
+
+def converts_to(value: Value, dtype: DType) -> bool:
+    """True if a number or scalar that is assigned to a loop-carried name is converted to the name's type."""
+    if is_literal(value):
+        return _can_take(value, dtype)
+    return dtype.kind != "bool" or weak_type(value).kind == "bool"
 
 
 def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: int) -> Kind:
@@ -216,7 +223,7 @@ def merge_carried(
         literals = [b.value for b in (entry, *changes) if is_literal(b.value)]
         types = {*assigned, *(b.value.dtype for b in changes if isinstance(b.value, Scalar) and not b.value.weak)}
         dtype = _loop_type(literals, types) if types else None
-        if dtype is not None and all(can_take(literal, dtype) for literal in literals):
+        if dtype is not None and all(_can_take(literal, dtype) for literal in literals):
             for literal in literals:
                 ctx.takes_type(literal, dtype)
             return ScalarKind.holding(dtype, [b.value for b in changes])

@@ -19,7 +19,7 @@ from .context import Context
 from .flow import Carried, Construct, Draft, Enclosure, drafted
 from .joins import close
 from .kinds import Heads, Kind, ScalarKind, exit_kinds, is_literal, merge_carried
-from .slots import Slot, make_slot
+from .slots import NameSlot, make_slot
 from .values import Binding, Scalar, Unset
 
 #: a body is translated at most `_TRIALS` times, and `_TRIALS_PER_NAME` times more for each loop-carried name
@@ -38,7 +38,6 @@ def run_loop(
     raises: KernelTypeError if the kinds of the names don't converge.
     """
     entry = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}
-    inner_names = [name for name in names if name not in entry]
     path = (*(enclosure.step for enclosure in ctx.enclosures), node)
     guess = Heads.expected({name: b.value for name, b in entry.items()}, ctx.loop_kinds.get(path))
     for _ in range(_TRIALS + _TRIALS_PER_NAME * len(entry)):
@@ -46,7 +45,7 @@ def run_loop(
         with ctx.trial() as tentative:
             trial = _translate(ctx, node, entry, guess, body, only_breaks)
             shown = {name: trial.kind(ctx, name, changes) for name, changes in trial.changes.items()}
-            exits = exit_kinds(ctx, inner_names, {}, trial.ends)
+            exits = exit_kinds(ctx, [name for name in names if name not in entry], {}, trial.ends)
             if guess.agrees(shown, literals_matter=ctx.converted_literals != literals):
                 close(ctx, trial.loop, trial.block, make, names, trial.before, exits, trial.slots)
                 ctx.loop_kinds[path] = guess
@@ -105,7 +104,7 @@ class LoopTrial:
     block: Draft
     #: the bindings of the loop-carried names before the loop
     entry: Mapping[str, Binding]
-    slots: Mapping[str, Slot]
+    slots: Mapping[str, NameSlot]
     #: the bindings at the head of the loop
     before: Mapping[str, Binding]
     #: the bindings on each path to the code after the loop

@@ -31,9 +31,6 @@ RESULT = "<result>"
 #: types whose values are all usable; testing for them first is faster than testing for arrays and containers
 _USABLE = frozenset((bool, float, NoneType, ModuleType, BuiltinFunctionType, FunctionType, DType, TileLayout, Function))
 
-#: types whose values have a size limit
-_SIZED = (int, str)
-
 #: immutable containers; a change to any other container would go unnoticed between launches
 _FIXED = (tuple, frozenset, range, bytes, str, type)
 
@@ -79,32 +76,29 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str 
     kind = type(value)
     if kind in _USABLE or (kind is int and value.bit_length() <= 64) or issubclass(kind, LanguageName):
         return Constant(value)
-    if type(value) in _SIZED or isinstance(value, (type, np.dtype)):
+    if kind in (int, str) or isinstance(value, (type, np.dtype)):
         return from_python(value)
-    if type(value) is tuple:
+    if kind is tuple:
         check_elements(len(value))
         return Items(tuple([captured(ctx, node, part, name, f"{item}[{k}]") for k, part in enumerate(value)]))
     if hasattr(value, "__array_interface__") and value.shape == ():
         return Constant(value.item())
+    called = f"{name or ast.unparse(node)}{item}"
     if is_array(value):
         raise ctx.type_error(
             node,
-            f"{_called(node, name, item)} is an array, {with_article(array(value))}; a kernel can't capture arrays",
+            f"{called} is an array, {with_article(array(value))}; a kernel can't capture arrays",
             "pass it as an argument",
         )
     if isinstance(value, (Sized, Container, Iterable)) and not isinstance(value, (*_FIXED, LanguageName)):
         raise ctx.type_error(
             node,
-            f"{_called(node, name, item)} is {with_article(type(value).__name__)}; a kernel captures numbers, types, "
+            f"{called} is {with_article(type(value).__name__)}; a kernel captures numbers, types, "
             "layouts and tuples of these",
             "capture its values under separate names, or as a tuple" if isinstance(value, dict)
             else "make it a tuple",
         )
     return Constant(value)
-
-
-def _called(node: ast.AST, name: str, item: str) -> str:
-    return f"{name or ast.unparse(node)}{item}"
 
 
 def closure_of(ctx: Context, function: Function) -> Closure:

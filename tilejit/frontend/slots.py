@@ -26,7 +26,7 @@ from .values import Binding, Constant, Items, Memory, Scalar, Value, owner_scope
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class NameSlot:
     """Storage for the values of one kind.
 
     value: the stored value, in variables and tiles of the slot; for `Same`, which needs no storage, its value.
@@ -50,7 +50,7 @@ def _typed(kind: Kind, value: Value) -> Value:
 
 
 def join(
-    ctx: Context, slots: Mapping[str, Slot], paths: Iterable[tuple[Draft, Mapping[str, Binding], Span]]
+    ctx: Context, slots: Mapping[str, NameSlot], paths: Iterable[tuple[Draft, Mapping[str, Binding], Span]]
 ) -> None:
     """At the end of each path, assign the values that names have there to their slots.
 
@@ -61,9 +61,9 @@ def join(
             _move(ctx, [(slot, env[name].value) for name, slot in slots.items() if name in env], span)
 
 
-def make_slot(ctx: Context, name: str, kind: Kind, span: Span, init: Value | None = None) -> Slot:
+def make_slot(ctx: Context, name: str, kind: Kind, span: Span, init: Value | None = None) -> NameSlot:
     """Return a new slot for values of a kind, initialized with `init` unless that is None."""
-    return Slot(kind, _storage(ctx, name, kind, init, span))
+    return NameSlot(kind, _storage(ctx, name, kind, init, span))
 
 
 def _storage(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -> Value:
@@ -141,7 +141,7 @@ def _coerced(ctx: Context, value: Value, dtype: DType, span: Span) -> Expr:
         raise
 
 
-def _move(ctx: Context, pairs: Iterable[tuple[Slot, Value]], span: Span) -> None:
+def _move(ctx: Context, pairs: Iterable[tuple[NameSlot, Value]], span: Span) -> None:
     """Assign values to slots in parallel, as if every value were read before any slot changes."""
     scalars: list[tuple[Expr, Expr]] = []
     tiles: list[tuple[Memory, Memory]] = []
@@ -172,7 +172,7 @@ def _move_tiles(ctx: Context, tiles: list[tuple[Memory, Memory]], span: Span) ->
 
 
 def _flatten(
-    ctx: Context, slot: Slot, value: Value, scalars: list[tuple[Expr, Expr]], tiles: list[tuple[Memory, Memory]],
+    ctx: Context, slot: NameSlot, value: Value, scalars: list[tuple[Expr, Expr]], tiles: list[tuple[Memory, Memory]],
     span: Span,
 ) -> None:
     """Append the variables and the tiles of a slot, each with its part of the value."""
@@ -184,7 +184,7 @@ def _flatten(
         scalars.append((stored.expr, _coerced(ctx, value, kind.dtype, span)))
     elif isinstance(kind, ItemsKind):
         assert isinstance(stored, Items) and isinstance(value, Items)
-        for each in zip(map(Slot, kind.items, stored.items), value.items, strict=True):
+        for each in zip(map(NameSlot, kind.items, stored.items), value.items, strict=True):
             _flatten(ctx, *each, scalars, tiles, span)
     else:
         assert isinstance(stored, Memory) and isinstance(value, Memory)

@@ -6,7 +6,7 @@ import ast
 import linecache
 import warnings
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -29,11 +29,11 @@ class KernelSource:
     node: ast.FunctionDef = field(repr=False)
     #: the names that the function captures, as tuples (name, *attributes), without duplicates
     references: tuple[tuple[str, ...], ...] = field(repr=False)
-    #: True if the text is ASCII, so that columns in bytes are columns in characters
-    is_ascii: bool = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_ascii", self.text.isascii())
+    @cached_property
+    def is_ascii(self) -> bool:
+        """True if the text is ASCII, so that columns in bytes are columns in characters."""
+        return self.text.isascii()
 
     @property
     def name(self) -> str:
@@ -156,9 +156,9 @@ def _parse(text: str, file: str) -> ast.Module:
 
 @lru_cache(maxsize=256)
 def _definition(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    name, line = code.co_name, code.co_firstlineno
     for node in ast.walk(tree):
-        is_namesake = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name
-        if is_namesake and _first_line(node) == code.co_firstlineno:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and (node.name, _first_line(node)) == (name, line):
             return node
     return None
 
