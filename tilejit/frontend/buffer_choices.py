@@ -199,7 +199,7 @@ class BufferChoice:
 _Held = tuple[str, str, int | None]
 
 
-def check(ctx: Context, kernel: Kernel) -> None:
+def check_copies(ctx: Context, kernel: Kernel) -> None:
     """Raise KernelTypeError for a read of a slot or phi that was assigned before one of its buffers was last written.
 
     Copies into other slots aren't errors, but a read of the other slot is one.

@@ -32,14 +32,6 @@ if TYPE_CHECKING:
     from .context import Context
 
 
-def is_empty(shape: tuple[object, ...]) -> bool:
-    """True if a static extent is 0; a run-time extent counts as nonzero."""
-    for extent in shape:
-        if type(extent) is int and extent == 0:
-            return True
-    return False
-
-
 def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
     """True if an operand of the operation, or the buffer that the statement defines, has no elements."""
     if isinstance(statement, TileOp):
@@ -47,7 +39,7 @@ def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
             if isinstance(operand, Region) and 0 in operand.extents:
                 return True
         return False
-    return is_empty(statement.buffer.shape)
+    return 0 in statement.buffer.shape
 
 
 def remaining(op: TileOp) -> TileOp:
@@ -72,7 +64,7 @@ def remaining(op: TileOp) -> TileOp:
 def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
     """Return the layout of `memory`'s buffer, chosen now if it is open; raise LayoutError if the buffer has none."""
     root = memory.buffer.root
-    if is_empty(root.shape):
+    if 0 in root.shape:
         raise LayoutError(
             f"{root.name} of shape {root.shape} has no elements and no layout", span=span,
             hint="take the layout of a tile that has elements",
