@@ -19,6 +19,7 @@ from ..ir import walk
 from ..ir.arithmetic import build
 from ..ir.arithmetic.facts import full_range, is_data
 from ..ir.nodes import TRUE, Alloc, Assert, Buffer, BufferView, Expr, Open, Region, Stmt, TileOp
+from ..ir.rewriting import Rewriting
 from ..layout import TileLayout
 from ..layout.grid import Projection, alone
 from ..ops.copies import FILL
@@ -121,7 +122,7 @@ def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple
         return body
     defining: list[Alloc | BufferView] = [*walk.each(body, Alloc), *walk.each(body, BufferView)]
     relaid = {s.buffer.name: _placed(s.buffer, fixed, s.span) for s in defining if s.buffer.root.name in fixed}
-    return walk.rebuffered(body, relaid)
+    return Rewriting(relaid).block(body)
 
 
 def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:

@@ -15,6 +15,7 @@ from ..ir.clusters import Cluster
 from ..ir.names import names_in
 from ..ir.nodes import Alloc, Atomic, Buffer, BufferView, Instruction, Kernel, Region, Stmt, Strided, TileOp, Var
 from ..ir.params import ExtentParam, Param, PointerParam, ScalarParam, StrideParam
+from ..ir.rewriting import Rewriting
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
 from ..ir.walk import Block
 from ..isa.warp import ELECT
@@ -291,4 +292,4 @@ def _shared(body: Block, classes: _Classes, unread: Collection[int]) -> Block:
             dst, src = [others.get(buffer.name, buffer) for buffer in _ends(op)]
             if id(op) in unread or dst.name == src.name:
                 dropped[at] = ()
-    return walk.rebuffered(body, others, dropped)
+    return Rewriting(others).block(walk.edited(body, dropped))

@@ -17,18 +17,19 @@ from numpy.typing import NDArray
 from ...dataclass import dataclass
 from ...errors import SimulationError
 from ..checks.races import AccessChecker
-from ..checks.records import FOREVER, IN_FLIGHT, LOW, ONE, Record, Shadow, equal_bits, recent
+from ..checks.records import FOREVER, IN_FLIGHT, LOW, ONE, CellAccess, Record, Shadow, equal_bits, recent
+from ..decode.names import DTYPES
 from ..opcodes.memory import Site
 from .access import Access
 from .lanes import Index
-from .memory import ELEMENTS, Bound, MemoryRegion
+from .memory import Bound, MemoryRegion
 
 
 @dataclass(frozen=True, slots=True)
 class CopySide:
     """The reads, or the writes, of a batch of copies in one region.
 
-    at: indices of the copies in the batch. index: the element of `view` that each copy accesses.
+    at: indices of the copies in the batch. index: the index in `view` of the element that each copy accesses.
     cells: the accessed cells of the region's shadow, one row per copy; None if the region isn't checked.
     """
 
@@ -49,7 +50,7 @@ class Batch:
     positions: Index
     #: each copy's thread, by number in the grid from 1
     threads: NDArray[np.uint64]
-    #: the number of each copy's group in its thread
+    #: the index of each copy's group among those of its thread
     groups: Index
     data: NDArray[Any]
     targets: list[CopySide]
@@ -71,16 +72,16 @@ class AsyncCopies:
             access.checker.report.in_flight = self.pending
 
     def issue(self, target: int, to: Any, source: int, at: Any, single: int, kept: Any) -> None:
-        """cp.async. target, source, single: the memory instructions that write, read, and read single bytes.
+        """cp.async. target, source, single: indices of the memory instructions that write, read, and read single bytes.
 
-        kept: the number of bytes that each thread copies from the source, padded with zeros; None for all.
+        kept: the number of bytes that each thread copies; the rest of its target is zeroed. None: it copies all bytes.
         """
         lanes = self.lanes
         site = self.access.sites[target]
         positions = lanes.positions()
         batch = Batch(
             site.pc, positions, lanes.get("gid"), self.committed[positions],
-            np.zeros(positions.size, ELEMENTS[site.dtype]), [], [], np.ones(positions.size, bool),
+            np.zeros(positions.size, DTYPES[site.dtype]), [], [], np.ones(positions.size, bool),
         )
         group = lanes.group
         address, to = lanes.each(at), lanes.each(to)
@@ -94,14 +95,13 @@ class AsyncCopies:
             if bound.region.shadow is not None:
                 cells = close_target(self.access.checker_(), bound.region, index, batch.data[part], site)
             batch.targets.append(CopySide(part, bound.region, bound.view, index, cells, site))
-        lanes.select(group)
         self.pending.append(batch)
 
     def commit(self) -> None:
         self.committed[self.lanes.positions()] += 1
 
     def wait(self, newest: int) -> None:
-        """cp.async.wait_group: complete all but the `newest` groups of each thread."""
+        """cp.async.wait_group: complete all but the last `newest` groups of each thread."""
         positions = self.lanes.positions()
         self.complete[positions] = np.maximum(self.complete[positions], self.committed[positions] - newest)
         for batch in self.pending:
@@ -115,17 +115,15 @@ class AsyncCopies:
         self.wait(0)
 
     def resolved(self, number: int, address: NDArray[Any], copies: Index) -> Iterator[tuple[Index, Bound, Index]]:
-        """Yield (copies, region, element index) for each region that holds addresses of `copies`.
+        """Yield (copies, binding, element indices) for each region that holds addresses of `copies`.
 
-        The executing lanes must be the threads of `copies`. In each iteration, they are the yielded copies' threads.
+        The threads of `copies` must be executing. In each iteration, only the threads of the yielded copies are.
         """
         bound, index = self.access.resolve(number, address)
         if bound is not None:
             yield copies, bound, index
             return
-        positions = self.lanes.positions()
-        for part in self.access.subsets(number, index):
-            self.lanes.select(positions[part])
+        for part in self.access.parts(number, index):
             bound, index = self.access.resolve(number, address[part])
             assert bound is not None, "addresses of one region resolve to it"
             yield copies[part], bound, index
@@ -138,12 +136,12 @@ class AsyncCopies:
             batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def read_parts(self, batch: Batch, source: int, single: int, address: NDArray[Any], kept: NDArray[Any]) -> None:
-        """Read only the first `kept` bytes of each source. raises: SimulationError if `kept` exceeds the copy."""
+        """Read only the first `kept` bytes of each source. raises: SimulationError if that exceeds the copy's size."""
         site = self.access.sites[source]
         width = 1 << site.shift
         over = np.flatnonzero(kept > width)
         if over.size:
-            what = f"copies {int(kept[over[0]])} of {width} bytes: the source can't be larger than the copy"
+            what = f"copies {int(kept[over[0]])} bytes to a target of {width}: the source can't be larger than the copy"
             raise self.access.error(SimulationError, batch.positions[over], what, site.pc)
         whole = np.flatnonzero(kept == width)
         if whole.size:
@@ -165,7 +163,7 @@ class AsyncCopies:
                 batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def checked(self, bound: Bound, index: Index, site: Site) -> Index | None:
-        """Check and record the executing threads' reads. Return their shadow cells, or None if unchecked."""
+        """Check and record the executing threads' reads. Return their cells, or None if the region isn't checked."""
         if bound.region.shadow is None:
             return None
         checker = self.access.checker_()
@@ -186,13 +184,13 @@ class AsyncCopies:
                 pick = ready[side.at]
                 checker, cells = self.access.checker_(), side.cells[pick]
                 me = np.repeat(batch.threads[side.at[pick]], cells.shape[1])
-                stamp = me + np.uint64(checker.order.tick(batch.pc) << 32)
-                checker.record_read(side.region.shadow, cells.reshape(-1), me, stamp, ONE)
+                checker.order.tick(batch.pc)
+                checker.record_read(CellAccess(side.region, side.site, cells.reshape(-1), me), ONE)
         batch.left &= ~ready
 
 
 def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, data: NDArray[Any], site: Site) -> Index:
-    """Check the targets of copies of `data`, and mark them as in flight. Return their cells, one row per thread."""
+    """Check the targets of copies of `data`, and mark them as in flight. Return their cells, one row per copy."""
     shadow: Shadow = region.shadow
     x = checker.access(region, index, site)
     cells = x.cells
@@ -200,8 +198,7 @@ def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, dat
     writes = recent(shadow.writes[cells], base)
     at = np.flatnonzero((writes + ONE > base) | (shadow.first_reads[cells] >= base))
     if at.size:
-        checker.report_marks(x, writes, at)
-        checker.report_conflicts_of_store(x, writes, at)
+        checker.examine_update(x, writes, at)
     stamp = checker.stamp_write(shadow, x.me, site.pc)
     shadow.writes[cells] = stamp
     winner = shadow.writes[cells]
@@ -227,4 +224,4 @@ def open_target(checker: AccessChecker, region: MemoryRegion, cells: Index, thre
     winner = shadow.writes[flat]
     lost = np.flatnonzero(winner != stamp)
     if lost.size:
-        checker.mark_several(shadow, flat[lost], stamp[lost], winner[lost])
+        shadow.written_by_several(flat[lost], stamp[lost], winner[lost])

@@ -19,15 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass, field
-from ..decode.emitter import DTYPES
+from ..decode.names import DTYPES
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 from .tensor_map import MAP_BYTES, EncodedMap
 
 Bytes = NDArray[np.uint8]
-
-# NumPy moves 16 bytes fastest as one complex number; it has no portable number of 32 bytes.
-ELEMENTS: dict[str, np.dtype[Any]] = {**DTYPES, "V16": np.dtype(np.complex128), "V32": np.dtype("V32")}
 
 GLOBAL_BASE = 1 << 36
 RED_ZONE_BYTES = 1 << 24
@@ -37,7 +34,7 @@ LOCAL_BASE = 1 << 16
 
 @dataclass(slots=True)
 class MemoryPart:
-    """A named array in a region, for messages. start: bytes from the region's base.
+    """A named array in a region, for messages. start: offset in bytes from the region's base.
 
     buffer: True if the name comes from the launch's `shared_map`.
     """
@@ -51,11 +48,11 @@ class MemoryPart:
 
 @dataclass(slots=True)
 class MemoryRegion:
-    """A run of addresses backed by one NumPy byte array.
+    """A range of addresses backed by one NumPy byte array.
 
     base: address in its state space; generic addresses add the window of the space.
     owner: "" for one copy, "cta" or "lane" for a copy per CTA or thread, `stride` bytes apart.
-    counted_base: replaces `base` in the profile, whose counts must not depend on the host's memory.
+    counted_base: replaces `base` in the profile, whose counts must not depend on addresses in the host's memory.
     """
 
     space: str
@@ -74,14 +71,19 @@ class MemoryRegion:
         if self.counted_base < 0:
             self.counted_base = self.base
 
+    @property
+    def generic(self) -> int:
+        """The generic address of the region."""
+        return WINDOWS[self.space] + self.base
+
     def view(self, dtype: str, shift: int) -> tuple[NDArray[Any], int]:
-        """Return the memory as elements of `dtype`, and the number of bytes before the first aligned element."""
+        """Return the memory as elements of `dtype`, and the number of bytes before element 0, which is aligned."""
         key = (dtype, shift)
         if key not in self.views:
             width = 1 << shift
             lead = -self.base % width if not self.owner else 0
             usable = max(self.memory.size - lead, 0) // width * width
-            self.views[key] = (self.memory[lead : lead + usable].view(ELEMENTS[dtype]), lead)
+            self.views[key] = (self.memory[lead : lead + usable].view(DTYPES[dtype]), lead)
         return self.views[key]
 
     def part_at(self, offset: int) -> MemoryPart | None:
@@ -90,10 +92,10 @@ class MemoryRegion:
 
 @dataclass(slots=True)
 class Bound:
-    """A memory instruction bound to the region that it accessed last.
+    """The binding of a memory instruction to the region that it accessed last.
 
     start: the address operand that accesses element 0 of `view`. limit: the highest valid offset from it, in bytes.
-    shift: log2 of the access size in bytes. lead: bytes of the region before element 0.
+    shift: log2 of the access size in bytes. lead: number of bytes of the region before element 0.
     """
 
     region: MemoryRegion
@@ -118,17 +120,13 @@ class AddressMap:
         self.empty_maps: set[int] = set()
 
     def add(self, region: MemoryRegion) -> None:
-        at = WINDOWS[region.space] + region.base
-        i = bisect_right(self.starts, at)
-        self.starts.insert(i, at)
+        i = bisect_right(self.starts, region.generic)
+        self.starts.insert(i, region.generic)
         self.regions.insert(i, region)
-
-    def generic(self, region: MemoryRegion) -> int:
-        return WINDOWS[region.space] + region.base
 
     def find(self, space: str, address: int) -> MemoryRegion | None:
         """Return the region that holds an address in `space` ("" for a generic address), or None."""
-        generic = address + WINDOWS[space] if space else address
+        generic = address + WINDOWS[space]
         i = bisect_right(self.starts, generic) - 1
         if i < 0:
             return None
@@ -137,7 +135,7 @@ class AddressMap:
         return region if inside and (not space or region.space == space) else None
 
     def map_around(self, space: str, address: int) -> EncodedMap | None:
-        generic = address + WINDOWS[space] if space else address
+        generic = address + WINDOWS[space]
         return next((x for at, x in self.maps.items() if 0 <= generic - at < MAP_BYTES), None)
 
     def shared_name(self, address: int, width: int) -> str:
@@ -152,23 +150,20 @@ class AddressMap:
         return part.name + (f"[{inside // width}]" if part.size_bytes > width else "")
 
     def nearest(self, space: str, address: int) -> MemoryRegion | None:
-        """Return the region closest to an out-of-bounds address in its space, probably the intended one, or None."""
-        generic = address + WINDOWS[space] if space else address
+        """Return the region nearest to an out-of-bounds address in its state space; None if the space has no region."""
+        generic = address + WINDOWS[space]
 
         def distance(region: MemoryRegion) -> int:
-            start = self.generic(region)
-            return max(start - generic, generic - start - region.size + 1, 0)
+            return max(region.generic - generic, generic - region.generic - region.size + 1, 0)
 
-        same = [r for r in self.regions if self.generic(r) >> 44 == generic >> 44]
+        same = [r for r in self.regions if r.generic >> 44 == generic >> 44]
         return min(same, key=distance, default=None)
 
     def find_each(self, site: Site, addresses: NDArray[Any]) -> NDArray[np.int64]:
         """Return, for each access, the index of the region that holds all its bytes; -1 if there is none."""
         if not self.regions:
             return np.full(addresses.shape, -1)
-        generic = addresses.astype(np.uint64)
-        if site.space:
-            generic = generic + np.uint64(WINDOWS[site.space])
+        generic = addresses.astype(np.uint64) + np.uint64(WINDOWS[site.space])
         starts = np.array(self.starts, np.uint64)
         index = np.searchsorted(starts, generic, side="right").astype(np.int64) - 1
         sizes = np.array([r.size for r in self.regions], np.uint64)
@@ -179,9 +174,9 @@ class AddressMap:
         return np.where(fits, index, -1)
 
     def add_arrays(self, arrays: Sequence[tuple[Bytes, str, bool, int]]) -> list[int]:
-        """Place host arrays (bytes, name, writable, address for counts) in global memory; return their addresses.
+        """Place host arrays (bytes, name, writable, address in the profile) in global memory; return their addresses.
 
-        Arrays that overlap on the host, directly or through others, share a region; regions are far apart.
+        Arrays that overlap on the host, directly or through others, share a region. Regions are far apart.
         """
         starts = [_host_address(a[0]) for a in arrays]
         addresses = [0] * len(arrays)
@@ -226,7 +221,7 @@ def _host_address(memory: Bytes) -> int:
 
 
 def host_memory(address: int, size: int) -> Bytes:
-    """Return a view of `size` bytes of the host's memory at `address`; the caller must keep its owner alive."""
+    """Return a view of `size` bytes of the host's memory at `address`; the caller must keep their owner alive."""
     holder = _Interface(address, size)
     return np.asarray(holder)
 
@@ -234,18 +229,3 @@ def host_memory(address: int, size: int) -> Bytes:
 class _Interface:
     def __init__(self, address: int, size: int) -> None:
         self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
-
-
-def elements(raw: Any, dtype: np.dtype[Any], count: int) -> list[Any]:
-    """Split each wide element of `raw` into `count` elements of `dtype`; return `count` arrays or scalars."""
-    if not np.ndim(raw):
-        return list(np.array([raw]).view(dtype))
-    return list(raw.view(dtype).reshape(-1, count).T)
-
-
-def joined(n: int, dtype: np.dtype[Any], whole: np.dtype[Any], values: tuple[Any, ...]) -> NDArray[Any]:
-    """Return one wide element per thread, which consists of `values`: arrays or scalars."""
-    out = np.empty((n, len(values)), dtype)
-    for i, value in enumerate(values):
-        out[:, i] = value
-    return out.reshape(-1).view(whole)

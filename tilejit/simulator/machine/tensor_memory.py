@@ -4,8 +4,8 @@ A tcgen05.st completes at the wait of its warp; until then its cells must not be
 tcgen05.ld, its registers must not be accessed, and its cells must not be stored to. Warp i of a warpgroup accesses only
 lanes 32·i to 32·i+31.
 
-This is stricter than the ISA in one point: the ISA respects a true dependency through a register without a wait
-("Register dependencies, same thread"). A kernel that relies on this may still free or overwrite the cells too early.
+This is stricter than the ISA in one point: in the ISA, a true dependency through a register needs no wait ("Register
+dependencies, same thread"). But a kernel that relies on this may free or overwrite the cells too early.
 
 source: PTX ISA, "Tensor Memory and Register Load/Store Instructions" and "Memory Consistency Model for 5th generation
 of TensorCore operations".
@@ -30,10 +30,9 @@ from ...errors import (
     UninitializedReadError,
 )
 from ...fast_unique import fast_unique
-from ..checks.findings import PtxPlaces
 from ..numerics.products import stacked
 from .access import Access
-from .lanes import WARP, Index, Lanes
+from .lanes import WARP, Index
 from .tensor_layout import COLUMNS, Form, form
 from .warp import Warps
 
@@ -46,7 +45,7 @@ ADDRESS_LANE_SHIFT = 16
 
 @dataclass(slots=True)
 class TmemTransfer:
-    """A load or store in flight, by one or more warps. cells: warps × lanes × registers (× halves)."""
+    """A load or store in flight. cells: warps × lanes × registers (× halves if packed). values: None for a load."""
 
     pc: int
     warps: Index
@@ -64,21 +63,21 @@ class TensorMemory:
         self.access = access
         self.order = access.order
         self.places = access.places
-        self.allocator = Allocator(lanes, access.places)
+        self.allocator = Allocator(access)
         self.loads: list[TmemTransfer] = []
         self.stores: list[TmemTransfer] = []
-        #: register in flight → for each warp, the instruction (plus 1) that loads it
+        #: register in flight → for each warp, the instruction (plus 1) that loads it, or 0
         self.registers: dict[str, NDArray[np.int64]] = {}
         self.fenced = {how: np.zeros(warps.count, np.int64) for how in ("before", "after")}
         self.last_use = np.zeros((warps.count, COLUMNS // UNIT), np.int64)
         # the host allocates pages of these arrays only when they are written
         size = lanes.ctas * CELLS
         self.data = np.zeros(size, np.uint32)
-        #: one byte per half cell
+        #: one byte per half cell: 1 if it has been written
         self.written = np.zeros(2 * size, np.uint8)
-        #: per cell, the instruction (plus 1) of an access in flight
+        #: per cell, the instruction (plus 1) of an access in flight, or 0
         self.busy = {kind: np.zeros(size, np.uint32) for kind in ("load", "store")}
-        #: per cell, the last access of each kind: its event << 32 | warp + 1
+        #: per cell, the last access of each kind, as event << 32 | warp + 1, or 0
         self.record = {kind: np.zeros(size, np.uint64) for kind in ("load", "store")}
 
     def alloc(self, number: int, address: Any, columns: Any, pc: int) -> None:
@@ -95,7 +94,7 @@ class TensorMemory:
         self.access.store(number, self.lanes.each(address), np.repeat(starts, WARP))
 
     def dealloc(self, address: Any, columns: Any, pc: int) -> None:
-        """tcgen05.dealloc: free the columns, to which no access may be in flight or unordered."""
+        """tcgen05.dealloc: free columns; accesses to them must be complete and ordered before the deallocation."""
         self.warps.whole(pc)
         addresses = self.uniform(address, "the address", pc)
         numbers = self.uniform(columns, "the number of columns", pc)
@@ -118,7 +117,7 @@ class TensorMemory:
             self.fenced[how][self.lanes.get("chunk_warp")] = self.order.tick(0)
 
     def load(self, shape: str, num: int, packed: bool, split: int, address: Any, pc: int) -> NDArray[np.uint32]:
-        """tcgen05.ld: return the registers, one row each. The caller calls `pending` to mark them as in flight."""
+        """tcgen05.ld: return the registers, one row each. Generated code marks them as in flight by `pending`."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "load", pc)
         self.loads.append(TmemTransfer(pc, warps, cells, None, packed))
@@ -152,20 +151,16 @@ class TensorMemory:
             self.registers[name][self.lanes.warps()] = pc + 1
 
     def touch(self, name: str, pc: int, verb: str) -> None:
-        """Raise AsyncHazardError if a load of this register hasn't been waited for."""
+        """Raise AsyncHazardError if a load of register `name` hasn't been waited for."""
         if name not in self.registers:
             return
         warps = self.lanes.get("chunk_warp")
         found = self.registers[name][warps]
         wrong = np.flatnonzero(found)
         if wrong.size:
-            at = int(self.lanes.positions()[wrong[0]])
-            raise AsyncHazardError(
-                f"{self.lanes.describe_position(at)} {verb} register {name} before its load was waited for\n"
-                f"  {self.places.describe(pc)}\nloaded at\n  {self.places.describe(int(found[wrong[0]]) - 1)}",
-                hint="put tcgen05.wait::ld between the two",
-                instructions=(pc, int(found[wrong[0]]) - 1), threads=self.lanes.numbers(self.lanes.positions()[wrong]),
-            )
+            what, load = f"{verb} register {name} before its load was waited for", int(found[wrong[0]]) - 1
+            positions, hint = self.lanes.positions()[wrong], "put tcgen05.wait::ld between the two"
+            raise self.access.error(AsyncHazardError, positions, what, pc, hint, ("loaded at", load))
 
     def wait_load(self, pc: int) -> None:
         self.warps.whole(pc)
@@ -184,7 +179,7 @@ class TensorMemory:
         return self.access.uniform(value, WARP, what, pc).astype(np.int64)
 
     def cells(self, kind: Form, address: Any, how: str, pc: int) -> tuple[Index, Index]:
-        """Return (warps, cells) of an access; raise an error if a warp may not access its lanes or columns."""
+        """Return (warps, cells) of an access; raise an error if a warp may not access the lanes or columns."""
         self.warps.whole(pc)
         warps = self.lanes.warps()
         base = self.uniform(address, "the tensor memory address", pc)
@@ -245,7 +240,7 @@ class TensorMemory:
     def check_race(self, warps: Index, cells: Index, other: str, how: str, pc: int) -> None:
         """Raise RaceError if synchronization and tcgen05 fences don't order other warps' accesses before this one.
 
-        other, how: "load" or "store", the kind of their accesses and of this one.
+        other, how: the kinds of their accesses and of this one, "load" or "store".
         """
         assert self.order is not None
         record = self.record[other][cells]
@@ -265,17 +260,16 @@ class TensorMemory:
         why = "with no barrier in between" if not ordered[first] else (
             "without tcgen05.fence::before_thread_sync before and ::after_thread_sync after the barrier between them"
         )
-        raise RaceError(
-            f"race in tensor memory: {self.lanes.describe_warp(int(me[first]))} {how}s "
-            f"at {self.cell(cells, int(at[first]))}\n  {self.places.describe(pc)}\n"
-            f"and {self.lanes.describe_warp(int(them[first]))} {other}s there, {why}\n"
-            f"  {self.places.describe(int(self.order.pcs[int(event[first])]))}",
-            instructions=(pc, int(self.order.pcs[int(event[first])])),
-            threads=self.allocator.threads(int(me[first])),
+        warp, place = int(me[first]), self.cell(cells, int(at[first]))
+        raise self.access.failure(
+            RaceError, np.array([self.lanes.leader(warp)]),
+            f"race in tensor memory: {self.lanes.describe_warp(warp)} {how}s at {place}", pc,
+            then=(f"and {self.lanes.describe_warp(int(them[first]))} {other}s there, {why}",
+                  int(self.order.pcs[int(event[first])])),
         )
 
     def ordered(self, me: Index, them: Index, event: Index) -> NDArray[np.bool_]:
-        """Return True for each event of a warp `them` that synchronization orders before warp `me`'s next event."""
+        """Return a mask of the events of warps `them` that synchronization orders before the next events of `me`."""
         assert self.order is not None
         first = self.lanes.first * self.lanes.warps_per_cta
 
@@ -293,21 +287,19 @@ class TensorMemory:
         for kind, busy in self.busy.items():
             part = busy.reshape(-1, ROWS, COLUMNS)[cta, :, start : start + columns]
             if np.count_nonzero(part):
-                pending = int(part[part != 0][0]) - 1
-                more = f"\nwhile a {kind} of them is in flight\n  {self.places.describe(pending)}"
+                pending = f"while a {kind} of them is in flight", int(part[part != 0][0]) - 1
                 hint = f"put tcgen05.wait::{'ld' if kind == 'load' else 'st'} before the deallocation"
-                self.allocator.refuse(warp, pc, what, more, AsyncHazardError, hint, pending)
+                self.allocator.refuse(warp, pc, what, kind=AsyncHazardError, hint=hint, then=pending)
         first = cta * self.lanes.warps_per_cta
         others = np.arange(first, first + self.lanes.warps_per_cta)
         uses = self.last_use[others, start // UNIT : (start + columns) // UNIT].max(axis=1)
         late = (uses > 0) & (others != warp) & ~self.ordered(np.full(others.size, warp), others, uses)
         if late.any():
             other = int(np.flatnonzero(late)[0])
-            use = int(self.order.pcs[int(uses[other])])
-            more = f"\nbut no barrier follows their use by {self.lanes.describe_warp(int(others[other]))}\n"
-            more += f"  {self.places.describe(use)}"
+            by = self.lanes.describe_warp(int(others[other]))
+            use = f"but no barrier follows their use by {by}", int(self.order.pcs[int(uses[other])])
             hint = "put a barrier between the last use and the deallocation"
-            self.allocator.refuse(warp, pc, what, more, RaceError, hint, use)
+            self.allocator.refuse(warp, pc, what, kind=RaceError, hint=hint, then=use)
 
     def finish(self, operations: list[TmemTransfer], here: Index, how: str) -> list[TmemTransfer]:
         """Complete the operations of the warps `here`; return the operations of other warps."""
@@ -325,7 +317,7 @@ class TensorMemory:
         return rest
 
     def land(self, cells: Index, values: NDArray[np.uint32], packed: bool) -> None:
-        """Write words to cells; if packed, only the lower 16 bits, which leaves the upper 16 undefined."""
+        """Write 32-bit values to cells or, if packed, 16-bit values to the lower halves; the upper become undefined."""
         self.access.memory_changed()
         if packed:
             self.data.view(np.uint16)[2 * cells] = values
@@ -346,11 +338,10 @@ class TensorMemory:
         self, warps: Index, cells: Index, busy: NDArray[np.uint32], other: str, how: str, pc: int
     ) -> NoReturn:
         at = int(np.flatnonzero(busy.reshape(-1))[0])
-        pending = int(busy.reshape(-1)[at]) - 1
-        more = f"\nbefore the {other} there was waited for\n  {self.places.describe(pending)}"
+        pending = f"before the {other} there was waited for", int(busy.reshape(-1)[at]) - 1
         hint = f"put tcgen05.wait::{'ld' if other == 'load' else 'st'} between the two"
         what = f"{how}s at {self.cell(cells, at)} of tensor memory"
-        self.allocator.refuse(self.warp_of(warps, cells, at), pc, what, more, AsyncHazardError, hint, pending)
+        self.allocator.refuse(self.warp_of(warps, cells, at), pc, what, kind=AsyncHazardError, hint=hint, then=pending)
 
     def report_unwritten(self, warps: Index, cells: Index, wrong: Index, pc: int) -> NoReturn:
         at = int(wrong[0])
@@ -373,13 +364,14 @@ class Allocation:
 class Allocator:
     """The allocated columns of the CTAs of a chunk, and the rules of allocation.
 
-    owned: CTAs × columns, True if allocated. live: allocations per CTA.
+    owned: CTAs × columns, True if allocated. live: allocations per CTA. last: CTA → the latest allocation.
     source: PTX ISA, "tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit".
     """
 
-    def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
-        self.lanes = lanes
-        self.places = places
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self.lanes = lanes = access.lanes
+        self.places = access.places
         self.owned = np.zeros((lanes.ctas, COLUMNS), bool)
         self.live: list[list[Allocation]] = [[] for _ in range(lanes.ctas)]
         self.last: dict[int, Allocation] = {}
@@ -388,8 +380,8 @@ class Allocator:
     def allocate(self, warp: int, columns: int, pc: int) -> int:
         """Allocate columns for a warp of the chunk and return the first one.
 
-        Raise an error if a rule forbids it or no run of free columns is long enough. The highest such run is used, so
-        that few allocations start at column 0.
+        Raise an error if a rule forbids it or if too few consecutive columns are free. The highest free columns are
+        allocated, so that few allocations start at column 0.
         """
         cta = warp // self.lanes.warps_per_cta
         self.check(cta, warp, columns, pc)
@@ -457,15 +449,12 @@ class Allocator:
     def check_all_freed(self) -> None:
         for allocations in self.live:
             for a in allocations:
-                raise SimulationError(
-                    f"the kernel exits with {a.columns} columns of tensor memory allocated, by "
-                    f"{self.lanes.describe_warp(a.warp)}\n  {self.places.describe(a.pc)}",
-                    hint="free them with tcgen05.dealloc on every path out of the kernel",
-                    instructions=(a.pc,), threads=self.threads(a.warp),
+                raise self.access.failure(
+                    SimulationError, np.array([self.lanes.leader(a.warp)]),
+                    f"the kernel exits without freeing {a.columns} columns of tensor memory, allocated by "
+                    f"{self.lanes.describe_warp(a.warp)}", a.pc,
+                    "free them with tcgen05.dealloc on every path out of the kernel",
                 )
-
-    def threads(self, warp: int) -> list[int]:
-        return self.lanes.numbers(np.array([self.lanes.leader(warp)]))
 
     def line(self, a: Allocation) -> str:
         return f"  columns {a.start} to {a.start + a.columns - 1}, {self.places.describe(a.pc)}"
@@ -475,8 +464,8 @@ class Allocator:
 
     def refuse(
         self, warp: int, pc: int, what: str, more: str = "", kind: type[SimulationError] = SimulationError,
-        hint: str | None = None, other: int | None = None,
+        hint: str | None = None, then: tuple[str, int] | None = None,
     ) -> NoReturn:
-        text = f"{self.lanes.describe_warp(warp)} {what}\n  {self.places.describe(pc)}{more}"
-        pcs = (pc,) if other is None else (pc, other)
-        raise kind(text, hint=hint, instructions=pcs, threads=self.threads(warp))
+        """Raise an error about a warp. kind, hint, then, more: as in `Access.failure`."""
+        threads, message = np.array([self.lanes.leader(warp)]), f"{self.lanes.describe_warp(warp)} {what}"
+        raise self.access.failure(kind, threads, message, pc, hint, then, more)

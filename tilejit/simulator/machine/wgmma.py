@@ -1,7 +1,7 @@
-"""wgmma: asynchronous products of warpgroups, which form groups (commit) that complete in order (wait).
+"""wgmma: asynchronous matrix products of warpgroups. They form groups (commit_group), which complete in order.
 
-A product is computed when it is issued, so a missing wait never changes a value: it is only reported. For a GPU, ptxas
-inserts the wait.
+A product is computed when it is issued, so a missing wait_group never changes a value: it is only reported. For a GPU,
+ptxas inserts the wait.
 
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": wgmma.mma_async, fence, commit_group, wait_group;
 "Asynchronous Warpgroup Level Matrix Shared Memory Layout", "Strides", "Matrix Descriptor Format".
@@ -21,7 +21,7 @@ from ...errors import AsyncHazardError, SimulationError
 from ..checks.agents import Agents, Start
 from ..checks.clocks import products_of
 from ..decode.emitter import Touched
-from ..numerics import products
+from ..numerics.products import Doubles, ProductForm, fragment_a, fragment_c, from_chunks
 from .access import Access
 from .lanes import WARP, WARPGROUP, Index
 from .operations import AddressRun, Operations, address_run
@@ -60,7 +60,7 @@ class WgmmaGroups:
             self.events[warp].append(int(self.latest[warp]))
 
     def wait(self, newest: int, pc: int) -> None:
-        """wgmma.wait_group: complete all but the `newest` groups of each warp."""
+        """wgmma.wait_group: complete all but the last `newest` groups of each warp."""
         here = self.here(pc)
         registers = self.registers
         registers.complete[here] = np.maximum(registers.complete[here], registers.committed[here] - newest)
@@ -76,7 +76,7 @@ class WgmmaGroups:
 
     def multiply(
         self,
-        form: products.ProductForm,
+        form: ProductForm,
         a: Any,
         b: Any,
         scale: Any,
@@ -94,26 +94,26 @@ class WgmmaGroups:
         groups = lanes.n // WARPGROUP
         right = self.operand(b, "B", form.b, form.n, form.trans_b, number, pc)
         if isinstance(a, tuple):
-            left = products.fragment_a(a, lanes.n, form.a).reshape(groups, ROWS, -1)
+            left = fragment_a(a, lanes.n, form.a).reshape(groups, ROWS, -1)
         else:
             left = self.operand(a, "A", form.a, ROWS, form.trans_a, number, pc)
         adds = self.access.uniform(scale, WARPGROUP, "scale-d", pc).astype(bool)
         c = None
         if adds.any():
-            c = products.fragment_c(start, lanes.n, form.d == "f16").reshape(groups, ROWS, -1)
+            c = fragment_c(start, lanes.n, form.d == "f16").reshape(groups, ROWS, -1)
             if not adds.all():
                 c = np.where(adds[:, None, None], c, np.zeros((), c.dtype))
-        return products.registers_d(products.multiplied(form, left, right, c), form.d == "f16")
+        return form.registers(left, right, c)
 
     def here(self, pc: int) -> Index:
-        """Return the executing warps; all their lanes must be executing."""
+        """Return the executing warps, after checking that all their lanes are executing."""
         self.warps.whole(pc)
         return self.lanes.warps()
 
     def operand(
         self, descriptor: Any, what: str, element: str, extent: int, transposed: bool, number: int, pc: int
-    ) -> products.Doubles:
-        """Return an operand in shared memory as warpgroups × (M or N) × K; raise SimulationError if it is invalid."""
+    ) -> Doubles:
+        """Return an operand in shared memory as warpgroups × (M or N) × K; raise SimulationError for a bad one."""
         bits = self.access.uniform(descriptor, WARPGROUP, f"the descriptor of {what}", pc)
         ctas = self.lanes.get("chunk_cta").reshape(-1, WARPGROUP)[:, 0]
         leaders = self.lanes.positions().reshape(-1, WARPGROUP)[:, 0]
@@ -121,19 +121,16 @@ class WgmmaGroups:
         for one, cta, leader in zip(bits.tolist(), ctas.tolist(), leaders.tolist(), strict=True):
             decoded = decode(one)
             if isinstance(decoded, str):
-                raise SimulationError(
-                    f"the descriptor of {what}, {one:#018x}, is invalid or not supported: {decoded}\n"
-                    f"  {self.access.places.describe(pc)}",
-                    instructions=(pc,), threads=self.lanes.numbers(np.array([leader])),
-                )
+                message = f"the descriptor of {what}, {one:#018x}, is invalid or not supported: {decoded}"
+                raise self.access.failure(SimulationError, np.array([leader]), message, pc)
             chunks = decoded.chunks(extent, transposed)
             shape = chunks.shape
             runs.append(address_run(self.access, self.access.sites[number], cta, chunks.reshape(-1), leader))
         self.note_reads(runs, ctas, leaders)
-        return np.stack([products.from_chunks(run.read().reshape(shape), element, transposed) for run in runs])
+        return np.stack([from_chunks(run.read().reshape(shape), element, transposed) for run in runs])
 
     def note_reads(self, runs: Sequence[AddressRun], ctas: Index, leaders: Index) -> None:
-        """Check and record the reads of products. The first and the last lane represent each warp of a warpgroup."""
+        """Check and record reads of operands. Each warp of a warpgroup is represented by its first and last lanes."""
         if self.agents is None:
             return
         warps = leaders[:, None] + WARP * np.arange(WARPGROUP // WARP)
@@ -147,7 +144,7 @@ class WgmmaGroups:
 
 
 class ProductRegisters:
-    """Checks of the registers of products that haven't been waited for: a row per register, a column per warp.
+    """Checks of the registers of products that haven't been waited for, in tables of registers × warps.
 
     Until the wait, only another product of the same shape may use an accumulator, and registers of A are read-only.
     wgmma.fence must separate an access to such a register from the next product that uses it.
@@ -155,14 +152,14 @@ class ProductRegisters:
 
     def __init__(self, names: Sequence[str], warps: int, access: Access) -> None:
         self.names = names
+        self.access = access
         self.lanes = access.lanes
-        self.places = access.places
         table = (len(names), warps)
         #: per register and warp: the last group, from 1, that writes it; the last that reads it as A; the instruction
         #: of the last product that uses it
         self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)
-        #: per register and warp: the shape code plus index of its last use as an accumulator; the instruction (plus 1)
-        #: of the last access since the fence, 0 if none
+        #: per register and warp: its index among the accumulators of the last product that has used it as one, plus
+        #: that product's `_shape_code`; the instruction (plus 1) of the last access since the fence, 0 if none
         self.shapes, self.touches = np.zeros((2, *table), np.int64)
         #: the number of groups that each warp has committed, and has waited for
         self.committed, self.complete = np.zeros((2, warps), np.int64)
@@ -186,19 +183,17 @@ class ProductRegisters:
             self.report_early(touched, changed, "is still read by", "put wgmma.wait_group before the change")
         self.touches[rows, here] = np.array(touched.at, np.int64)[:, None] + 1
 
-    def take(self, form: products.ProductForm, here: Index, d_rows: Index, a_rows: Index, pc: int) -> None:
+    def take(self, form: ProductForm, here: Index, d_rows: Index, a_rows: Index, pc: int) -> None:
         """Check that the registers of a product are free and fenced, and mark them as used by it."""
         if not self.fenced[here].all():
-            self.fail(f"no wgmma.fence precedes a product\n  {self.places.describe(pc)}", pc)
+            self.fail("no wgmma.fence precedes a product", pc)
         rows = np.concatenate((d_rows, a_rows))[:, None]
         stale = np.argwhere(self.touches[rows, here])
         if stale.size:
             row, warp = rows[stale[0][0], 0], here[stale[0][1]]
             other = int(self.touches[row, warp]) - 1
-            self.fail(
-                f"{self.describe(warp, 'multiplies with', row, pc)}\n"
-                f"which was accessed, without a wgmma.fence since, at\n  {self.places.describe(other)}", pc, other,
-            )
+            what = self.describe(warp, "multiplies with", row)
+            self.fail(what, pc, ("which was accessed, without a wgmma.fence since, at", other))
         shape = _shape_code(form)
         self.check_free(d_rows[:, None], here, shape, pc)
         if a_rows.size:
@@ -214,7 +209,7 @@ class ProductRegisters:
         self.shapes[at, here] = shape + np.arange(d_rows.size)[:, None]
 
     def check_free(self, rows: Index, here: Index, shape: int, pc: int) -> None:
-        """Check that no product in flight writes these registers, except as accumulators of `shape` (-1 for none)."""
+        """Check that no product in flight writes these registers, except as accumulators of `shape` (-1: none)."""
         busy = self.fills[rows, here] > self.complete[here]
         if shape >= 0:
             busy &= self.shapes[rows, here] != shape + np.arange(rows.size)[:, None]
@@ -223,35 +218,27 @@ class ProductRegisters:
             self.report_product(int(rows[wrong[0][0], 0]), int(here[wrong[0][1]]), pc)
 
     def report_product(self, row: int, warp: int, pc: int) -> NoReturn:
-        other = int(self.issued[row, warp])
-        self.fail(
-            f"{self.describe(warp, 'multiplies with', row, pc)}\n"
-            f"which a product in flight uses differently\n  {self.places.describe(other)}",
-            pc, other, "put wgmma.wait_group between the two",
-        )
+        other = "which a product in flight uses differently", int(self.issued[row, warp])
+        self.fail(self.describe(warp, "multiplies with", row), pc, other, "put wgmma.wait_group between the two")
 
     def report_early(self, touched: Touched, wrong: NDArray[np.bool_], what: str, hint: str) -> NoReturn:
         at, column = (int(x) for x in np.argwhere(wrong)[0])
         row, warp = (touched.read + touched.wrote)[at], int(self.lanes.warps()[column])
         verb = "reads" if at < len(touched.read) else "writes"
-        pc, other = touched.at[at], int(self.issued[row, warp])
-        self.fail(
-            f"{self.describe(warp, verb, row, pc)}\n"
-            f"which {what} a product that was not waited for\n  {self.places.describe(other)}", pc, other, hint,
-        )
+        other = f"which {what} a product that was not waited for", int(self.issued[row, warp])
+        self.fail(self.describe(warp, verb, row), touched.at[at], other, hint)
 
-    def describe(self, warp: int, verb: str, row: int, pc: int) -> str:
-        return f"{self.lanes.describe_warp(warp)} {verb} register {self.names[row]}\n  {self.places.describe(pc)}"
+    def describe(self, warp: int, verb: str, row: int) -> str:
+        return f"{self.lanes.describe_warp(warp)} {verb} register {self.names[row]}"
 
     def fail(
-        self, message: str, pc: int, other: int | None = None, hint: str = "put wgmma.fence before the product"
+        self, message: str, pc: int, then: tuple[str, int] | None = None,
+        hint: str = "put wgmma.fence before the product",
     ) -> NoReturn:
-        pcs = [pc] if other is None else [pc, other]
-        threads = self.lanes.numbers(self.lanes.positions())
-        raise AsyncHazardError(message, hint=hint, instructions=pcs, threads=threads)
+        raise self.access.failure(AsyncHazardError, self.lanes.positions(), message, pc, hint, then)
 
 
-def _shape_code(form: products.ProductForm) -> int:
+def _shape_code(form: ProductForm) -> int:
     """Return a code for the shape and type of accumulators, to which the index of a register can be added."""
     return 1000 * (form.n * 3 + ("f32", "f16", "s32").index(form.d))
 
@@ -266,7 +253,7 @@ class MatrixDescriptor:
         bits 16-29   leading byte offset >> 4     bits 62-63    swizzle mode
         bits 32-45   stride byte offset >> 4
 
-    Offsets in bytes, for chunk c and row r (of M or N; of K if that is strided) and w bytes per row of a swizzle atom:
+    Offsets in bytes, for chunk c and row r (of M or N; of K if MN-major) and w bytes per row of a swizzle atom:
 
         K-major, no swizzle      (r mod 8)·16 + (r div 8)·stride + c·leading
         K-major, swizzled        (r mod 8)·w + (r div 8)·stride + c·16

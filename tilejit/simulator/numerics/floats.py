@@ -1,11 +1,11 @@
-"""Floating-point arithmetic with PTX's roundings, NaN and zero rules. Operands are arrays or NumPy scalars.
+"""Floating-point arithmetic with PTX's rules for rounding, NaN and zero. Operands are arrays or NumPy scalars.
 
 The payload of a NaN from a float32 or float64 sum, product or `fma` is unspecified, and may depend on whether operands
 are scalars.
 
-Many operations are computed in a wider format and then rounded. Where the first rounding could falsify the second, it
-is to odd, which keeps a sticky bit, so that a second rounding to a format at least two bits narrower is correct (Boldo
-and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+Many operations are computed in a wider format and then rounded. Where rounding twice could go wrong, the first rounding
+is to odd: it keeps a sticky bit, so that a second rounding to a format at least two bits narrower is correct (Boldo and
+Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
 """
 
 from __future__ import annotations
@@ -55,13 +55,7 @@ def f64_to_bf16(x: PerThread) -> PerThread:
 def f64_to_f32_odd(x: PerThread) -> PerThread:
     """Convert float64 to float32, rounded to odd."""
     near = x.astype(F4)
-    back = near.astype(F8)
-    inexact = (back != x) & (x == x)
-    if not np.count_nonzero(inexact):
-        return near
-    bits = near.view(U4)
-    toward_zero = sel(inexact & (np.abs(back) > np.abs(x)), bits - U4(1), bits)
-    return sel(inexact, toward_zero | U4(1), toward_zero).view(F4)
+    return make_odd(near, x - near.astype(F8))
 
 
 def two_sum(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
@@ -77,16 +71,16 @@ def add_odd(a: PerThread, b: PerThread) -> PerThread:
     return make_odd(s, error)
 
 
-def make_odd(s: PerThread, error: PerThread) -> PerThread:
-    """Round the exact value s + error to odd; s is the nearest float64."""
-    bits = s.view(U8)
-    inexact = (error != 0) & (error == error) & ((bits & U8(1)) == 0)
+def make_odd(near: PerThread, error: PerThread) -> PerThread:
+    """Round the exact value near + error to odd; `near` is the nearest number of its format."""
+    inexact = (error != 0) & (error == error)
     if not np.count_nonzero(inexact):
-        return s
-    away = (error > 0) == (s > 0)
-    # s == 0 implies error == 0: a sum that rounds to zero is exact
-    odd = sel(away, bits + U8(1), bits - U8(1))
-    return sel(inexact & np.isfinite(s), odd, bits).view(F8)
+        return near
+    bits = near.view(f"u{near.dtype.itemsize}")
+    kind = bits.dtype.type
+    even = inexact & ((bits & kind(1)) == 0)
+    grows = even & ((error > 0) != np.signbit(near))
+    return (bits + grows.astype(kind) - (even ^ grows).astype(kind)).view(near.dtype)
 
 
 def fma_f32(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
@@ -97,7 +91,7 @@ def fma_f32(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     result = s.astype(F4)
     # Candidates for double rounding are sums that are subnormal as float32 or exactly on a midpoint.
     at = _NOWHERE if _keeps_sums_normal(c) else _subnormal(result, s)
-    # Move the 29 bits that float32 lacks to the top. For a midpoint they are a 1 and zeros, the least int64.
+    # Move the 29 bits that float32 lacks to the top. For a midpoint they are a 1 followed by zeros: the least int64.
     bits = s.view(I8)
     bits <<= I8(35)
     if np.minimum.reduce(bits) == _LEAST:
@@ -115,16 +109,16 @@ _NOWHERE = np.zeros(0, np.int64)
 
 
 def _keeps_sums_normal(c: PerThread) -> bool:
-    """True if `c` is a scalar of at least 2^-70 in magnitude, so that no product plus `c` is subnormal.
+    """True if `c` is a scalar of at least 2^-70 in magnitude, so that no product plus `c` is a float32 subnormal.
 
-    A sum is a multiple of the smaller of its operands' last bits. Near zero, the product is about as large as c; if c
-    is 2^-70, the last of the product's 48 bits is 2^-118. An infinite c gives only infinities and NaN.
+    A sum is a multiple of the smaller unit in the last place of its operands. Near zero, the product is about as large
+    as c; if c is 2^-70, the last of the product's 48 bits is 2^-118. An infinite c gives only infinities and NaN.
     """
     return not np.ndim(c) and bool(abs(c) >= 2.0**-70)
 
 
 def _subnormal(result: PerThread, s: PerThread) -> PerThread:
-    """Return the indices of nonzero sums whose magnitude as float32 is at most the least normal number."""
+    """Return the indices of nonzero sums `s` whose magnitude as float32 is at most the least normal number."""
     magnitude = np.abs(result)
     # The comparison is False if there is a NaN.
     if np.minimum.reduce(magnitude) > _TINY32:
@@ -177,7 +171,7 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     hard = _hard_f64(a, b, c, p) & ~simple
     if not np.count_nonzero(hard):
         return result
-    # The import of fractions takes 3 ms, and few kernels need it.
+    # `exact` imports the module fractions, which takes 3 ms and which few kernels need
     from . import exact
 
     if not np.ndim(result):
@@ -190,7 +184,7 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThread:
-    """Return a mask of threads that need exact fractions: steps may overflow, or errors of products underflow."""
+    """Return a mask of threads that need exact fractions, since steps may overflow or errors of products underflow."""
     big, small = F8(2.0**960), F8(2.0**-900)
     magnitude = np.abs(p)
     easy = (np.abs(a) < big) & (np.abs(b) < big) & (np.abs(c) < big) & (magnitude < big)
@@ -214,11 +208,15 @@ def fma_bf16(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     return f64_to_bf16(add_odd(product, bf16_to_f32(c).astype(F8)))
 
 
-def _in_f32(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
-    return lambda a, b: to_f16(function(a.astype(F4), b.astype(F4)))
+def _f16_form(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
+    return lambda *x: to_f16(function(*(v.astype(F4) for v in x)))
 
 
-add_f16, sub_f16, mul_f16 = map(_in_f32, (np.add, np.subtract, np.multiply))
+def _bf16_form(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
+    return lambda *x: f32_to_bf16(function(*(bf16_to_f32(v) for v in x)))
+
+
+add_f16, sub_f16, mul_f16 = map(_f16_form, (np.add, np.subtract, np.multiply))
 
 
 def add_bf16(a: PerThread, b: PerThread) -> PerThread:
@@ -234,7 +232,7 @@ def mul_bf16(a: PerThread, b: PerThread) -> PerThread:
 
 
 def _fix_zero(r: PerThread, a: PerThread, b: PerThread, join: Callable[..., PerThread]) -> PerThread:
-    """Replace NaN in a minimum or maximum by the canonical one, and the result of two zeros by their joined bits."""
+    """Make NaN in the minimum or maximum `r` canonical; for two zeros, combine their bits by `join` instead."""
     if np.count_nonzero(r == 0):
         unsigned = np.dtype(f"u{r.dtype.itemsize}")
         r = sel((a == 0) & (b == 0), join(a.view(unsigned), b.view(unsigned)).view(r.dtype), r)
@@ -295,15 +293,7 @@ def halves(function: Callable[..., PerThread], dtype: Any, *operands: PerThread)
     return low.view(U2).astype(U4) | (high.view(U2).astype(U4) << U4(16))
 
 
-def _bf16_pick(pick: Callable[[PerThread, PerThread], PerThread]) -> Callable[[PerThread, PerThread], PerThread]:
-    def apply(a: PerThread, b: PerThread) -> PerThread:
-        return f32_to_bf16(pick(bf16_to_f32(a), bf16_to_f32(b)))
-
-    return apply
-
-
-min_bf16, max_bf16 = _bf16_pick(min_float), _bf16_pick(max_float)
-min_nan_bf16, max_nan_bf16 = _bf16_pick(min_nan), _bf16_pick(max_nan)
+min_bf16, max_bf16, min_nan_bf16, max_nan_bf16 = map(_bf16_form, (min_float, max_float, min_nan, max_nan))
 
 
 def pair(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
@@ -321,14 +311,8 @@ def _flushed(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
     return lambda *operands: ftz(function(*(ftz(x) for x in operands)))
 
 
-add_f32x2 = pair(np.add)
-sub_f32x2 = pair(np.subtract)
-mul_f32x2 = pair(np.multiply)
-fma_f32x2 = pair(fma_f32)
-
-
 def div_approx(a: PerThread, b: PerThread) -> PerThread:
-    """div.approx.f32. If |b| > 2^126, the reciprocal of b is 0, so the result is 0 for finite a, else NaN.
+    """div.approx.f32. For finite |b| > 2^126, 1 / b counts as 0, so the result is 0 for finite a, else NaN.
 
     source: PTX ISA, "Floating Point Instructions: div", div.approx.f32; CUDA Math API, __fdividef.
     """
@@ -343,8 +327,10 @@ def _in_f64(function: Callable[[PerThread], PerThread]) -> Callable[[PerThread],
     return lambda x: function(x.astype(F8)).astype(F4)
 
 
-# correctly rounded in practice; the ISA allows larger errors
+# computed in float64 and rounded, with smaller errors than the ISA allows
 ex2, lg2, sin, cos, tanh = (_in_f64(f) for f in (np.exp2, np.log2, np.sin, np.cos, np.tanh))
+ex2_f16, tanh_f16 = map(_f16_form, (ex2, tanh))
+ex2_bf16, tanh_bf16 = map(_bf16_form, (ex2, tanh))
 
 
 def rsqrt(x: PerThread) -> PerThread:
@@ -368,14 +354,6 @@ def _upper(x: PerThread) -> PerThread:
     return (x.view(U8) & U8(0xFFFFFFFF00000000)).view(F8)
 
 
-def through_f32(function: Callable[[PerThread], PerThread]) -> dict[str, Callable[[PerThread], PerThread]]:
-    """Map "f16" and "bf16" to forms of a float32 approximation for these types."""
-    return {
-        "f16": lambda x: to_f16(function(x.astype(F4))),
-        "bf16": lambda x: f32_to_bf16(function(bf16_to_f32(x))),
-    }
-
-
 def testp(x: PerThread, how: str) -> PerThread:
     tiny = np.finfo(x.dtype).tiny
     if how == "finite":
@@ -391,12 +369,11 @@ def testp(x: PerThread, how: str) -> PerThread:
     return subnormal if how == "subnormal" else np.isfinite(x) & ~subnormal
 
 
+_BASIC: dict[str, Callable[..., Any]] = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "fma": fma_f32}
 FUNCTIONS: dict[str, Callable[..., Any]] = functions_of(globals()) | {
-    "add_ftz_f32x2": pair(_flushed(np.add)), "sub_ftz_f32x2": pair(_flushed(np.subtract)),
-    "mul_ftz_f32x2": pair(_flushed(np.multiply)), "fma_ftz_f32x2": pair(_flushed(fma_f32)),
+    **{f"{name}_f32x2": pair(function) for name, function in _BASIC.items()},
+    **{f"{name}_ftz_f32x2": pair(_flushed(function)) for name, function in _BASIC.items()},
     "minimum": np.minimum, "maximum": np.maximum, "add": np.add, "sqrt": np.sqrt, "copysign": np.copysign,
-    "ex2_f16": through_f32(ex2)["f16"], "ex2_bf16": through_f32(ex2)["bf16"],
-    "tanh_f16": through_f32(tanh)["f16"], "tanh_bf16": through_f32(tanh)["bf16"],
     "add_f16x2": lambda a, b: halves(add_f16, F2, a, b), "add_bf16x2": lambda a, b: halves(add_bf16, U2, a, b),
     "min_f16x2": lambda a, b: halves(min_float, F2, a, b), "max_f16x2": lambda a, b: halves(max_float, F2, a, b),
     "min_bf16x2": lambda a, b: halves(min_bf16, U2, a, b), "max_bf16x2": lambda a, b: halves(max_bf16, U2, a, b),
