@@ -66,7 +66,11 @@ def _remembering(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A
         entry = kept.get(id(key))
         if entry is not None:
             return entry[1]
-        return keep(key, function(key))
+        result = function(key)
+        if len(kept) >= limit:
+            kept.clear()
+        kept[id(key)] = (key, result)
+        return result
 
     remembering.keep = keep  # type: ignore[attr-defined]
     return cast(Remembered[A, R], remembering)

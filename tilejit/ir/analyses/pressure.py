@@ -168,25 +168,23 @@ class _Begun:
     """Registers that may have been written before a statement, in program order or by an earlier iteration."""
 
     def __init__(self, body: Block, counted: Iterable[Alloc]) -> None:
-        self.numbers: dict[int, int] = {}
+        self._numbers: dict[int, int] = {}
         names = {stmt.buffer.name for stmt in counted}
-        self.first: dict[str, int] = {}
-        self._number(body, names, None)
-        order = sorted(self.first.items(), key=lambda pair: pair[1])
-        self._starts = [number for _, number in order]
-        self._names = [name for name, _ in order]
-        self._sets: list[int] | None = None
-
-    def _number(self, body: Block, names: Collection[str], loop: int | None) -> None:
-        for stmt in body:
-            number = self.numbers[id(stmt)] = len(self.numbers)
+        first: dict[str, int] = {}
+        loop = end = 0
+        for number, stmt in enumerate(walk.statements(body)):
+            self._numbers[id(stmt)] = number
             for place in walk.accesses(stmt)[1] if isinstance(stmt, (TileOp, Store)) else ():
                 name = place.buffer.root.name
                 if name in names:
-                    self.first.setdefault(name, number if loop is None else loop)
-            inside = number if loop is None and isinstance(stmt, For | Loop) else loop
-            for block in walk.blocks(stmt) if isinstance(stmt, walk.COMPOUND) else ():
-                self._number(block, names, inside)
+                    first.setdefault(name, loop if number < end else number)
+            if number >= end and isinstance(stmt, (For, Loop)):
+                # an outermost loop
+                loop, end = number, number + walk.size(stmt)
+        order = sorted(first.items(), key=lambda pair: pair[1])
+        self._starts = [number for _, number in order]
+        self._names = [name for name, _ in order]
+        self._sets: list[int] | None = None
 
     def before(self, stmt: Stmt, registers: LocalRegisters) -> int:
         if self._sets is None:
@@ -194,7 +192,7 @@ class _Begun:
             for name in self._names:
                 self._sets.append(self._sets[-1] | registers.whole(name))
         # a statement's own first write doesn't count
-        return self._sets[bisect_right(self._starts, self.numbers[id(stmt)] - 1)]
+        return self._sets[bisect_right(self._starts, self._numbers[id(stmt)] - 1)]
 
 
 class _Touching(NamedTuple):

@@ -33,18 +33,7 @@ class Affine:
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
         """Return self + factor * other."""
-        if not other.terms and other.constant == 0:
-            return self
-        if not self.terms and self.constant == 0 and factor == 1:
-            return other
-        if not other.terms:
-            return Affine(self.dtype, self.terms, _signed(self.constant + factor * other.constant, self.dtype.bits))
-        if not self.terms:
-            terms = [(term, c * factor) for term, c in other.terms]
-            return _normalized(self.dtype, terms, self.constant + factor * other.constant)
-        coefficients = dict(self.terms)
-        _add(coefficients, other.terms, factor)
-        return _normalized(self.dtype, coefficients.items(), self.constant + factor * other.constant)
+        return affine_sum(((self, 1), (other, factor)), self.dtype)
 
     def times(self, factor: int) -> Affine:
         if factor == 1:
