@@ -76,6 +76,14 @@ def _remembering(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A
     return cast(Remembered[A, R], remembering)
 
 
+def by_identity(table: dict[int, tuple[A, R]], key: A, function: Callable[[A], R]) -> R:
+    """Return `function(key)`, which is called once per object. table: (key, result) by `id(key)`, for one walk."""
+    entry = table.get(id(key))
+    if entry is None:
+        entry = table[id(key)] = (key, function(key))
+    return entry[1]
+
+
 def remembered_pair(function: Callable[[A, B], R]) -> Callable[[A, B], R]:
     """Memoize a function of two objects by their identity, for the duration of a compilation."""
     kept: dict[tuple[int, int], tuple[A, B, R]] = forgotten({})

@@ -25,6 +25,7 @@ from typing import NamedTuple
 from ...dataclass import dataclass, field
 from ...ops.axes import GENERATED, REDUCTION
 from ...ops.copies import CAST
+from ...remember import by_identity
 from .. import walk
 from ..nodes import Alloc, Assign, Buffer, BufferView, Declare, For, Let, Loop, Stmt, Store, TileOp
 from ..walk import Block, Place
@@ -104,11 +105,10 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
         if type(stmt) not in walk.ACCESSING:
             continue
         maker = stmt if isinstance(stmt, TileOp) and _is_elementwise(stmt) else None
-        read, written = walk.accesses(stmt)
-        for place in written:
+        for place in walk.writes(stmt):
             name = place.buffer.root.name
             touched[name] = _Readers(None if name in touched else maker, number)
-        for place in read:
+        for place in walk.reads(stmt):
             each = touched.setdefault(place.buffer.root.name, _Readers(None, None))
             each.readers.append(stmt)
             each.stretch = each.stretch if each.stretch == number else None
@@ -174,7 +174,7 @@ class _Begun:
         loop = end = 0
         for number, stmt in enumerate(walk.statements(body)):
             self._numbers[id(stmt)] = number
-            for place in walk.accesses(stmt)[1] if isinstance(stmt, (TileOp, Store)) else ():
+            for place in walk.writes(stmt) if isinstance(stmt, (TileOp, Store)) else ():
                 name = place.buffer.root.name
                 if name in names:
                     first.setdefault(name, loop if number < end else number)
@@ -217,7 +217,7 @@ class _Pressing(Backwards):
     registers: LocalRegisters
     begun: _Begun
     passing: Mapping[str, tuple[Place, ...]]
-    touched: dict[int, _Touching] = field(default_factory=dict)
+    touched: dict[int, tuple[Stmt, _Touching]] = field(default_factory=dict)
     most: int = 0
     held: int = 0
     stmt: Stmt | None = None
@@ -230,9 +230,7 @@ class _Pressing(Backwards):
         if isinstance(stmt, Alloc):
             name = stmt.buffer.name
             return live & ~self.registers.whole(name) if name in self.registers.buffers else live
-        touched = self.touched.get(id(stmt))
-        if touched is None:
-            touched = self.touched[id(stmt)] = self.touching(stmt)
+        touched = by_identity(self.touched, stmt, self.touching)
         if touched.passes:
             return live
         after, written, begins, read = live, touched.written, touched.begins, touched.read
@@ -245,13 +243,12 @@ class _Pressing(Backwards):
 
     def touching(self, stmt: Stmt) -> _Touching:
         written, read, begins = 0, 0, 0
-        places, made = walk.accesses(stmt)
-        for place in made:
+        for place in walk.writes(stmt):
             if place.buffer.root.name in self.passing:
                 return _Touching(passes=True)
             touched = self.registers.of(place)
             written, begins = written | touched.surely, begins | touched.possibly
-        for place in _read_instead(places, self.passing):
+        for place in _read_instead(walk.reads(stmt), self.passing):
             read |= self.registers.of(place).possibly
         return _Touching(written, begins, read)
 
