@@ -138,7 +138,7 @@ class Renaming(Rewriting):
         super().__init__(buffers, span)
         self._fresh = fresh
         self._vars: dict[str, ir.Var] = {}
-        self._renamed: dict[int, tuple[ir.Expr, ir.Expr]] = {}
+        self._renamed: dict[int, tuple[ir.Op | ir.Cast, ir.Expr]] = {}
 
     def defined(self, var: ir.Var) -> ir.Var:
         made = self._vars[var.name] = replace(var, name=self._fresh(var.name))

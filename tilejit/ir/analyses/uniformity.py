@@ -36,8 +36,7 @@ from .. import walk
 from ..names import sources
 from .flow import Analysis, LoopStates, solve
 from .own_copies import has_copies, numbers_of, written_by_numbers
-from .register_pool import Gate
-from .thread_states import ALL_ACTIVE, CTA, THREAD, Active, ThreadState, lowest, with_levels
+from .thread_states import ALL_ACTIVE, CTA, THREAD, Active, Gate, ThreadState, lowest, with_levels
 from .thread_values import ThreadValues, comers
 
 #: the ids that differ between threads of a warp
