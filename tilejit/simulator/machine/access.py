@@ -253,25 +253,34 @@ class Access:
 
         then: text that introduces the location of another instruction, and that instruction.
         """
-        text, pcs = f"{message}\n  {self.places.describe(pc)}{more}", [pc]
-        if then is not None:
-            text += f"\n{then[0]}\n  {self.places.describe(then[1])}"
-            pcs.append(then[1])
+        text = self.located(message, pc, then, more)
+        pcs = (pc,) if then is None else (pc, then[1])
         return kind(text, hint=hint, instructions=pcs, threads=self.lanes.numbers(threads))
+
+    def located(self, message: str, pc: int, then: tuple[str, int] | None, more: str = "") -> str:
+        text = f"{message}\n  {self.places.describe(pc)}{more}"
+        return text if then is None else f"{text}\n{then[0]}\n  {self.places.describe(then[1])}"
+
+    def finding(
+        self, rule: str, threads: Index, message: str, pc: int, hint: str | None = None,
+        then: tuple[str, int] | None = None,
+    ) -> None:
+        """Add a finding: `message`, then the location of the instruction. then: as in `failure`."""
+        other_pc = None if then is None else then[1]
+        text = self.located(message, pc, then)
+        self.findings.add(rule, text, pc, other_pc, self.lanes.numbers(threads), threads.size, hint)
 
     def report(self, rule: str, positions: Index | int, what: str, pc: int, hint: str | None = None) -> None:
         """Add a finding: '<first thread> <what>', then the location of the instruction."""
         threads = np.atleast_1d(positions)
-        text = f"{self.lanes.describe_position(int(threads[0]))} {what}\n  {self.places.describe(pc)}"
-        self.findings.add(rule, text, pc, None, self.lanes.numbers(threads), threads.size, hint)
+        self.finding(rule, threads, f"{self.lanes.describe_position(int(threads[0]))} {what}", pc, hint)
 
     def report_party(
         self, rule: str, positions: Index, what: str, pc: int, other_pc: int | None = None, hint: str | None = None
     ) -> None:
         """Like `report`, but name the threads by `Lanes.party`, and append 'after' and the place of `other_pc`."""
-        text = f"{self.lanes.party(positions)} {what}\n  {self.places.describe(pc)}"
-        text += "" if other_pc is None else f"\nafter\n  {self.places.describe(other_pc)}"
-        self.findings.add(rule, text, pc, other_pc, self.lanes.numbers(positions), positions.size, hint)
+        then = None if other_pc is None else ("after", other_pc)
+        self.finding(rule, positions, f"{self.lanes.party(positions)} {what}", pc, hint, then)
 
     def uniform(self, value: Any, size: int, what: str, pc: int) -> NDArray[Any]:
         """Return a value per warp or warpgroup of `size` threads; raise SimulationError if threads' values differ."""

@@ -182,12 +182,11 @@ class BulkCopies:
         cta_of = self.lanes.full["chunk_cta"]
         for cta in np.setdiff1d(cta_of[positions], cta_of[alive]).tolist():
             for operation in self.unseen_loads(cta):
-                self.access.findings.add(
-                    "in-flight",
+                self.access.finding(
+                    "in-flight", np.array([operation.issuer]),
                     f"a CTA exits while a {operation.what} to its shared memory may be in flight, started by "
-                    f"{self.lanes.describe_position(operation.issuer)}\n  {self.places.describe(operation.pc)}",
-                    operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
-                    hint="wait for the phase of its mbarrier before exiting",
+                    f"{self.lanes.describe_position(operation.issuer)}", operation.pc,
+                    "wait for the phase of its mbarrier before exiting",
                 )
 
     def unseen_loads(self, cta: int) -> list[Operation]:

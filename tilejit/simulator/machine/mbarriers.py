@@ -214,14 +214,11 @@ class MBarriers:
         barrier = self.at.get(address)
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
             return
-        init_pc = int(barrier.init_pc[cta])
-        self.access.findings.add(
-            "barrier",
-            f"{barrier.name} is passed to an asynchronous operation by {self.lanes.describe_position(position)}\n"
-            f"  {self.places.describe(site.pc)}\nwithout a fence.mbarrier_init by the thread that initialized it\n"
-            f"  {self.places.describe(init_pc)}",
-            site.pc, init_pc, self.lanes.numbers(np.array([position])),
-            hint="put fence.mbarrier_init.release.cluster between the initialization and the cluster barrier",
+        self.access.finding(
+            "barrier", np.array([position]),
+            f"{barrier.name} is passed to an asynchronous operation by {self.lanes.describe_position(position)}",
+            site.pc, "put fence.mbarrier_init.release.cluster between the initialization and the cluster barrier",
+            ("without a fence.mbarrier_init by the thread that initialized it", int(barrier.init_pc[cta])),
         )
 
     def delivered(self, operation: Operation) -> None:
@@ -229,12 +226,8 @@ class MBarriers:
             barrier = self.at.get(signal.address)
             if barrier is None or not barrier.live[signal.cta]:
                 name = self.access.memory.shared_name(signal.address, BYTES)
-                self.access.findings.add(
-                    "barrier",
-                    f"a {operation.what} reports to mbarrier {name}, which is not initialized\n"
-                    f"  {self.places.describe(operation.pc)}",
-                    operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
-                )
+                what = f"a {operation.what} reports to mbarrier {name}, which is not initialized"
+                self.access.finding("barrier", np.array([operation.issuer]), what, operation.pc)
                 continue
             if operation.news is not None and self.order is not None:
                 barrier.near.add(self.order, operation.news)
@@ -434,11 +427,9 @@ class MBarriers:
     ) -> None:
         """Report '<executing threads>: <barrier> <what>'. others[0], if any: an earlier instruction to name."""
         positions = self.lanes.positions()[threads]
-        text = f"{self.lanes.party(positions)}: {barrier.name} {what}\n  {self.places.describe(site.pc)}"
-        text += "".join(f"\nafter\n  {self.places.describe(pc)}" for pc in others[:1])
-        self.access.findings.add(
-            rule, text, site.pc, others[0] if others else None, self.lanes.numbers(positions), positions.size, hint
-        )
+        then = ("after", others[0]) if others else None
+        message = f"{self.lanes.party(positions)}: {barrier.name} {what}"
+        self.access.finding(rule, positions, message, site.pc, hint, then)
 
     def describe_waits(self, positions: Index, pcs: frozenset[int]) -> tuple[list[str], Index]:
         return ([], positions) if self.waits is None else self.waits.describe(positions, pcs)
