@@ -275,12 +275,12 @@ class Access:
         threads = np.atleast_1d(positions)
         self.finding(rule, threads, f"{self.lanes.describe_position(int(threads[0]))} {what}", pc, hint)
 
-    def report_party(
-        self, rule: str, positions: Index, what: str, pc: int, other_pc: int | None = None, hint: str | None = None
+    def report_arrival(
+        self, positions: Index, what: str, pc: int, other_pc: int | None = None, hint: str | None = None
     ) -> None:
-        """Like `report`, but name the threads by `Lanes.party`, and append 'after' and the place of `other_pc`."""
+        """Add a finding on a barrier: '<threads> <what>', the location, and 'after' and the location of `other_pc`."""
         then = None if other_pc is None else ("after", other_pc)
-        self.finding(rule, positions, f"{self.lanes.party(positions)} {what}", pc, hint, then)
+        self.finding("barrier", positions, f"{self.lanes.party(positions)} {what}", pc, hint, then)
 
     def uniform(self, value: Any, size: int, what: str, pc: int) -> NDArray[Any]:
         """Return a value per warp or warpgroup of `size` threads; raise SimulationError if threads' values differ."""

@@ -153,7 +153,7 @@ class Barriers:
             again = positions[np.isin(positions, earlier.positions, assume_unique=True)]
             if again.size:
                 what = f"arrived at barrier {number} twice in one phase"
-                self.access.report_party("barrier", again, what, pc, earlier.block.end_pc, HINT)
+                self.access.report_arrival(again, what, pc, earlier.block.end_pc, HINT)
         self.phase_orders[number].arrive(f"barrier {number}", positions, self.lanes.full["chunk_cta"][positions], pc)
 
     def report_excess(self, number: int, count: int, arrival: Arrival, excess: NDArray[np.bool_]) -> None:
@@ -161,7 +161,7 @@ class Barriers:
         positions = arrival.positions[excess[self.lanes.full["chunk_cta"][arrival.positions]]]
         what = f"arrived at barrier {number}, at which more threads have arrived than the {count} "
         what += "that its phase expects"
-        self.access.report_party("barrier", positions, what, arrival.block.end_pc, hint=HINT)
+        self.access.report_arrival(positions, what, arrival.block.end_pc, hint=HINT)
 
     def warp_complete(self, here: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return a mask of the threads whose warp has all its living threads in `here`."""
