@@ -208,8 +208,6 @@ class _GridRun:
             self.memory.add(region)
         if checker is not None:
             checker.begin(lanes)
-        if self.profiler is not None:
-            self.profiler.lanes = lanes
         access = Access(self.program.sites, self.memory, lanes, self.findings, checker, self.profiler)
         machine = Machine(
             self.program, access, self.placing.params, self.printer, self.schedule, self.delivery, self.limit

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass
-from ..decode.blocks import EXIT, BasicBlock
+from ..decode.blocks import BasicBlock, live_after
 from ..decode.roles import LOAD_ROOTS, Roles
 from ..decode.translate import Program
 from ..machine.lanes import Index, Lanes
@@ -115,9 +115,7 @@ class Definedness:
         self.active = bool(self.marks)
 
     def drop_dead(self, block: BasicBlock) -> None:
-        live = 0
-        for target in block.targets:
-            live |= self.program.live[target] if target != EXIT else 0
+        live = live_after(block, self.program.live)
         slots = self.program.slots
         self.marks = {x: marks for x, marks in self.marks.items() if x in slots and live >> slots[x] & 1}
 

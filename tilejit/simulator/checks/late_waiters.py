@@ -89,7 +89,7 @@ class LateWaiters:
 
     def report(self, barrier: MBarrier, passed: Passed, late: Index) -> None:
         cta = int(self.lanes.full["chunk_cta"][late[0]])
-        last = [x.pc for x in barrier.arrivals if (x.ctas == cta).any()][-1:]
+        last = barrier.last_arrival(cta)
         after = "".join(f"\n  {self.places.describe(pc)}" for pc in last)
         n = passed.phase
         self.findings.add(

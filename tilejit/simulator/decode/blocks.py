@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...dataclass import dataclass, field
 from .ptx import PtxFunction, PtxInstruction
 
@@ -132,6 +134,15 @@ def _terminate(function: PtxFunction, block: BasicBlock, number: dict[int, int],
         block.kind = "barrier"
 
 
+def live_after(block: BasicBlock, live: Sequence[int]) -> int:
+    """Return the registers live after a block, as a bit set. live: those live into each block."""
+    result = 0
+    for target in block.targets:
+        if target != EXIT:
+            result |= live[target]
+    return result
+
+
 def liveness(blocks: list[BasicBlock], uses: list[int], defs: list[int]) -> list[int]:
     """Return the registers live into each block, as bit sets. uses: those read before any write. defs: written."""
     live = list(uses)
@@ -139,11 +150,7 @@ def liveness(blocks: list[BasicBlock], uses: list[int], defs: list[int]) -> list
     while changed:
         changed = False
         for block in reversed(blocks):
-            out = 0
-            for target in block.targets:
-                if target != EXIT:
-                    out |= live[target]
-            value = uses[block.index] | (out & ~defs[block.index])
+            value = uses[block.index] | (live_after(block, live) & ~defs[block.index])
             if value != live[block.index]:
                 live[block.index] = value
                 changed = True

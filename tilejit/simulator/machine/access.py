@@ -115,7 +115,7 @@ class Access:
         if region.owner:
             index += self.lanes.offsets(region.owner, region.stride >> site.shift)
         if self.profiler is not None:
-            self.profiler.access(site, region, index, bound.lead)
+            self.profiler.access(self.lanes, site, region, index, bound.lead)
         return bound, index
 
     def rebind_site(self, site: Site, address: NDArray[Any], old: Bound) -> tuple[Bound, Any] | None:

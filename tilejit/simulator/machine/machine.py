@@ -52,7 +52,7 @@ class Machine(Units):
         self.held: dict[int, Index] = {}
         self.current = 0
         self.schedule = Schedule(schedule, lanes, program.of_warpgroups)
-        self.waiting = program.control_flow.waiting
+        self.waiting = program.control_flow.waiting_loops
         self.loops = Loops()
         # for the registers and memory that determine the control flow of loops, and for all live registers and memory
         self.stuck_checks = (Standstill(), Standstill())

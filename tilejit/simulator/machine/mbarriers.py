@@ -399,7 +399,7 @@ class MBarriers:
             self.misuse(
                 site, barrier, threads[wrong],
                 f"is in phase {phase} when its phase {n} is waited for",
-                *(pc for pc, _ in barrier.last_arrivals(int(self.ctas(threads[wrong])[0]))),
+                *barrier.last_arrival(int(self.ctas(threads[wrong])[0])),
                 hint=f"{reason}: arriving and waiting threads must count the same phases, from 0, without skipping any",
             )
 

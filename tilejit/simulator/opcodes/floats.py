@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..decode.emitter import BlockWriter, Entries, Form, Match, approximated, expression, flags
-from ..decode.names import PTX_DTYPE
+from ..decode.names import PTX_DTYPE, SIZE
 
 _OPERATOR = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
@@ -90,7 +90,7 @@ def sign(e: BlockWriter, m: Match) -> None:
     In f32 and f64 without .ftz, emit a float operation if the operand has a float view and no unsigned view.
     """
     t = m["t"]
-    unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
+    unsigned = f"u{SIZE[PTX_DTYPE[t]]}"
     if t in ("f32", "f64") and not m.get("ftz"):
         dtype = e.either(unsigned, PTX_DTYPE[t], 1)
         if dtype != unsigned:
@@ -99,7 +99,7 @@ def sign(e: BlockWriter, m: Match) -> None:
             return
     mask = {"f16": 0x8000, "bf16": 0x8000, "f32": 1 << 31, "f64": 1 << 63}.get(t, 0x80008000)
     bits = 8 * int(unsigned[1])
-    value = e.src(1, unsigned, "f32" if t == "f32" else "f64" if t == "f64" else "")
+    value = e.src(1, unsigned, t if t in ("f32", "f64") else "")
     if m.get("ftz"):
         value = e.temp(f"ftz({e.src(1, 'f4')}).view(u4)")
     if e.ins.root == "neg":
@@ -112,7 +112,7 @@ def unary(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     (a,) = _ftz(e, m, [e.src(1, dtype)])
     mode = m["round"]
-    one = e.names.constant({"f4": 0x3F800000, "f8": 0x3FF0000000000000}[dtype], dtype)
+    one = e.source("1.0", dtype)
     if mode in ("rn", "approx"):
         _result(e, m, dtype, f"sqrt({a})" if e.ins.root == "sqrt" else f"{one} / {a}")
     elif e.ins.root == "sqrt":
