@@ -90,8 +90,7 @@ class FarArrivals:
             self.check_ordered(self.order, site, barrier, some, ctas[good])
             self.note(self.order, site, some, ctas[good])
         elif self.order is not None and some.size:
-            self.mbarriers.check_ordered(site, barrier, some)
-            barrier.used[self.lanes.positions()[some]] = self.order.tick(site.pc)
+            self.mbarriers.use(self.order, site, barrier, some)
         return good
 
     def living(self) -> NDArray[np.bool_]:

@@ -144,10 +144,11 @@ class MBarriers:
         self.access.memory_changed()
         return states
 
-    def expect_tx(self, number: int, address: Any, expected: Any) -> None:
+    def expect_tx(self, number: int, address: Any, expected: Any, completes: bool = False) -> None:
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
-            self.check_in_time(site, barrier, threads)
+            if not completes:
+                self.check_in_time(site, barrier, threads)
             self.expect(site, barrier, threads, self.ctas(threads), self.of(expected, threads))
             self.finish_phases(barrier, fast_unique(self.ctas(threads)))
             self.access.memory_changed()
@@ -169,11 +170,7 @@ class MBarriers:
                 )
 
     def complete_tx(self, number: int, address: Any, completed: Any) -> None:
-        site = self.access.sites[number]
-        for barrier, threads in self.living(site, address):
-            self.expect(site, barrier, threads, self.ctas(threads), -self.of(completed, threads).astype(np.int64))
-            self.finish_phases(barrier, fast_unique(self.ctas(threads)))
-            self.access.memory_changed()
+        self.expect_tx(number, address, -completed.astype(np.int64), completes=True)
 
     def wait(self, number: int, address: Any, phase: Any, kind: str, acquires: str) -> Any:
         """mbarrier.test_wait, .try_wait: return a mask of the threads whose phase is complete.
@@ -279,22 +276,23 @@ class MBarriers:
                 self.misuse(site, barrier, threads[~live], "is used but not initialized")
                 threads = threads[live]
             if threads.size:
-                self.check_ordered(site, barrier, threads)
                 if self.order is not None:
-                    barrier.used[self.lanes.positions()[threads]] = self.order.tick(site.pc)
+                    self.use(self.order, site, barrier, threads)
                 yield barrier, threads
 
-    def check_ordered(self, site: Site, barrier: MBarrier, threads: Index) -> None:
+    def use(self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index) -> None:
+        self.check_ordered(order, site, barrier, threads)
+        barrier.used[self.lanes.positions()[threads]] = order.tick(site.pc)
+
+    def check_ordered(self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index) -> None:
         """Report uses of a barrier that aren't ordered after its initialization."""
-        if self.order is None:
-            return
         ctas = self.ctas(threads)
-        fresh = np.flatnonzero(barrier.init_event[ctas] >= self.order.cta_start[ctas + self.lanes.first])
+        fresh = np.flatnonzero(barrier.init_event[ctas] >= order.cta_start[ctas + self.lanes.first])
         if not fresh.size:
             return
         gid = self.lanes.full["gid"].astype(np.int64)
         maker, me = gid[barrier.init_position[ctas[fresh]]], self.lanes.get("gid").astype(np.int64)[threads[fresh]]
-        ordered = (maker == me) | self.order.ordered(maker, barrier.init_event[ctas[fresh]], me)
+        ordered = (maker == me) | order.ordered(maker, barrier.init_event[ctas[fresh]], me)
         wrong = fresh[~ordered]
         if wrong.size:
             pc = int(barrier.init_pc[ctas[wrong[0]]])
